@@ -1,0 +1,52 @@
+# Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test check format lock bench faults clean
+
+PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+UV := $(shell command -v uv 2>/dev/null || echo .venv/bin/uv)
+BIN := .venv/bin
+STAMP := .venv/.waybook-installed
+
+help:
+	@echo "make demo    the main job on the embedded database, live in this terminal"
+	@echo "make test    the tests"
+	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
+	@echo "make bench   the benchmarks, each beside its limit or its peer"
+	@echo "make env     .venv with the locked dependencies and .venv/bin/waybook"
+
+env: $(STAMP)
+
+$(STAMP): pyproject.toml requirements/dev.lock
+	@test -n "$(PYTHON)" || { echo "Waybook needs Python 3.11 or newer on the PATH." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || uv venv --quiet --python $(PYTHON) .venv
+	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
+	@VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements/dev.lock $(if $(filter .venv/bin/uv,$(UV)),requirements/uv.lock)
+	@VIRTUAL_ENV=.venv $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group dev pyproject.toml -o requirements/dev.lock --no-header
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml -o requirements/run.lock --no-header
+	echo uv | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes - -o requirements/uv.lock --no-header
+
+demo: env
+	@$(BIN)/waybook demo
+
+test: env
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: env
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(MAKE) --no-print-directory test
+
+format: env
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache

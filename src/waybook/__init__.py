@@ -1,0 +1,1 @@
+"""Waybook: the plan book that AI agents and people share."""
