@@ -1,0 +1,167 @@
+"""Every error we raise, as one tree, each with its code on the wire.
+
+::
+
+    WaybookError
+    ├── NotFound                 the thing is not there, or not yours
+    ├── Refused                  a rule says no; nothing was written
+    │   ├── InvalidInput         the arguments are not of the tool's form
+    │   │   ├── TooLarge         … or go beyond a limit
+    │   │   ├── InvalidStepReference   … or name a step that does not exist
+    │   │   └── BadExpression    … or hold a condition that does not compile
+    │   ├── IllegalMove          a state machine has no such edge
+    │   ├── PlanTerminal         the plan is over and takes no more changes
+    │   ├── NotModifiable        the plan cannot be modified in its present status
+    │   ├── NotAwaitingReview    there is no open review to decide
+    │   ├── StaleAttempt         the step has moved on to another attempt
+    │   ├── StalePlan            the plan has changed since the caller looked
+    │   ├── IdempotencyConflict  the key was used with other arguments
+    │   ├── Forbidden            the caller may not do this
+    │   └── RateLimited          too many calls
+    ├── BadRecipe                the graph is not a graph we can walk
+    ├── Busy                     somebody else holds the lock; try again
+    ├── Unavailable              the database is out of reach; try again
+    └── Misconfigured            settings that cannot work, found at start-up
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class NextCall:
+    """The call that makes sense now: never a destructive one."""
+
+    tool: str
+    args: Mapping[str, object]
+    why: str
+
+
+class WaybookError(Exception):
+    """Something stood in the way."""
+
+    code: ClassVar[str] = "UNAVAILABLE"
+
+    def __init__(
+        self, message: str = "", *, next_call: NextCall | None = None, **details: object
+    ) -> None:
+        """Say what was asked and what stands in the way; an empty message says the docstring."""
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.details = details
+        self.next_call = next_call
+        super().__init__(self.message)
+
+
+class NotFound(WaybookError):
+    """There is no such thing here."""
+
+    code = "NOT_FOUND"
+
+
+class Refused(WaybookError):
+    """A rule says no; nothing was written."""
+
+    code = "INVALID_INPUT"
+
+
+class InvalidInput(Refused):
+    """The arguments are not of this tool's form."""
+
+    code = "INVALID_INPUT"
+
+
+class TooLarge(InvalidInput):
+    """The arguments go beyond a limit."""
+
+    code = "TOO_LARGE"
+
+
+class InvalidStepReference(InvalidInput):
+    """A step is named that does not exist in this plan."""
+
+    code = "INVALID_STEP_REFERENCE"
+
+
+class BadExpression(InvalidInput):
+    """A branching condition does not compile."""
+
+    code = "BAD_EXPRESSION"
+
+
+class IllegalMove(Refused):
+    """The state machine has no such edge."""
+
+    code = "INVALID_TRANSITION"
+
+
+class PlanTerminal(Refused):
+    """The plan is over and takes no more changes."""
+
+    code = "PLAN_TERMINAL"
+
+
+class NotModifiable(Refused):
+    """The plan cannot be modified in its present status."""
+
+    code = "NOT_MODIFIABLE"
+
+
+class NotAwaitingReview(Refused):
+    """There is no open review to decide."""
+
+    code = "NOT_AWAITING_REVIEW"
+
+
+class StaleAttempt(Refused):
+    """The step has moved on to another attempt."""
+
+    code = "STALE_ATTEMPT"
+
+
+class StalePlan(Refused):
+    """The plan has changed since the caller looked."""
+
+    code = "STALE_PLAN"
+
+
+class IdempotencyConflict(Refused):
+    """The idempotency key was used before with other arguments."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+class Forbidden(Refused):
+    """The caller may not do this."""
+
+    code = "FORBIDDEN"
+
+
+class RateLimited(Refused):
+    """Too many calls in too short a time."""
+
+    code = "RATE_LIMITED"
+
+
+class BadRecipe(WaybookError):
+    """The graph is not a graph we can walk."""
+
+    code = "BAD_RECIPE"
+
+
+class Busy(WaybookError):
+    """Somebody else is working on the same plan; nothing was written, try again."""
+
+    code = "BUSY"
+
+
+class Unavailable(WaybookError):
+    """The database is out of reach; try again."""
+
+    code = "UNAVAILABLE"
+
+
+class Misconfigured(WaybookError):
+    """Settings that cannot work."""
+
+    code = "INVALID_INPUT"
