@@ -1,0 +1,33 @@
+"""How a face enters: the doorway, opened when it is first needed, and who is calling."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from waybook.errors import WaybookError
+from waybook.transport.door import Answer, Caller, Doorway
+from waybook.transport.faults import fault
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """The doorway as a face sees it.
+
+    `doorway` is awaited by every call, and only by calls: lists of tools are answered before the
+    database is up. `caller` says who is asking, from the HTTP request, or from nothing over stdio.
+    """
+
+    doorway: Callable[[], Awaitable[Doorway]]
+    caller: Callable[[Request | None], Awaitable[Caller]]
+
+    async def enter(
+        self, request: Request | None, tool: str, arguments: Mapping[str, object]
+    ) -> Answer:
+        """Call a tool of the doorway's table; a door that stays shut is an answer too."""
+        try:
+            doorway = await self.doorway()
+            caller = await self.caller(request)
+        except WaybookError as error:
+            return Answer(fault(error.code, error.message, **error.details), is_error=True)
+        return await doorway.enter(caller, tool, arguments)

@@ -1,0 +1,22 @@
+"""The shape of every error that leaves this house, whatever the face."""
+
+import json
+from collections.abc import Mapping
+
+
+def fault(code: str, message: str, **details: object) -> dict[str, object]:
+    """An error that a face found by itself, in the doorway's shape.
+
+    >>> fault("TOO_LARGE", "The body is too large.", limit=1048576)["error"]["code"]
+    'TOO_LARGE'
+    """
+    return {"error": {"code": code, "message": message, "details": details, "next": None}}
+
+
+def compact(body: Mapping[str, object]) -> str:
+    """JSON without a blank to spare.
+
+    >>> compact({"plan": "Größe", "steps": [1, 2]})
+    '{"plan":"Größe","steps":[1,2]}'
+    """
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,136 @@
+"""Prompts: ways to begin that a person picks from a menu."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import mcp_types as wire
+
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.refusals import Context, invalid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to begin: its text has a gap for its one argument, if it takes one."""
+
+    name: str
+    title: str
+    description: str
+    text: str
+    argument: str | None = None
+    argument_means: str = ""
+
+    def described(self) -> wire.Prompt:
+        """The prompt as a client lists it."""
+        gap = self.argument and wire.PromptArgument(
+            name=self.argument, description=self.argument_means, required=True
+        )
+        return wire.Prompt(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            arguments=[gap] if gap else None,
+        )
+
+    def filled(self, arguments: Mapping[str, str]) -> wire.GetPromptResult:
+        """The prompt with its gap filled.
+
+        Raises:
+            MCPError: the argument is missing.
+        """
+        text = self.text
+        if self.argument is not None:
+            value = arguments.get(self.argument, "").strip()
+            if not value:
+                raise invalid(f"The prompt {self.name} needs the argument {self.argument}.")
+            text = text.replace("{" + self.argument + "}", value)
+        message = wire.PromptMessage(role="user", content=wire.TextContent(text=text))
+        return wire.GetPromptResult(description=self.description, messages=[message])
+
+
+RESUME_PLAN: Final = Way(
+    name="resume_plan",
+    title="Resume a plan",
+    description="Go on with a plan where it was left, in this conversation.",
+    argument="planId",
+    argument_means="The id of the plan",
+    text="""\
+Go on with the Waybook plan {planId}.
+
+1. Call get_research_context with this planId and a sessionId you choose now and keep.
+2. Tell me in a few lines what the plan asks, what is done, and what is open.
+3. If a review is open, show me its question and wait for my decision.
+4. Otherwise work: get_next_step, do the step, submit_step_result, and so on until the plan is \
+complete or needs me.
+""",
+)
+
+PLAN_RESEARCH: Final = Way(
+    name="plan_research",
+    title="Plan a piece of research",
+    description="Turn a question into a plan that survives this conversation, and begin.",
+    argument="question",
+    argument_means="What you want to find out",
+    text="""\
+Plan and begin this research with Waybook:
+
+{question}
+
+1. Call list_active_plans first; if a plan asks the same, show it to me instead of starting anew.
+2. Write a plan of three to eight steps (search, extract, analyze, critique, synthesize). Each \
+step's instructions must be complete enough for someone who has not read this conversation.
+3. Add a branching condition where a weak result should lead elsewhere, and a checkpoint step \
+where I should look before you go on.
+4. Create it with create_research_plan, show me the steps, and start with get_next_step.
+""",
+)
+
+WAYS: Final = {way.name: way for way in (RESUME_PLAN, PLAN_RESEARCH)}
+
+
+def skill_way(skill: Mapping[str, object]) -> Way:
+    """The prompt that works by a skill, from an entry of `list_skills`."""
+    name = str(skill["name"])
+    return Way(
+        name=name,
+        title=name.replace("-", " ").replace("_", " ").capitalize(),
+        description=str(skill.get("description") or f"Work by the skill {name}."),
+        text=f"""\
+Work by the Waybook skill {name}.
+
+Call start_skill with this name and a sessionId you choose now and keep, follow the instructions \
+it returns, and call complete_skill when you are done.
+""",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The ways to begin, and one for each skill if the doorway has skills."""
+
+    entrance: Entrance
+    skills: bool
+
+    async def list(self, context: Context, _: object) -> wire.ListPromptsResult:
+        """Every prompt, the skills' after our own."""
+        ways = await self.ways(context)
+        return wire.ListPromptsResult(prompts=[way.described() for way in ways.values()])
+
+    async def get(
+        self, context: Context, params: wire.GetPromptRequestParams
+    ) -> wire.GetPromptResult:
+        """One prompt, filled in."""
+        way = WAYS.get(params.name) or (await self.ways(context)).get(params.name)
+        if way is None:
+            raise invalid(f"Unknown prompt: {params.name}")
+        return way.filled(params.arguments or {})
+
+    async def ways(self, context: Context) -> Mapping[str, Way]:
+        """Our own ways, and the skills'; a skill never takes the name of one of ours."""
+        if not self.skills:
+            return WAYS
+        answer = await self.entrance.enter(context.request, "list_skills", {})
+        skills = answer.body.get("skills")
+        found = map(skill_way, skills) if isinstance(skills, list) else ()
+        return {**WAYS, **{way.name: way for way in found if way.name not in WAYS}}

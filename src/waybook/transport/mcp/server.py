@@ -1,0 +1,80 @@
+"""The MCP server: the doorway's tool table, served to every protocol revision."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Final
+
+import mcp_types as wire
+from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.lowlevel import Server
+
+from waybook.transport.door import Tool
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.completions import Completions
+from waybook.transport.mcp.instructions import INSTRUCTIONS
+from waybook.transport.mcp.prompts import Prompts
+from waybook.transport.mcp.refusals import Context, invalid, keep_internals
+from waybook.transport.mcp.resources import Resources
+from waybook.transport.mcp.tools import described, offered_tools, result_of
+
+# What is the same for every caller and for as long as this process runs may be kept a while.
+KEEP: Final[Mapping[CacheableMethod, CacheHint]] = {
+    "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
+    "tools/list": CacheHint(ttl_ms=300_000, scope="public"),
+    "resources/templates/list": CacheHint(ttl_ms=300_000, scope="public"),
+}
+
+
+@asynccontextmanager
+async def nothing_kept(_: Server[None]) -> AsyncIterator[None]:
+    """The server holds no state between requests."""
+    yield
+
+
+def build_server(
+    tools: Mapping[str, Tool], entrance: Entrance, *, profile: str = "plan"
+) -> Server[None]:
+    """A server over the tools of a profile; every call goes in through the entrance.
+
+    The tools are listed from memory, so listing never waits for the entrance to open.
+    """
+    offered = offered_tools(tools, profile)
+    listing = wire.ListToolsResult(tools=[described(tool) for tool in offered.values()])
+    resources, prompts = Resources(entrance), Prompts(entrance, skills="list_skills" in tools)
+
+    async def list_tools(_: Context, __: object) -> wire.ListToolsResult:
+        return listing
+
+    async def call_tool(
+        context: Context, params: wire.CallToolRequestParams
+    ) -> wire.CallToolResult:
+        if params.name not in offered:
+            raise invalid(f"Unknown tool: {params.name}")
+        answer = await entrance.enter(context.request, params.name, params.arguments or {})
+        return result_of(answer)
+
+    def input_schema(name: str) -> Mapping[str, object] | None:
+        tool = offered.get(name)
+        return tool.input_schema if tool else None
+
+    server = Server(
+        "waybook",
+        title="Waybook",
+        version=version("waybook"),
+        description="The plan book that AI agents and people share.",
+        instructions=INSTRUCTIONS,
+        cache_hints=KEEP,
+        lifespan=nothing_kept,
+        get_tool_input_schema=input_schema,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=resources.list,
+        on_list_resource_templates=resources.templates,
+        on_read_resource=resources.read,
+        on_list_prompts=prompts.list,
+        on_get_prompt=prompts.get,
+        on_completion=Completions(entrance).complete,
+    )
+    server.middleware.append(keep_internals)
+    return server

@@ -1,0 +1,13 @@
+"""The same server over stdin and stdout, for clients that start it themselves."""
+
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+
+async def serve_stdio(server: Server[None]) -> None:
+    """Serve one client until it closes our stdin.
+
+    Meanwhile stdout belongs to the protocol: whatever else is printed goes to stderr.
+    """
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())

@@ -1,0 +1,111 @@
+"""What stands before every route: clean headers, names we answer to, bodies of bounded size."""
+
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.replies import refusal
+
+BODY_LIMIT: Final = 1024 * 1024
+
+# A client that is still sending does not read: a body a little too large is heard out first.
+HEARD_OUT: Final = 8 * BODY_LIMIT
+
+
+def only_http(app: ASGIApp) -> ASGIApp:
+    """Refuse what is neither a request nor the server's own start and stop."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def without_blanks(app: ASGIApp) -> ASGIApp:
+    """Strip the blanks around header values, which the HTTP parser leaves at their end."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+            scope = {**scope, "headers": headers}
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def only_for(hosts: Hosts, app: ASGIApp) -> ASGIApp:
+    """Refuse requests that came for another name (421) or from another site's page (403)."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        named = header_values(scope, b"host")
+        if len(named) != 1 or not hosts.allow_host(named[0]):
+            reply = refusal(421, "FORBIDDEN", "This server does not answer to that host name.")
+            await reply(scope, receive, send)
+        elif not all(map(hosts.allow_origin, header_values(scope, b"origin"))):
+            reply = refusal(403, "FORBIDDEN", "Requests from that origin are not accepted.")
+            await reply(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return guarded
+
+
+def within(limit: int, app: ASGIApp) -> ASGIApp:
+    """Read the whole body before anything else, or refuse it (413)."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        body = None if declared_size(scope) > HEARD_OUT else await read_body(receive, limit)
+        if body is None:
+            message = f"A request body may have {limit} bytes; split the work into smaller calls."
+            reply = refusal(413, "TOO_LARGE", message, {"connection": "close"})
+            await reply(scope, receive, send)
+        else:
+            await app(scope, replayed(body, receive), send)
+
+    return guarded
+
+
+async def read_body(receive: Receive, limit: int) -> bytes | None:
+    """The body, or nothing if it goes beyond the limit."""
+    parts, size, more = [], 0, True
+    while more and size <= HEARD_OUT:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= limit:
+            parts.append(part)
+        more = message.get("more_body", False)
+    return b"".join(parts) if size <= limit else None
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """The body as one message, then whatever comes after it."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return replay
+
+
+def declared_size(scope: Scope) -> int:
+    """What the client says it will send; nothing that can be read counts as nothing."""
+    values = header_values(scope, b"content-length")
+    return int(values[0]) if values and values[0].isdecimal() and values[0].isascii() else 0
+
+
+def header_values(scope: Scope, name: bytes) -> list[str]:
+    """Every value of a header, as often as it was sent."""
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]

@@ -1,0 +1,31 @@
+"""Which names this server answers to: a page of somebody else's must not reach it by DNS tricks."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
+ORIGIN: Final = re.compile(r"https?://([^/\s]+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The loopback names, at any port, and `names`: exactly what a client writes into `Host`.
+
+    >>> hosts = Hosts(frozenset({"plans.example.org"}))
+    >>> hosts.allow_host("localhost:8750"), hosts.allow_host("plans.example.org")
+    (True, True)
+    >>> hosts.allow_host("localhost.example.net"), hosts.allow_origin("null")
+    (False, False)
+    """
+
+    names: frozenset[str] = frozenset()
+
+    def allow_host(self, host: str) -> bool:
+        """Whether a `Host` header names us."""
+        return LOOPBACK.fullmatch(host) is not None or host.lower() in self.names
+
+    def allow_origin(self, origin: str) -> bool:
+        """Whether an `Origin` header names a page of ours."""
+        matched = ORIGIN.fullmatch(origin)
+        return matched is not None and self.allow_host(matched[1])

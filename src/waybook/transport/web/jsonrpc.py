@@ -1,0 +1,67 @@
+"""The envelope of a JSON-RPC message, looked at before the protocol library sees it.
+
+Both protocol eras then refuse the same things in the same words: what is not JSON, or not one
+message. The library alone accepts infinite numbers and lone surrogates in one era only, and
+answers with its validator's words in the other.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from pydantic_core import from_json
+
+# Only a number with a large exponent or very many digits can overflow to infinity.
+MAY_OVERFLOW: Final = re.compile(rb"[eE]\+?\d{3}|\d{309}")
+
+NOT_JSON: Final = (PARSE_ERROR, "Parse error")
+NOT_A_MESSAGE: Final = (INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
+
+
+def fault_of(body: bytes) -> tuple[int, str] | None:
+    """What is wrong with a message, as code and words, or nothing.
+
+    >>> fault_of(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+    >>> fault_of(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":1e400}}')
+    (-32700, 'Parse error')
+    >>> fault_of(b'[]')
+    (-32600, 'The body must be one JSON-RPC 2.0 message')
+    """
+    try:
+        message = from_json(body, allow_inf_nan=False)
+    except ValueError:
+        return NOT_JSON
+    if MAY_OVERFLOW.search(body) and not finite(message):
+        return NOT_JSON
+    return None if is_message(message) else NOT_A_MESSAGE
+
+
+def is_message(message: object) -> bool:
+    """Whether this is one request, notification or response."""
+    match message:
+        case {"jsonrpc": "2.0", "method": str(), **rest}:
+            return isinstance(rest.get("params", {}), Mapping) and is_id(rest.get("id", 0))
+        case {"jsonrpc": "2.0", "id": identity, "result": Mapping()}:
+            return is_id(identity)
+        case {"jsonrpc": "2.0", "error": {"code": int(), "message": str()}, **rest}:
+            return is_id(rest.get("id") or 0)
+    return False
+
+
+def is_id(value: object) -> bool:
+    """Whether this can name a request."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def finite(value: object) -> bool:
+    """Whether every number in here is one."""
+    match value:
+        case float():
+            return math.isfinite(value)
+        case list():
+            return all(map(finite, value))
+        case dict():
+            return all(map(finite, value.values()))
+    return True
