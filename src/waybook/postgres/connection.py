@@ -1,0 +1,66 @@
+"""How a client reaches the server: the passwords and the socket, in one private file."""
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+DATABASE = "waybook"
+ADMIN = "waybook_admin"
+OWNER = "waybook_owner"
+APP = "waybook_app"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passwords:
+    admin: str
+    owner: str
+    app: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    socket_dir: str
+    server_home: str
+    version: str
+    durable: bool
+    passwords: Passwords
+
+    def dsn(self, role: str, password: str) -> str:
+        """The conninfo string of this role."""
+        host = self.socket_dir.replace("\\", "\\\\").replace("'", "\\'")
+        return f"host='{host}' dbname={DATABASE} user={role} password={password}"
+
+
+def new_passwords() -> Passwords:
+    """Three random ones, of letters and digits only."""
+    return Passwords(
+        admin=secrets.token_hex(24), owner=secrets.token_hex(24), app=secrets.token_hex(24)
+    )
+
+
+def read_connection(path: Path) -> Connection | None:
+    """What the file says, or nothing if there is no such file or it is not whole."""
+    try:
+        record = json.loads(path.read_bytes())
+        return Connection(**{**record, "passwords": Passwords(**record["passwords"])})
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+
+
+def write_connection(path: Path, connection: Connection) -> None:
+    """Write the file so that a reader finds the old one or the new one, never half of one."""
+    write_private(path, json.dumps(asdict(connection), indent=1).encode())
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file by one that only we can read, all at once."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(draft, flags, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

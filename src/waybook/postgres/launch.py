@@ -1,0 +1,108 @@
+"""The client's half of starting: find the running server, or start a keeper and hear its word."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from waybook.errors import Misconfigured, Unavailable
+from waybook.postgres import locks
+from waybook.postgres.connection import Connection, read_connection
+from waybook.postgres.layout import Desk
+from waybook.postgres.logs import bound, open_log, tail
+from waybook.postgres.probe import Condition, ask
+
+START_SECONDS = 60.0
+KEEPER = "waybook.postgres.keeper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the keeper is told when it is started; it does not change its mind while it runs."""
+
+    durable: bool
+    grace_seconds: float
+
+
+def ensure_running(desk: Desk, options: Options) -> Connection:
+    """The way to the server, once it has a keeper and takes connections.
+
+    Raises:
+        Misconfigured: it cannot run here.
+        Unavailable: it did not start.
+    """
+    if running := _running(desk):
+        return running
+    deadline = time.monotonic() + START_SECONDS
+    turn = locks.open_lock(desk.start_lock)
+    try:
+        locks.wait_exclusive(turn, deadline, "waited for its turn to start PostgreSQL")
+        while (running := _running(desk)) is None:
+            _check(desk, deadline)
+            if locks.is_held(desk.keeper_lock):
+                time.sleep(locks.POLL_SECONDS)  # it is starting or reviving the server
+            else:
+                _start_keeper(desk, options, deadline)
+        return running
+    finally:
+        os.close(turn)
+
+
+def _running(desk: Desk) -> Connection | None:
+    connection = read_connection(desk.connection)
+    if connection is None or not locks.is_held(desk.keeper_lock):
+        return None
+    answer = ask(Path(connection.socket_dir))
+    return connection if answer.condition is Condition.READY else None
+
+
+def _start_keeper(desk: Desk, options: Options, deadline: float) -> None:
+    receiver, sender = os.pipe()
+    bound(desk.log)
+    log = open_log(desk.log)
+    command = [sys.executable, "-P", "-m", KEEPER, str(desk.data_dir)]
+    command += ["--grace", str(options.grace_seconds), "--report", str(sender)]
+    try:
+        subprocess.run(  # noqa: S603 - our own command line
+            command if options.durable else [*command, "--fleeting"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(sender,),
+            start_new_session=True,
+            check=False,
+        )
+        os.close(sender)
+        _hear(desk, receiver, deadline)
+    finally:
+        os.close(log)
+        os.close(receiver)
+
+
+def _hear(desk: Desk, receiver: int, deadline: float) -> None:
+    heard = select.select([receiver], [], [], max(0.0, deadline - time.monotonic()))[0]
+    word = os.read(receiver, 65536) if heard else b""
+    if not word:
+        raise Unavailable(
+            f"the keeper of PostgreSQL in {desk.data_dir} ended without a word; "
+            f"its log {desk.log} ends:\n{tail(desk.log)}"
+        )
+    said = json.loads(word)
+    if "error" in said:
+        kind = Misconfigured if said["error"] == Misconfigured.__name__ else Unavailable
+        raise kind(said["message"])
+
+
+def _check(desk: Desk, deadline: float) -> None:
+    if time.monotonic() < deadline:
+        return
+    connection = read_connection(desk.connection)
+    log = Path(connection.server_home) / "server.log" if connection else desk.log
+    raise Unavailable(
+        f"PostgreSQL in {desk.data_dir} takes no connections after {START_SECONDS:.0f} s; "
+        f"its log {log} ends:\n{tail(log)}"
+    )

@@ -1,0 +1,80 @@
+"""Advisory file locks, which the kernel frees when their holder dies, however it dies."""
+
+import errno
+import os
+import sys
+import time
+from pathlib import Path
+
+from waybook.errors import Unavailable
+
+if sys.platform != "win32":
+    import fcntl
+
+POLL_SECONDS = 0.002
+
+
+def open_lock(path: Path) -> int:
+    """Open the lock file, made private if it is new, and return its descriptor."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)
+
+
+def try_exclusive(descriptor: int) -> bool:
+    """Take the lock alone, if nobody has it."""
+    return _try(descriptor, fcntl.LOCK_EX)
+
+
+def try_shared(descriptor: int) -> bool:
+    """Take the lock together with others, if nobody has it alone."""
+    return _try(descriptor, fcntl.LOCK_SH)
+
+
+def release(descriptor: int) -> None:
+    """Give the lock back and keep the file open."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds this lock alone."""
+    descriptor = open_lock(path)
+    try:
+        return not try_shared(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
+    """Take the lock alone before the deadline of the monotonic clock.
+
+    Raises:
+        Unavailable: somebody held it all the while.
+    """
+    while not try_exclusive(descriptor):
+        _pause(deadline, purpose)
+
+
+def wait_shared(descriptor: int, deadline: float, purpose: str) -> None:
+    """Take the lock together with others before the deadline of the monotonic clock.
+
+    Raises:
+        Unavailable: somebody held it alone all the while.
+    """
+    while not try_shared(descriptor):
+        _pause(deadline, purpose)
+
+
+def _try(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def _pause(deadline: float, purpose: str) -> None:
+    if time.monotonic() > deadline:
+        raise Unavailable(f"another process kept its lock for too long while this one {purpose}")
+    time.sleep(POLL_SECONDS)

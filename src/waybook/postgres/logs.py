@@ -1,0 +1,46 @@
+"""The server's log: one file and its predecessor, neither larger than a few megabytes."""
+
+import os
+from pathlib import Path
+
+LARGEST_BYTES = 5 * 1024 * 1024
+TAIL_BYTES = 4096
+TAIL_LINES = 12
+
+
+def open_log(path: Path) -> int:
+    """Open the log for appending, private if it is new."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)
+
+
+def bound(path: Path, largest: int = LARGEST_BYTES) -> None:
+    """Move the content of a log that has grown too large aside.
+
+    The writer keeps its descriptor and goes on at the beginning, because it appends.
+    """
+    try:
+        if path.stat().st_size <= largest:
+            return
+    except FileNotFoundError:
+        return
+    with path.open("rb+") as log:
+        log.seek(-largest, os.SEEK_END)
+        kept = log.read(largest)
+        log.truncate(0)
+    older = path.with_name(f"{path.name}.1")
+    descriptor = os.open(older, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(kept)
+
+
+def tail(path: Path, start: int = 0) -> str:
+    """The last lines written since `start`, for an error message."""
+    try:
+        with path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(start if start <= size else 0, size - TAIL_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[-TAIL_LINES:])

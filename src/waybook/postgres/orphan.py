@@ -1,0 +1,77 @@
+"""Deals with what a killed keeper left behind: a running server, or a stale pid file.
+
+A number in a pid file proves nothing. A process is ours if the kernel says that it listens on
+the socket in our private directory, or that it works in our cluster; no other is ever signalled.
+"""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from waybook.errors import Unavailable
+from waybook.postgres.layout import ServerHome
+from waybook.postgres.postmaster import FAST_STOP, POLL_SECONDS, Orphan, hold, stop
+from waybook.postgres.probe import Condition, ask
+
+PROC = Path("/proc")
+LONE_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
+"""For a single-user session, which ends with its input anyway."""
+
+
+def take_over(home: ServerHome, socket_dir: Path, deadline: float) -> Orphan | None:
+    """The server that is running already, once it takes connections; nothing if there is none.
+
+    Raises:
+        Unavailable: there is one, but it cannot be told which process it is.
+    """
+    while (answer := ask(socket_dir)).condition is not Condition.SILENT:
+        if answer.condition is Condition.READY:
+            return _listener(answer.pid, socket_dir)
+        if time.monotonic() > deadline:
+            raise Unavailable(f"the server at {socket_dir} is still starting; try again")
+        time.sleep(POLL_SECONDS)
+    clear(home)
+    return None
+
+
+def clear(home: ServerHome) -> None:
+    """Nobody listens: end a server of ours that lost its socket, and drop a stale pid file."""
+    pid_file = home.cluster / "postmaster.pid"
+    number = _number(pid_file)
+    process = hold(abs(number)) if number else None
+    if process is None:
+        return  # PostgreSQL itself recognises the file of a dead process
+    if _works_in(process.pid, home.cluster):
+        stop(process, FAST_STOP if number > 0 else LONE_STOP)
+    else:
+        pid_file.unlink(missing_ok=True)  # or PostgreSQL would take that process for itself
+
+
+def _listener(pid: int | None, socket_dir: Path) -> Orphan:
+    orphan = hold(pid) if pid else None
+    if orphan and ask(socket_dir).pid == pid:  # still the same, so the handle is the listener's
+        return orphan
+    raise Unavailable(
+        f"a server without a keeper answers at {socket_dir}, and the system does not tell which "
+        "process it is; stop that server, then try again"
+    )
+
+
+def _number(pid_file: Path) -> int:
+    """The number in the file's first line, negative for a single-user session; 0 for none."""
+    try:
+        return int(pid_file.read_text().split("\n", 1)[0])
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+def _works_in(pid: int, cluster: Path) -> bool:
+    if PROC.is_dir():
+        try:
+            return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
+        except OSError:
+            return False  # gone, or another user's, and ours runs as we do
+    command = ("/bin/ps", "-o", "command=", "-p", str(pid))
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line
+    return f"-D {cluster}" in shown.stdout

@@ -1,0 +1,132 @@
+"""Makes the directories, and opens none that was there before."""
+
+import os
+import stat
+from pathlib import Path
+
+from waybook.errors import Misconfigured
+from waybook.postgres.account import Account, can_enter, server_account
+from waybook.postgres.connection import write_private
+from waybook.postgres.layout import Desk, ServerHome, fingerprint
+
+PRIVATE = 0o700
+PASSABLE = 0o711
+"""Others may pass through to what is theirs, and see nothing."""
+
+BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  # noqa: S108 - checked to be ours
+
+
+def make_desk(data_dir: Path) -> Desk:
+    """The data directory with the keeper's corner in it.
+
+    Raises:
+        Misconfigured: it cannot be made, or it is somebody else's.
+    """
+    desk = Desk(data_dir)
+    if desk.clients_lock.exists() and desk.directory.stat().st_uid == os.geteuid():
+        return desk
+    try:
+        data_dir.parent.mkdir(parents=True, exist_ok=True)
+        _make(data_dir, PASSABLE if os.geteuid() == 0 else PRIVATE)
+        _make(desk.directory, PRIVATE)
+    except OSError as error:
+        raise Misconfigured(
+            f"cannot make the data directory {data_dir}: {error.strerror}; "
+            "choose another with --data-dir, or name a server with --database-url"
+        ) from error
+    check_private(desk.directory, os.geteuid())
+    return desk
+
+
+def make_home(desk: Desk) -> tuple[ServerHome, Account]:
+    """The server's directory, and the account that owns it.
+
+    Raises:
+        Misconfigured: no place can be had without opening somebody's directory.
+    """
+    account = server_account()
+    home = _home(desk, account)
+    if _make(home.directory, PRIVATE) or home.directory.lstat().st_uid == os.geteuid():
+        os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
+    elif account.borrowed:
+        account = server_account(home.directory.lstat().st_uid)
+    check_private(home.directory, account.uid)
+    if home.directory.parent != desk.data_dir:
+        write_private(desk.home, os.fsencode(home.directory))
+    return home, account
+
+
+def shared_base(account: Account) -> Path:
+    """Where root keeps what the account must reach and the data directory cannot hold.
+
+    Raises:
+        Misconfigured: there is no such place.
+    """
+    for base in BASES:
+        place = base / "waybook"
+        try:
+            _make(place, PASSABLE)
+        except OSError:
+            continue
+        if _is_ours(place) and can_enter(account, place):
+            return place
+    raise Misconfigured(
+        f"PostgreSQL would run as `{account.name}`, who reaches neither the data directory nor "
+        f"any of {', '.join(str(base / 'waybook') for base in BASES)}; choose a data directory "
+        f"that `{account.name}` can reach with --data-dir, or name a server with --database-url"
+    )
+
+
+def check_private(directory: Path, uid: int) -> None:
+    """Refuse a directory that somebody else made, or can look into.
+
+    Raises:
+        Misconfigured: it is not a directory, not this user's, or not private.
+    """
+    found = directory.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not mode & 0o077:
+        return
+    raise Misconfigured(
+        f"{directory} must be a directory that only user {uid} can enter, but it belongs to user "
+        f"{found.st_uid} with mode {mode:04o}; Waybook changes no permissions of others: "
+        "run as its owner, remove it, or choose another data directory with --data-dir"
+    )
+
+
+def _home(desk: Desk, account: Account) -> ServerHome:
+    inside = desk.data_dir / "server"
+    if desk.home.exists():
+        return _recorded(desk)
+    if not account.borrowed or inside.exists() or can_enter(account, desk.data_dir):
+        return ServerHome(inside)
+    return ServerHome(shared_base(account) / fingerprint(desk.data_dir))
+
+
+def _recorded(desk: Desk) -> ServerHome:
+    home = ServerHome(Path(os.fsdecode(desk.home.read_bytes())))
+    if home.directory.is_dir():
+        return home
+    raise Misconfigured(
+        f"{desk.home} says that the database of {desk.data_dir} lies in {home.directory}, which "
+        "is not there; bring it back, or remove that file to begin with an empty database"
+    )
+
+
+def _make(directory: Path, mode: int) -> bool:
+    """Whether it had to be made."""
+    try:
+        directory.mkdir(mode)
+    except FileExistsError:
+        return False
+    directory.chmod(mode)  # whatever the umask took away, from a directory made just now
+    return True
+
+
+def _is_ours(directory: Path) -> bool:
+    found = directory.lstat()
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and found.st_uid == os.geteuid()
+        and not stat.S_IMODE(found.st_mode) & 0o022
+    )

@@ -1,0 +1,78 @@
+"""Whether a PostgreSQL answers on a socket: the first message of the protocol, and no more.
+
+A password is not needed to learn this, and neither is a driver:
+a server that takes connections asks who we are, one that is starting says so.
+"""
+
+import socket
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from waybook.postgres.layout import SOCKET_NAME
+
+ANSWER_SECONDS = 5.0
+PROTOCOL_VERSION = 196608
+NOT_NOW = b"57P03"
+PEER_CREDENTIALS = struct.Struct("3i")
+DARWIN_SOL_LOCAL = 0
+DARWIN_LOCAL_PEERPID = 2
+
+
+class Condition(StrEnum):
+    READY = "ready"
+    BUSY = "busy"
+    """Somebody listens, and takes no connections now."""
+    SILENT = "silent"
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    condition: Condition
+    pid: int | None = None
+    """The process that listens, as the kernel knows it."""
+
+
+def ask(socket_dir: Path) -> Answer:
+    """Knock at the socket in this directory and say what answers."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(ANSWER_SECONDS)
+        try:
+            connection.connect(str(socket_dir / SOCKET_NAME))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return Answer(Condition.SILENT)
+        except (BlockingIOError, TimeoutError):
+            return Answer(Condition.BUSY)
+        pid = _listener(connection)
+        try:
+            connection.sendall(_greeting())
+            reply = connection.recv(4096)
+        except OSError:
+            return Answer(Condition.BUSY, pid)
+    return Answer(_condition(reply), pid)
+
+
+def _greeting() -> bytes:
+    body = struct.pack("!i", PROTOCOL_VERSION) + b"user\0waybook_app\0database\0waybook\0\0"
+    return struct.pack("!i", len(body) + 4) + body
+
+
+def _condition(reply: bytes) -> Condition:
+    if reply.startswith(b"R"):
+        return Condition.READY
+    if reply.startswith(b"E") and NOT_NOW not in reply:
+        return Condition.READY
+    return Condition.BUSY
+
+
+def _listener(connection: socket.socket) -> int | None:
+    if hasattr(socket, "SO_PEERCRED"):
+        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size)
+        pid: int = PEER_CREDENTIALS.unpack(raw)[0]
+        return pid or None
+    try:
+        return connection.getsockopt(DARWIN_SOL_LOCAL, DARWIN_LOCAL_PEERPID) or None
+    except OSError:
+        return None

@@ -1,0 +1,43 @@
+"""A client's eye on the keeper: if it is killed, the next one is started without being asked."""
+
+import logging
+import threading
+
+from waybook.errors import WaybookError
+from waybook.postgres import locks
+from waybook.postgres.launch import Options, ensure_running
+from waybook.postgres.layout import Desk
+
+LOOK_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """Looks for the keeper once a second, in a thread, until it is closed."""
+
+    def __init__(self, desk: Desk, options: Options) -> None:
+        self._desk = desk
+        self._options = options
+        self._closed = threading.Event()
+        self._thread = threading.Thread(
+            target=self._look, name="waybook-postgres-watch", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closed.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        pause = LOOK_SECONDS
+        while not self._closed.wait(pause):
+            try:
+                if not locks.is_held(self._desk.keeper_lock):
+                    ensure_running(self._desk, self._options)
+                pause = LOOK_SECONDS
+            except (WaybookError, OSError) as error:
+                logger.error("the embedded PostgreSQL has no keeper: %s", error)  # noqa: TRY400 - the message says it
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
