@@ -94,6 +94,19 @@ class IllegalMove(Refused):
 
     code = "INVALID_TRANSITION"
 
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        old: str,
+        new: str,
+        next_call: NextCall | None = None,
+        **details: object,
+    ) -> None:
+        """Carry the move that was asked for, as `from` and `to`."""
+        super().__init__(message, next_call=next_call, **details)
+        self.details.update({"from": str(old), "to": str(new)})
+
 
 class PlanTerminal(Refused):
     """The plan is over and takes no more changes."""

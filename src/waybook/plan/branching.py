@@ -1,0 +1,125 @@
+"""Branching: what happens when a step completes and its conditions are looked at.
+
+In order of creation, each fires at most once. A condition that errs (a missing field, say) does
+not fire, and the audit says so. `fail` ends the plan and the looking.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from waybook.conditions.condition import Condition as Expression
+from waybook.conditions.condition import compile_condition
+from waybook.plan.draft import Draft
+from waybook.plan.limits import MAX_STEPS
+from waybook.plan.model import BranchAction, BranchOutcome, Condition, Json, Plan, Step, StepId
+from waybook.plan.progress import count_done
+from waybook.plan.states import PlanStatus, StepStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One condition as it was looked at: whether it fired, and what it did."""
+
+    condition: Condition
+    outcome: BranchOutcome
+    error: str | None = None
+    skipped: tuple[StepId, ...] = ()
+    added: tuple[StepId, ...] = ()
+    note: str | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        """The branch as the audit and the reply tell it."""
+        told: dict[str, Json] = {
+            "action": str(self.condition.action),
+            "conditionId": self.condition.id,
+            "expression": self.condition.expression,
+            "outcome": str(self.outcome),
+            "error": self.error,
+            "targetStepId": self.condition.target_step_id,
+            "skippedStepIds": list(self.skipped) or None,
+            "addedStepIds": list(self.added) or None,
+            "reason": self.condition.reason,
+            "note": self.note,
+        }
+        return {name: value for name, value in told.items() if value is not None}
+
+
+@lru_cache(maxsize=1024)
+def expression(source: str) -> Expression:
+    """The compiled form of a condition's expression."""
+    return compile_condition(source)
+
+
+def branch(draft: Draft, step_id: StepId, submitted: Mapping[str, Json]) -> list[Branch]:
+    """Look at the conditions of the step that has just completed, and act on those that fire."""
+    branches: list[Branch] = []
+    for condition in [c for c in draft.plan.waiting_conditions() if c.step_id == step_id]:
+        looked_at = _look(draft, condition, submitted)
+        draft.set_condition(condition, outcome=looked_at.outcome)
+        branches.append(looked_at)
+        if draft.plan.status is PlanStatus.FAILED:
+            break
+    return branches
+
+
+def variables(plan: Plan, step: Step, submitted: Mapping[str, Json]) -> dict[str, Json]:
+    """What a condition may look at."""
+    statuses = plan.statuses()
+    return {
+        "result": submitted.get("result_summary"),
+        "confidence": submitted.get("confidence"),
+        "report": submitted.get("report"),
+        "step": {"order": step.order, "type": str(step.type), "attempt": step.attempt},
+        "plan": {
+            "done": count_done(statuses),
+            "total": len(statuses),
+            "failed": statuses.count(StepStatus.FAILED),
+        },
+    }
+
+
+def _look(draft: Draft, condition: Condition, submitted: Mapping[str, Json]) -> Branch:
+    step = draft.plan.step(condition.step_id)
+    seen = expression(condition.expression).evaluate(variables(draft.plan, step, submitted))
+    if seen.error is not None:
+        return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=seen.error)
+    if not seen.fired:
+        return Branch(condition=condition, outcome=BranchOutcome.NOT_FIRED)
+    match condition.action:
+        case BranchAction.CONTINUE:
+            return Branch(condition=condition, outcome=BranchOutcome.FIRED)
+        case BranchAction.SKIP_TO:
+            return _skip_to(draft, condition, step)
+        case BranchAction.ADD_STEPS:
+            return _add_steps(draft, condition, step)
+        case BranchAction.FAIL:
+            return _fail(draft, condition)
+
+
+def _skip_to(draft: Draft, condition: Condition, step: Step) -> Branch:
+    target = next((s for s in draft.plan.steps if s.id == condition.target_step_id), None)
+    if target is None or target.order <= step.order:
+        note = "the target is not ahead of this step: nothing skipped"
+        return Branch(condition=condition, outcome=BranchOutcome.FIRED, note=note)
+    between = [
+        s.id for s in draft.plan.having(StepStatus.PENDING) if step.order < s.order < target.order
+    ]
+    for step_id in between:
+        draft.move_step(step_id, StepStatus.SKIPPED)
+    return Branch(condition=condition, outcome=BranchOutcome.FIRED, skipped=tuple(between))
+
+
+def _add_steps(draft: Draft, condition: Condition, step: Step) -> Branch:
+    if len(draft.plan.steps) + len(condition.steps) > MAX_STEPS:
+        error = f"adding {len(condition.steps)} steps would go beyond {MAX_STEPS} steps in a plan"
+        return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=error)
+    added = draft.add_steps(condition.steps, after=step.order)
+    draft.set_plan(revision=draft.plan.revision + 1)
+    return Branch(condition=condition, outcome=BranchOutcome.FIRED, added=tuple(added))
+
+
+def _fail(draft: Draft, condition: Condition) -> Branch:
+    draft.set_plan(fail_reason=condition.reason or f"condition held: {condition.expression}")
+    draft.move_plan(PlanStatus.FAILED)
+    return Branch(condition=condition, outcome=BranchOutcome.FIRED)

@@ -1,0 +1,103 @@
+"""What a decision asks to be written: audit entries that carry their changes.
+
+A change is one field of one row, from and to. The ledger writes exactly these changes to the rows
+and exactly these entries to the audit, so state = replay(audit) by construction. The field `*`
+stands for the whole row: from null it is made, to null it is removed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from waybook.errors import Refused
+from waybook.plan.model import Json, Plan, StepId
+
+WHOLE_ROW = "*"
+
+
+class Event(StrEnum):
+    """The eight things that happen. Truth is in the changes; the event says why."""
+
+    STEP_STARTED = "step_started"
+    STEP_COMPLETED = "step_completed"
+    STEP_FAILED = "step_failed"
+    PLAN_MODIFIED = "plan_modified"
+    USER_REVIEWED = "user_reviewed"
+    SESSION_RESUMED = "session_resumed"
+    SKILL_STARTED = "skill_started"
+    SKILL_COMPLETED = "skill_completed"
+
+
+class Entity(StrEnum):
+    """The kinds of rows a change can be about."""
+
+    PLAN = "plan"
+    STEP = "step"
+    CONDITION = "condition"
+    REVIEW = "review"
+    SESSION = "session"
+    ARTIFACT = "artifact"
+    SKILL_EXECUTION = "skill_execution"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    entity: Entity
+    id: str
+    field: str
+    old: Json
+    new: Json
+
+    def as_json(self) -> dict[str, Json]:
+        """The change as it stands in the audit."""
+        return {
+            "entity": str(self.entity),
+            "id": self.id,
+            "field": self.field,
+            "from": self.old,
+            "to": self.new,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One audit entry to be: its event, its details, and the changes it accounts for."""
+
+    event: Event
+    details: Mapping[str, Json]
+    changes: tuple[Change, ...]
+
+
+ReplyT_co = TypeVar("ReplyT_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[ReplyT_co]):
+    """What to answer and what to write. It has done neither."""
+
+    reply: ReplyT_co
+    plan: Plan
+    entries: tuple[Entry, ...] = ()
+    #: Steps that gave a sign of life.
+    touched: tuple[StepId, ...] = ()
+    #: An error to answer with after writing: a late result is refused, and kept.
+    refusal: Refused | None = field(default=None)
+
+
+def as_json(value: object) -> Json:
+    """A field's value as JSON: times in RFC 3339, enumerations as their words.
+
+    >>> as_json(StepId("a")), as_json(None), as_json((1, 2))
+    ('a', None, [1, 2])
+    """
+    match value:
+        case datetime():
+            return value.isoformat()
+        case StrEnum():
+            return str(value)
+        case tuple():
+            return [as_json(item) for item in value]
+        case _:
+            return value  # type: ignore[return-value]  # JSON already: the callers pass nothing else

@@ -1,0 +1,151 @@
+"""Creating a plan: everything about it is checked before anything exists."""
+
+from dataclasses import dataclass, replace
+
+from waybook.errors import InvalidStepReference, TooLarge
+from waybook.plan.branching import expression
+from waybook.plan.changes import Decision, Entity, Event, as_json
+from waybook.plan.draft import Draft, condition_row
+from waybook.plan.limits import MAX_CONDITIONS, MAX_STEPS
+from waybook.plan.model import (
+    BranchAction,
+    Condition,
+    ConditionId,
+    Json,
+    Moment,
+    NewStep,
+    Plan,
+    PlanId,
+    StepId,
+)
+from waybook.plan.schema import check_schema
+from waybook.plan.sessions import greet
+from waybook.plan.states import PlanStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCondition:
+    """A branching condition as somebody asks for it: steps by their order."""
+
+    after_step_order: int
+    expression: str
+    action: BranchAction
+    target_step_order: int | None = None
+    steps: tuple[NewStep, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPlan:
+    name: str
+    research_question: str
+    steps: tuple[NewStep, ...]
+    conditions: tuple[NewCondition, ...] = ()
+    formatting_notes: str | None = None
+    stall_seconds: int | None = None
+    skill_execution_id: str | None = None
+
+
+def create(new: NewPlan, moment: Moment) -> Decision[Plan]:
+    """Decide on a new plan: its row, its steps in order, its conditions tied to step ids."""
+    check_size(len(new.steps), len(new.conditions))
+    draft = Draft(_blank(new, PlanId(moment.new_id())), moment)
+    draft.insert(Entity.PLAN, draft.plan.id, plan_row(new, moment))
+    for step in (*new.steps, *(s for c in new.conditions for s in c.steps)):
+        check_schema(step.result_schema)
+    ids = draft.add_steps(new.steps, after=0)
+    for position, condition in enumerate(new.conditions, start=1):
+        made = _tie(condition, position, ids, ConditionId(moment.new_id()))
+        draft.insert(Entity.CONDITION, made.id, condition_row(made))
+        draft.plan = replace(draft.plan, conditions=(*draft.plan.conditions, made))
+    greet(draft)
+    linked: dict[str, Json] = (
+        {"skillExecutionId": new.skill_execution_id} if new.skill_execution_id else {}
+    )
+    draft.record(Event.PLAN_MODIFIED, action="created", steps=len(ids), **linked)
+    return draft.decide(draft.plan)
+
+
+def check_size(steps: int, conditions: int = 0) -> None:
+    """Let only plans of a bearable size pass.
+
+    Raises:
+        TooLarge: more steps or conditions than a plan may have.
+    """
+    for count, most, what in (
+        (steps, MAX_STEPS, "steps"),
+        (conditions, MAX_CONDITIONS, "branching conditions"),
+    ):
+        if count > most:
+            raise TooLarge(
+                f"a plan may have {most} {what}, this one would have {count}",
+                limit=most,
+                asked=count,
+            )
+
+
+def plan_row(new: NewPlan, moment: Moment) -> dict[str, Json]:
+    """The plan as a row: all but its id."""
+    return {
+        "name": new.name,
+        "research_question": new.research_question,
+        "formatting_notes": new.formatting_notes,
+        "stall_seconds": new.stall_seconds,
+        "status": str(PlanStatus.PLANNING),
+        "revision": 1,
+        "resumed_at": None,
+        "completed_at": None,
+        "fail_reason": None,
+        "skill_execution_id": new.skill_execution_id,
+        "created_at": as_json(moment.now),
+        "created_by": moment.actor.user,
+    }
+
+
+def _blank(new: NewPlan, plan_id: PlanId) -> Plan:
+    return Plan(
+        id=plan_id,
+        name=new.name,
+        status=PlanStatus.PLANNING,
+        revision=1,
+        stall_seconds=new.stall_seconds,
+        resumed_at=None,
+        fail_reason=None,
+        formatting_notes=new.formatting_notes,
+        seq=0,
+        steps=(),
+    )
+
+
+def _tie(new: NewCondition, position: int, ids: list[StepId], made: ConditionId) -> Condition:
+    expression(new.expression)
+    after = _step_at(ids, new.after_step_order, "afterStepOrder")
+    target = None
+    if new.action is BranchAction.SKIP_TO:
+        target = _step_at(ids, new.target_step_order, "actionParams.targetStepOrder")
+    if new.action is BranchAction.ADD_STEPS and not new.steps:
+        raise InvalidStepReference(
+            "an add_steps branch needs actionParams.steps with at least one step",
+            argument="actionParams.steps",
+        )
+    return Condition(
+        id=made,
+        step_id=after,
+        position=position,
+        expression=new.expression,
+        action=new.action,
+        target_step_id=target,
+        steps=new.steps,
+        reason=new.reason,
+    )
+
+
+def _step_at(ids: list[StepId], order: int | None, argument: str) -> StepId:
+    if order is None or not 1 <= order <= len(ids):
+        raise InvalidStepReference(
+            f"{argument} is {order}, but this plan has the step orders 1 to {len(ids)}",
+            argument=argument,
+            given=order,
+            totalSteps=len(ids),
+        )
+    return ids[order - 1]

@@ -1,0 +1,219 @@
+"""A plan being changed: applies each change to the plan in hand and remembers it for the audit.
+
+The rules in this folder take a frozen plan, change a draft of it, and hand back a decision. The
+draft is where the two stay together: nothing can change the plan without leaving its trace.
+"""
+
+from dataclasses import fields, replace
+from typing import TypeVar
+
+from waybook.errors import Refused
+from waybook.plan.changes import WHOLE_ROW, Change, Decision, Entity, Entry, Event, as_json
+from waybook.plan.model import (
+    Condition,
+    Json,
+    Moment,
+    NewStep,
+    Plan,
+    Review,
+    Step,
+    StepId,
+    StepText,
+)
+from waybook.plan.ordering import renumber
+from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, move_plan, move_step
+
+ReplyT = TypeVar("ReplyT")
+
+#: Step fields that belong to a result: written once, read by nobody here.
+RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes", "usage")
+
+
+class Draft:
+    def __init__(self, plan: Plan, moment: Moment) -> None:
+        """Begin with the plan as it is."""
+        self.plan = plan
+        self.moment = moment
+        self._changes: list[Change] = []
+        self._entries: list[Entry] = []
+        self._touched: list[StepId] = []
+
+    # Moving
+
+    def move_plan(self, *path: PlanStatus) -> None:
+        """Walk the plan's status along documented edges."""
+        for status in path:
+            self.set_plan(status=move_plan(self.plan.status, status))
+        if self.plan.status in CLOSED_PLAN:
+            self._note(Entity.PLAN, self.plan.id, "completed_at", None, as_json(self.moment.now))
+
+    def move_step(self, step_id: StepId, *path: StepStatus) -> None:
+        """Walk a step's status along documented edges, keeping its clock."""
+        for status in path:
+            self.set_step(step_id, status=move_step(self.plan.step(step_id).status, status))
+            if status is StepStatus.IN_PROGRESS:
+                self.set_step(step_id, in_progress_since=self.moment.now)
+        if self.plan.step(step_id).status in {StepStatus.COMPLETED, StepStatus.SKIPPED}:
+            self.set_step(step_id, completed_at=self.moment.now)
+
+    # Setting
+
+    def set_plan(self, **values: object) -> None:
+        for name, value in values.items():
+            old = getattr(self.plan, name)
+            if old != value:
+                self._note(Entity.PLAN, self.plan.id, name, as_json(old), as_json(value))
+        self.plan = replace(self.plan, **values)  # type: ignore[arg-type]  # names are Plan's own
+
+    def set_step(self, step_id: StepId, **values: object) -> None:
+        step = self.plan.step(step_id)
+        for name, value in values.items():
+            old = getattr(step, name)
+            if old != value:
+                self._note(Entity.STEP, step_id, name, as_json(old), as_json(value))
+        changed = replace(step, **values)  # type: ignore[arg-type]  # names are Step's own
+        self._with_steps(tuple(changed if s.id == step_id else s for s in self.plan.steps))
+
+    def set_instructions(self, step_id: StepId, instructions: str) -> None:
+        old = self.plan.texts[step_id]
+        self._note(Entity.STEP, step_id, "instructions", old.instructions, instructions)
+        texts = {**self.plan.texts, step_id: replace(old, instructions=instructions)}
+        self.plan = replace(self.plan, texts=texts)
+
+    def set_result(self, step_id: StepId, **values: Json) -> None:
+        """Keep a step's result. Results are written once, so what was there before is null."""
+        for name in RESULT_FIELDS:
+            if values.get(name) is not None:
+                self._note(Entity.STEP, step_id, name, None, values[name])
+
+    def set_condition(self, condition: Condition, **values: object) -> None:
+        for name, value in values.items():
+            old = as_json(getattr(condition, name))
+            self._note(Entity.CONDITION, condition.id, name, old, as_json(value))
+        changed = replace(condition, **values)  # type: ignore[arg-type]  # names are Condition's own
+        self.plan = replace(
+            self.plan,
+            conditions=tuple(changed if c.id == condition.id else c for c in self.plan.conditions),
+        )
+
+    def set_review(self, review: Review, **values: object) -> None:
+        for name, value in values.items():
+            old = as_json(getattr(review, name))
+            if old != as_json(value):
+                self._note(Entity.REVIEW, review.id, name, old, as_json(value))
+        self.plan = replace(self.plan, review=replace(review, **values))  # type: ignore[arg-type]  # as above
+
+    # Making and removing
+
+    def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
+        """Insert steps behind the order `after`, pending, moving the later ones up."""
+        made = [
+            fresh_step(StepId(self.moment.new_id()), new, after + n)
+            for n, new in enumerate(steps, 1)
+        ]
+        moved = renumber(self.plan.steps, after, len(made))
+        for step in moved[after:]:
+            self._note(Entity.STEP, step.id, "order", step.order - len(made), step.order)
+        texts = {step.id: text_of(new) for step, new in zip(made, steps, strict=True)}
+        for step in made:
+            self._note(Entity.STEP, step.id, WHOLE_ROW, None, step_row(step, texts[step.id]))
+        self._with_steps((*moved[:after], *made, *moved[after:]))
+        self.plan = replace(self.plan, texts={**self.plan.texts, **texts})
+        return [step.id for step in made]
+
+    def remove_step(self, step_id: StepId) -> None:
+        """Take a step out, with the conditions tied to it, and close the gap."""
+        for condition in [c for c in self.plan.conditions if c.step_id == step_id]:
+            self._note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
+        kept = tuple(c for c in self.plan.conditions if c.step_id != step_id)
+        step = self.plan.step(step_id)
+        self._note(Entity.STEP, step_id, WHOLE_ROW, step_row(step, self.plan.texts[step_id]), None)
+        self.plan = replace(self.plan, conditions=kept)
+        self.reorder([s.id for s in self.plan.steps if s.id != step_id])
+
+    def reorder(self, ids: list[StepId]) -> None:
+        """Give the steps these places; a step that is not named is gone."""
+        places = {step_id: order for order, step_id in enumerate(ids, start=1)}
+        moved = []
+        for step in self.plan.steps:
+            if step.id in places:
+                place = places[step.id]
+                if step.order != place:
+                    self._note(Entity.STEP, step.id, "order", step.order, place)
+                moved.append(replace(step, order=place))
+        self._with_steps(tuple(sorted(moved, key=lambda step: step.order)))
+
+    def insert(self, entity: Entity, row_id: str, row: dict[str, Json]) -> None:
+        """Make a whole row of another kind."""
+        self._note(entity, row_id, WHOLE_ROW, None, row)
+
+    def touch(self, step_id: StepId) -> None:
+        """Take this call as a sign of life of the step."""
+        self._touched.append(step_id)
+
+    # Recording
+
+    def record(self, event: Event, **details: Json) -> None:
+        """Close the changes so far into one audit entry."""
+        self._entries.append(Entry(event, details, tuple(self._changes)))
+        self._changes = []
+        self.plan = replace(self.plan, seq=self.plan.seq + 1)
+
+    def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
+        """Hand back what was decided. Every change has been recorded by then."""
+        if self._changes:
+            unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
+            raise AssertionError(f"changes without an audit entry: {unrecorded}")
+        return Decision(reply, self.plan, tuple(self._entries), tuple(self._touched), refusal)
+
+    def _note(self, entity: Entity, row_id: str, field: str, old: Json, new: Json) -> None:
+        self._changes.append(Change(entity, row_id, field, old, new))
+
+    def _with_steps(self, steps: tuple[Step, ...]) -> None:
+        self.plan = replace(self.plan, steps=steps)
+
+
+def fresh_step(step_id: StepId, new: NewStep, order: int) -> Step:
+    """A step nobody has worked on yet. Its first attempt is number 1."""
+    return Step(
+        id=step_id,
+        order=order,
+        type=new.type,
+        title=new.title,
+        status=StepStatus.PENDING,
+        attempt=1,
+        stall_seconds=new.stall_seconds,
+        in_progress_since=None,
+        last_seen_at=None,
+        completed_at=None,
+        held_by=None,
+        held_session=None,
+        fail_reason=None,
+    )
+
+
+def text_of(new: NewStep) -> StepText:
+    return StepText(instructions=new.instructions, result_schema=new.result_schema)
+
+
+def step_row(step: Step, text: StepText) -> dict[str, Json]:
+    """A step as a row: all but its id, and but its sign of life, which is telemetry."""
+    names = [f.name for f in fields(Step) if f.name not in {"id", "last_seen_at"}]
+    row = {name: as_json(getattr(step, name)) for name in names}
+    return {**row, "instructions": text.instructions, "result_schema": text.result_schema}
+
+
+def condition_row(condition: Condition) -> dict[str, Json]:
+    """A condition as a row: all but its id."""
+    names = [f.name for f in fields(Condition) if f.name not in {"id", "steps"}]
+    row = {name: as_json(getattr(condition, name)) for name in names}
+    return {**row, "steps": [new_step_row(new) for new in condition.steps] or None}
+
+
+def new_step_row(new: NewStep) -> dict[str, Json]:
+    return {f.name: as_json(getattr(new, f.name)) for f in fields(NewStep)}
+
+
+def review_row(review: Review) -> dict[str, Json]:
+    """A review as a row: all but its id."""
+    return {f.name: as_json(getattr(review, f.name)) for f in fields(Review) if f.name != "id"}

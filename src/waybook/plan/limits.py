@@ -1,0 +1,4 @@
+"""How large a plan may be."""
+
+MAX_STEPS = 200
+MAX_CONDITIONS = 50

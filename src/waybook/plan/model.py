@@ -1,0 +1,191 @@
+"""The values a plan consists of: steps, conditions, reviews, and who acts at which moment."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType, TypeAlias
+
+from waybook.plan.states import PlanStatus, StepStatus
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+PlanId = NewType("PlanId", str)
+StepId = NewType("StepId", str)
+ConditionId = NewType("ConditionId", str)
+ReviewId = NewType("ReviewId", str)
+
+
+class StepType(StrEnum):
+    """What kind of work a step is. Informational: no rule looks at it."""
+
+    SEARCH = "search"
+    EXTRACT = "extract"
+    ANALYZE = "analyze"
+    CRITIQUE = "critique"
+    SYNTHESIZE = "synthesize"
+    CHECKPOINT = "checkpoint"
+    CUSTOM = "custom"
+
+
+class BranchAction(StrEnum):
+    CONTINUE = "continue"
+    SKIP_TO = "skip_to"
+    ADD_STEPS = "add_steps"
+    FAIL = "fail"
+
+
+class BranchOutcome(StrEnum):
+    """What became of a condition when its step completed."""
+
+    FIRED = "fired"
+    NOT_FIRED = "not_fired"
+    ERROR = "error"
+
+
+class DecisionKind(StrEnum):
+    APPROVE = "approve"
+    REJECT = "reject"
+    MODIFY = "modify"
+    SKIP = "skip"
+
+
+class Channel(StrEnum):
+    """The door a call came through."""
+
+    MCP = "mcp"
+    DASHBOARD = "dashboard"
+    CLI = "cli"
+    REST = "rest"
+    SWEEP = "sweep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who acts, through which door, in which conversation of their own naming."""
+
+    user: str
+    channel: Channel
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What a rule is told of the world: the time, the actor, and fresh ids."""
+
+    now: datetime
+    actor: Actor
+    new_id: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewStep:
+    """A step as somebody asks for it, before it has an id and a place."""
+
+    type: StepType
+    instructions: str
+    title: str | None = None
+    stall_seconds: int | None = None
+    result_schema: Json = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The state of one step; its texts are in `Plan.texts`, its result is nobody's input."""
+
+    id: StepId
+    order: int
+    type: StepType
+    title: str | None
+    status: StepStatus
+    attempt: int
+    stall_seconds: int | None
+    #: Set on every entry to in_progress, so that time spent waiting for a person never counts.
+    in_progress_since: datetime | None
+    #: The last sign of life. Telemetry: not audited, not replayed.
+    last_seen_at: datetime | None
+    completed_at: datetime | None
+    held_by: str | None
+    held_session: str | None
+    fail_reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepText:
+    instructions: str
+    result_schema: Json = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A branching condition, looked at when its step completes."""
+
+    id: ConditionId
+    step_id: StepId
+    position: int
+    expression: str
+    action: BranchAction
+    target_step_id: StepId | None = None
+    steps: tuple[NewStep, ...] = ()
+    reason: str | None = None
+    outcome: BranchOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """A pause for a person, and the answer once there is one."""
+
+    id: ReviewId
+    step_id: StepId
+    summary: str
+    questions: tuple[str, ...]
+    result_summary: Json
+    requested_at: datetime
+    requested_by: str
+    decision: DecisionKind | None = None
+    feedback: str | None = None
+    decided_at: datetime | None = None
+    decided_by: str | None = None
+    decided_via: Channel | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One plan as its rules see it.
+
+    A loader brings all steps, but of the bulky rest only what the call at hand may need: the texts
+    of candidate steps, the conditions of the step that ends or that are still waiting, the last
+    review, and the session that asks if the plan knows it.
+    """
+
+    id: PlanId
+    name: str
+    status: PlanStatus
+    revision: int
+    stall_seconds: int | None
+    resumed_at: datetime | None
+    fail_reason: str | None
+    formatting_notes: str | None
+    #: The number of the last audit entry.
+    seq: int
+    steps: tuple[Step, ...]
+    texts: Mapping[StepId, StepText] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+    review: Review | None = None
+    sessions: frozenset[str] = frozenset()
+
+    def statuses(self) -> list[StepStatus]:
+        """The steps' statuses, in plan order."""
+        return [step.status for step in self.steps]
+
+    def step(self, step_id: StepId) -> Step:
+        """The step with this id, which the caller knows to be there."""
+        return next(step for step in self.steps if step.id == step_id)
+
+    def having(self, *statuses: StepStatus) -> Iterator[Step]:
+        """The steps in one of these statuses, in plan order."""
+        return (step for step in self.steps if step.status in statuses)
+
+    def waiting_conditions(self) -> Iterator[Condition]:
+        """The conditions nobody has looked at yet, in order of creation."""
+        return (condition for condition in self.conditions if condition.outcome is None)

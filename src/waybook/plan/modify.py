@@ -1,0 +1,224 @@
+"""Modifying a plan: a list of changes to its steps, applied all or none."""
+
+from dataclasses import dataclass
+
+from waybook.errors import IllegalMove, InvalidStepReference, NotModifiable, StalePlan
+from waybook.plan.changes import Decision, Event
+from waybook.plan.create import check_size
+from waybook.plan.draft import Draft
+from waybook.plan.model import Json, Moment, NewStep, Plan, Step, StepId
+from waybook.plan.ordering import complete_order, place_to_insert
+from waybook.plan.refusals import look_at, refuse_closed
+from waybook.plan.schema import check_schema
+from waybook.plan.sessions import greet
+from waybook.plan.settle import settle
+from waybook.plan.states import PlanStatus, StepStatus
+
+MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING})
+
+
+@dataclass(frozen=True, slots=True)
+class AddSteps:
+    steps: tuple[NewStep, ...]
+    after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStep:
+    step_id: StepId
+
+
+@dataclass(frozen=True, slots=True)
+class ReorderSteps:
+    step_ids: tuple[StepId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateInstructions:
+    step_id: StepId
+    instructions: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailStep:
+    step_id: StepId
+    reason: str
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RetryStep:
+    step_id: StepId
+
+
+Modification = AddSteps | RemoveStep | ReorderSteps | UpdateInstructions | FailStep | RetryStep
+
+
+def modify(
+    plan: Plan,
+    modifications: tuple[Modification, ...],
+    moment: Moment,
+    *,
+    rationale: str | None = None,
+    expected_revision: int | None = None,
+) -> Decision[Plan]:
+    """Decide on all of these changes, in their order, or on none.
+
+    Raises:
+        PlanTerminal: the plan is over.
+        NotModifiable: the plan waits for a review or is stalled, or may not be emptied.
+        StalePlan: the plan is not at the revision the caller saw.
+        InvalidStepReference: a step that is not there.
+        IllegalMove: a step is not in a status that allows this.
+    """
+    _refuse_unmodifiable(plan, expected_revision)
+    draft = Draft(plan, moment)
+    greet(draft)
+    last = len(modifications) - 1
+    for number, modification in enumerate(modifications):
+        told = _apply(draft, modification)
+        draft.set_plan(revision=draft.plan.revision + 1)
+        if number == last:
+            settle(draft)
+        draft.record(Event.PLAN_MODIFIED, **told, rationale=rationale)
+    return draft.decide(draft.plan)
+
+
+def _refuse_unmodifiable(plan: Plan, expected_revision: int | None) -> None:
+    refuse_closed(plan)
+    if plan.status not in MODIFIABLE:
+        first = (
+            "decide the open review first"
+            if plan.status is PlanStatus.AWAITING_REVIEW
+            else "call get_next_step first: it resumes the plan"
+        )
+        raise NotModifiable(
+            f"plan “{plan.name}” is {plan.status} and cannot be modified; {first}",
+            next_call=look_at(plan, first),
+            status=str(plan.status),
+        )
+    if expected_revision is not None and expected_revision != plan.revision:
+        raise StalePlan(
+            f"the plan is at revision {plan.revision}, you expected {expected_revision}",
+            next_call=look_at(plan, "look at the plan as it is now, then modify it again"),
+            revision=plan.revision,
+            expectedRevision=expected_revision,
+        )
+
+
+def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
+    match modification:
+        case AddSteps():
+            return _add(draft, modification)
+        case RemoveStep():
+            return _remove(draft, modification)
+        case ReorderSteps(step_ids):
+            draft.reorder(complete_order(draft.plan, list(step_ids)))
+            return {"action": "reorder_steps", "stepIds": list(step_ids)}
+        case UpdateInstructions(step_id, instructions):
+            step = _find(draft.plan, step_id)
+            draft.set_instructions(step.id, instructions)
+            return {"action": "update_step_instructions", "stepId": step.id}
+        case FailStep():
+            return _fail(draft, modification)
+        case RetryStep(step_id):
+            return _retry(draft, _find(draft.plan, step_id))
+
+
+def _add(draft: Draft, modification: AddSteps) -> dict[str, Json]:
+    check_size(len(draft.plan.steps) + len(modification.steps))
+    for step in modification.steps:
+        check_schema(step.result_schema)
+    after = place_to_insert(draft.plan, modification.after)
+    before = len(draft.plan.steps)
+    added = draft.add_steps(modification.steps, after=after)
+    return {
+        "action": "add_steps",
+        "stepIds": list[Json](added),
+        "insertAfterOrder": after,
+        "scope": {"before": before, "added": len(added), "after": before + len(added)},
+    }
+
+
+def _remove(draft: Draft, modification: RemoveStep) -> dict[str, Json]:
+    plan = draft.plan
+    step = _find(plan, modification.step_id)
+    _demand(step, {StepStatus.PENDING}, "remove_step", "only a pending step can be removed")
+    pointing = [c.id for c in plan.waiting_conditions() if c.target_step_id == step.id]
+    if pointing:
+        raise NotModifiable(
+            f"step {step.order} is the target of a branching condition that has not been looked "
+            "at yet; it cannot be removed while that may still skip to it",
+            next_call=look_at(plan, "see the plan; fail or skip the step instead of removing it"),
+            conditionIds=list(pointing),
+        )
+    if len(plan.steps) == 1 and plan.status is not PlanStatus.PLANNING:
+        raise NotModifiable(
+            "the last step of a plan that has begun cannot be removed; add another first",
+            next_call=look_at(plan, "see the plan"),
+        )
+    draft.remove_step(step.id)
+    return {"action": "remove_step", "stepId": step.id, "stepOrder": step.order}
+
+
+def _fail(draft: Draft, modification: FailStep) -> dict[str, Json]:
+    step = _find(draft.plan, modification.step_id)
+    allowed = {StepStatus.PENDING, StepStatus.IN_PROGRESS}
+    _demand(step, allowed, "fail_step", "only a pending or running step can be failed")
+    if step.status is StepStatus.PENDING:
+        draft.move_step(step.id, StepStatus.IN_PROGRESS)
+    draft.move_step(step.id, StepStatus.FAILED)
+    draft.set_step(step.id, fail_reason=modification.reason)
+    draft.record(
+        Event.STEP_FAILED, stepId=step.id, stepOrder=step.order, reason=modification.reason
+    )
+    if modification.retry:
+        _back_to_pending(draft, step.id)
+    told: dict[str, Json] = {"reason": modification.reason, "retry": modification.retry}
+    return {"action": "fail_step", "stepId": step.id, "stepOrder": step.order, **told}
+
+
+def _retry(draft: Draft, step: Step) -> dict[str, Json]:
+    allowed = {StepStatus.FAILED, StepStatus.IN_PROGRESS}
+    _demand(step, allowed, "retry_step", "only a failed or running step can be tried again")
+    if step.status is StepStatus.IN_PROGRESS:
+        draft.move_step(step.id, StepStatus.FAILED)
+    _back_to_pending(draft, step.id)
+    attempt = draft.plan.step(step.id).attempt
+    told: dict[str, Json] = {"stepId": step.id, "stepOrder": step.order, "attempt": attempt}
+    return {"action": "retry_step", "reclaimedFrom": step.held_by, **told}
+
+
+def _back_to_pending(draft: Draft, step_id: StepId) -> None:
+    draft.move_step(step_id, StepStatus.PENDING)
+    draft.set_step(
+        step_id,
+        attempt=draft.plan.step(step_id).attempt + 1,
+        held_by=None,
+        held_session=None,
+        in_progress_since=None,
+        fail_reason=None,
+    )
+
+
+def _find(plan: Plan, step_id: StepId) -> Step:
+    step = next((s for s in plan.steps if s.id == step_id), None)
+    if step is None:
+        raise InvalidStepReference(
+            "there is no such step in this plan",
+            next_call=look_at(plan, "see the plan's steps and their ids"),
+            stepId=step_id,
+        )
+    return step
+
+
+def _demand(step: Step, allowed: set[StepStatus], action: str, why: str) -> None:
+    if step.status not in allowed:
+        target = StepStatus.PENDING if action == "retry_step" else StepStatus.FAILED
+        raise IllegalMove(
+            f"cannot {action}: step {step.order} is {step.status}, and {why}",
+            old=step.status,
+            new="removed" if action == "remove_step" else target,
+            stepId=step.id,
+            allowedFrom=sorted(allowed),
+        )

@@ -1,0 +1,108 @@
+"""What an agent asking for work gets: a step of its own, or why there is none."""
+
+from dataclasses import dataclass
+
+from waybook.plan.changes import Decision, Event
+from waybook.plan.draft import Draft
+from waybook.plan.model import Moment, Plan, Review, Step, StepText
+from waybook.plan.sessions import greet
+from waybook.plan.settle import settle
+from waybook.plan.stalls import resume
+from waybook.plan.states import PlanStatus, StepStatus
+
+
+@dataclass(frozen=True, slots=True)
+class StepReady:
+    step: Step
+    text: StepText
+    resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanComplete:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFailed:
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingReview:
+    review: Review | None
+
+
+@dataclass(frozen=True, slots=True)
+class NothingPending:
+    in_progress: tuple[Step, ...]
+    failed: tuple[Step, ...]
+
+
+NextStep = StepReady | PlanComplete | PlanFailed | AwaitingReview | NothingPending
+
+
+def next_step(plan: Plan, moment: Moment, *, another: bool = False) -> Decision[NextStep]:
+    """Decide what the caller should work on now.
+
+    In this order: the step its session still holds (unless it asks for another), a step a person
+    sent back that nobody has picked up, the first pending one.
+    """
+    if plan.status is PlanStatus.COMPLETED:
+        return Decision(PlanComplete(), plan)
+    if plan.status is PlanStatus.FAILED:
+        return Decision(PlanFailed(plan.fail_reason), plan)
+    draft = Draft(plan, moment)
+    greet(draft)
+    if plan.status is PlanStatus.AWAITING_REVIEW:
+        return draft.decide(AwaitingReview(plan.review))
+    resume(draft)
+    held = None if another else held_step(plan, moment.actor.session)
+    if held:
+        draft.touch(held.id)
+        return draft.decide(StepReady(held, plan.texts[held.id], resumed=True))
+    return _take(draft)
+
+
+def _take(draft: Draft) -> Decision[NextStep]:
+    sent_back = unclaimed_step(draft.plan)
+    if sent_back:
+        return _hand_out(draft, sent_back, resumed=True)
+    pending = next(draft.plan.having(StepStatus.PENDING), None)
+    if pending:
+        draft.move_step(pending.id, StepStatus.IN_PROGRESS)
+        return _hand_out(draft, pending, resumed=False)
+    return draft.decide(
+        NothingPending(
+            tuple(draft.plan.having(StepStatus.IN_PROGRESS)),
+            tuple(draft.plan.having(StepStatus.FAILED)),
+        )
+    )
+
+
+def held_step(plan: Plan, session: str | None) -> Step | None:
+    """The first step this session took and has not handed back."""
+    if session is None:
+        return None
+    mine = (s for s in plan.having(StepStatus.IN_PROGRESS) if s.held_session == session)
+    return next(mine, None)
+
+
+def unclaimed_step(plan: Plan) -> Step | None:
+    """The first step in progress that nobody holds: a person sent it back."""
+    return next((s for s in plan.having(StepStatus.IN_PROGRESS) if s.held_by is None), None)
+
+
+def _hand_out(draft: Draft, step: Step, *, resumed: bool) -> Decision[NextStep]:
+    actor = draft.moment.actor
+    draft.set_step(step.id, held_by=actor.user, held_session=actor.session)
+    draft.touch(step.id)
+    settle(draft)
+    draft.record(
+        Event.STEP_STARTED,
+        stepId=step.id,
+        stepOrder=step.order,
+        attempt=step.attempt,
+        resumed=resumed,
+    )
+    return draft.decide(StepReady(draft.plan.step(step.id), draft.plan.texts[step.id], resumed))

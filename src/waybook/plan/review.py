@@ -1,0 +1,210 @@
+"""Reviews: a step pauses for a person; the person's decision settles it, once."""
+
+from dataclasses import dataclass, replace
+
+from waybook.errors import IllegalMove, InvalidInput, NextCall, NotAwaitingReview
+from waybook.plan.changes import Decision, Entity, Event
+from waybook.plan.draft import Draft, review_row
+from waybook.plan.model import (
+    Channel,
+    DecisionKind,
+    Json,
+    Moment,
+    Plan,
+    Review,
+    ReviewId,
+    StepId,
+)
+from waybook.plan.refusals import look_at, refuse_closed
+from waybook.plan.schema import check_result
+from waybook.plan.sessions import greet
+from waybook.plan.settle import settle
+from waybook.plan.stalls import resume
+from waybook.plan.states import PlanStatus, StepStatus, move_step
+from waybook.plan.submit import StepDone, complete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRequest:
+    summary: str
+    questions: tuple[str, ...] = ()
+    result_summary: Json = None
+
+
+def open_review(plan: Plan) -> Review | None:
+    """The review somebody still has to decide."""
+    return plan.review if plan.review and plan.review.decision is None else None
+
+
+def request_review(
+    plan: Plan, step_id: StepId, request: ReviewRequest, moment: Moment
+) -> Decision[Review]:
+    """Pause a running step for a person.
+
+    Raises:
+        PlanTerminal: the plan is over.
+        IllegalMove: the step is not in progress, or another review is open.
+    """
+    refuse_closed(plan)
+    step = plan.step(step_id)
+    if plan.status is PlanStatus.AWAITING_REVIEW:
+        raise IllegalMove(
+            f"plan “{plan.name}” already waits for a review; one review at a time",
+            next_call=look_at(plan, "see the open review; a running step may still be submitted"),
+            old=plan.status,
+            new=PlanStatus.AWAITING_REVIEW,
+        )
+    move_step(step.status, StepStatus.AWAITING_INPUT)
+    if request.result_summary is not None:
+        check_result(plan.texts[step_id].result_schema, request.result_summary)
+    draft = Draft(plan, moment)
+    greet(draft)
+    resume(draft)
+    draft.move_step(step_id, StepStatus.AWAITING_INPUT)
+    review = Review(
+        id=ReviewId(moment.new_id()),
+        step_id=step_id,
+        summary=request.summary,
+        questions=request.questions,
+        result_summary=request.result_summary,
+        requested_at=moment.now,
+        requested_by=moment.actor.user,
+    )
+    draft.insert(Entity.REVIEW, review.id, review_row(review))
+    draft.plan = replace(draft.plan, review=review)
+    settle(draft)
+    draft.record(
+        Event.USER_REVIEWED,
+        action="review_requested",
+        reviewId=review.id,
+        stepId=step_id,
+        stepOrder=step.order,
+    )
+    return draft.decide(review)
+
+
+def decide(
+    plan: Plan,
+    kind: DecisionKind,
+    moment: Moment,
+    *,
+    feedback: str | None = None,
+    step_id: StepId | None = None,
+) -> Decision[StepDone]:
+    """Carry out a person's decision on the open review.
+
+    Raises:
+        NotAwaitingReview: there is none, or somebody has decided it already.
+        PlanTerminal: the plan is over.
+        InvalidInput: `modify` without feedback.
+    """
+    review = _review_to_decide(plan, step_id)
+    if kind is DecisionKind.MODIFY and not (feedback and feedback.strip()):
+        raise InvalidInput(
+            "modify needs feedback: say what the step should do differently",
+            argument="feedback",
+        )
+    draft = Draft(plan, moment)
+    greet(draft)
+    actor = moment.actor
+    draft.set_review(
+        review,
+        decision=kind,
+        feedback=feedback,
+        decided_at=moment.now,
+        decided_by=actor.user,
+        decided_via=actor.channel,
+    )
+    return _carry_out(draft, review, kind, feedback)
+
+
+def _carry_out(
+    draft: Draft, review: Review, kind: DecisionKind, feedback: str | None
+) -> Decision[StepDone]:
+    step_id = review.step_id
+    told: dict[str, Json] = {
+        "action": "decision",
+        "decision": str(kind),
+        "reviewId": review.id,
+        "feedback": feedback,
+    }
+    if kind is DecisionKind.APPROVE:
+        kept = {"result_summary": review.result_summary}
+        return complete(draft, step_id, kept, Event.USER_REVIEWED, **told)
+    if kind is DecisionKind.SKIP:
+        draft.move_step(step_id, StepStatus.SKIPPED)
+    elif kind is DecisionKind.REJECT:
+        _reject(draft, step_id, feedback)
+    else:
+        _send_back(draft, step_id, feedback or "")
+    settle(draft)
+    step = draft.plan.step(step_id)
+    draft.record(Event.USER_REVIEWED, stepId=step_id, stepOrder=step.order, **told)
+    return draft.decide(StepDone(step))
+
+
+def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
+    reason = f"rejected by {draft.moment.actor.user}" + (f": {feedback}" if feedback else "")
+    draft.move_step(step_id, StepStatus.FAILED)
+    draft.set_step(step_id, fail_reason=reason)
+    draft.set_plan(fail_reason=reason)
+    draft.move_plan(PlanStatus.FAILED)
+
+
+def _send_back(draft: Draft, step_id: StepId, feedback: str) -> None:
+    """Back to work with the feedback in the instructions.
+
+    Whoever relays the decision over MCP gets the step in the same answer and so holds it; decided
+    anywhere else, the step is nobody's until the next agent asks.
+    """
+    actor = draft.moment.actor
+    relayed = actor.channel is Channel.MCP
+    draft.set_instructions(step_id, with_feedback(draft.plan.texts[step_id].instructions, feedback))
+    draft.move_step(step_id, StepStatus.IN_PROGRESS)
+    draft.set_step(
+        step_id,
+        attempt=draft.plan.step(step_id).attempt + 1,
+        held_by=actor.user if relayed else None,
+        held_session=actor.session if relayed else None,
+    )
+    draft.set_plan(revision=draft.plan.revision + 1)
+
+
+def with_feedback(instructions: str, feedback: str) -> str:
+    r"""Instructions with a person's feedback below a rule.
+
+    >>> with_feedback("Compare.", "Add prices.")
+    'Compare.\n\n---\n\nUser feedback: Add prices.'
+    """
+    return f"{instructions}\n\n---\n\nUser feedback: {feedback}"
+
+
+def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
+    review = open_review(plan)
+    if review is None and plan.review is None:
+        refuse_closed(plan)
+    if review is not None:
+        refuse_closed(plan)
+    if review is None or (step_id is not None and review.step_id != step_id):
+        raise _nothing_to_decide(plan, step_id)
+    return review
+
+
+def _nothing_to_decide(plan: Plan, step_id: StepId | None) -> NotAwaitingReview:
+    last = plan.review
+    decided = last is not None and last.decision is not None and step_id in {None, last.step_id}
+    if last is None or not decided:
+        return NotAwaitingReview(
+            f"nothing of plan “{plan.name}” waits for a decision here",
+            next_call=look_at(plan, "see which step, if any, waits for a person"),
+            status=str(plan.status),
+        )
+    return NotAwaitingReview(
+        f"already decided: {last.decided_by} said {last.decision}",
+        next_call=NextCall("get_next_step", {"planId": plan.id}, "go on with the plan"),
+        decision=str(last.decision),
+        decidedBy=last.decided_by,
+        decidedVia=str(last.decided_via),
+        decidedAt=last.decided_at.isoformat() if last.decided_at else None,
+        feedback=last.feedback,
+    )

@@ -1,0 +1,76 @@
+"""Stalls: a step in progress with no sign of life for longer than its threshold."""
+
+from datetime import datetime, timedelta
+
+from waybook.plan.changes import Decision, Event
+from waybook.plan.draft import Draft
+from waybook.plan.model import Json, Moment, Plan, Step
+from waybook.plan.states import PlanStatus, StepStatus
+
+#: How long a step may be silent when nobody said otherwise.
+PATIENCE = timedelta(minutes=30)
+
+
+def threshold(plan: Plan, step: Step, patience: timedelta = PATIENCE) -> timedelta:
+    """How long this step may be silent: its own word, else the plan's, else the server's."""
+    seconds = step.stall_seconds if step.stall_seconds is not None else plan.stall_seconds
+    return patience if seconds is None else timedelta(seconds=seconds)
+
+
+def last_sign_of_life(step: Step) -> datetime | None:
+    """When the step was last heard of, or None if nobody works on it."""
+    if step.status is not StepStatus.IN_PROGRESS or step.in_progress_since is None:
+        return None
+    return max(step.in_progress_since, step.last_seen_at or step.in_progress_since)
+
+
+def stalled_steps(
+    plan: Plan, *, now: datetime, patience: timedelta = PATIENCE
+) -> tuple[tuple[Step, timedelta], ...]:
+    """The steps silent for longer than their threshold, in plan order, with how long."""
+    silent = (
+        (step, now - seen) for step in plan.steps if (seen := last_sign_of_life(step)) is not None
+    )
+    return tuple((step, gap) for step, gap in silent if gap > threshold(plan, step, patience))
+
+
+def newly_stalled(
+    plan: Plan, *, now: datetime, patience: timedelta = PATIENCE
+) -> tuple[tuple[Step, timedelta], ...]:
+    """The stalled steps that should stall an executing plan: resuming it restarted their clock."""
+    if plan.status is not PlanStatus.EXECUTING:
+        return ()
+    resumed = plan.resumed_at
+    return tuple(
+        (step, gap)
+        for step, gap in stalled_steps(plan, now=now, patience=patience)
+        if resumed is None or now - resumed > threshold(plan, step, patience)
+    )
+
+
+def detect_stall(plan: Plan, moment: Moment, patience: timedelta = PATIENCE) -> Decision[bool]:
+    """Move an executing plan with a stalled step to stalled. Replies whether it did."""
+    draft = Draft(plan, moment)
+    stalled = newly_stalled(plan, now=moment.now, patience=patience)
+    if stalled:
+        draft.move_plan(PlanStatus.STALLED)
+        steps: list[Json] = [{"stepId": s.id, "minutes": whole_minutes(gap)} for s, gap in stalled]
+        draft.record(Event.PLAN_MODIFIED, action="stall_detected", steps=steps)
+    return draft.decide(bool(stalled))
+
+
+def resume(draft: Draft) -> None:
+    """Wake a stalled plan and restart its clock; any other plan stays as it is."""
+    if draft.plan.status is PlanStatus.STALLED:
+        draft.move_plan(PlanStatus.EXECUTING)
+        draft.set_plan(resumed_at=draft.moment.now)
+        draft.record(Event.PLAN_MODIFIED, action="resumed")
+
+
+def whole_minutes(gap: timedelta) -> int:
+    """A gap in minutes, cut down.
+
+    >>> whole_minutes(timedelta(minutes=31, seconds=59))
+    31
+    """
+    return int(gap.total_seconds() // 60)

@@ -1,0 +1,96 @@
+"""The two state machines, as tables: every status, every edge, and the four functions that move.
+
+A status is never assigned, it is moved. `completed` and `skipped` are final for a step; `failed`
+has one way out, the retry. `completed` and `failed` are final for a plan. That the last steps'
+end is the plan's end is not an edge but a derivation: see `derive` and `settle`.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from waybook.errors import IllegalMove
+
+
+class PlanStatus(StrEnum):
+    PLANNING = "planning"
+    EXECUTING = "executing"
+    AWAITING_REVIEW = "awaiting_review"
+    STALLED = "stalled"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class StepStatus(StrEnum):
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    AWAITING_INPUT = "awaiting_input"
+    COMPLETED = "completed"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+P = PlanStatus
+S = StepStatus
+
+# fmt: off
+PLAN_MOVES: Mapping[PlanStatus, frozenset[PlanStatus]] = MappingProxyType({
+    P.PLANNING:        frozenset({P.EXECUTING, P.FAILED}),
+    P.EXECUTING:       frozenset({P.AWAITING_REVIEW, P.STALLED, P.COMPLETED, P.FAILED}),
+    P.AWAITING_REVIEW: frozenset({P.EXECUTING, P.FAILED}),
+    P.STALLED:         frozenset({P.EXECUTING, P.FAILED}),
+    P.COMPLETED:       frozenset(),
+    P.FAILED:          frozenset(),
+})
+
+STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
+    S.PENDING:         frozenset({S.IN_PROGRESS, S.SKIPPED}),
+    S.IN_PROGRESS:     frozenset({S.AWAITING_INPUT, S.COMPLETED, S.FAILED}),
+    S.AWAITING_INPUT:  frozenset({S.IN_PROGRESS, S.COMPLETED, S.SKIPPED, S.FAILED}),
+    S.COMPLETED:       frozenset(),
+    S.SKIPPED:         frozenset(),
+    S.FAILED:          frozenset({S.PENDING}),  # retry
+})
+# fmt: on
+
+#: Plans in these statuses take no more changes.
+CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
+#: Steps in these statuses are over as far as the plan is concerned.
+TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})
+#: Steps in these statuses count as done.
+DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})
+
+
+def can_move_plan(old: PlanStatus, new: PlanStatus) -> bool:
+    """Whether the plan's table has this edge."""
+    return new in PLAN_MOVES[old]
+
+
+def can_move_step(old: StepStatus, new: StepStatus) -> bool:
+    """Whether the step's table has this edge."""
+    return new in STEP_MOVES[old]
+
+
+def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
+    """Return `new`, or refuse.
+
+    >>> move_plan(PlanStatus.PLANNING, PlanStatus.EXECUTING)
+    <PlanStatus.EXECUTING: 'executing'>
+
+    Raises:
+        IllegalMove: the table has no edge from `old` to `new`.
+    """
+    if not can_move_plan(old, new):
+        raise IllegalMove(f"a plan cannot move from {old} to {new}", old=old, new=new)
+    return new
+
+
+def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
+    """Return `new`, or refuse.
+
+    Raises:
+        IllegalMove: the table has no edge from `old` to `new`.
+    """
+    if not can_move_step(old, new):
+        raise IllegalMove(f"a step cannot move from {old} to {new}", old=old, new=new)
+    return new

@@ -1,0 +1,145 @@
+"""Submitting a result: the step completes, its conditions are looked at, the plan settles."""
+
+from dataclasses import dataclass
+
+from waybook.errors import NextCall, StaleAttempt
+from waybook.plan.branching import Branch, branch
+from waybook.plan.changes import Decision, Entity, Event, as_json
+from waybook.plan.draft import Draft
+from waybook.plan.model import BranchOutcome, Json, Moment, Plan, Step, StepId
+from waybook.plan.refusals import refuse_closed
+from waybook.plan.schema import check_result
+from waybook.plan.sessions import greet
+from waybook.plan.settle import settle
+from waybook.plan.stalls import resume
+from waybook.plan.states import StepStatus, move_step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What an agent hands back for a step."""
+
+    result_summary: Json
+    confidence: float | None = None
+    report: Json = None
+    formatting_notes: str | None = None
+    usage: Json = None
+    #: The attempt the caller believes it holds; None trusts that nobody else took over.
+    attempt: int | None = None
+
+    def values(self) -> dict[str, Json]:
+        """The result as fields of the step's row."""
+        return {
+            "result_summary": self.result_summary,
+            "confidence": self.confidence,
+            "report": self.report,
+            "formatting_notes": self.formatting_notes,
+            "usage": self.usage,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """What became of a step and what its conditions did."""
+
+    step: Step
+    branches: tuple[Branch, ...] = ()
+
+
+def submit(
+    plan: Plan, step_id: StepId, submission: Submission, moment: Moment
+) -> Decision[StepDone]:
+    """Complete a step with its result, or keep a late result and refuse.
+
+    Raises:
+        PlanTerminal: the plan is over.
+        IllegalMove: the step is not in progress (nor pending).
+        InvalidInput: the result does not have the shape the step asks for.
+    """
+    refuse_closed(plan)
+    step = plan.step(step_id)
+    if submission.attempt is not None and submission.attempt != step.attempt:
+        return _keep_late_result(plan, step, submission, moment)
+    if step.status is not StepStatus.PENDING:
+        move_step(step.status, StepStatus.COMPLETED)
+    if step.status is StepStatus.AWAITING_INPUT:
+        move_step(step.status, StepStatus.PENDING)
+    check_result(plan.texts[step_id].result_schema, submission.result_summary)
+    draft = Draft(plan, moment)
+    greet(draft)
+    resume(draft)
+    if step.status is StepStatus.PENDING:
+        draft.move_step(step_id, StepStatus.IN_PROGRESS)
+    return complete(draft, step_id, submission.values())
+
+
+def complete(
+    draft: Draft,
+    step_id: StepId,
+    values: dict[str, Json],
+    event: Event = Event.STEP_COMPLETED,
+    **details: Json,
+) -> Decision[StepDone]:
+    """Complete the step, branch, settle, and record it all as one entry."""
+    draft.move_step(step_id, StepStatus.COMPLETED)
+    draft.set_result(step_id, **values)
+    step = draft.plan.step(step_id)
+    branches = tuple(branch(draft, step_id, values))
+    settle(draft)
+    told: list[Json] = [looked_at.as_json() for looked_at in branches]
+    branched: dict[str, Json] = {"branches": told} if told else {}
+    draft.record(
+        event,
+        stepId=step_id,
+        stepOrder=step.order,
+        attempt=step.attempt,
+        **details,
+        **branched,
+    )
+    return draft.decide(StepDone(draft.plan.step(step_id), branches))
+
+
+def fired(branches: tuple[Branch, ...]) -> list[Branch]:
+    """The branches that were taken."""
+    return [looked_at for looked_at in branches if looked_at.outcome is BranchOutcome.FIRED]
+
+
+def _keep_late_result(
+    plan: Plan, step: Step, submission: Submission, moment: Moment
+) -> Decision[StepDone]:
+    draft = Draft(plan, moment)
+    greet(draft)
+    artifact_id = moment.new_id()
+    content: Json = submission.values()
+    row: dict[str, Json] = {
+        "step_id": step.id,
+        "kind": "late_result",
+        "title": f"Late result of step {step.order}, attempt {submission.attempt}",
+        "content": content,
+        "superseded": True,
+        "created_at": as_json(moment.now),
+        "created_by": moment.actor.user,
+    }
+    draft.insert(Entity.ARTIFACT, artifact_id, row)
+    draft.record(
+        Event.PLAN_MODIFIED,
+        action="late_result_kept",
+        stepId=step.id,
+        artifactId=artifact_id,
+        attempt=submission.attempt,
+        currentAttempt=step.attempt,
+    )
+    refusal = StaleAttempt(
+        f"step {step.order} is at attempt {step.attempt}, this result is of attempt "
+        f"{submission.attempt}: somebody else took the step over. Your result was not counted, "
+        "but it is kept as an artifact of the step",
+        next_call=NextCall(
+            "get_next_step", {"planId": plan.id}, "take a step that is yours; do not resubmit"
+        ),
+        stepId=step.id,
+        attempt=submission.attempt,
+        currentAttempt=step.attempt,
+        stepStatus=str(step.status),
+        artifactId=artifact_id,
+    )
+    return draft.decide(StepDone(step), refusal=refusal)
