@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from waybook.errors import NextCall, StaleAttempt
+from waybook.errors import IllegalMove, NextCall, StaleAttempt
 from waybook.plan.branching import Branch, branch
 from waybook.plan.changes import Decision, Entity, Event, as_json
 from waybook.plan.draft import Draft
 from waybook.plan.model import BranchOutcome, Json, Moment, Plan, Step, StepId
-from waybook.plan.refusals import refuse_closed
+from waybook.plan.refusals import look_at, refuse_closed
 from waybook.plan.schema import check_result
 from waybook.plan.sessions import greet
 from waybook.plan.settle import settle
 from waybook.plan.stalls import resume
-from waybook.plan.states import StepStatus, move_step
+from waybook.plan.states import StepStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,7 @@ def submit(
     step = plan.step(step_id)
     if submission.attempt is not None and submission.attempt != step.attempt:
         return _keep_late_result(plan, step, submission, moment)
-    if step.status is not StepStatus.PENDING:
-        move_step(step.status, StepStatus.COMPLETED)
-    if step.status is StepStatus.AWAITING_INPUT:
-        move_step(step.status, StepStatus.PENDING)
+    _refuse_unless_open(plan, step)
     check_result(plan.texts[step_id].result_schema, submission.result_summary)
     draft = Draft(plan, moment)
     greet(draft)
@@ -71,6 +68,18 @@ def submit(
     if step.status is StepStatus.PENDING:
         draft.move_step(step_id, StepStatus.IN_PROGRESS)
     return complete(draft, step_id, submission.values())
+
+
+def _refuse_unless_open(plan: Plan, step: Step) -> None:
+    if step.status not in {StepStatus.PENDING, StepStatus.IN_PROGRESS}:
+        raise IllegalMove(
+            f"step {step.order} is {step.status}: only a step in progress takes a result",
+            old=step.status,
+            new=StepStatus.COMPLETED,
+            next_call=look_at(plan, "see where the plan stands; a result counts once"),
+            stepId=step.id,
+            attempt=step.attempt,
+        )
 
 
 def complete(
