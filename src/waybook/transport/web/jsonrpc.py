@@ -1,33 +1,44 @@
 """The envelope of a JSON-RPC message, looked at before the protocol library sees it.
 
 Both protocol eras then refuse the same things in the same words: what is not JSON, or not one
-message. The library alone accepts infinite numbers and lone surrogates in one era only, and
-answers with its validator's words in the other.
+message. The library by itself takes infinite numbers and lone surrogates in one era, and answers
+with its validator's words in the other.
 """
 
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
 from pydantic_core import from_json
 
+
+@dataclass(frozen=True, slots=True)
+class Unsound:
+    """Why a body is no message: the code and the words of JSON-RPC."""
+
+    code: int
+    message: str
+
+
+NOT_JSON: Final = Unsound(PARSE_ERROR, "Parse error")
+NOT_A_MESSAGE: Final = Unsound(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
+
 # Only a number with a large exponent or very many digits can overflow to infinity.
 MAY_OVERFLOW: Final = re.compile(rb"[eE]\+?\d{3}|\d{309}")
 
-NOT_JSON: Final = (PARSE_ERROR, "Parse error")
-NOT_A_MESSAGE: Final = (INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
+def read_message(body: bytes) -> Mapping[str, object] | Unsound:
+    """The message in a body, or what is wrong with it.
 
-def fault_of(body: bytes) -> tuple[int, str] | None:
-    """What is wrong with a message, as code and words, or nothing.
-
-    >>> fault_of(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
-    >>> fault_of(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":1e400}}')
-    (-32700, 'Parse error')
-    >>> fault_of(b'[]')
-    (-32600, 'The body must be one JSON-RPC 2.0 message')
+    >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+    {'jsonrpc': '2.0', 'id': 1, 'method': 'ping'}
+    >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":1e400}}')
+    Unsound(code=-32700, message='Parse error')
+    >>> read_message(b'[]')
+    Unsound(code=-32600, message='The body must be one JSON-RPC 2.0 message')
     """
     try:
         message = from_json(body, allow_inf_nan=False)
@@ -35,7 +46,7 @@ def fault_of(body: bytes) -> tuple[int, str] | None:
         return NOT_JSON
     if MAY_OVERFLOW.search(body) and not finite(message):
         return NOT_JSON
-    return None if is_message(message) else NOT_A_MESSAGE
+    return message if is_message(message) else NOT_A_MESSAGE
 
 
 def is_message(message: object) -> bool:
@@ -65,3 +76,14 @@ def finite(value: object) -> bool:
         case dict():
             return all(map(finite, value.values()))
     return True
+
+
+def tool_with_progress(message: Mapping[str, object]) -> str | None:
+    """The name of the tool called, if the client wants to hear of its progress."""
+    match message:
+        case {
+            "method": "tools/call",
+            "params": {"name": str() as name, "_meta": {"progressToken": _}},
+        }:
+            return name
+    return None

@@ -1,8 +1,10 @@
 """Serving HTTP: one socket, one process, a graceful end."""
 
 import asyncio
+import signal
 import socket
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, TypeVar
 
 import uvicorn
@@ -11,7 +13,7 @@ from starlette.types import ASGIApp
 
 from waybook.errors import Misconfigured
 
-PATIENCE: Final = 10  # seconds that requests in flight may take after the signal to stop
+PATIENCE: Final = 10  # seconds that requests in flight may take after the call to stop
 
 T = TypeVar("T")
 
@@ -31,8 +33,27 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-async def serve(app: ASGIApp, listening: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM, then let the requests in flight finish."""
+def address(listening: socket.socket) -> str:
+    """Where a client finds the socket: `http://127.0.0.1:8750`."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Unsignalled(uvicorn.Server):
+    """A server that leaves the process's signals alone.
+
+    The library's own raises the signal again once it is done, and the process then ends before
+    anything else, a database for instance, is put away.
+    """
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[str]:
+    """Serve while inside, and give the address; leaving lets the requests in flight finish."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -44,7 +65,26 @@ async def serve(app: ASGIApp, listening: socket.socket) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=PATIENCE,
     )
-    await uvicorn.Server(config).serve(sockets=[listening])
+    server = Unsignalled(config)
+    task = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield address(listening)
+    finally:
+        server.should_exit = True
+        await task
+
+
+async def serve(app: ASGIApp, listening: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM, then end gracefully."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        async with serving(app, listening):
+            await stop.wait()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
 
 
 def run(main: Coroutine[object, object, T]) -> T:

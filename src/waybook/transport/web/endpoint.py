@@ -1,0 +1,64 @@
+"""The MCP endpoint: one POST, one answer, no sessions."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from waybook.transport.web.guards import BODY_LIMIT, replayed
+from waybook.transport.web.jsonrpc import Unsound, read_message, tool_with_progress
+from waybook.transport.web.replies import json_reply
+
+
+class Mcp:
+    """The protocol over HTTP: plain JSON, or a stream for a call whose progress is asked for."""
+
+    def __init__(self, server: Server[None], reporting: frozenset[str]) -> None:
+        """Serve; `reporting` names the tools that tell of their progress."""
+        self.reporting = reporting
+        self.plain = exchanges(server, streamed=False)
+        self.streamed = exchanges(server, streamed=True)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Hold open what requests need; once only."""
+        async with self.plain.run(), self.streamed.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a sound message to the protocol library, refuse anything else."""
+        request = Request(scope, receive)
+        if request.method != "POST":
+            # Without sessions there is no stream to open and none to close.
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
+        body = await request.body()
+        message = read_message(body)
+        if isinstance(message, Unsound):
+            error = {"code": message.code, "message": message.message}
+            reply = json_reply({"jsonrpc": "2.0", "id": None, "error": error}, 400)
+            await reply(scope, receive, send)
+            return
+        streams = tool_with_progress(message) in self.reporting
+        streams = streams and "text/event-stream" in request.headers.get("accept", "")
+        manager = self.streamed if streams else self.plain
+        await manager.handle_request(scope, replayed(body, receive), send)
+
+
+def exchanges(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
+    """The library's exchanges, each on its own.
+
+    Its checks of Host and Origin are off, since ours stand before every route.
+    """
+    return StreamableHTTPSessionManager(
+        server,
+        json_response=not streamed,
+        stateless=True,
+        max_request_body_size=BODY_LIMIT,
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )

@@ -1,0 +1,43 @@
+"""What operators ask: is it alive, does the database answer, and the figures."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from waybook.errors import WaybookError
+from waybook.transport.web.metrics import Metric, exposition
+from waybook.transport.web.replies import json_reply, refusal
+
+READY_WITHIN: Final = 2.0  # seconds the database has to answer
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Answers for those who watch over the server."""
+
+    ready: Callable[[], Awaitable[bool]]
+    metrics: Callable[[], Iterable[Metric]]
+
+    async def healthz(self, _: Request) -> Response:
+        """The process is alive."""
+        return json_reply({"status": "alive"})
+
+    async def readyz(self, _: Request) -> Response:
+        """The database answers, and soon."""
+        try:
+            async with asyncio.timeout(READY_WITHIN):
+                ready = await self.ready()
+        except (TimeoutError, WaybookError):
+            ready = False
+        if not ready:
+            return refusal(503, "UNAVAILABLE", "The database does not answer.")
+        return json_reply({"status": "ready"})
+
+    async def figures(self, _: Request) -> Response:
+        """The figures, for Prometheus."""
+        text = exposition(self.metrics())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

@@ -1,0 +1,74 @@
+"""Both living revisions of the protocol, judged by the protocol's own suite."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from transport.conformance.overlay import REPORTING, lay_over
+from transport.conformance.suite import Unreachable, install, verdicts
+from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.serving import listen, serving
+
+NO_SESSIONS: Final = "we keep no sessions, so there is nobody the server could ask or send to later"
+NO_LOGGING: Final = "logging to the client is deprecated and not offered"
+NO_TASKS: Final = "the tasks extension is not offered; our plans are durable by themselves"
+
+# Scenarios about what we do not offer. One that is passed after all, or fails unlisted, is news.
+NOT_APPLICABLE: Final[Mapping[str, Mapping[str, str]]] = {
+    "2025-11-25": {
+        "logging-set-level": NO_LOGGING,
+        "tools-call-with-logging": NO_LOGGING,
+        "tools-call-sampling": NO_SESSIONS,
+        "tools-call-elicitation": NO_SESSIONS,
+        "elicitation-sep1034-defaults": NO_SESSIONS,
+        "elicitation-sep1330-enums": NO_SESSIONS,
+        "resources-subscribe": NO_SESSIONS,
+        "resources-unsubscribe": NO_SESSIONS,
+        "server-session-lifecycle": NO_SESSIONS,
+        "server-sse-multiple-streams": NO_SESSIONS,
+        "server-sse-polling": NO_SESSIONS,
+    },
+    "2026-07-28": {
+        "tasks-capability-negotiation": NO_TASKS,
+        "tasks-dispatch-and-envelope": NO_TASKS,
+        "tasks-lifecycle": NO_TASKS,
+        "tasks-mrtr-composition": NO_TASKS,
+        "tasks-mrtr-input": NO_TASKS,
+        "tasks-request-headers": NO_TASKS,
+        "tasks-request-state-removal": NO_TASKS,
+        "tasks-required-task-error": NO_TASKS,
+        "tasks-status-notifications": NO_TASKS,
+        "tasks-wire-fields": NO_TASKS,
+    },
+}
+APPLICABLE: Final = {"2025-11-25": 22, "2026-07-28": 40}
+
+
+@pytest.fixture(scope="session")
+def suite() -> Path:
+    try:
+        return install()
+    except Unreachable as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"NOT CHECKED: the conformance suite cannot be installed. {error}")
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("revision", NOT_APPLICABLE)
+async def test_every_scenario_that_applies_is_passed(
+    suite: Path, revision: str, tmp_path: Path
+) -> None:
+    server = lay_over(build_server(TOOLS, an_entrance(RememberingDoorway()), profile="all"))
+    app = build_app(server, hosts=Hosts(), ready=always, reporting=REPORTING)
+    async with serving(app, listen("127.0.0.1", 0)) as address:
+        found = await verdicts(suite, f"{address}/mcp", revision, tmp_path)
+    failed = {scenario for scenario, passed in found.items() if not passed}
+    assert failed == set(NOT_APPLICABLE[revision])
+    assert len(found) - len(failed) == APPLICABLE[revision]
