@@ -71,11 +71,20 @@ def _copy(carried: Path, base: Path) -> Path:
         return place
     draft = base / f"{place.name}.{os.getpid()}"
     shutil.copytree(carried, draft, symlinks=True, ignore=_needless)
+    _make_readable(draft)
     try:
         draft.rename(place)
     except OSError:
         shutil.rmtree(draft)  # another keeper was faster
     return place
+
+
+def _make_readable(copy: Path) -> None:
+    for directory, _, names in os.walk(copy):
+        Path(directory).chmod(0o755)
+        for file in (Path(directory) / name for name in names):
+            if not file.is_symlink():
+                file.chmod(0o755 if file.stat().st_mode & 0o100 else 0o644)
 
 
 def _needless(directory: str, names: list[str]) -> set[str]:

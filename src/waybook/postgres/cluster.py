@@ -7,7 +7,6 @@ server ever listens, with statements that can be repeated; a note of what was sa
 
 import hashlib
 import os
-import secrets
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,7 +26,7 @@ LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--built
 
 
 def prepare(home: ServerHome, binaries: Binaries, passwords: Passwords, *, durable: bool) -> None:
-    """Make the cluster if there is none, and bootstrap it if it has not seen this bootstrap.
+    """Make the cluster if there is none, and bootstrap it; no server may be running in it.
 
     Raises:
         Misconfigured: the cluster is of another major version.
@@ -36,10 +35,20 @@ def prepare(home: ServerHome, binaries: Binaries, passwords: Passwords, *, durab
     if not home.cluster.exists():
         _create(home, binaries, durable=durable)
     check_version(home)
-    seen = _digest(passwords)
-    if not home.bootstrapped.exists() or home.bootstrapped.read_bytes() != seen:
-        _bootstrap(home, binaries, passwords, durable=durable)
-        write_private(home.bootstrapped, seen)
+    _bootstrap(home, binaries, passwords, durable=durable)
+    write_private(home.bootstrapped, _digest(passwords))
+
+
+def is_prepared(home: ServerHome, passwords: Passwords) -> bool:
+    """Whether the cluster is there and has seen this bootstrap, with these passwords.
+
+    Raises:
+        Misconfigured: the cluster is of another major version.
+    """
+    if not home.cluster.exists():
+        return False
+    check_version(home)
+    return home.bootstrapped.exists() and home.bootstrapped.read_bytes() == _digest(passwords)
 
 
 def check_version(home: ServerHome) -> None:
@@ -62,7 +71,7 @@ def check_version(home: ServerHome) -> None:
 def _create(home: ServerHome, binaries: Binaries, *, durable: bool) -> None:
     for remains in home.directory.glob("cluster.unfinished-*"):
         shutil.rmtree(remains, ignore_errors=True)
-    unfinished = home.directory / f"cluster.unfinished-{secrets.token_hex(4)}"
+    unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
     # `reject` until the line below: nobody has a password yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)

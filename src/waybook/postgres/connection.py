@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -35,9 +34,11 @@ class Connection:
 
 def new_passwords() -> Passwords:
     """Three random ones, of letters and digits only."""
-    return Passwords(
-        admin=secrets.token_hex(24), owner=secrets.token_hex(24), app=secrets.token_hex(24)
-    )
+    return Passwords(admin=_random(), owner=_random(), app=_random())
+
+
+def _random() -> str:
+    return os.urandom(24).hex()
 
 
 def read_connection(path: Path) -> Connection | None:

@@ -1,11 +1,11 @@
 """The keeper: the server's parent, which starts it, revives it, and stops it after the last client.
 
-`python -m waybook.postgres.keeper DATA_DIR` runs it, detached from terminal and starter.
+`python -m waybook.postgres.keeper DATA_DIR durable|fleeting GRACE_SECONDS REPORT_TO` runs it,
+detached from terminal and starter; it reports once, to that descriptor.
 It holds `keeper.lock` for as long as it lives, so everybody can see whether there is one.
 As root it makes the directories, then becomes the server's user for good.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -19,19 +19,20 @@ from waybook.errors import Unavailable, WaybookError
 from waybook.postgres import locks
 from waybook.postgres.account import step_down
 from waybook.postgres.binaries import Binaries, find_binaries
-from waybook.postgres.cluster import prepare
+from waybook.postgres.cluster import is_prepared, prepare
 from waybook.postgres.connection import (
     Connection,
     new_passwords,
     read_connection,
     write_connection,
 )
-from waybook.postgres.layout import Desk, ServerHome, socket_directory
+from waybook.postgres.layout import SOCKET_NAME, Desk, ServerHome, socket_directory
 from waybook.postgres.logs import bound, tail
 from waybook.postgres.orphan import take_over
 from waybook.postgres.postmaster import Postmaster, becomes_ready, spawn, stop
-from waybook.postgres.premises import check_private, make_home
+from waybook.postgres.premises import make_home, make_socket_directory
 
+FLEETING = "fleeting"
 START_SECONDS = 55.0
 HEARTBEAT_SECONDS = 0.2
 PASSING = ("pre-existing shared memory block", "lock file")
@@ -54,25 +55,27 @@ class House:
         return Path(self.connection.socket_dir)
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> None:
     """Become a process of our own, and keep the server."""
-    options = _options(arguments)
     if os.fork():
         os._exit(0)
-    desk = Desk(options.data_dir)
+    os.umask(0o077)
+    told = _listen_for_the_end()
+    desk = Desk(Path(data_dir))
+    durable = durability != FLEETING
     held = locks.open_lock(desk.keeper_lock)
     try:
         locks.wait_exclusive(held, time.monotonic() + 5, "became the keeper")
-        house = _move_in(desk, durable=options.durable, grace_seconds=options.grace)
+        house = _move_in(desk, durable=durable, grace_seconds=float(grace_seconds))
         server = bring_up(house)
     except WaybookError as error:
-        _report(options.report, {"error": type(error).__name__, "message": error.message})
+        _report(int(report), {"error": type(error).__name__, "message": error.message})
         raise
     except OSError as error:
-        _report(options.report, {"error": Unavailable.__name__, "message": str(error)})
+        _report(int(report), {"error": Unavailable.__name__, "message": str(error)})
         raise
-    _report(options.report, {"ready": True})
-    keep(house, server)
+    _report(int(report), {"ready": True})
+    keep(house, server, told)
 
 
 def bring_up(house: House) -> Postmaster:
@@ -84,6 +87,7 @@ def bring_up(house: House) -> Postmaster:
     deadline = time.monotonic() + START_SECONDS
     log = house.home.log
     while True:
+        make_socket_directory(house.socket_dir)
         if orphan := take_over(house.home, house.socket_dir, deadline):
             return orphan
         begin = log.stat().st_size if log.exists() else 0
@@ -97,15 +101,16 @@ def bring_up(house: House) -> Postmaster:
             raise Unavailable(
                 f"PostgreSQL did not start in {house.home.cluster}; its log {log} ends:\n{said}"
             )
+        time.sleep(HEARTBEAT_SECONDS / 4)
 
 
-def keep(house: House, server: Postmaster) -> None:
+def keep(house: House, server: Postmaster, told: list[int]) -> None:
     """Revive the server when it dies, and stop it when nobody has needed it for a while."""
-    told = _listen_for_the_end()
     idle_since: float | None = None
     while not told:
         time.sleep(HEARTBEAT_SECONDS)
-        if server.is_gone():
+        if server.is_gone() or not (house.socket_dir / SOCKET_NAME).exists():
+            stop(server)  # alive, it would be of no use without its socket
             server = bring_up(house)
         bound(house.home.log)
         if not locks.try_exclusive(house.clients):
@@ -134,11 +139,8 @@ def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
         write_connection(desk.connection, connection)
     step_down(account)
     os.chdir("/")
-    socket_dir = Path(connection.socket_dir)
-    with contextlib.suppress(FileExistsError):
-        socket_dir.mkdir(0o700)
-    check_private(socket_dir, account.uid)
-    prepare(home, binaries, connection.passwords, durable=durable)
+    same = known is None or known.durable == durable
+    _prepare(home, binaries, connection, same=same)
     return House(
         home=home,
         binaries=binaries,
@@ -146,6 +148,18 @@ def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
         clients=clients,
         grace_seconds=grace_seconds,
     )
+
+
+def _prepare(home: ServerHome, binaries: Binaries, connection: Connection, *, same: bool) -> None:
+    """Bring the cluster up to date; an orphan stays only if it runs with the `same` settings."""
+    prepared = is_prepared(home, connection.passwords)
+    if prepared and same:
+        return
+    deadline = time.monotonic() + START_SECONDS
+    if orphan := take_over(home, Path(connection.socket_dir), deadline):
+        stop(orphan)
+    if not prepared:
+        prepare(home, binaries, connection.passwords, durable=connection.durable)
 
 
 def _listen_for_the_end() -> list[int]:
@@ -164,14 +178,5 @@ def _report(descriptor: int, message: dict[str, object]) -> None:
         os.close(descriptor)
 
 
-def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="waybook.postgres.keeper")
-    parser.add_argument("data_dir", type=Path)
-    parser.add_argument("--grace", type=float, default=2.0)
-    parser.add_argument("--fleeting", dest="durable", action="store_false")
-    parser.add_argument("--report", type=int, default=sys.stderr.fileno())
-    return parser.parse_args(arguments)
-
-
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

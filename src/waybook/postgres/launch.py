@@ -17,6 +17,7 @@ from waybook.postgres.logs import bound, open_log, tail
 from waybook.postgres.probe import Condition, ask
 
 START_SECONDS = 60.0
+PAUSE_SECONDS = 0.02
 KEEPER = "waybook.postgres.keeper"
 
 
@@ -44,7 +45,7 @@ def ensure_running(desk: Desk, options: Options) -> Connection:
         while (running := _running(desk)) is None:
             _check(desk, deadline)
             if locks.is_held(desk.keeper_lock):
-                time.sleep(locks.POLL_SECONDS)  # it is starting or reviving the server
+                time.sleep(PAUSE_SECONDS)  # it is starting or reviving the server
             else:
                 _start_keeper(desk, options, deadline)
         return running
@@ -61,14 +62,14 @@ def _running(desk: Desk) -> Connection | None:
 
 
 def _start_keeper(desk: Desk, options: Options, deadline: float) -> None:
-    receiver, sender = os.pipe()
     bound(desk.log)
     log = open_log(desk.log)
-    command = [sys.executable, "-P", "-m", KEEPER, str(desk.data_dir)]
-    command += ["--grace", str(options.grace_seconds), "--report", str(sender)]
+    receiver, sender = os.pipe()
+    durability = "durable" if options.durable else "fleeting"
+    told = (desk.data_dir, durability, str(options.grace_seconds), str(sender))
     try:
         subprocess.run(  # noqa: S603 - our own command line
-            command if options.durable else [*command, "--fleeting"],
+            (sys.executable, "-P", "-m", KEEPER, *told),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -76,10 +77,12 @@ def _start_keeper(desk: Desk, options: Options, deadline: float) -> None:
             start_new_session=True,
             check=False,
         )
-        os.close(sender)
-        _hear(desk, receiver, deadline)
     finally:
         os.close(log)
+        os.close(sender)
+    try:
+        _hear(desk, receiver, deadline)
+    finally:
         os.close(receiver)
 
 
@@ -87,8 +90,9 @@ def _hear(desk: Desk, receiver: int, deadline: float) -> None:
     heard = select.select([receiver], [], [], max(0.0, deadline - time.monotonic()))[0]
     word = os.read(receiver, 65536) if heard else b""
     if not word:
+        fate = "ended" if heard else "is still at work, so far"
         raise Unavailable(
-            f"the keeper of PostgreSQL in {desk.data_dir} ended without a word; "
+            f"the keeper of PostgreSQL in {desk.data_dir} {fate} without a word; "
             f"its log {desk.log} ends:\n{tail(desk.log)}"
         )
     said = json.loads(word)

@@ -24,14 +24,12 @@ def bound(path: Path, largest: int = LARGEST_BYTES) -> None:
             return
     except FileNotFoundError:
         return
-    with path.open("rb+") as log:
-        log.seek(-largest, os.SEEK_END)
-        kept = log.read(largest)
-        log.truncate(0)
     older = path.with_name(f"{path.name}.1")
-    descriptor = os.open(older, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(kept)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    with path.open("rb+") as log, os.fdopen(os.open(older, flags, 0o600), "wb") as kept:
+        log.seek(-largest, os.SEEK_END)
+        kept.write(log.read(largest))
+        log.truncate(0)
 
 
 def tail(path: Path, start: int = 0) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from waybook.errors import Unavailable
 from waybook.postgres.layout import ServerHome
-from waybook.postgres.postmaster import FAST_STOP, POLL_SECONDS, Orphan, hold, stop
+from waybook.postgres.postmaster import FAST_STOP, LONGEST_POLL_SECONDS, Orphan, hold, stop
 from waybook.postgres.probe import Condition, ask
 
 PROC = Path("/proc")
@@ -30,7 +30,7 @@ def take_over(home: ServerHome, socket_dir: Path, deadline: float) -> Orphan | N
             return _listener(answer.pid, socket_dir)
         if time.monotonic() > deadline:
             raise Unavailable(f"the server at {socket_dir} is still starting; try again")
-        time.sleep(POLL_SECONDS)
+        time.sleep(LONGEST_POLL_SECONDS)
     clear(home)
     return None
 

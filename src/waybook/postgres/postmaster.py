@@ -16,6 +16,7 @@ from waybook.postgres.logs import open_log
 from waybook.postgres.probe import Condition, ask
 
 POLL_SECONDS = 0.002
+LONGEST_POLL_SECONDS = 0.1
 FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
 """What to send, and how long to wait for it: first fast, then at once (and recover later)."""
 
@@ -103,10 +104,14 @@ def spawn(home: ServerHome, binaries: Binaries, socket_dir: Path, *, durable: bo
 
 def becomes_ready(child: Child, socket_dir: Path, deadline: float) -> bool:
     """Wait until the server takes connections, ends, or the deadline has passed."""
+    pause = POLL_SECONDS
     while not child.is_gone() and time.monotonic() < deadline:
-        if ask(socket_dir).condition is Condition.READY:
+        condition = ask(socket_dir).condition
+        if condition is Condition.READY:
             return True
-        time.sleep(POLL_SECONDS)
+        if condition is Condition.BUSY:  # it notes every question in its log: ask less and less
+            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
+        time.sleep(pause)
     return False
 
 

@@ -23,12 +23,11 @@ def make_desk(data_dir: Path) -> Desk:
         Misconfigured: it cannot be made, or it is somebody else's.
     """
     desk = Desk(data_dir)
-    if desk.clients_lock.exists() and desk.directory.stat().st_uid == os.geteuid():
-        return desk
     try:
-        data_dir.parent.mkdir(parents=True, exist_ok=True)
-        _make(data_dir, PASSABLE if os.geteuid() == 0 else PRIVATE)
-        _make(desk.directory, PRIVATE)
+        if not desk.directory.exists():
+            data_dir.parent.mkdir(parents=True, exist_ok=True)
+            _make(data_dir, PASSABLE if os.geteuid() == 0 else PRIVATE)
+            _make(desk.directory, PRIVATE)
     except OSError as error:
         raise Misconfigured(
             f"cannot make the data directory {data_dir}: {error.strerror}; "
@@ -46,14 +45,27 @@ def make_home(desk: Desk) -> tuple[ServerHome, Account]:
     """
     account = server_account()
     home = _home(desk, account)
-    if _make(home.directory, PRIVATE) or home.directory.lstat().st_uid == os.geteuid():
+    _make(home.directory, PRIVATE)
+    owner = home.directory.lstat().st_uid
+    if account.borrowed and owner == os.geteuid():
+        check_private(home.directory, owner)  # made by us just now, or before we were killed
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
     elif account.borrowed:
-        account = server_account(home.directory.lstat().st_uid)
+        account = server_account(owner)
     check_private(home.directory, account.uid)
     if home.directory.parent != desk.data_dir:
         write_private(desk.home, os.fsencode(home.directory))
     return home, account
+
+
+def make_socket_directory(directory: Path) -> None:
+    """Where the socket is put, by the server's user.
+
+    Raises:
+        Misconfigured: there is such a directory, and it is not ours alone.
+    """
+    _make(directory, PRIVATE)
+    check_private(directory, os.geteuid())
 
 
 def shared_base(account: Account) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from waybook.errors import Misconfigured
+from waybook.errors import Misconfigured, Unavailable
 from waybook.postgres import locks
 from waybook.postgres.connection import ADMIN, APP, OWNER, Connection
 from waybook.postgres.launch import START_SECONDS, Options, ensure_running
@@ -78,6 +78,9 @@ def attach(
         locks.wait_shared(claim, deadline, "waited for PostgreSQL to stop before starting it again")
         connection = ensure_running(desk, options)
         _check_durable(connection, wanted=durable)
+    except OSError as error:
+        os.close(claim)
+        raise Unavailable(f"PostgreSQL in {desk.data_dir} is out of reach: {error}") from error
     except BaseException:
         os.close(claim)
         raise

@@ -29,7 +29,7 @@ class Watch:
     def close(self) -> None:
         """Look no more."""
         self._closed.set()
-        self._thread.join()
+        self._thread.join(LOOK_SECONDS)
 
     def _look(self) -> None:
         pause = LOOK_SECONDS
