@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from waybook.errors import InvalidStepReference, TooLarge
+from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
 from waybook.plan.branching import expression
 from waybook.plan.changes import Decision, Entity, Event, as_json
 from waybook.plan.draft import Draft, condition_row
@@ -18,7 +18,7 @@ from waybook.plan.model import (
     PlanId,
     StepId,
 )
-from waybook.plan.schema import check_schema
+from waybook.plan.schema import check_schemas
 from waybook.plan.sessions import greet
 from waybook.plan.states import PlanStatus
 
@@ -47,12 +47,17 @@ class NewPlan:
 
 
 def create(new: NewPlan, moment: Moment) -> Decision[Plan]:
-    """Decide on a new plan: its row, its steps in order, its conditions tied to step ids."""
-    check_size(len(new.steps), len(new.conditions))
+    """Decide on a new plan: its row, its steps in order, its conditions tied to step ids.
+
+    Raises:
+        InvalidInput: it has no step, or a part of it is not of its form.
+        TooLarge: it has more of something than a plan may have.
+        InvalidStepReference: a condition names an order that does not exist.
+        BadExpression: a condition does not compile.
+    """
+    _check_whole(new)
     draft = Draft(_blank(new, PlanId(moment.new_id())), moment)
     draft.insert(Entity.PLAN, draft.plan.id, plan_row(new, moment))
-    for step in (*new.steps, *(s for c in new.conditions for s in c.steps)):
-        check_schema(step.result_schema)
     ids = draft.add_steps(new.steps, after=0)
     for position, condition in enumerate(new.conditions, start=1):
         made = _tie(condition, position, ids, ConditionId(moment.new_id()))
@@ -64,6 +69,16 @@ def create(new: NewPlan, moment: Moment) -> Decision[Plan]:
     )
     draft.record(Event.PLAN_MODIFIED, action="created", steps=len(ids), **linked)
     return draft.decide(draft.plan)
+
+
+def _check_whole(new: NewPlan) -> None:
+    if not new.steps:
+        raise InvalidInput("a plan needs at least one step", argument="steps")
+    check_size(len(new.steps), len(new.conditions))
+    for condition in new.conditions:
+        check_size(len(condition.steps))
+    branched = (step for condition in new.conditions for step in condition.steps)
+    check_schemas(step.result_schema for step in (*new.steps, *branched))
 
 
 def check_size(steps: int, conditions: int = 0) -> None:
@@ -111,7 +126,6 @@ def _blank(new: NewPlan, plan_id: PlanId) -> Plan:
         stall_seconds=new.stall_seconds,
         resumed_at=None,
         fail_reason=None,
-        formatting_notes=new.formatting_notes,
         seq=0,
         steps=(),
     )
@@ -124,7 +138,7 @@ def _tie(new: NewCondition, position: int, ids: list[StepId], made: ConditionId)
     if new.action is BranchAction.SKIP_TO:
         target = _step_at(ids, new.target_step_order, "actionParams.targetStepOrder")
     if new.action is BranchAction.ADD_STEPS and not new.steps:
-        raise InvalidStepReference(
+        raise InvalidInput(
             "an add_steps branch needs actionParams.steps with at least one step",
             argument="actionParams.steps",
         )

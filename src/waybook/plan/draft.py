@@ -21,7 +21,14 @@ from waybook.plan.model import (
     StepText,
 )
 from waybook.plan.ordering import renumber
-from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, move_plan, move_step
+from waybook.plan.states import (
+    CLOSED_PLAN,
+    DONE_STEP,
+    PlanStatus,
+    StepStatus,
+    move_plan,
+    move_step,
+)
 
 ReplyT = TypeVar("ReplyT")
 
@@ -44,8 +51,9 @@ class Draft:
         """Walk the plan's status along documented edges."""
         for status in path:
             self.set_plan(status=move_plan(self.plan.status, status))
-        if self.plan.status in CLOSED_PLAN:
-            self._note(Entity.PLAN, self.plan.id, "completed_at", None, as_json(self.moment.now))
+            if status in CLOSED_PLAN:
+                ended = as_json(self.moment.now)
+                self._note(Entity.PLAN, self.plan.id, "completed_at", None, ended)
 
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
         """Walk a step's status along documented edges, keeping its clock."""
@@ -53,8 +61,8 @@ class Draft:
             self.set_step(step_id, status=move_step(self.plan.step(step_id).status, status))
             if status is StepStatus.IN_PROGRESS:
                 self.set_step(step_id, in_progress_since=self.moment.now)
-        if self.plan.step(step_id).status in {StepStatus.COMPLETED, StepStatus.SKIPPED}:
-            self.set_step(step_id, completed_at=self.moment.now)
+            elif status in DONE_STEP:
+                self.set_step(step_id, completed_at=self.moment.now)
 
     # Setting
 
@@ -76,7 +84,8 @@ class Draft:
 
     def set_instructions(self, step_id: StepId, instructions: str) -> None:
         old = self.plan.texts[step_id]
-        self._note(Entity.STEP, step_id, "instructions", old.instructions, instructions)
+        if old.instructions != instructions:
+            self._note(Entity.STEP, step_id, "instructions", old.instructions, instructions)
         texts = {**self.plan.texts, step_id: replace(old, instructions=instructions)}
         self.plan = replace(self.plan, texts=texts)
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NewType, TypeAlias
 
+from waybook.errors import NotFound
 from waybook.plan.states import PlanStatus, StepStatus
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -165,7 +166,6 @@ class Plan:
     stall_seconds: int | None
     resumed_at: datetime | None
     fail_reason: str | None
-    formatting_notes: str | None
     #: The number of the last audit entry.
     seq: int
     steps: tuple[Step, ...]
@@ -179,8 +179,15 @@ class Plan:
         return [step.status for step in self.steps]
 
     def step(self, step_id: StepId) -> Step:
-        """The step with this id, which the caller knows to be there."""
-        return next(step for step in self.steps if step.id == step_id)
+        """The step with this id.
+
+        Raises:
+            NotFound: it is not here, or not any more.
+        """
+        for step in self.steps:
+            if step.id == step_id:
+                return step
+        raise NotFound(f"plan “{self.name}” has no such step", stepId=step_id, planId=self.id)
 
     def having(self, *statuses: StepStatus) -> Iterator[Step]:
         """The steps in one of these statuses, in plan order."""

@@ -2,17 +2,23 @@
 
 from dataclasses import dataclass
 
-from waybook.errors import IllegalMove, InvalidStepReference, NotModifiable, StalePlan
+from waybook.errors import (
+    IllegalMove,
+    InvalidInput,
+    InvalidStepReference,
+    NotModifiable,
+    StalePlan,
+)
 from waybook.plan.changes import Decision, Event
 from waybook.plan.create import check_size
 from waybook.plan.draft import Draft
 from waybook.plan.model import Json, Moment, NewStep, Plan, Step, StepId
 from waybook.plan.ordering import complete_order, place_to_insert
 from waybook.plan.refusals import look_at, refuse_closed
-from waybook.plan.schema import check_schema
+from waybook.plan.schema import check_schemas
 from waybook.plan.sessions import greet
 from waybook.plan.settle import settle
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
 MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING})
 
@@ -70,8 +76,14 @@ def modify(
         StalePlan: the plan is not at the revision the caller saw.
         InvalidStepReference: a step that is not there.
         IllegalMove: a step is not in a status that allows this.
+        InvalidInput: there is nothing to do, or a new step is not of its form.
     """
     _refuse_unmodifiable(plan, expected_revision)
+    if not modifications:
+        raise InvalidInput("modify_plan needs at least one modification", argument="modifications")
+    check_schemas(
+        new.result_schema for m in modifications if isinstance(m, AddSteps) for new in m.steps
+    )
     draft = Draft(plan, moment)
     greet(draft)
     last = len(modifications) - 1
@@ -118,6 +130,7 @@ def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
         case UpdateInstructions(step_id, instructions):
             step = _find(draft.plan, step_id)
             draft.set_instructions(step.id, instructions)
+            draft.touch(step.id)
             return {"action": "update_step_instructions", "stepId": step.id}
         case FailStep():
             return _fail(draft, modification)
@@ -126,9 +139,9 @@ def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
 
 
 def _add(draft: Draft, modification: AddSteps) -> dict[str, Json]:
+    if not modification.steps:
+        raise InvalidInput("add_steps needs at least one step", argument="steps")
     check_size(len(draft.plan.steps) + len(modification.steps))
-    for step in modification.steps:
-        check_schema(step.result_schema)
     after = place_to_insert(draft.plan, modification.after)
     before = len(draft.plan.steps)
     added = draft.add_steps(modification.steps, after=after)
@@ -143,14 +156,14 @@ def _add(draft: Draft, modification: AddSteps) -> dict[str, Json]:
 def _remove(draft: Draft, modification: RemoveStep) -> dict[str, Json]:
     plan = draft.plan
     step = _find(plan, modification.step_id)
-    _demand(step, {StepStatus.PENDING}, "remove_step", "only a pending step can be removed")
-    pointing = [c.id for c in plan.waiting_conditions() if c.target_step_id == step.id]
+    _demand(plan, step, {StepStatus.PENDING}, "only a pending step can be removed", "removed")
+    pointing = _conditions_pointing_at(plan, step)
     if pointing:
         raise NotModifiable(
             f"step {step.order} is the target of a branching condition that has not been looked "
             "at yet; it cannot be removed while that may still skip to it",
-            next_call=look_at(plan, "see the plan; fail or skip the step instead of removing it"),
-            conditionIds=list(pointing),
+            next_call=look_at(plan, "see the plan; fail the step instead of removing it"),
+            conditionIds=pointing,
         )
     if len(plan.steps) == 1 and plan.status is not PlanStatus.PLANNING:
         raise NotModifiable(
@@ -161,10 +174,20 @@ def _remove(draft: Draft, modification: RemoveStep) -> dict[str, Json]:
     return {"action": "remove_step", "stepId": step.id, "stepOrder": step.order}
 
 
+def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
+    """The conditions that may still skip to this step.
+
+    Those of a skipped step will never be looked at, and the step's own go with it.
+    """
+    alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
+    waiting = (c for c in plan.waiting_conditions() if c.step_id in alive)
+    return [c.id for c in waiting if c.target_step_id == step.id]
+
+
 def _fail(draft: Draft, modification: FailStep) -> dict[str, Json]:
     step = _find(draft.plan, modification.step_id)
     allowed = {StepStatus.PENDING, StepStatus.IN_PROGRESS}
-    _demand(step, allowed, "fail_step", "only a pending or running step can be failed")
+    _demand(draft.plan, step, allowed, "only a pending or running step can be failed", "failed")
     if step.status is StepStatus.PENDING:
         draft.move_step(step.id, StepStatus.IN_PROGRESS)
     draft.move_step(step.id, StepStatus.FAILED)
@@ -180,13 +203,19 @@ def _fail(draft: Draft, modification: FailStep) -> dict[str, Json]:
 
 def _retry(draft: Draft, step: Step) -> dict[str, Json]:
     allowed = {StepStatus.FAILED, StepStatus.IN_PROGRESS}
-    _demand(step, allowed, "retry_step", "only a failed or running step can be tried again")
-    if step.status is StepStatus.IN_PROGRESS:
+    why = "only a failed or running step can be tried again"
+    _demand(draft.plan, step, allowed, why, "pending")
+    reclaimed = step.status is StepStatus.IN_PROGRESS
+    if reclaimed:
         draft.move_step(step.id, StepStatus.FAILED)
     _back_to_pending(draft, step.id)
     attempt = draft.plan.step(step.id).attempt
     told: dict[str, Json] = {"stepId": step.id, "stepOrder": step.order, "attempt": attempt}
-    return {"action": "retry_step", "reclaimedFrom": step.held_by, **told}
+    return {
+        "action": "retry_step",
+        "reclaimedFrom": step.held_by if reclaimed else None,
+        **told,
+    }
 
 
 def _back_to_pending(draft: Draft, step_id: StepId) -> None:
@@ -212,13 +241,13 @@ def _find(plan: Plan, step_id: StepId) -> Step:
     return step
 
 
-def _demand(step: Step, allowed: set[StepStatus], action: str, why: str) -> None:
+def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str) -> None:
     if step.status not in allowed:
-        target = StepStatus.PENDING if action == "retry_step" else StepStatus.FAILED
         raise IllegalMove(
-            f"cannot {action}: step {step.order} is {step.status}, and {why}",
+            f"step {step.order} is {step.status}: {why}",
             old=step.status,
-            new="removed" if action == "remove_step" else target,
+            new=new,
+            next_call=look_at(plan, "see where the step stands"),
             stepId=step.id,
             allowedFrom=sorted(allowed),
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from waybook.plan.changes import Decision, Event
 from waybook.plan.draft import Draft
-from waybook.plan.model import Moment, Plan, Review, Step, StepText
+from waybook.plan.model import Actor, Moment, Plan, Review, Step, StepText
 from waybook.plan.sessions import greet
 from waybook.plan.settle import settle
 from waybook.plan.stalls import resume
@@ -57,7 +57,7 @@ def next_step(plan: Plan, moment: Moment, *, another: bool = False) -> Decision[
     if plan.status is PlanStatus.AWAITING_REVIEW:
         return draft.decide(AwaitingReview(plan.review))
     resume(draft)
-    held = None if another else held_step(plan, moment.actor.session)
+    held = None if another else held_step(plan, moment.actor)
     if held:
         draft.touch(held.id)
         return draft.decide(StepReady(held, plan.texts[held.id], resumed=True))
@@ -80,12 +80,17 @@ def _take(draft: Draft) -> Decision[NextStep]:
     )
 
 
-def held_step(plan: Plan, session: str | None) -> Step | None:
-    """The first step this session took and has not handed back."""
-    if session is None:
+def held_step(plan: Plan, actor: Actor) -> Step | None:
+    """The first step this conversation took and has not handed back.
+
+    A session is the caller's own name for its conversation, so another user's of the same name is
+    another conversation.
+    """
+    if actor.session is None:
         return None
-    mine = (s for s in plan.having(StepStatus.IN_PROGRESS) if s.held_session == session)
-    return next(mine, None)
+    mine = (actor.user, actor.session)
+    running = plan.having(StepStatus.IN_PROGRESS)
+    return next((s for s in running if (s.held_by, s.held_session) == mine), None)
 
 
 def unclaimed_step(plan: Plan) -> Step | None:

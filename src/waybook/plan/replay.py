@@ -36,9 +36,9 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
                 f"{change.entity} {change.id}: {change.field} was not {change.old!r}"
             )
         row[change.field] = change.new
-    elif isinstance(change.new, dict) and change.id not in kind:
+    elif isinstance(change.new, dict) and change.old is None and change.id not in kind:
         kind[change.id] = dict(change.new)
-    elif change.new is None and kind.get(change.id) == change.old:
+    elif change.new is None and change.id in kind and kind[change.id] == change.old:
         del kind[change.id]
     else:
         raise Unreplayable(f"{change.entity} {change.id}: cannot make or remove this row")
@@ -67,7 +67,13 @@ def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> lis
 
 
 def change_from_json(told: Mapping[str, Json]) -> Change:
-    """A change as it stands in the audit, read back."""
-    return Change(
-        Entity(str(told["entity"])), str(told["id"]), str(told["field"]), told["from"], told["to"]
-    )
+    """A change as it stands in the audit, read back.
+
+    Raises:
+        Unreplayable: it is not of a change's form.
+    """
+    try:
+        entity = Entity(str(told["entity"]))
+        return Change(entity, str(told["id"]), str(told["field"]), told["from"], told["to"])
+    except (KeyError, ValueError) as fault:
+        raise Unreplayable(f"not a change: {dict(told)!r}") from fault

@@ -20,7 +20,7 @@ from waybook.plan.schema import check_result
 from waybook.plan.sessions import greet
 from waybook.plan.settle import settle
 from waybook.plan.stalls import resume
-from waybook.plan.states import PlanStatus, StepStatus, move_step
+from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
 
 
@@ -54,7 +54,14 @@ def request_review(
             old=plan.status,
             new=PlanStatus.AWAITING_REVIEW,
         )
-    move_step(step.status, StepStatus.AWAITING_INPUT)
+    if not can_move_step(step.status, StepStatus.AWAITING_INPUT):
+        raise IllegalMove(
+            f"step {step.order} is {step.status}: only a step in progress can wait for a person",
+            old=step.status,
+            new=StepStatus.AWAITING_INPUT,
+            next_call=look_at(plan, "see which step is in progress"),
+            stepId=step.id,
+        )
     if request.result_summary is not None:
         check_result(plan.texts[step_id].result_schema, request.result_summary)
     draft = Draft(plan, moment)
@@ -180,25 +187,21 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    review = open_review(plan)
-    if review is None and plan.review is None:
-        refuse_closed(plan)
-    if review is not None:
-        refuse_closed(plan)
-    if review is None or (step_id is not None and review.step_id != step_id):
-        raise _nothing_to_decide(plan, step_id)
-    return review
-
-
-def _nothing_to_decide(plan: Plan, step_id: StepId | None) -> NotAwaitingReview:
-    last = plan.review
-    decided = last is not None and last.decision is not None and step_id in {None, last.step_id}
-    if last is None or not decided:
-        return NotAwaitingReview(
+    """The open review that is meant. Who comes second learns who was first, even at the end."""
+    last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
+    if last and last.decision is not None:
+        raise _already_decided(plan, last)
+    refuse_closed(plan)
+    if last is None:
+        raise NotAwaitingReview(
             f"nothing of plan “{plan.name}” waits for a decision here",
             next_call=look_at(plan, "see which step, if any, waits for a person"),
             status=str(plan.status),
         )
+    return last
+
+
+def _already_decided(plan: Plan, last: Review) -> NotAwaitingReview:
     return NotAwaitingReview(
         f"already decided: {last.decided_by} said {last.decision}",
         next_call=NextCall("get_next_step", {"planId": plan.id}, "go on with the plan"),

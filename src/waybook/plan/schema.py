@@ -1,10 +1,11 @@
 """The shape a step's result must have: a JSON Schema, within a bounded cost.
 
-References and regular expressions are left out: both can make a small schema take for ever. What
-is left costs at most the size of the schema times the size of the result.
+References, regular expressions, `unevaluated…`, `uniqueItems` and nested dialects are left out:
+each can make a small schema take for ever. What is left costs at most the size of the schema times
+the size of the result, and both are bounded in size and depth.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jsonschema
@@ -13,35 +14,73 @@ from jsonschema import Draft202012Validator
 from waybook.errors import InvalidInput, TooLarge
 from waybook.plan.model import Json
 
-#: Keywords whose cost nobody can foresee.
+#: Keywords whose cost or meaning nobody can foresee.
 REFUSED = frozenset(
-    {"$ref", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "uniqueItems"}
+    {
+        "$ref",
+        "$dynamicRef",
+        "$recursiveRef",
+        "$id",
+        "$schema",
+        "pattern",
+        "patternProperties",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "uniqueItems",
+    }
 )
-MAX_COST = 300_000
+#: Keywords that hold schemas by names of the author's own choosing.
+NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+#: Keywords that hold data, which may look like anything.
+DATA = frozenset({"const", "enum", "default", "examples"})
+
+MAX_DEPTH = 64
+MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_TOLD = 20
+#: So many characters of text weigh as much as one more part: a fault repeats the text.
+CHARACTERS_PER_PART = 100
+
+
+def check_schemas(schemas: Iterable[Json]) -> None:
+    """Let only JSON Schemas pass that we can check at a bounded cost, all of a call together.
+
+    Raises:
+        InvalidInput: one is not a JSON Schema, or uses a keyword that is left out.
+        TooLarge: together they have too many parts, or one is nested too deeply.
+    """
+    parts = 0
+    for schema in schemas:
+        if schema is not None:
+            parts += _weight(schema, "resultSchema")
+            if parts > MAX_NODES:
+                raise TooLarge(
+                    f"resultSchema: more than {MAX_NODES} parts in one call", limit=MAX_NODES
+                )
+            check_schema(schema)
 
 
 def check_schema(schema: Json) -> None:
-    """Let only a JSON Schema pass that we can check at a bounded cost; null is no schema.
+    """Let only a JSON Schema pass that uses nothing that is left out; null is no schema.
 
     Raises:
         InvalidInput: it is not a JSON Schema, or uses a keyword that is left out.
+        TooLarge: it has too many parts, or is nested too deeply.
     """
     if schema is None:
         return
     if not isinstance(schema, dict):
         raise InvalidInput("resultSchema must be a JSON Schema object", argument="resultSchema")
-    used = {key for key in _keys(schema) if key in REFUSED}
+    if _weight(schema, "resultSchema") > MAX_NODES:
+        raise TooLarge(f"resultSchema has more than {MAX_NODES} parts", limit=MAX_NODES)
+    used = sorted(REFUSED.intersection(_keywords(schema)))
     if used:
         raise InvalidInput(
-            f"resultSchema uses {', '.join(sorted(used))}: references, regular expressions and "
-            "uniqueItems are not supported here",
+            f"resultSchema uses {', '.join(used)}: references, nested dialects, regular "
+            "expressions, unevaluated… and uniqueItems are not supported here",
             argument="resultSchema",
-            keywords=sorted(used),
+            keywords=used,
         )
-    if _nodes(schema) > MAX_NODES:
-        raise TooLarge(f"resultSchema has more than {MAX_NODES} parts", limit=MAX_NODES)
     try:
         Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as fault:
@@ -57,10 +96,11 @@ def check_result(schema: Json, result: Json) -> None:
 
     Raises:
         InvalidInput: with the list of what is missing or wrong.
+        TooLarge: checking it would take too long.
     """
     if schema is None:
         return
-    if _nodes(schema) * _nodes(result) > MAX_COST:
+    if _weight(schema, "resultSchema") * _weight(result, "resultSummary") > MAX_COST:
         raise TooLarge(
             "the result is too large to be checked against this step's resultSchema; submit a "
             "smaller summary",
@@ -82,27 +122,61 @@ def check_result(schema: Json, result: Json) -> None:
 
 def _faults(schema: Any, result: Json) -> list[jsonschema.ValidationError]:  # noqa: ANN401 - the library's own type
     faults: list[jsonschema.ValidationError] = []
-    for fault in Draft202012Validator(schema).iter_errors(result):
-        faults.append(fault)
-        if len(faults) == MAX_TOLD:
-            break
+    try:
+        for fault in Draft202012Validator(schema).iter_errors(result):
+            faults.append(fault)
+            if len(faults) == MAX_TOLD:
+                break
+    except ArithmeticError as fault:  # multipleOf, of a number that no float can hold
+        raise InvalidInput(
+            f"the result holds a number that cannot be checked: {fault}", argument="resultSummary"
+        ) from fault
     return sorted(faults, key=lambda fault: fault.json_path)
 
 
-def _keys(value: Json) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            if key not in {"const", "enum", "default", "examples"}:
-                yield from _keys(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _keys(inner)
+def _keywords(schema: dict[str, Json]) -> Iterator[str]:
+    """Every keyword of the schema and of the schemas in it, but for a dialect named at the top."""
+    waiting: list[Json] = [{key: value for key, value in schema.items() if key != "$schema"}]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, list):
+            waiting += here
+        elif isinstance(here, dict):
+            yield from here
+            for keyword, inner in here.items():
+                if keyword in NAMED_SCHEMAS and isinstance(inner, dict):
+                    waiting += inner.values()
+                elif keyword not in DATA:
+                    waiting.append(inner)
 
 
-def _nodes(value: Json) -> int:
+def _weight(value: Json, argument: str) -> int:
+    """How many parts a JSON value has, long texts counting as several.
+
+    Raises:
+        TooLarge: it is nested too deeply to be walked.
+    """
+    weight = 0
+    level: list[Json] = [value]
+    for _ in range(MAX_DEPTH):
+        weight += sum(_weight_alone(item) for item in level)
+        level = [inner for item in level for inner in _inside(item)]
+        if not level:
+            return weight
+    raise TooLarge(
+        f"{argument} is nested more than {MAX_DEPTH} levels deep",
+        argument=argument,
+        limit=MAX_DEPTH,
+    )
+
+
+def _weight_alone(value: Json) -> int:
     if isinstance(value, dict):
-        return 1 + sum(_nodes(inner) for inner in value.values())
-    if isinstance(value, list):
-        return 1 + sum(_nodes(inner) for inner in value)
-    return 1
+        return 1 + sum(map(len, value)) // CHARACTERS_PER_PART
+    return 1 + (len(value) // CHARACTERS_PER_PART if isinstance(value, str) else 0)
+
+
+def _inside(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

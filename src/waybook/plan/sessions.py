@@ -2,15 +2,26 @@
 
 from dataclasses import replace
 
-from waybook.plan.changes import Entity, Event, as_json
+from waybook.plan.changes import Decision, Entity, Event, as_json
 from waybook.plan.draft import Draft
-from waybook.plan.model import Plan
+from waybook.plan.model import Moment, Plan
 from waybook.plan.states import CLOSED_PLAN
 
 
 def is_new_session(plan: Plan, session: str | None) -> bool:
     """Whether this plan meets this session for the first time and can still note it."""
     return session is not None and session not in plan.sessions and plan.status not in CLOSED_PLAN
+
+
+def arrive(plan: Plan, moment: Moment) -> Decision[bool]:
+    """Note the session of somebody who only reads. Replies whether it resumed the plan.
+
+    Where there is no history there is nothing to resume, and nothing is noted yet.
+    """
+    draft = Draft(plan, moment)
+    if plan.seq > 1:
+        greet(draft)
+    return draft.decide(draft.plan is not plan)
 
 
 def greet(draft: Draft) -> None:
