@@ -1,7 +1,37 @@
 """What the tests of the faces share."""
 
+from collections.abc import AsyncIterator
+
+import httpx2
 import pytest
+import pytest_asyncio
+
+from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.metrics import Metric
+from waybook.transport.web.serving import listen, serving
+
+CALLS = Metric(name="waybook_calls_total", help="Calls so far.", kind="counter", value=3)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "conformance: judged by the protocol's own suite (Node)")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def address() -> AsyncIterator[str]:
+    """A server of ours on a port of its own, one for each file of tests."""
+    server = build_server(TOOLS, an_entrance(RememberingDoorway()), profile="all")
+    hosts = Hosts(frozenset({"plans.example.org", "plans.example.org:8443"}))
+    app = build_app(server, hosts=hosts, ready=always, metrics=lambda: [CALLS])
+    async with serving(app, listen("127.0.0.1", 0)) as where:
+        yield where
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def http(address: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A plain HTTP client of that server."""
+    async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
+        yield client

@@ -56,8 +56,8 @@ def is_message(message: object) -> bool:
             return isinstance(rest.get("params", {}), Mapping) and is_id(rest.get("id", 0))
         case {"jsonrpc": "2.0", "id": identity, "result": Mapping()}:
             return is_id(identity)
-        case {"jsonrpc": "2.0", "error": {"code": int(), "message": str()}, **rest}:
-            return is_id(rest.get("id") or 0)
+        case {"jsonrpc": "2.0", "id": identity, "error": {"code": int(), "message": str()}}:
+            return identity is None or is_id(identity)
     return False
 
 

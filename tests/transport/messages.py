@@ -1,0 +1,25 @@
+"""Messages as clients of both eras put them on the wire."""
+
+import json
+
+LEGACY = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+    "mcp-protocol-version": "2025-11-25",
+}
+MODERN = {**LEGACY, "mcp-protocol-version": "2026-07-28"}
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def a_request(method: str, **params: object) -> bytes:
+    """A request that either era takes, given the headers of the era."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
+    return json.dumps(message).encode()
+
+
+def modern_headers(method: str, name: str | None = None) -> dict[str, str]:
+    """The headers that repeat what a modern request says."""
+    return {**MODERN, "mcp-method": method, **({"mcp-name": name} if name else {})}

@@ -1,0 +1,112 @@
+"""The routes of the HTTP face."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import httpx2
+import pytest
+
+from transport.doors import TOOLS, RememberingDoorway, an_entrance
+from transport.messages import LEGACY, a_request
+from waybook.errors import Unavailable
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web import operations
+from waybook.transport.web.app import build_app
+from waybook.transport.web.hosts import Hosts
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def a_face(ready: Callable[[], Awaitable[bool]]) -> httpx2.AsyncClient:
+    """An HTTP face in process, without the MCP endpoint running."""
+    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    app = build_app(server, hosts=Hosts(), ready=ready)
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+async def test_a_live_process_says_so(http: httpx2.AsyncClient) -> None:
+    reply = await http.get("/healthz")
+    assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
+
+
+async def test_a_database_that_answers_makes_it_ready(http: httpx2.AsyncClient) -> None:
+    reply = await http.get("/readyz")
+    assert (reply.status_code, reply.json()) == (200, {"status": "ready"})
+
+
+async def test_a_database_that_does_not_answer_makes_it_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def no() -> bool:
+        return False
+
+    async def gone() -> bool:
+        raise Unavailable
+
+    async def hangs() -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    monkeypatch.setattr(operations, "READY_WITHIN", 0)
+    for ready in (no, gone, hangs):
+        async with a_face(ready) as client:
+            reply = await client.get("/readyz")
+        assert reply.status_code == 503
+        assert reply.json()["error"]["code"] == "UNAVAILABLE"
+
+
+async def test_what_breaks_answers_in_the_shape_of_all_errors_and_keeps_its_words() -> None:
+    async def breaks() -> bool:
+        raise ZeroDivisionError("password=hunter2")
+
+    async with a_face(breaks) as client:
+        reply = await client.get("/readyz")
+    assert reply.status_code == 500
+    assert reply.json()["error"]["code"] == "UNAVAILABLE"
+    assert "hunter2" not in reply.text
+
+
+async def test_the_figures_are_in_the_text_format_of_prometheus(http: httpx2.AsyncClient) -> None:
+    reply = await http.get("/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert reply.text == (
+        "# HELP waybook_calls_total Calls so far.\n"
+        "# TYPE waybook_calls_total counter\n"
+        "waybook_calls_total 3\n"
+    )
+
+
+async def test_the_front_page_says_how_to_connect(http: httpx2.AsyncClient, address: str) -> None:
+    reply = await http.get("/")
+    assert reply.status_code == 200
+    assert f"claude mcp add --transport http waybook {address}/mcp" in reply.text
+    assert reply.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+async def test_an_unknown_address_is_not_found(http: httpx2.AsyncClient) -> None:
+    reply = await http.get("/nowhere")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_the_mcp_endpoint_takes_posts_only(
+    http: httpx2.AsyncClient, method: str, version: str
+) -> None:
+    headers = {**LEGACY, "mcp-protocol-version": version}
+    reply = await http.request(method, "/mcp", headers=headers)
+    assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
+    assert reply.json()["error"]["code"] == "INVALID_INPUT"
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+async def test_the_mcp_endpoint_answers_in_json_and_hands_out_no_session(
+    http: httpx2.AsyncClient, path: str
+) -> None:
+    reply = await http.post(path, headers=LEGACY, content=a_request("tools/list"))
+    assert reply.status_code == 200
+    assert reply.headers["content-type"] == "application/json"
+    assert "mcp-session-id" not in reply.headers
+    assert "server" not in reply.headers
+    assert len(reply.json()["result"]["tools"]) == len(TOOLS)

@@ -1,0 +1,177 @@
+"""Whatever is thrown at the endpoint: an answer of ours, never a 500, never a trace."""
+
+import json
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import jsonrpc_message_adapter
+
+from transport.messages import LEGACY, MODERN, a_request
+from waybook.transport.web.jsonrpc import Unsound, read_message
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step",'
+
+NOT_JSON = {
+    "nothing": b"",
+    "half": b'{"jsonrpc":',
+    "words": b"hello",
+    "deep lists": b"[" * 100_000 + b"]" * 100_000,
+    "deep objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "deep inside": f'{CALL}"arguments":{{"a":{"[" * 1000}{"]" * 1000}}}}}}}'.encode(),
+    "NUL": b"\x00",
+    "NUL in a string": f'{CALL}"arguments":{{"a":"\x00"}}}}}}'.encode(),
+    "lone surrogate": f'{CALL}"arguments":{{"a":"\\ud800"}}}}}}'.encode(),
+    "lone surrogate as a key": f'{CALL}"arguments":{{"\\udfff":1}}}}}}'.encode(),
+    "surrogate in UTF-8": b'"\xed\xa0\x80"',
+    "not UTF-8": b'{"jsonrpc":"2.0","method":"\xff"}',
+    "UTF-16": '{"jsonrpc":"2.0"}'.encode("utf-16"),
+    "infinite": f'{CALL}"arguments":{{"a":1e400}}}}}}'.encode(),
+    "infinite and negative": f'{CALL}"arguments":{{"a":[{{"b":-1E+400}}]}}}}}}'.encode(),
+    "infinite in digits": f'{CALL}"arguments":{{"a":{"9" * 400}.5}}}}}}'.encode(),
+    "not a number": f'{CALL}"arguments":{{"a":NaN}}}}}}'.encode(),
+    "huge integer": f'{CALL}"arguments":{{"a":{"9" * 5000}}}}}}}'.encode(),
+}
+NOT_A_MESSAGE = {
+    "null": b"null",
+    "number": b"1",
+    "string": b'"tools/list"',
+    "batch": b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+    "empty": b"{}",
+    "no version": b'{"id":1,"method":"ping"}',
+    "other version": b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+    "method is a number": b'{"jsonrpc":"2.0","id":1,"method":1}',
+    "id is null": b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+    "id is true": b'{"jsonrpc":"2.0","id":true,"method":"ping"}',
+    "id is a fraction": b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}',
+    "id is a list": b'{"jsonrpc":"2.0","id":[],"method":"ping"}',
+    "params is a list": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}',
+    "params is null": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}',
+    "result without id": b'{"jsonrpc":"2.0","result":{}}',
+    "result is a list": b'{"jsonrpc":"2.0","id":1,"result":[]}',
+    "error without id": b'{"jsonrpc":"2.0","error":{"code":1,"message":"no"}}',
+    "error is a string": b'{"jsonrpc":"2.0","id":1,"error":"no"}',
+}
+STRANGE = {
+    "unknown method": a_request("no/such/method"),
+    "NUL in the method": a_request("tools\0call"),
+    "NUL in an argument": a_request("tools/call", name="get_next_step", arguments={"a": "\0"}),
+    "no name": a_request("tools/call"),
+    "name is a number": a_request("tools/call", name=1),
+    "arguments is a list": a_request("tools/call", name="get_next_step", arguments=[]),
+    "arguments is a string": a_request("tools/call", name="get_next_step", arguments="{}"),
+    "cursor is a number": a_request("tools/list", cursor=1),
+    "meta is a list": a_request("tools/list", _meta=[]),
+    "token is an object": a_request("tools/list", _meta={"progressToken": {}}),
+    "large integer": a_request("tools/call", name="get_next_step", arguments={"n": 10**4000}),
+    "large id": f'{{"jsonrpc":"2.0","id":{10**4000},"method":"tools/list"}}'.encode(),
+    "large exponent in words": a_request(
+        "tools/call", name="get_next_step", arguments={"1e400": 1}
+    ),
+    "unknown prompt": a_request("prompts/get", name="\u202e"),
+    "strange uri": a_request("resources/read", uri="waybook://plans/../../etc"),
+    "initialize with nothing": a_request("initialize"),
+    "unknown notification": b'{"jsonrpc":"2.0","method":"notifications/nonsense","params":{}}',
+    "stray response": b'{"jsonrpc":"2.0","id":9,"result":{}}',
+    "stray error": b'{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":"no"}}',
+    "stray error about nothing": b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}',
+}
+BOTH_ERAS = pytest.mark.parametrize("headers", [LEGACY, MODERN], ids=["legacy", "modern"])
+
+
+def keeps_silent(reply: httpx2.Response) -> bool:
+    """Whether nothing of our insides shows."""
+    return not any(word in reply.text for word in ("Traceback", 'File "', "pydantic", "validation"))
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize("name", NOT_JSON)
+async def test_what_is_not_json_is_a_parse_error(
+    http: httpx2.AsyncClient, headers: dict[str, str], name: str
+) -> None:
+    reply = await http.post("/mcp", headers=headers, content=NOT_JSON[name])
+    assert reply.status_code == 400
+    assert reply.json() == {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": -32700, "message": "Parse error"},
+    }
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize("name", NOT_A_MESSAGE)
+async def test_what_is_not_one_message_is_an_invalid_request(
+    http: httpx2.AsyncClient, headers: dict[str, str], name: str
+) -> None:
+    reply = await http.post("/mcp", headers=headers, content=NOT_A_MESSAGE[name])
+    assert reply.status_code == 400
+    assert reply.json()["error"]["code"] == -32600
+    assert keeps_silent(reply)
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize("name", STRANGE)
+async def test_what_is_strange_inside_gets_an_answer(
+    http: httpx2.AsyncClient, headers: dict[str, str], name: str
+) -> None:
+    reply = await http.post("/mcp", headers=headers, content=STRANGE[name])
+    assert reply.status_code in {200, 202, 400, 404}
+    assert keeps_silent(reply)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"content-type": "text/plain"},
+        {"content-type": ""},
+        {"accept": "text/html"},
+        {"mcp-protocol-version": "v999"},
+        {"mcp-protocol-version": ""},
+        {"mcp-session-id": "made up"},
+        {"last-event-id": "made up"},
+        {"mcp-method": "other"},
+        {"content-encoding": "gzip"},
+    ],
+    ids=str,
+)
+@BOTH_ERAS
+async def test_strange_headers_get_an_answer(
+    http: httpx2.AsyncClient, headers: dict[str, str], changed: dict[str, str]
+) -> None:
+    reply = await http.post("/mcp", headers={**headers, **changed}, content=a_request("tools/list"))
+    assert reply.status_code in {200, 400, 406}
+    assert keeps_silent(reply)
+
+
+@given(st.binary() | st.text().map(str.encode) | st.text().map(json.dumps).map(str.encode))
+def test_any_bytes_are_a_message_or_unsound(body: bytes) -> None:
+    assert isinstance(read_message(body), dict | Unsound)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+MESSAGES = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0")},
+    optional={
+        "id": JSON_VALUES,
+        "method": st.text() | JSON_VALUES,
+        "params": st.dictionaries(st.text(), JSON_VALUES) | JSON_VALUES,
+        "result": JSON_VALUES,
+        "error": st.fixed_dictionaries({"code": JSON_VALUES, "message": JSON_VALUES}) | JSON_VALUES,
+        "x": JSON_VALUES,
+    },
+)
+
+
+@given(MESSAGES)
+def test_what_we_call_a_message_the_protocol_library_takes(message: dict[str, object]) -> None:
+    read = read_message(json.dumps(message).encode())
+    if not isinstance(read, Unsound):
+        jsonrpc_message_adapter.validate_python(read, by_name=False)

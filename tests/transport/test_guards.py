@@ -1,0 +1,214 @@
+"""What stands before every route: names, sizes, blanks."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from transport.messages import LEGACY, a_request, modern_headers
+from waybook.transport.web.guards import BODY_LIMIT, HEARD_OUT, only_http, read_body
+from waybook.transport.web.hosts import Hosts
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ROUTES = ["/", "/mcp", "/healthz", "/readyz", "/metrics", "/nowhere"]
+OUR_HOSTS = [
+    "localhost",
+    "LOCALHOST:8750",
+    "127.0.0.1",
+    "127.0.0.1:1",
+    "[::1]",
+    "[::1]:8750",
+    "plans.example.org",
+    "plans.example.org:8443",
+]
+OTHER_HOSTS = [
+    "",
+    "example.org",
+    "plans.example.org:1",
+    "plans.example.org.evil.example",
+    "localhost.evil.example",
+    "localhost:8750@evil.example",
+    "localhost:http",
+    "127.0.0.1.evil.example:8750",
+    "127.0.0.2",
+    "[::1",
+    "[::2]",
+    "::1",
+    "evil.example, localhost",
+    "localhost evil.example",
+]
+OTHER_ORIGINS = [
+    "null",
+    "http://evil.example",
+    "http://localhost.evil.example",
+    "https://example.org",
+    "file://localhost",
+    "localhost",
+    "http://localhost/path",
+    "http://localhost http://evil.example",
+    "http://evil.example#http://localhost",
+    "http://localhost:8750@evil.example",
+]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_every_route_answers_to_our_names_only(http: httpx2.AsyncClient, route: str) -> None:
+    for host in OUR_HOSTS:
+        reply = await http.get(route, headers={"host": host})
+        assert reply.status_code in {200, 404, 405}, host
+    for host in OTHER_HOSTS:
+        reply = await http.get(route, headers={"host": host})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (421, "FORBIDDEN"), host
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_every_route_refuses_pages_of_other_sites(
+    http: httpx2.AsyncClient, route: str
+) -> None:
+    for host in OUR_HOSTS:
+        for scheme in ("http", "https"):
+            reply = await http.get(route, headers={"origin": f"{scheme}://{host}"})
+            assert reply.status_code in {200, 404, 405}, host
+    for origin in OTHER_ORIGINS:
+        reply = await http.get(route, headers={"origin": origin})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (403, "FORBIDDEN"), origin
+
+
+async def exchange(address: str, request: bytes) -> bytes:
+    """What comes back for these very bytes, until the server closes."""
+    where = urlsplit(address)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(request)
+    await writer.drain()
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_no_name_or_two_names_are_none_of_ours(address: str, route: str) -> None:
+    for hosts in ("", "Host: localhost\r\nHost: evil.example\r\n"):
+        head = f"GET {route} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n"
+        reply = await exchange(address, head.encode())
+        assert reply.startswith(b"HTTP/1.1 421 "), hosts
+
+
+async def test_a_second_origin_is_looked_at_too(address: str) -> None:
+    origins = "Origin: http://localhost\r\nOrigin: http://evil.example\r\n"
+    head = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{origins}Connection: close\r\n\r\n"
+    assert (await exchange(address, head.encode())).startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_blanks_after_a_header_value_change_nothing(address: str, version: str) -> None:
+    body = a_request("tools/list")
+    head = [
+        b"POST /mcp HTTP/1.1",
+        b"Host: localhost \t",
+        b"Origin: http://localhost  ",
+        b"Accept: application/json, text/event-stream \t ",
+        b"Content-Type: application/json ",
+        b"MCP-Protocol-Version: \t" + version.encode() + b" \t ",
+        b"Mcp-Method: tools/list  ",
+        b"Content-Length: %d " % len(body),
+        b"Connection: close",
+    ]
+    reply = await exchange(address, b"\r\n".join(head) + b"\r\n\r\n" + body)
+    assert reply.startswith(b"HTTP/1.1 200 "), reply
+    assert b'"tools":[' in reply
+
+
+def padded(size: int) -> bytes:
+    """A request of exactly this many bytes."""
+    bare = len(a_request("tools/call", name="get_next_step", arguments={"text": ""}))
+    return a_request("tools/call", name="get_next_step", arguments={"text": "x" * (size - bare)})
+
+
+@pytest.mark.parametrize(
+    "headers", [LEGACY, modern_headers("tools/call", "get_next_step")], ids=["legacy", "modern"]
+)
+async def test_a_body_may_have_one_mebibyte_and_not_one_byte_more(
+    http: httpx2.AsyncClient, headers: dict[str, str]
+) -> None:
+    reply = await http.post("/mcp", headers=headers, content=padded(BODY_LIMIT))
+    assert reply.status_code == 200
+    reply = await http.post("/mcp", headers=headers, content=padded(BODY_LIMIT + 1))
+    assert reply.status_code == 413
+    assert reply.json() == {
+        "error": {
+            "code": "TOO_LARGE",
+            "message": "A request body may have 1048576 bytes; split the work into smaller calls.",
+            "details": {},
+            "next": None,
+        }
+    }
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_a_body_of_undeclared_size_is_counted_on_every_route(
+    http: httpx2.AsyncClient, route: str
+) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(5):
+            yield b"x" * (BODY_LIMIT // 4)
+
+    reply = await http.post(route, headers=LEGACY, content=parts())
+    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "TOO_LARGE")
+
+
+async def test_a_body_declared_far_too_large_is_refused_unheard(address: str) -> None:
+    head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {HEARD_OUT + 1}\r\n\r\n"
+    reply = await exchange(address, head.encode())
+    assert reply.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in reply
+
+
+async def test_an_endless_body_is_not_heard_out() -> None:
+    heard = 0
+
+    async def endless() -> dict[str, object]:
+        nonlocal heard
+        heard += BODY_LIMIT
+        return {"type": "http.request", "body": b"x" * BODY_LIMIT, "more_body": True}
+
+    assert await read_body(endless, BODY_LIMIT) is None
+    assert heard == HEARD_OUT + BODY_LIMIT
+
+
+async def test_a_client_that_leaves_in_the_middle_leaves_half_a_body() -> None:
+    messages: list[dict[str, object]] = [
+        {"type": "http.request", "body": b"half", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> dict[str, object]:
+        return messages.pop(0)
+
+    assert await read_body(receive, BODY_LIMIT) == b"half"
+
+
+async def test_a_websocket_is_closed_at_once() -> None:
+    sent: list[object] = []
+
+    async def app(*_: object) -> None:
+        raise AssertionError
+
+    async def receive() -> dict[str, object]:
+        raise AssertionError
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    await only_http(app)({"type": "websocket"}, receive, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+async def test_names_are_compared_without_regard_to_case() -> None:
+    hosts = Hosts(frozenset({"plans.example.org"}))
+    assert hosts.allow_host("Plans.Example.ORG")
+    assert hosts.allow_origin("HTTPS://Plans.Example.ORG")

@@ -1,0 +1,87 @@
+"""Prompts: the ways to begin."""
+
+from typing import Literal
+
+import pytest
+from mcp import Client, MCPError
+from mcp_types import TextContent
+
+from transport.doors import TOOLS, RememberingDoorway, a_refusal, an_entrance
+from waybook.transport.mcp.server import build_server
+
+Era = Literal["legacy", "2026-07-28"]
+BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+
+
+def a_client(doorway: RememberingDoorway, era: Era = "2026-07-28") -> Client:
+    return Client(build_server(TOOLS, an_entrance(doorway)), mode=era)
+
+
+async def text_of(client: Client, name: str, arguments: dict[str, str] | None = None) -> str:
+    prompt = await client.get_prompt(name, arguments)
+    [message] = prompt.messages
+    assert isinstance(message.content, TextContent)
+    return message.content.text
+
+
+@BOTH_ERAS
+async def test_there_is_a_prompt_for_each_way_and_each_skill(era: Era) -> None:
+    async with a_client(RememberingDoorway(), era) as client:
+        listed = await client.list_prompts()
+    assert [(one.name, one.description) for one in listed.prompts] == [
+        ("resume_plan", "Go on with a plan where it was left, in this conversation."),
+        (
+            "plan_research",
+            "Turn a question into a plan that survives this conversation, and begin.",
+        ),
+        ("market-scan", "Scan a market."),
+    ]
+    assert [
+        [(gap.name, gap.required) for gap in one.arguments or []] for one in listed.prompts
+    ] == [[("planId", True)], [("question", True)], []]
+
+
+@BOTH_ERAS
+async def test_a_prompt_is_filled_with_its_argument(era: Era) -> None:
+    async with a_client(RememberingDoorway(), era) as client:
+        text = await text_of(client, "resume_plan", {"planId": "plan-1"})
+        question = await text_of(client, "plan_research", {"question": "Why {planId}?"})
+    assert "the Waybook plan plan-1." in text
+    assert "{" not in text
+    assert "Why {planId}?" in question
+
+
+async def test_a_skill_s_prompt_starts_and_completes_it() -> None:
+    async with a_client(RememberingDoorway()) as client:
+        text = await text_of(client, "market-scan")
+    assert "skill market-scan" in text
+    assert "start_skill" in text
+    assert "complete_skill" in text
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize("arguments", [None, {}, {"planId": " "}, {"question": "Why?"}])
+async def test_a_missing_argument_is_named(era: Era, arguments: dict[str, str] | None) -> None:
+    async with a_client(RememberingDoorway(), era) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.get_prompt("resume_plan", arguments)
+    assert refusal.value.code == -32602
+    assert refusal.value.message == "The prompt resume_plan needs the argument planId."
+
+
+@BOTH_ERAS
+async def test_an_unknown_prompt_is_a_protocol_error(era: Era) -> None:
+    async with a_client(RememberingDoorway(), era) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.get_prompt("no_such_prompt")
+    assert (refusal.value.code, refusal.value.message) == (
+        -32602,
+        "Unknown prompt: no_such_prompt",
+    )
+
+
+async def test_our_own_prompts_are_there_when_the_skills_are_not() -> None:
+    doorway = RememberingDoorway({"list_skills": a_refusal("UNAVAILABLE")})
+    async with a_client(doorway) as client:
+        listed = await client.list_prompts()
+    assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research"]

@@ -1,0 +1,152 @@
+"""Plans as resources, and the completion of their ids."""
+
+from typing import Literal
+
+import pytest
+from mcp import Client, MCPError
+from mcp_types import PromptReference, ResourceTemplateReference, TextResourceContents
+
+from transport.doors import (
+    ANSWERS,
+    PLANS,
+    SOMEBODY,
+    TOOLS,
+    RememberingDoorway,
+    a_refusal,
+    an_entrance,
+)
+from waybook.transport.door import Answer
+from waybook.transport.mcp.server import build_server
+
+Era = Literal["legacy", "2026-07-28"]
+BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+
+
+def a_client(doorway: RememberingDoorway, era: Era = "2026-07-28") -> Client:
+    return Client(build_server(TOOLS, an_entrance(doorway)), mode=era)
+
+
+@BOTH_ERAS
+async def test_active_plans_are_listed_with_where_they_stand(era: Era) -> None:
+    async with a_client(RememberingDoorway(), era) as client:
+        listed = await client.list_resources()
+    assert [(one.uri, one.title, one.description) for one in listed.resources] == [
+        ("waybook://plans/plan-1", "Plan 1", "executing, 40 % done"),
+        ("waybook://plans/plan-2", "Plan 2", "executing, 40 % done"),
+    ]
+
+
+async def test_a_long_list_goes_on_by_the_doorway_s_cursor() -> None:
+    page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"}, is_error=False)
+    doorway = RememberingDoorway({"list_active_plans": page})
+    async with a_client(doorway) as client:
+        first = await client.list_resources()
+        await client.list_resources(cursor=first.next_cursor)
+    assert doorway.calls == [
+        (SOMEBODY, "list_active_plans", {}),
+        (SOMEBODY, "list_active_plans", {"cursor": "later"}),
+    ]
+
+
+async def test_a_plan_can_be_read_by_its_template() -> None:
+    doorway = RememberingDoorway()
+    async with a_client(doorway) as client:
+        templates = await client.list_resource_templates()
+        uri = templates.resource_templates[0].uri_template.replace("{id}", "plan-1")
+        read = await client.read_resource(uri)
+    assert read.contents == [
+        TextResourceContents(
+            uri=uri, mime_type="application/json", text='{"planId":"plan-1","steps":[]}'
+        )
+    ]
+    assert doorway.calls == [(SOMEBODY, "get_research_context", {"planId": "plan-1"})]
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "waybook://plans/",
+        "waybook://plans/a/b",
+        "waybook://plans/plan-1\n",
+        "waybook://elsewhere/plan-1",
+        "file:///etc/passwd",
+        "x",
+    ],
+)
+async def test_what_is_no_plan_is_not_found(era: Era, uri: str) -> None:
+    doorway = RememberingDoorway()
+    async with a_client(doorway, era) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.read_resource(uri)
+    assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
+    assert refusal.value.data == {"uri": uri}
+    assert doorway.calls == []
+
+
+@pytest.mark.parametrize("code", ["NOT_FOUND", "INVALID_INPUT"])
+async def test_a_plan_that_is_missing_or_somebody_else_s_is_not_found(code: str) -> None:
+    doorway = RememberingDoorway({"get_research_context": a_refusal(code)})
+    async with a_client(doorway) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.read_resource("waybook://plans/plan-9")
+    assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
+
+
+async def test_a_plan_that_cannot_be_read_now_is_an_internal_error_with_its_reason() -> None:
+    doorway = RememberingDoorway({"get_research_context": a_refusal("UNAVAILABLE")})
+    async with a_client(doorway) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.read_resource("waybook://plans/plan-1")
+    assert refusal.value.code == -32603
+    assert refusal.value.data["error"]["code"] == "UNAVAILABLE"
+
+
+@pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
+async def test_a_list_that_is_refused_says_whose_fault_it_is(code: str, number: int) -> None:
+    doorway = RememberingDoorway({"list_active_plans": a_refusal(code)})
+    async with a_client(doorway) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.list_resources(cursor="garbage")
+    assert refusal.value.code == number
+    assert refusal.value.data["error"]["code"] == code
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize(
+    ("typed", "values"),
+    [("", ["plan-1", "plan-2"]), ("plan-2", ["plan-2"]), ("PLAN 1", ["plan-1"]), ("x", [])],
+)
+async def test_a_plan_s_id_is_completed_from_its_beginning_or_its_name(
+    era: Era, typed: str, values: list[str]
+) -> None:
+    async with a_client(RememberingDoorway(), era) as client:
+        for ref, name in (
+            (PromptReference(name="resume_plan"), "planId"),
+            (ResourceTemplateReference(uri="waybook://plans/{id}"), "id"),
+        ):
+            completed = await client.complete(ref, {"name": name, "value": typed})
+            assert completed.completion.values == values
+
+
+async def test_other_arguments_have_nothing_to_complete() -> None:
+    doorway = RememberingDoorway(ANSWERS)
+    async with a_client(doorway) as client:
+        for ref in (
+            PromptReference(name="plan_research"),
+            PromptReference(name="resume_plan"),
+            ResourceTemplateReference(uri="waybook://elsewhere/{id}"),
+        ):
+            completed = await client.complete(ref, {"name": "question", "value": "w"})
+            assert completed.completion.values == []
+    assert doorway.calls == []
+
+
+async def test_a_completion_has_a_hundred_values_at_most_and_says_that_there_are_more() -> None:
+    plans = [{**PLANS[0], "planId": f"plan-{number}"} for number in range(101)]
+    page = Answer({"plans": plans, "total": 101, "nextCursor": None}, is_error=False)
+    async with a_client(RememberingDoorway({"list_active_plans": page})) as client:
+        ref = PromptReference(name="resume_plan")
+        completed = await client.complete(ref, {"name": "planId", "value": ""})
+    assert len(completed.completion.values) == 100
+    assert completed.completion.has_more is True

@@ -1,0 +1,149 @@
+"""The server, spoken to by real clients of both protocol eras, in process."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import pytest
+from mcp import Client, MCPError
+from mcp_types import TextContent
+from starlette.requests import Request
+
+from transport.doors import (
+    SOMEBODY,
+    TOOLS,
+    RememberingDoorway,
+    a_refusal,
+    an_entrance,
+)
+from waybook.errors import Unavailable
+from waybook.transport.door import Answer, Caller
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.instructions import INSTRUCTIONS
+from waybook.transport.mcp.server import build_server
+
+Era = Literal["legacy", "2026-07-28"]
+BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+
+
+async def a_caller(_: Request | None) -> Caller:
+    return SOMEBODY
+
+
+@BOTH_ERAS
+async def test_the_tools_of_the_profile_are_listed(era: Era) -> None:
+    server = build_server(TOOLS, an_entrance(RememberingDoorway()), profile="runs")
+    async with Client(server, mode=era) as client:
+        listed = await client.list_tools()
+    assert [tool.name for tool in listed.tools] == ["start_run"]
+
+
+@BOTH_ERAS
+async def test_a_call_enters_with_its_caller_and_its_arguments_untouched(era: Era) -> None:
+    doorway = RememberingDoorway()
+    arguments = {"planId": "1", "steps": '[{"stepType": "search"}]', "colour": "unknown"}
+    async with Client(build_server(TOOLS, an_entrance(doorway)), mode=era) as client:
+        result = await client.call_tool("get_next_step", arguments)
+    assert doorway.calls == [(SOMEBODY, "get_next_step", arguments)]
+    assert result.structured_content == {"tool": "get_next_step", "arguments": arguments}
+
+
+@BOTH_ERAS
+async def test_a_call_without_arguments_enters_with_none(era: Era) -> None:
+    doorway = RememberingDoorway()
+    async with Client(build_server(TOOLS, an_entrance(doorway)), mode=era) as client:
+        await client.call_tool("get_next_step")
+    assert doorway.calls == [(SOMEBODY, "get_next_step", {})]
+
+
+@BOTH_ERAS
+async def test_an_error_of_the_doorway_is_a_result_for_the_model_to_read(era: Era) -> None:
+    doorway = RememberingDoorway({"get_next_step": a_refusal("PLAN_TERMINAL", "It is over.")})
+    async with Client(build_server(TOOLS, an_entrance(doorway)), mode=era) as client:
+        result = await client.call_tool("get_next_step", {"planId": "1"})
+    assert result.is_error
+    assert result.structured_content is None
+    assert [block.text for block in result.content if isinstance(block, TextContent)] == [
+        '{"error":{"code":"PLAN_TERMINAL","message":"It is over.","details":{},"next":null}}'
+    ]
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize("name", ["no_such_tool", "start_run", ""])
+async def test_a_tool_that_is_not_offered_is_a_protocol_error(era: Era, name: str) -> None:
+    doorway = RememberingDoorway()
+    async with Client(build_server(TOOLS, an_entrance(doorway)), mode=era) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.call_tool(name, {})
+    assert refusal.value.code == -32602
+    assert refusal.value.message == f"Unknown tool: {name}"
+    assert doorway.calls == []
+
+
+@BOTH_ERAS
+async def test_tools_templates_and_own_prompts_are_there_before_the_database_is(era: Era) -> None:
+    async def never() -> RememberingDoorway:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    tools = {name: tool for name, tool in TOOLS.items() if name != "list_skills"}
+    server = build_server(tools, Entrance(never, a_caller), profile="all")
+    async with asyncio.timeout(5), Client(server, mode=era) as client:
+        assert (await client.list_tools()).tools
+        assert (await client.list_resource_templates()).resource_templates
+        assert (await client.list_prompts()).prompts
+
+
+@BOTH_ERAS
+async def test_a_doorway_that_does_not_open_is_an_answer(era: Era) -> None:
+    async def shut() -> RememberingDoorway:
+        raise Unavailable("The database does not start.", path="data")
+
+    server = build_server(TOOLS, Entrance(shut, a_caller))
+    async with Client(server, mode=era) as client:
+        result = await client.call_tool("get_next_step", {"planId": "1"})
+    assert result.is_error
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    assert block.text == (
+        '{"error":{"code":"UNAVAILABLE","message":"The database does not start.",'
+        '"details":{"path":"data"},"next":null}}'
+    )
+
+
+@BOTH_ERAS
+async def test_an_exception_keeps_its_words_to_itself(
+    era: Era, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        async def enter(self, _: Caller, __: str, ___: Mapping[str, object]) -> Answer:
+            raise ZeroDivisionError("password=hunter2")
+
+    async def opened() -> Broken:
+        return Broken()
+
+    server = build_server(TOOLS, Entrance(opened, a_caller))
+    async with Client(server, mode=era) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.call_tool("get_next_step", {"planId": "1"})
+    assert refusal.value.code == -32603
+    assert refusal.value.message == "Internal error"
+    assert "hunter2" in caplog.text
+
+
+@BOTH_ERAS
+async def test_clients_learn_who_we_are_and_how_the_loop_goes(era: Era) -> None:
+    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    async with Client(server, mode="auto" if era == "2026-07-28" else era) as client:
+        info = client.server_info
+        assert client.instructions == INSTRUCTIONS
+    assert info is not None
+    assert (info.name, info.title) == ("waybook", "Waybook")
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", info.version)
+
+
+def test_the_instructions_are_short_and_name_the_whole_loop() -> None:
+    assert len(INSTRUCTIONS) <= 2000
+    for tool in ("create_research_plan", "get_next_step", "submit_step_result"):
+        assert tool in INSTRUCTIONS

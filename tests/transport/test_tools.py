@@ -1,0 +1,72 @@
+"""The tool table as clients see it."""
+
+import pytest
+
+from transport.doors import TOOLS, a_refusal
+from waybook.errors import Misconfigured
+from waybook.transport.door import Answer
+from waybook.transport.mcp.tools import described, offered_tools, result_of
+
+
+@pytest.mark.parametrize(
+    ("profile", "names"),
+    [
+        ("plan", ["get_next_step", "submit_step_result", "list_active_plans"]),
+        ("research", ["get_next_step", "submit_step_result", "store_research", "list_skills"]),
+        ("runs", ["start_run"]),
+        ("all", list(TOOLS)),
+    ],
+)
+def test_a_profile_offers_its_tools_in_the_order_of_the_table(
+    profile: str, names: list[str]
+) -> None:
+    assert list(offered_tools(TOOLS, profile)) == names
+
+
+def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(Misconfigured) as refusal:
+        offered_tools(TOOLS, "everything")
+    assert refusal.value.details == {"profiles": ["plan", "research", "runs", "all"]}
+
+
+def test_a_tool_says_whether_it_reads_only_and_that_it_touches_nothing_outside() -> None:
+    listed = described(TOOLS["list_active_plans"]).model_dump(by_alias=True, exclude_none=True)
+    assert listed == {
+        "name": "list_active_plans",
+        "title": "List active plans",
+        "description": "Calls list_active_plans.",
+        "inputSchema": {"type": "object", "properties": {}},
+        "outputSchema": {"type": "object"},
+        "annotations": {
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        },
+    }
+
+
+def test_only_the_two_calls_of_the_loop_are_always_loaded() -> None:
+    loaded = {name for name, tool in TOOLS.items() if described(tool).meta is not None}
+    assert loaded == {"get_next_step", "submit_step_result"}
+    assert described(TOOLS["get_next_step"]).meta == {"anthropic/alwaysLoad": True}
+
+
+def test_an_answer_is_structured_and_also_compact_text() -> None:
+    result = result_of(Answer({"status": "step_ready", "title": "Größe", "n": None}, False))  # noqa: FBT003
+    assert result.structured_content == {"status": "step_ready", "title": "Größe", "n": None}
+    assert result.content[0].model_dump(by_alias=True, exclude_none=True) == {
+        "type": "text",
+        "text": '{"status":"step_ready","title":"Größe","n":null}',
+    }
+    assert not result.is_error
+
+
+def test_an_error_is_one_compact_text_block_and_nothing_structured() -> None:
+    result = result_of(a_refusal("NOT_FOUND", "There is no such plan."))
+    dumped = result.model_dump(by_alias=True, exclude_none=True)
+    assert dumped["isError"] is True
+    assert "structuredContent" not in dumped
+    assert [block["text"] for block in dumped["content"]] == [
+        '{"error":{"code":"NOT_FOUND","message":"There is no such plan.","details":{},"next":null}}'
+    ]
