@@ -37,6 +37,7 @@ class RememberingDoorway:
 
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
+    requests: list[Request | None] = field(default_factory=list)
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         self.calls.append((caller, tool, dict(arguments)))
@@ -44,14 +45,19 @@ class RememberingDoorway:
         return self.answers.get(tool, echo)
 
 
+async def somebody(_: Request | None) -> Caller:
+    return SOMEBODY
+
+
 def an_entrance(doorway: RememberingDoorway) -> Entrance:
     async def opened() -> RememberingDoorway:
         return doorway
 
-    async def somebody(_: Request | None) -> Caller:
+    async def whoever(request: Request | None) -> Caller:
+        doorway.requests.append(request)
         return SOMEBODY
 
-    return Entrance(opened, somebody)
+    return Entrance(opened, whoever)
 
 
 def a_tool(name: str, *profiles: str, reads_only: bool = False) -> Tool:

@@ -1,15 +1,9 @@
 """Whatever is thrown at the endpoint: an answer of ours, never a 500, never a trace."""
 
-import json
-
 import httpx2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from mcp_types import jsonrpc_message_adapter
 
 from transport.messages import LEGACY, MODERN, a_request
-from waybook.transport.web.jsonrpc import Unsound, read_message
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -144,34 +138,3 @@ async def test_strange_headers_get_an_answer(
     reply = await http.post("/mcp", headers={**headers, **changed}, content=a_request("tools/list"))
     assert reply.status_code in {200, 400, 406}
     assert keeps_silent(reply)
-
-
-@given(st.binary() | st.text().map(str.encode) | st.text().map(json.dumps).map(str.encode))
-def test_any_bytes_are_a_message_or_unsound(body: bytes) -> None:
-    assert isinstance(read_message(body), dict | Unsound)
-
-
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)
-
-
-MESSAGES = st.fixed_dictionaries(
-    {"jsonrpc": st.just("2.0")},
-    optional={
-        "id": JSON_VALUES,
-        "method": st.text() | JSON_VALUES,
-        "params": st.dictionaries(st.text(), JSON_VALUES) | JSON_VALUES,
-        "result": JSON_VALUES,
-        "error": st.fixed_dictionaries({"code": JSON_VALUES, "message": JSON_VALUES}) | JSON_VALUES,
-        "x": JSON_VALUES,
-    },
-)
-
-
-@given(MESSAGES)
-def test_what_we_call_a_message_the_protocol_library_takes(message: dict[str, object]) -> None:
-    read = read_message(json.dumps(message).encode())
-    if not isinstance(read, Unsound):
-        jsonrpc_message_adapter.validate_python(read, by_name=False)

@@ -8,7 +8,6 @@ from typing import Literal
 import pytest
 from mcp import Client, MCPError
 from mcp_types import TextContent
-from starlette.requests import Request
 
 from transport.doors import (
     SOMEBODY,
@@ -16,6 +15,7 @@ from transport.doors import (
     RememberingDoorway,
     a_refusal,
     an_entrance,
+    somebody,
 )
 from waybook.errors import Unavailable
 from waybook.transport.door import Answer, Caller
@@ -25,10 +25,6 @@ from waybook.transport.mcp.server import build_server
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
-
-
-async def a_caller(_: Request | None) -> Caller:
-    return SOMEBODY
 
 
 @BOTH_ERAS
@@ -88,7 +84,7 @@ async def test_tools_templates_and_own_prompts_are_there_before_the_database_is(
         raise AssertionError
 
     tools = {name: tool for name, tool in TOOLS.items() if name != "list_skills"}
-    server = build_server(tools, Entrance(never, a_caller), profile="all")
+    server = build_server(tools, Entrance(never, somebody), profile="all")
     async with asyncio.timeout(5), Client(server, mode=era) as client:
         assert (await client.list_tools()).tools
         assert (await client.list_resource_templates()).resource_templates
@@ -100,7 +96,7 @@ async def test_a_doorway_that_does_not_open_is_an_answer(era: Era) -> None:
     async def shut() -> RememberingDoorway:
         raise Unavailable("The database does not start.", path="data")
 
-    server = build_server(TOOLS, Entrance(shut, a_caller))
+    server = build_server(TOOLS, Entrance(shut, somebody))
     async with Client(server, mode=era) as client:
         result = await client.call_tool("get_next_step", {"planId": "1"})
     assert result.is_error
@@ -123,7 +119,7 @@ async def test_an_exception_keeps_its_words_to_itself(
     async def opened() -> Broken:
         return Broken()
 
-    server = build_server(TOOLS, Entrance(opened, a_caller))
+    server = build_server(TOOLS, Entrance(opened, somebody))
     async with Client(server, mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool("get_next_step", {"planId": "1"})

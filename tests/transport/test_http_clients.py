@@ -1,0 +1,80 @@
+"""Real clients of both eras over a real port."""
+
+import asyncio
+from typing import Literal
+
+import pytest
+from mcp import Client, MCPError
+
+from transport.conformance.overlay import REPORTING, lay_over
+from transport.doors import SOMEBODY, TOOLS, RememberingDoorway, always, an_entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.serving import listen, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Era = Literal["legacy", "auto", "2026-07-28"]
+EVERY_ERA = pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
+
+
+@EVERY_ERA
+async def test_a_client_lists_and_calls(address: str, era: Era) -> None:
+    async with Client(f"{address}/mcp", mode=era) as client:
+        listed = await client.list_tools()
+        result = await client.call_tool("get_next_step", {"planId": "1"})
+        assert (await client.list_resources()).resources
+        assert (await client.list_prompts()).prompts
+    assert [tool.name for tool in listed.tools] == list(TOOLS)
+    assert result.structured_content == {"tool": "get_next_step", "arguments": {"planId": "1"}}
+
+
+@EVERY_ERA
+async def test_a_client_hears_of_a_protocol_error(address: str, era: Era) -> None:
+    async with Client(f"{address}/mcp", mode=era) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.call_tool("no_such_tool", {})
+    assert refusal.value.code == -32602
+
+
+@EVERY_ERA
+async def test_many_calls_at_once_each_get_their_own_answer(address: str, era: Era) -> None:
+    async with Client(f"{address}/mcp", mode=era) as client:
+        results = await asyncio.gather(
+            *(client.call_tool("get_next_step", {"planId": str(number)}) for number in range(20))
+        )
+    assert [result.structured_content for result in results] == [
+        {"tool": "get_next_step", "arguments": {"planId": str(number)}} for number in range(20)
+    ]
+
+
+@EVERY_ERA
+async def test_progress_reaches_a_client_that_asks_for_it(era: Era) -> None:
+    server = lay_over(build_server(TOOLS, an_entrance(RememberingDoorway())))
+    app = build_app(server, hosts=Hosts(), ready=always, reporting=REPORTING)
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async with (
+        serving(app, listen("127.0.0.1", 0)) as address,
+        Client(f"{address}/mcp", mode=era) as client,
+    ):
+        await client.call_tool("test_tool_with_progress", {}, progress_callback=hear)
+    assert heard == [(0, 100, None), (50, 100, None), (100, 100, None)]
+
+
+async def test_the_request_says_who_is_calling() -> None:
+    doorway = RememberingDoorway()
+    entrance = an_entrance(doorway)
+    app = build_app(build_server(TOOLS, entrance), hosts=Hosts(), ready=always)
+    async with (
+        serving(app, listen("127.0.0.1", 0)) as address,
+        Client(f"{address}/mcp") as client,
+    ):
+        await client.call_tool("get_next_step", {})
+    assert doorway.calls == [(SOMEBODY, "get_next_step", {})]
+    assert doorway.requests[0] is not None
+    assert doorway.requests[0].url.path == "/mcp"

@@ -1,0 +1,48 @@
+"""The envelope of a message: read by us as the protocol library reads it, or refused."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import jsonrpc_message_adapter
+
+from waybook.transport.web.jsonrpc import Unsound, read_message, tool_with_progress
+
+
+@given(st.binary() | st.text().map(str.encode) | st.text().map(json.dumps).map(str.encode))
+def test_any_bytes_are_a_message_or_unsound(body: bytes) -> None:
+    assert isinstance(read_message(body), dict | Unsound)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=3,
+)
+
+
+MESSAGES = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0")},
+    optional={
+        "id": JSON_VALUES,
+        "method": st.text() | JSON_VALUES,
+        "params": st.dictionaries(st.text(), JSON_VALUES) | JSON_VALUES,
+        "result": JSON_VALUES,
+        "error": st.fixed_dictionaries({"code": JSON_VALUES, "message": JSON_VALUES}) | JSON_VALUES,
+        "x": JSON_VALUES,
+    },
+)
+
+
+@given(MESSAGES)
+def test_what_we_call_a_message_the_protocol_library_takes(message: dict[str, object]) -> None:
+    read = read_message(json.dumps(message).encode())
+    if not isinstance(read, Unsound):
+        jsonrpc_message_adapter.validate_python(read, by_name=False)
+
+
+def test_progress_is_asked_for_by_a_token_in_a_tool_call() -> None:
+    asked = {"name": "extract_data", "_meta": {"progressToken": 1}}
+    assert tool_with_progress({"method": "tools/call", "params": asked}) == "extract_data"
+    assert tool_with_progress({"method": "tools/list", "params": asked}) is None
+    assert tool_with_progress({"method": "tools/call", "params": {"name": "x"}}) is None

@@ -1,0 +1,71 @@
+"""Serving: sockets, addresses, and a graceful end."""
+
+import asyncio
+import os
+import signal
+import socket
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from waybook.errors import Misconfigured
+from waybook.transport.web.serving import address, listen, run, serve, serving
+
+
+def test_a_port_that_is_taken_is_a_setting_that_cannot_work() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(Misconfigured) as refusal:
+            listen("127.0.0.1", port)
+    assert refusal.value.details == {"host": "127.0.0.1", "port": port}
+    assert f"Cannot listen on 127.0.0.1:{port}" in refusal.value.message
+
+
+def test_an_address_is_one_that_clients_can_use() -> None:
+    with listen("127.0.0.1", 0) as listening:
+        assert address(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_a_socket_names_its_protocol_and_sends_without_delay() -> None:
+    with listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
+        assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def a_slow_app(entered: asyncio.Event, go_on: asyncio.Event) -> Starlette:
+    async def slow(_: Request) -> PlainTextResponse:
+        entered.set()
+        await go_on.wait()
+        return PlainTextResponse("done")
+
+    return Starlette(routes=[Route("/", slow)])
+
+
+async def test_a_request_in_flight_is_answered_before_the_end() -> None:
+    entered, go_on = asyncio.Event(), asyncio.Event()
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        async with serving(a_slow_app(entered, go_on), listen("127.0.0.1", 0)) as where:
+            reply = asyncio.create_task(client.get(where))
+            await entered.wait()
+            asyncio.get_running_loop().call_soon(go_on.set)
+        assert (await reply).text == "done"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_serving_and_not_the_process(number: signal.Signals) -> None:
+    async def main() -> str:
+        entered, go_on = asyncio.Event(), asyncio.Event()
+        go_on.set()
+        listening = listen("127.0.0.1", 0)
+        served = asyncio.create_task(serve(a_slow_app(entered, go_on), listening))
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            await client.get(address(listening))
+        os.kill(os.getpid(), number)
+        await served
+        return "put away"
+
+    assert run(main()) == "put away"

@@ -1,0 +1,76 @@
+"""The server as a child process, over its stdin and stdout."""
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from transport.messages import META
+
+HERE = Path(__file__).parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+Era = Literal["legacy", "auto", "2026-07-28"]
+
+
+def a_child(kind: str) -> StdioServerParameters:
+    return StdioServerParameters(
+        command=sys.executable, args=[str(HERE / "stdio_server.py"), kind], env=ENVIRONMENT
+    )
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
+async def test_a_client_lists_and_calls_whatever_is_printed_meanwhile(era: Era) -> None:
+    async with asyncio.timeout(30), Client(a_child("chatty"), mode=era) as client:
+        listed = await client.list_tools()
+        result = await client.call_tool("get_next_step", {"planId": "1"})
+    assert [tool.name for tool in listed.tools] == [
+        "get_next_step",
+        "submit_step_result",
+        "list_active_plans",
+    ]
+    assert result.structured_content == {"tool": "get_next_step", "arguments": {"planId": "1"}}
+
+
+async def test_the_tools_are_listed_while_the_database_is_silent() -> None:
+    async with asyncio.timeout(30), Client(a_child("silent")) as client:
+        assert (await client.list_tools()).tools
+
+
+async def a_process(kind: str) -> Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(HERE / "stdio_server.py"),
+        kind,
+        env=ENVIRONMENT,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+
+
+async def test_garbage_on_stdin_is_survived_and_stdout_is_protocol_only() -> None:
+    process = await a_process("chatty")
+    request = {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "tools/call",
+        "params": {"_meta": META, "name": "get_next_step", "arguments": {}},
+    }
+    assert process.stdin is not None
+    assert process.stdout is not None
+    garbage = [b"\x00\xff", b"[" * 10_000, b'{"jsonrpc":"2.0"}', b"1e400", b'"\\ud800"', b""]
+    process.stdin.write(b"\n".join([*garbage, json.dumps(request).encode(), b""]))
+    async with asyncio.timeout(30):
+        reply = json.loads(await process.stdout.readline())
+        process.stdin.close()
+        rest, _ = await process.communicate()
+    assert reply["id"] == 7
+    assert reply["result"]["structuredContent"] == {"tool": "get_next_step", "arguments": {}}
+    assert rest == b""
+    assert process.returncode == 0
