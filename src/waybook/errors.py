@@ -52,6 +52,19 @@ class WaybookError(Exception):
         self.next_call = next_call
         super().__init__(self.message)
 
+    def as_json(self) -> dict[str, object]:
+        """The error as every door answers it."""
+        call = self.next_call
+        following = call and {"tool": call.tool, "args": dict(call.args), "why": call.why}
+        return {
+            "error": {
+                "code": self.code,
+                "message": self.message,
+                "details": self.details,
+                "next": following,
+            }
+        }
+
 
 class NotFound(WaybookError):
     """There is no such thing here."""

@@ -1,0 +1,158 @@
+"""The only way in: the tool table, and `enter`, through which every call of every face goes.
+
+Enter checks the arguments, gives the use case its tenant and its idempotency key, turns errors
+into answers, and notes the call. No other place does any of these.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import cast
+
+from waybook.errors import Unavailable, WaybookError
+from waybook.plan.model import Channel, Json
+from waybook.store.calls import CallLog, LoggedCall
+from waybook.store.database import Taken
+from waybook.store.idempotency import Key, hash_of
+from waybook.usecases import (
+    complete_skill,
+    create_research_plan,
+    get_next_step,
+    get_plan_status,
+    get_research_context,
+    get_step_context,
+    list_active_plans,
+    list_skills,
+    modify_plan,
+    ping,
+    request_user_review,
+    start_skill,
+    submit_step_result,
+    submit_user_decision,
+)
+from waybook.usecases.arguments import Arguments, read_arguments
+from waybook.usecases.call import Answered, Body, Call, Caller, House
+from waybook.usecases.tool import Tool
+
+__all__ = ["TOOLS", "Answer", "Caller", "Channel", "Doorway", "Tool"]
+
+log = logging.getLogger(__name__)
+
+TOOLS: Mapping[str, Tool] = MappingProxyType(
+    {
+        tool.name: tool
+        for tool in (
+            get_next_step.TOOL,
+            submit_step_result.TOOL,
+            create_research_plan.TOOL,
+            get_step_context.TOOL,
+            get_plan_status.TOOL,
+            list_active_plans.TOOL,
+            get_research_context.TOOL,
+            request_user_review.TOOL,
+            submit_user_decision.TOOL,
+            modify_plan.TOOL,
+            list_skills.TOOL,
+            start_skill.TOOL,
+            complete_skill.TOOL,
+            ping.TOOL,
+        )
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a face passes on: a body ready for JSON, and whether it tells of an error."""
+
+    body: dict[str, object]
+    is_error: bool = False
+
+
+class Doorway:
+    def __init__(self, house: House, calls: CallLog) -> None:
+        """A doorway of this house, noting its calls here."""
+        self.house = house
+        self.calls = calls
+
+    async def enter(
+        self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
+    ) -> Answer:
+        """Carry out one call. Whatever happens becomes an answer."""
+        tool = TOOLS[tool_name]
+        started = time.perf_counter()
+        answer = await self._answer(tool, caller, arguments)
+        if tool.logged:
+            took = (time.perf_counter() - started) * 1000
+            self.calls.note(_logged(tool, caller, arguments, answer, took))
+        return answer
+
+    async def _answer(self, tool: Tool, caller: Caller, given: Mapping[str, object]) -> Answer:
+        try:
+            asked = read_arguments(tool.arguments, given)
+            return await self._carry_out(tool, self._call(tool, caller, asked), asked)
+        except WaybookError as fault:
+            return Answer(fault.as_json(), is_error=True)
+        except Exception:
+            log.exception("%s broke", tool.name)
+            broken = Unavailable(
+                "something broke on our side; nothing was written. Repeat the call with the same "
+                "idempotencyKey; if it breaks again, the server's log says why"
+            )
+            return Answer(broken.as_json(), is_error=True)
+
+    async def _carry_out(self, tool: Tool, call: Call, asked: Arguments) -> Answer:
+        try:
+            return Answer(cast("dict[str, object]", await tool.run(call, asked)))
+        except Answered as before:
+            return _replayed(before)
+        except Taken:
+            # A twin with the same key was faster; it has committed, so its answer is there now.
+            try:
+                return Answer(cast("dict[str, object]", await tool.run(call, asked)))
+            except Answered as before:
+                return _replayed(before)
+
+    def _call(self, tool: Tool, caller: Caller, asked: Arguments) -> Call:
+        key = getattr(asked, "idempotency_key", None)
+        question = asked.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
+        return Call(
+            house=self.house,
+            caller=caller,
+            session=getattr(asked, "session_id", None),
+            key=Key(tool=tool.name, key=key, arguments_hash=hash_of(question)) if key else None,
+        )
+
+
+def _replayed(before: Answered) -> Answer:
+    body: Body = {**before.answer.body, "replayed": True}
+    return Answer(cast("dict[str, object]", body), is_error=before.answer.is_error)
+
+
+def _logged(
+    tool: Tool, caller: Caller, given: Mapping[str, object], answer: Answer, took: float
+) -> LoggedCall:
+    session = given.get("sessionId")
+    error = cast("dict[str, Json]", answer.body.get("error") or {})
+    return LoggedCall(
+        org_id=caller.org_id,
+        at=datetime.fromtimestamp(time.time(), UTC),
+        tool=tool.name,
+        actor=caller.user,
+        channel=caller.channel,
+        session=session[:200] if isinstance(session, str) else None,
+        duration_ms=round(took, 3),
+        request_bytes=_size(given),
+        response_bytes=_size(answer.body),
+        is_error=answer.is_error,
+        error_code=str(error["code"]) if answer.is_error else None,
+        replayed=bool(answer.body.get("replayed")),
+    )
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=True, default=str))

@@ -1,0 +1,141 @@
+"""Settings: flags, then environment, then a file, then defaults; read once, at the start.
+
+Each value remembers where it came from, so that `waybook doctor` can say so.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from waybook.errors import Misconfigured
+
+ENVIRONMENT = "WAYBOOK_"
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    #: Any PostgreSQL ≥ 15; without one, an embedded server in the data directory is used.
+    database_url: str | None = None
+    #: The owner's URL for migrations, if serving and migrating are done by different users.
+    owner_url: str | None = None
+    data_dir: Path = Path()
+    host: str = "127.0.0.1"
+    port: int = 8750
+    stall_seconds: int = 1800
+    #: How often the stall sweep looks, in seconds; 0 switches it off.
+    sweep_seconds: int = 30
+    #: The tool profile: plan, research, runs or all.
+    tools: str = "plan"
+    #: Who acts in local mode.
+    user: str = "local"
+    #: Folders of skills, separated like a PATH.
+    skills_dirs: str = ""
+    pool_size: int = 10
+    log_level: str = "WARNING"
+
+    @property
+    def base_url(self) -> str:
+        """Where people look."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The settings in force, and for each where it came from."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+
+
+def read_settings(
+    flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None
+) -> Found:
+    """Put the settings together.
+
+    Raises:
+        Misconfigured: a value is not of its kind, or names nothing known.
+    """
+    path = file or _config_file(environment)
+    kept = _read_file(path)
+    values: dict[str, object] = {}
+    sources: dict[str, str] = {}
+    for setting in fields(Settings):
+        name = setting.name
+        variable = ENVIRONMENT + name.upper()
+        if flags.get(name) is not None:
+            values[name], sources[name] = flags[name], "flag"
+        elif environment.get(variable):
+            values[name], sources[name] = environment[variable], f"environment {variable}"
+        elif name in kept:
+            values[name], sources[name] = kept[name], f"file {path}"
+        else:
+            values[name], sources[name] = _default(name, setting.default, environment), "default"
+        values[name] = _typed(name, values[name], setting.default)
+    settings = Settings(**values)  # type: ignore[arg-type]  # checked one by one just above
+    _check(settings)
+    return Found(settings, sources)
+
+
+def _config_file(environment: Mapping[str, str]) -> Path:
+    named = environment.get("WAYBOOK_CONFIG")
+    if named:
+        return Path(named)
+    base = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "/")) / ".config"
+    return Path(base) / "waybook" / "config.toml"
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            kept = tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, tomllib.TOMLDecodeError) as fault:
+        raise Misconfigured(f"cannot read the configuration file {path}: {fault}") from fault
+    unknown = set(kept) - {setting.name for setting in fields(Settings)}
+    if unknown:
+        raise Misconfigured(f"{path}: unknown settings {', '.join(sorted(unknown))}")
+    return kept
+
+
+def _default(name: str, default: object, environment: Mapping[str, str]) -> object:
+    if name == "data_dir":
+        base = environment.get("XDG_DATA_HOME") or os.path.join(  # noqa: PTH118 - a text until it is read
+            environment.get("HOME", "/"), ".local", "share"
+        )
+        return Path(base) / "waybook"
+    return default
+
+
+def _typed(name: str, value: object, default: object) -> object:
+    if isinstance(default, Path):
+        return Path(str(value)).expanduser()
+    if isinstance(default, int) and not isinstance(value, int):
+        try:
+            return int(str(value))
+        except ValueError:
+            raise Misconfigured(f"{name} must be a whole number, not {value!r}") from None
+    return value if value is None or isinstance(default, int) else str(value)
+
+
+def _check(settings: Settings) -> None:
+    if settings.host not in LOOPBACK:
+        raise Misconfigured(
+            f"serving on {settings.host} would let anybody in: without sign-in Waybook serves "
+            "this machine only. Use 127.0.0.1, and a tunnel or proxy of your own"
+        )
+    if settings.tools not in {"plan", "research", "runs", "all"}:
+        raise Misconfigured(
+            f"there is no tool profile {settings.tools!r}: use plan, research, runs or all"
+        )
+    if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
+        raise Misconfigured(f"port {settings.port} is not a port")
+    if settings.stall_seconds < 1 or settings.pool_size < 1 or settings.sweep_seconds < 0:
+        raise Misconfigured(
+            "stall_seconds and pool_size must be at least 1, sweep_seconds 0 or more"
+        )

@@ -1,0 +1,102 @@
+"""The tool-call log: telemetry, written behind the calls, bounded, its drops counted.
+
+The audit is the record; this is for looking at traffic. It may lose rows, and says how many.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from waybook.errors import WaybookError
+from waybook.store.database import Database
+from waybook.store.ids import new_id
+from waybook.store.sql import Rows, Value, load
+
+log = logging.getLogger(__name__)
+
+SQL = load("calls")
+
+#: How many calls may wait to be written, and how many go into one statement.
+MOST_WAITING = 10_000
+MOST_AT_ONCE = 500
+#: How long a call may wait for company, in seconds.
+LINGER = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedCall:
+    org_id: UUID
+    at: datetime
+    tool: str
+    actor: str
+    channel: str
+    session: str | None
+    duration_ms: float
+    request_bytes: int
+    response_bytes: int
+    is_error: bool
+    error_code: str | None
+    replayed: bool
+
+
+class CallLog:
+    def __init__(self, database: Database) -> None:
+        """Nothing is written until `run` runs."""
+        self._database = database
+        self._waiting: asyncio.Queue[LoggedCall] = asyncio.Queue(MOST_WAITING)
+        self.dropped = 0
+
+    def note(self, call: LoggedCall) -> None:
+        """Remember a call, or count it as dropped; never wait, never fail."""
+        try:
+            self._waiting.put_nowait(call)
+        except asyncio.QueueFull:
+            self.dropped += 1
+
+    async def run(self) -> None:
+        """Write what waits, again and again, until cancelled."""
+        while True:
+            first = await self._waiting.get()
+            await asyncio.sleep(LINGER)
+            await self._write([first, *self._take()])
+
+    async def flush(self) -> None:
+        """Write what waits, now."""
+        while batch := self._take():
+            await self._write(batch)
+
+    def _take(self) -> list[LoggedCall]:
+        waiting = min(self._waiting.qsize(), MOST_AT_ONCE)
+        return [self._waiting.get_nowait() for _ in range(waiting)]
+
+    async def _write(self, batch: list[LoggedCall]) -> None:
+        by_org: dict[UUID, list[LoggedCall]] = defaultdict(list)
+        for call in batch:
+            by_org[call.org_id].append(call)
+        for org_id, calls in by_org.items():
+            try:
+                async with self._database.tenant(org_id) as tx:
+                    await tx.commit(SQL["insert_calls"](rows=Rows(_row(call) for call in calls)))
+            except WaybookError as fault:
+                self.dropped += len(calls)
+                log.warning("%d calls not logged: %s", len(calls), fault)
+
+
+def _row(call: LoggedCall) -> tuple[Value, ...]:
+    return (
+        call.at,
+        new_id(),
+        call.tool,
+        call.actor,
+        call.channel,
+        call.session,
+        call.duration_ms,
+        call.request_bytes,
+        call.response_bytes,
+        call.is_error,
+        call.error_code,
+        call.replayed,
+    )

@@ -1,0 +1,56 @@
+"""Stored answers: a retried call is answered, not carried out again."""
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from waybook.errors import IdempotencyConflict
+from waybook.plan.model import Json
+from waybook.store.sql import load
+
+SQL = load("idempotency")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One logical call: its tool, the caller's key for it, and what was asked."""
+
+    tool: str
+    key: str
+    arguments_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    body: dict[str, Json]
+    is_error: bool
+
+
+def hash_of(arguments: Json) -> bytes:
+    """What was asked, as a hash that does not depend on the order of names."""
+    return sha256(json.dumps(arguments, sort_keys=True, separators=(",", ":")).encode()).digest()
+
+
+def lookup_statement(key: Key) -> str:
+    """Look for a stored answer. Sent behind the lock, so that a twin's answer is seen."""
+    return SQL["stored_answer"](tool=key.tool, key=key.key)
+
+
+def read_answer(rows: list[tuple[Any, ...]], key: Key) -> StoredAnswer | None:
+    """The stored answer to the same question.
+
+    Raises:
+        IdempotencyConflict: the key was used for another question.
+    """
+    if not rows:
+        return None
+    arguments_hash, is_error, body = rows[0]
+    if bytes(arguments_hash) != key.arguments_hash:
+        raise IdempotencyConflict(
+            f"idempotencyKey was used before for {key.tool} with other arguments; use a new key "
+            "for a new call, the same key only to repeat the very same call",
+            idempotencyKey=key.key,
+            tool=key.tool,
+        )
+    return StoredAnswer(body, is_error)

@@ -1,0 +1,23 @@
+"""Ids: UUIDv7, so that rows made together lie together."""
+
+import os
+import time
+from uuid import UUID
+
+
+def new_id() -> str:
+    """A fresh id, later ones sorting after earlier ones by the millisecond."""
+    millis = time.time_ns() // 1_000_000
+    tail = int.from_bytes(os.urandom(10), "big")
+    value = (millis & (1 << 48) - 1) << 80 | tail
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(UUID(int=value))
+
+
+def is_id(text: str) -> bool:
+    """Whether this could be one of our ids at all."""
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False

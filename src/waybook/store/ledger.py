@@ -1,0 +1,234 @@
+"""The writer: a decision in, statements out that write its rows, its audit and its answer.
+
+Nothing else writes plans. The statements go out with the commit in one message, so rows, audit
+and stored answer are there together or not at all. The rows are written from the very changes
+the audit keeps.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from waybook.plan.changes import Decision, Entity, Entry
+from waybook.plan.draft import RESULT_FIELDS
+from waybook.plan.model import Actor, Json, Plan, Step, StepId
+from waybook.store.audit import Head, Sealed, chain
+from waybook.store.patches import Patch, Patches
+from waybook.store.sql import AsJson, Ids, Query, Rows, Value, load
+
+SQL = load("ledger")
+
+#: Columns that hold JSON.
+JSON_FIELDS = frozenset(
+    {"result_schema", "result_summary", "report", "usage", "steps", "questions", "content"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hand:
+    """Who writes, when, and upon which end of the audit chain."""
+
+    now: datetime
+    actor: Actor
+    head: Head = field(default_factory=Head)
+
+
+def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> list[str]:
+    """Everything this decision asks to be written, in an order foreign keys allow."""
+    if not decision.entries and not decision.touched:
+        return []
+    patches = Patches(change for entry in decision.entries for change in entry.changes)
+    sealed = _seal(decision.entries, ("plan", decision.plan.id), hand)
+    return [
+        *_plan(before, decision.plan, patches, sealed, hand),
+        *_steps(before, decision, patches, hand),
+        *_conditions(decision.plan, patches),
+        *_others(decision.plan, patches),
+        *_audit(sealed),
+    ]
+
+
+def start_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -> list[str]:
+    """Write the start of a skill execution, with its audit."""
+    sealed = _seal((entry,), ("skill_execution", skill_id), hand)
+    return [
+        _fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
+        *_audit(sealed),
+    ]
+
+
+def complete_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -> list[str]:
+    """Write the end of a skill execution, with its audit."""
+    sealed = _seal((entry,), ("skill_execution", skill_id), hand)
+    return [
+        _fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
+        *_audit(sealed),
+    ]
+
+
+def keep_answer(
+    *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
+) -> str:
+    """Keep the answer to an idempotency key."""
+    return SQL["insert_answer"](
+        tool=tool,
+        key=key,
+        arguments_hash=arguments_hash,
+        is_error=is_error,
+        answer=AsJson(answer),
+        now=now,
+    )
+
+
+# Audit
+
+
+def _seal(entries: tuple[Entry, ...], subject: tuple[str, str], hand: Hand) -> list[Sealed]:
+    return list(chain(entries, head=hand.head, subject=subject, now=hand.now, actor=hand.actor))
+
+
+def _head(sealed: list[Sealed]) -> dict[str, Value]:
+    return {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
+
+
+def _audit(sealed: list[Sealed]) -> Iterator[str]:
+    if sealed:
+        names = ("subject_id", "seq", "at", "subject", "event", "actor", "channel", "session")
+        rows = [(*(getattr(e, name) for name in names), e.details, e.hash) for e in sealed]
+        yield SQL["insert_audit"](rows=Rows(rows))
+
+
+# Plan
+
+
+def _plan(
+    before: Plan | None, plan: Plan, patches: Patches, sealed: list[Sealed], hand: Hand
+) -> Iterator[str]:
+    for patch in patches.made(Entity.PLAN):
+        yield _fill(SQL["insert_plan"], patch.values, id=plan.id, now=hand.now, **_head(sealed))
+        yield _fill(SQL["insert_plan_brief"], patch.values, plan_id=plan.id)
+    if before is not None and sealed:
+        patch = next(iter(patches.changed(Entity.PLAN)), Patch(Entity.PLAN, plan.id))
+        yield SQL["update_plan"](
+            id=plan.id,
+            status=plan.status,
+            revision=plan.revision,
+            resumed_at=plan.resumed_at,
+            completed_at=_scalar(patch.values.get("completed_at")),
+            fail_reason=plan.fail_reason,
+            now=hand.now,
+            old_status=before.status,
+            old_seq=hand.head.seq,
+            **_head(sealed),
+        )
+
+
+# Steps
+
+
+def _steps(
+    before: Plan | None, decision: Decision[object], patches: Patches, hand: Hand
+) -> Iterator[str]:
+    made = patches.made(Entity.STEP)
+    if made:
+        yield SQL["insert_steps"](rows=Rows(_new_step(decision.plan, patch) for patch in made))
+        yield SQL["insert_step_briefs"](rows=Rows(_new_brief(patch) for patch in made))
+    if before is not None:
+        yield from _moved_steps(before, decision, hand)
+    for patch in patches.changed(Entity.STEP):
+        if "instructions" in patch.values:
+            yield _fill(SQL["update_instructions"], patch.values, step_id=patch.id)
+        if any(name in patch.values for name in RESULT_FIELDS):
+            blank = dict.fromkeys(RESULT_FIELDS)
+            yield _fill(SQL["insert_result"], {**blank, **patch.values}, step_id=patch.id)
+    removed = patches.removed(Entity.STEP)
+    if removed:
+        yield SQL["delete_conditions"](ids=Ids(patches.removed(Entity.CONDITION)))
+        yield SQL["delete_step_briefs"](ids=Ids(removed))
+        yield SQL["delete_steps"](ids=Ids(removed))
+
+
+def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
+    names = ("order", "type", "title", "status", "attempt", "stall_seconds")
+    return (patch.id, plan.id, *(_scalar(patch.values[name]) for name in names))
+
+
+def _new_brief(patch: Patch) -> tuple[Value, ...]:
+    values = patch.values
+    return (patch.id, _scalar(values["instructions"]), AsJson(values["result_schema"]))
+
+
+def _moved_steps(before: Plan, decision: Decision[object], hand: Hand) -> Iterator[str]:
+    old = {step.id: step for step in before.steps}
+    moved = [s for s in decision.plan.steps if s.id in old and s != old[s.id]]
+    if moved:
+        rows = [_moved_step(old[s.id], s, touched=s.id in decision.touched) for s in moved]
+        yield SQL["update_steps"](rows=Rows(rows), now=hand.now, count=len(rows))
+    silent: set[StepId] = {step.id for step in moved}
+    touched = [step_id for step_id in decision.touched if step_id not in silent]
+    if touched:
+        yield SQL["touch_steps"](ids=Ids(touched), now=hand.now)
+
+
+def _moved_step(old: Step, new: Step, *, touched: bool) -> tuple[Value, ...]:
+    return (
+        new.id,
+        old.status,
+        new.order,
+        new.status,
+        new.attempt,
+        new.in_progress_since,
+        touched,
+        new.completed_at,
+        new.held_by,
+        new.held_session,
+        new.fail_reason,
+    )
+
+
+# The rest
+
+
+def _conditions(plan: Plan, patches: Patches) -> Iterator[str]:
+    made = patches.made(Entity.CONDITION)
+    if made:
+        yield SQL["insert_conditions"](rows=Rows(_new_condition(plan, patch) for patch in made))
+    looked_at = [p for p in patches.changed(Entity.CONDITION) if "outcome" in p.values]
+    if looked_at:
+        rows = [(p.id, _scalar(p.values["outcome"])) for p in looked_at]
+        yield SQL["update_conditions"](rows=Rows(rows))
+
+
+def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
+    values = patch.values
+    names = ("step_id", "position", "expression", "action", "target_step_id")
+    told = (_scalar(values[name]) for name in names)
+    return (patch.id, plan.id, *told, AsJson(values["steps"]), _scalar(values["reason"]))
+
+
+def _others(plan: Plan, patches: Patches) -> Iterator[str]:
+    for patch in patches.made(Entity.REVIEW):
+        yield _fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
+    for patch in patches.changed(Entity.REVIEW):
+        told = {"feedback": None, **patch.values}
+        yield _fill(SQL["decide_review"], told, id=patch.id)
+    for patch in patches.made(Entity.SESSION):
+        yield _fill(SQL["insert_session"], patch.values, plan_id=plan.id, session=patch.id)
+    for patch in patches.made(Entity.ARTIFACT):
+        yield _fill(SQL["insert_artifact"], patch.values, id=patch.id, plan_id=plan.id)
+
+
+def _fill(query: Query, values: dict[str, Json], **given: Value) -> str:
+    """The query with the row's own values, and with what is given beside them."""
+    told = {
+        place: AsJson(values[place]) if place in JSON_FIELDS else _scalar(values[place])
+        for place in query.places
+        if place not in given
+    }
+    return query(**told, **given)
+
+
+def _scalar(value: Json) -> Value:
+    if isinstance(value, list | dict):
+        raise TypeError("a column of one value was given a structure")
+    return value

@@ -1,0 +1,136 @@
+-- name: insert_plan
+insert into plan (id, name, status, revision, stall_seconds, audit_seq, audit_hash, updated_at)
+values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(audit_seq)s,
+        %(audit_hash)s, %(now)s);
+
+-- name: insert_plan_brief
+insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
+                        created_at, created_by)
+values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execution_id)s,
+        %(created_at)s, %(created_by)s);
+
+-- name: update_plan
+-- Names the old status and the old number: the database is the second lock of the machine.
+with written as (
+  update plan
+     set status = %(status)s,
+         revision = %(revision)s,
+         resumed_at = %(resumed_at)s,
+         completed_at = coalesce(completed_at, %(completed_at)s),
+         fail_reason = %(fail_reason)s,
+         audit_seq = %(audit_seq)s,
+         audit_hash = %(audit_hash)s,
+         updated_at = %(now)s
+   where id = %(id)s and status = %(old_status)s and audit_seq = %(old_seq)s
+  returning 1)
+select 1 / count(*) from written;
+
+-- name: insert_steps
+insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds)
+values %(rows)s;
+
+-- name: insert_step_briefs
+insert into step_brief (step_id, instructions, result_schema)
+values %(rows)s;
+
+-- name: update_steps
+with written as (
+  update plan_step s
+     set step_order = v.step_order::integer,
+         status = v.status,
+         attempt = v.attempt::integer,
+         in_progress_since = v.in_progress_since::timestamptz,
+         last_seen_at = case when v.seen::boolean then %(now)s else s.last_seen_at end,
+         completed_at = v.completed_at::timestamptz,
+         held_by = v.held_by,
+         held_session = v.held_session,
+         fail_reason = v.fail_reason
+    from (values %(rows)s)
+      as v (id, old_status, step_order, status, attempt, in_progress_since, seen, completed_at,
+            held_by, held_session, fail_reason)
+   where s.id = v.id::uuid and s.status = v.old_status
+  returning 1)
+select 1 / (count(*) = %(count)s)::integer from written;
+
+-- name: touch_steps
+update plan_step set last_seen_at = %(now)s where id = any (%(ids)s);
+
+-- name: update_instructions
+update step_brief set instructions = %(instructions)s where step_id = %(step_id)s;
+
+-- name: insert_result
+insert into step_result (step_id, result_summary, confidence, report, formatting_notes, usage)
+values (%(step_id)s, %(result_summary)s, %(confidence)s, %(report)s, %(formatting_notes)s, %(usage)s);
+
+-- name: delete_conditions
+delete from branching_condition where id = any (%(ids)s);
+
+-- name: delete_step_briefs
+delete from step_brief where step_id = any (%(ids)s);
+
+-- name: delete_steps
+delete from plan_step where id = any (%(ids)s);
+
+-- name: insert_conditions
+insert into branching_condition (id, plan_id, step_id, position, expression, action,
+                                 target_step_id, steps, reason)
+values %(rows)s;
+
+-- name: update_conditions
+update branching_condition c
+   set outcome = v.outcome
+  from (values %(rows)s) as v (id, outcome)
+ where c.id = v.id::uuid;
+
+-- name: insert_review
+insert into review (id, plan_id, step_id, summary, questions, result_summary, requested_at,
+                    requested_by)
+values (%(id)s, %(plan_id)s, %(step_id)s, %(summary)s, %(questions)s, %(result_summary)s,
+        %(requested_at)s, %(requested_by)s);
+
+-- name: decide_review
+with written as (
+  update review
+     set decision = %(decision)s,
+         feedback = %(feedback)s,
+         decided_at = %(decided_at)s,
+         decided_by = %(decided_by)s,
+         decided_via = %(decided_via)s
+   where id = %(id)s and decision is null
+  returning 1)
+select 1 / count(*) from written;
+
+-- name: insert_session
+insert into plan_session (plan_id, session, seen_at)
+values (%(plan_id)s, %(session)s, %(seen_at)s);
+
+-- name: insert_artifact
+insert into artifact (id, plan_id, step_id, kind, title, content, superseded, created_at, created_by)
+values (%(id)s, %(plan_id)s, %(step_id)s, %(kind)s, %(title)s, %(content)s, %(superseded)s,
+        %(created_at)s, %(created_by)s);
+
+-- name: insert_skill_execution
+insert into skill_execution (id, skill, session, status, output_media_type,
+                             formatting_instructions, started_at, started_by, audit_seq, audit_hash)
+values (%(id)s, %(skill)s, %(session)s, 'started', %(output_media_type)s,
+        %(formatting_instructions)s, %(started_at)s, %(started_by)s, %(audit_seq)s, %(audit_hash)s);
+
+-- name: complete_skill_execution
+with written as (
+  update skill_execution
+     set status = 'completed',
+         completed_at = %(completed_at)s,
+         outcome = %(outcome)s,
+         audit_seq = %(audit_seq)s,
+         audit_hash = %(audit_hash)s
+   where id = %(id)s and status = 'started'
+  returning 1)
+select 1 / count(*) from written;
+
+-- name: insert_audit
+insert into audit_entry (subject_id, seq, at, subject, event, actor, channel, session, details, hash)
+values %(rows)s;
+
+-- name: insert_answer
+insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, created_at)
+values (%(tool)s, %(key)s, %(arguments_hash)s, %(is_error)s, %(answer)s, %(now)s);

@@ -1,0 +1,130 @@
+"""Migrations: numbered `.sql` files, forward only, each in a transaction of its own.
+
+An advisory lock lets one process migrate while the others wait. A file that was edited after it
+ran, and a database newer than this program, are refused. Run as the owner, never as the serving
+role.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+
+import psycopg
+
+from waybook.errors import Misconfigured, Unavailable
+from waybook.store.sql import load
+
+SQL = load("migrate")
+
+#: The oldest PostgreSQL we are tested on.
+OLDEST = 150_000
+APP_ROLE = "waybook_app"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        return sha256(self.text.encode()).hexdigest()
+
+
+def shipped() -> list[Migration]:
+    """The migrations of this program, in order."""
+    found = []
+    for file in files("waybook.store").joinpath("migrations").iterdir():
+        if file.name.endswith(".sql"):
+            number, _, name = file.name.removesuffix(".sql").partition("_")
+            found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
+    return sorted(found, key=lambda migration: migration.number)
+
+
+def migrate(dsn: str) -> list[str]:
+    """Bring the database up to date; returns the names of what ran.
+
+    Raises:
+        Misconfigured: the server is too old, the database too new, or a file was edited.
+        Unavailable: the database cannot be reached.
+    """
+    try:
+        with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+            if connection.info.server_version < OLDEST:
+                raise Misconfigured(
+                    f"this PostgreSQL is {connection.info.server_version // 10_000}; "
+                    "Waybook needs 15 or newer"
+                )
+            return _migrate(connection)
+    except psycopg.OperationalError as fault:
+        raise Unavailable(f"cannot reach the database: {fault}") from fault
+
+
+def _migrate(connection: psycopg.Connection) -> list[str]:
+    if (done := _done(connection)) is not None and not _pending(done):
+        return []
+    ran = []
+    with connection.transaction():
+        connection.execute(_text("lock"))
+        _ensure_role(connection)
+        connection.execute(_text("create_table"))
+    for migration in _pending(_done(connection) or {}):
+        with connection.transaction():
+            connection.execute(_text("lock"))
+            if migration.number in (_done(connection) or {}):
+                continue
+            connection.execute(migration.text.encode())
+            connection.execute(
+                SQL["record"](
+                    number=migration.number, name=migration.name, digest=migration.digest
+                ).encode()
+            )
+            ran.append(f"{migration.number:04}_{migration.name}")
+    with connection.transaction():
+        connection.execute(_text("lock"))
+        connection.execute(_text("local_org"))
+    return ran
+
+
+def _text(name: str) -> bytes:
+    return SQL[name]().encode()
+
+
+def _done(connection: psycopg.Connection) -> dict[int, str] | None:
+    """Number and digest of what has run; None in an empty database."""
+    row = connection.execute(_text("exists")).fetchone()
+    if not row or not row[0]:
+        return None
+    return dict(connection.execute(_text("done")).fetchall())
+
+
+def _pending(done: dict[int, str]) -> list[Migration]:
+    ours = {migration.number: migration for migration in shipped()}
+    unknown = sorted(set(done) - set(ours))
+    if unknown:
+        raise Misconfigured(
+            f"the database was migrated by a newer Waybook (it has number {unknown[-1]}, this "
+            f"program knows up to {max(ours)}); upgrade this program"
+        )
+    for number, digest in done.items():
+        if ours[number].digest != digest:
+            raise Misconfigured(
+                f"migration {number:04}_{ours[number].name} was edited after it ran here; restore "
+                "the file, and make a new migration instead"
+            )
+    return [migration for number, migration in sorted(ours.items()) if number not in done]
+
+
+def _ensure_role(connection: psycopg.Connection) -> None:
+    """The serving role, made if we may; and membership in it, so that we can serve as it."""
+    row = connection.execute(_text("role_exists")).fetchone()
+    if row and row[0]:
+        return
+    try:
+        connection.execute(_text("create_role"))
+    except psycopg.errors.InsufficientPrivilege as fault:
+        raise Misconfigured(
+            f"the role {APP_ROLE} is missing and this user may not create it; as an administrator "
+            f"run: create role {APP_ROLE} nologin; grant {APP_ROLE} to the user of the database URL"
+        ) from fault

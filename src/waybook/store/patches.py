@@ -1,0 +1,52 @@
+"""Changes brought together: what becomes of each row, whatever happened to it on the way."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from waybook.plan.changes import WHOLE_ROW, Change, Entity
+from waybook.plan.model import Json
+
+
+@dataclass(slots=True)
+class Patch:
+    """One row's way through a decision: made or found, with these values, maybe removed."""
+
+    entity: Entity
+    id: str
+    made: bool = False
+    removed: bool = False
+    values: dict[str, Json] = field(default_factory=dict)
+
+
+class Patches:
+    def __init__(self, changes: Iterable[Change]) -> None:
+        """Bring the changes together, one patch per row, in order of first mention."""
+        self._patches: dict[tuple[Entity, str], Patch] = {}
+        for change in changes:
+            key = (change.entity, change.id)
+            _merge(self._patches.setdefault(key, Patch(*key)), change)
+
+    def made(self, entity: Entity) -> list[Patch]:
+        """The rows to insert."""
+        return [p for p in self._of(entity) if p.made and not p.removed]
+
+    def changed(self, entity: Entity) -> list[Patch]:
+        """The rows to update."""
+        return [p for p in self._of(entity) if not p.made and not p.removed]
+
+    def removed(self, entity: Entity) -> list[str]:
+        """The ids of the rows to delete."""
+        return [p.id for p in self._of(entity) if p.removed and not p.made]
+
+    def _of(self, entity: Entity) -> Iterator[Patch]:
+        return (patch for patch in self._patches.values() if patch.entity is entity)
+
+
+def _merge(patch: Patch, change: Change) -> None:
+    if change.field != WHOLE_ROW:
+        patch.values[change.field] = change.new
+    elif isinstance(change.new, dict):
+        patch.made = True
+        patch.values.update(change.new)
+    else:
+        patch.removed = True

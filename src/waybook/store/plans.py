@@ -1,0 +1,181 @@
+"""Reading plans: under the lock for a decision, or as a snapshot for a look."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from waybook.plan.model import (
+    BranchAction,
+    BranchOutcome,
+    Channel,
+    Condition,
+    ConditionId,
+    DecisionKind,
+    NewStep,
+    Plan,
+    PlanId,
+    Review,
+    ReviewId,
+    Step,
+    StepId,
+    StepText,
+    StepType,
+)
+from waybook.plan.replay import Rows as PlanRows
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.store.audit import Head
+from waybook.store.sql import Ids, load
+
+SQL = load("plans")
+
+TIMES = frozenset(
+    {
+        "resumed_at",
+        "completed_at",
+        "created_at",
+        "in_progress_since",
+        "requested_at",
+        "decided_at",
+        "seen_at",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPlan:
+    """A plan, the database's time, and the end of the plan's audit chain."""
+
+    plan: Plan
+    now: datetime
+    head: Head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which plan to load, and how much of it."""
+
+    plan_id: str | None = None
+    step_id: str | None = None
+    texts: tuple[str, ...] = ()
+    candidates: bool = False
+    session: str | None = None
+
+
+def lock_statement(wanted: Wanted) -> str:
+    """Lock the plan's row."""
+    return SQL["lock_plan"](plan_id=wanted.plan_id, step_id=wanted.step_id)
+
+
+def load_statement(wanted: Wanted) -> str:
+    """Load the plan."""
+    texts = (*wanted.texts, *((wanted.step_id,) if wanted.step_id else ()))
+    return SQL["load_plan"](
+        plan_id=wanted.plan_id,
+        step_id=wanted.step_id,
+        wanted=Ids(texts),
+        candidates=wanted.candidates,
+        session=wanted.session,
+    )
+
+
+def read_plan(rows: list[tuple[Any, ...]], session: str | None) -> LoadedPlan | None:
+    """The plan `load_plan` found, if any."""
+    if not rows:
+        return None
+    (plan_id, name, status, revision, stall_seconds, resumed_at, fail_reason, seq, digest, now) = (
+        rows[0][:10]
+    )
+    steps, texts, conditions, review, known = rows[0][10:]
+    plan = Plan(
+        id=PlanId(plan_id),
+        name=name,
+        status=PlanStatus(status),
+        revision=revision,
+        stall_seconds=stall_seconds,
+        resumed_at=resumed_at,
+        fail_reason=fail_reason,
+        seq=seq,
+        steps=tuple(_step(row) for row in steps or ()),
+        texts={StepId(key): _text(row) for key, row in (texts or {}).items()},
+        conditions=tuple(_condition(row) for row in conditions or ()),
+        review=_review(review) if review else None,
+        sessions=frozenset({session} if known and session is not None else ()),
+    )
+    return LoadedPlan(plan=plan, now=now.astimezone(UTC), head=Head(seq, bytes(digest)))
+
+
+def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
+    """The rows `stored_rows` found, in the shape a replay has; a null is no value."""
+    found: PlanRows = {}
+    for entity, row_id, row in rows:
+        found.setdefault(entity, {})[row_id] = {
+            name: _utc(value).isoformat() if name in TIMES and value else value
+            for name, value in row.items()
+        }
+    return found
+
+
+def _step(row: list[Any]) -> Step:
+    return Step(
+        id=StepId(row[0]),
+        order=row[1],
+        type=StepType(row[2]),
+        title=row[3],
+        status=StepStatus(row[4]),
+        attempt=row[5],
+        stall_seconds=row[6],
+        in_progress_since=_time(row[7]),
+        last_seen_at=_time(row[8]),
+        completed_at=_time(row[9]),
+        held_by=row[10],
+        held_session=row[11],
+        fail_reason=row[12],
+    )
+
+
+def _text(row: list[Any]) -> StepText:
+    return StepText(instructions=row[0], result_schema=row[1])
+
+
+def _condition(row: list[Any]) -> Condition:
+    return Condition(
+        id=ConditionId(row[0]),
+        step_id=StepId(row[1]),
+        position=row[2],
+        expression=row[3],
+        action=BranchAction(row[4]),
+        target_step_id=StepId(row[5]) if row[5] else None,
+        steps=tuple(_new_step(new) for new in row[6] or ()),
+        reason=row[7],
+        outcome=BranchOutcome(row[8]) if row[8] else None,
+    )
+
+
+def _new_step(told: dict[str, Any]) -> NewStep:
+    return NewStep(**{**told, "type": StepType(told["type"])})
+
+
+def _review(row: list[Any]) -> Review:
+    return Review(
+        id=ReviewId(row[0]),
+        step_id=StepId(row[1]),
+        summary=row[2],
+        questions=tuple(row[3]),
+        result_summary=row[4],
+        requested_at=_utc(row[5]),
+        requested_by=row[6],
+        decision=DecisionKind(row[7]) if row[7] else None,
+        feedback=row[8],
+        decided_at=_time(row[9]),
+        decided_by=row[10],
+        decided_via=Channel(row[11]) if row[11] else None,
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return _utc(text) if text is not None else None
+
+
+def _utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)

@@ -1,0 +1,197 @@
+-- name: lock_plan
+-- First of every mutating call: two agents asking at once take turns. A statement of its own,
+-- because what is loaded after it must be seen after the wait, not before.
+select id
+  from plan
+ where id = coalesce(%(plan_id)s::uuid, (select plan_id from plan_step where id = %(step_id)s::uuid))
+   for update;
+
+-- name: load_plan
+-- All a decision needs, in one row: every step's state, but of the texts only those of the steps
+-- named and, for whoever asks for work, of the steps it could get.
+select p.id::text,
+       p.name,
+       p.status,
+       p.revision,
+       p.stall_seconds,
+       p.resumed_at,
+       p.fail_reason,
+       p.audit_seq,
+       p.audit_hash,
+       app_now(),
+       (select json_agg(json_build_array(
+                 s.id, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
+                 s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
+                 s.fail_reason) order by s.step_order)
+          from plan_step s
+         where s.plan_id = p.id),
+       (select json_object_agg(b.step_id, json_build_array(b.instructions, b.result_schema))
+          from step_brief b
+         where b.step_id = any (%(wanted)s)
+            or %(candidates)s and b.step_id in (
+                 select s.id
+                   from plan_step s
+                  where s.plan_id = p.id
+                    and (s.status = 'awaiting_input'
+                         or s.status = 'in_progress'
+                         and (s.held_by is null or s.held_session = %(session)s)
+                         or s.step_order = (select min(n.step_order)
+                                              from plan_step n
+                                             where n.plan_id = p.id and n.status = 'pending')))),
+       (select json_agg(json_build_array(
+                 c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id, c.steps,
+                 c.reason, c.outcome) order by c.position)
+          from branching_condition c
+         where c.plan_id = p.id and c.outcome is null),
+       (select json_build_array(
+                 r.id, r.step_id, r.summary, r.questions, r.result_summary, r.requested_at,
+                 r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via)
+          from review r
+         where r.plan_id = p.id
+         order by r.requested_at desc, r.id desc
+         limit 1),
+       exists (select from plan_session k where k.plan_id = p.id and k.session = %(session)s)
+  from plan p
+ where p.id = coalesce(%(plan_id)s::uuid, (select plan_id from plan_step where id = %(step_id)s::uuid));
+
+-- name: brief
+-- What stays the same through a plan's life.
+select b.research_question, b.formatting_notes, b.created_at, b.created_by,
+       e.output_media_type, e.formatting_instructions, e.skill
+  from plan_brief b
+  left join skill_execution e on e.id = b.skill_execution_id
+ where b.plan_id = %(plan_id)s;
+
+-- name: results
+-- The results of a plan's steps, in plan order.
+select s.id::text, r.result_summary, r.confidence, r.report, r.formatting_notes
+  from plan_step s
+  join step_result r on r.step_id = s.id
+ where s.plan_id = %(plan_id)s
+ order by s.step_order;
+
+-- name: instructions
+select s.id::text, b.instructions
+  from plan_step s
+  join step_brief b on b.step_id = s.id
+ where s.plan_id = %(plan_id)s
+ order by s.step_order;
+
+-- name: step_results
+-- The results around a step: its own first, then those of earlier steps, nearest first.
+select s.id::text, r.result_summary, r.confidence, r.report, r.formatting_notes, b.research_question
+  from plan_step mine
+  join plan_brief b on b.plan_id = mine.plan_id
+  left join plan_step s on s.plan_id = mine.plan_id and s.step_order <= mine.step_order
+  left join step_result r on r.step_id = s.id
+ where mine.id = %(step_id)s
+ order by s.step_order desc;
+
+-- name: artifacts
+-- What was stored along the way, newest first, without the contents.
+select id::text, step_id::text, kind, title, superseded, created_at, created_by
+  from artifact
+ where plan_id = coalesce(%(plan_id)s::uuid, (select plan_id from plan_step where id = %(step_id)s::uuid))
+ order by created_at desc, id desc
+ limit %(most)s;
+
+-- name: count_open_plans
+select count(*) from plan where completed_at is null;
+
+-- name: open_plans
+-- A page of the open plans, newest activity first, each with its counts.
+select p.id::text, p.name, p.status, p.revision, p.updated_at,
+       c.total, c.done, c.failed, c.in_progress
+  from (select *
+          from plan
+         where completed_at is null
+           and (%(before)s::timestamptz is null
+                or (updated_at, id) < (%(before)s::timestamptz, %(before_id)s::uuid))
+         order by updated_at desc, id desc
+         limit %(most)s) p
+  cross join lateral (
+         select count(*) as total,
+                count(*) filter (where s.status in ('completed', 'skipped')) as done,
+                count(*) filter (where s.status = 'failed') as failed,
+                count(*) filter (where s.status = 'in_progress') as in_progress
+           from plan_step s
+          where s.plan_id = p.id) c
+ order by p.updated_at desc, p.id desc;
+
+-- name: touch_step
+-- A sign of life: telemetry, so neither locked nor audited.
+update plan_step
+   set last_seen_at = app_now()
+ where id = %(step_id)s and status = 'in_progress'
+returning plan_id::text;
+
+-- name: silent_plans
+-- The executing plans with a step that may have been silent for too long. A hint: what is true is
+-- decided under each plan's lock.
+select p.id::text
+  from plan p
+ where p.completed_at is null
+   and p.status = 'executing'
+   and exists (select
+                 from plan_step s
+                where s.plan_id = p.id
+                  and s.status = 'in_progress'
+                  and greatest(s.in_progress_since, s.last_seen_at, p.resumed_at)
+                      < app_now() - make_interval(secs =>
+                          coalesce(s.stall_seconds, p.stall_seconds, %(patience)s)))
+ order by p.id
+ limit %(most)s;
+
+-- name: stored_rows
+-- Everything the audit of this plan accounts for, to hold against its replay.
+select 'plan', p.id::text, json_build_object(
+         'name', p.name, 'research_question', b.research_question,
+         'formatting_notes', b.formatting_notes, 'stall_seconds', p.stall_seconds,
+         'status', p.status, 'revision', p.revision, 'resumed_at', p.resumed_at,
+         'completed_at', p.completed_at, 'fail_reason', p.fail_reason,
+         'skill_execution_id', b.skill_execution_id, 'created_at', b.created_at,
+         'created_by', b.created_by)
+  from plan p
+  join plan_brief b on b.plan_id = p.id
+ where p.id = %(plan_id)s
+ union all
+select 'step', s.id::text, json_build_object(
+         'order', s.step_order, 'type', s.step_type, 'title', s.title, 'status', s.status,
+         'attempt', s.attempt, 'stall_seconds', s.stall_seconds,
+         'in_progress_since', s.in_progress_since, 'completed_at', s.completed_at,
+         'held_by', s.held_by, 'held_session', s.held_session, 'fail_reason', s.fail_reason,
+         'instructions', b.instructions, 'result_schema', b.result_schema,
+         'result_summary', r.result_summary, 'confidence', r.confidence, 'report', r.report,
+         'formatting_notes', r.formatting_notes, 'usage', r.usage)
+  from plan_step s
+  join step_brief b on b.step_id = s.id
+  left join step_result r on r.step_id = s.id
+ where s.plan_id = %(plan_id)s
+ union all
+select 'condition', c.id::text, json_build_object(
+         'step_id', c.step_id, 'position', c.position, 'expression', c.expression,
+         'action', c.action, 'target_step_id', c.target_step_id, 'steps', c.steps,
+         'reason', c.reason, 'outcome', c.outcome)
+  from branching_condition c
+ where c.plan_id = %(plan_id)s
+ union all
+select 'review', r.id::text, json_build_object(
+         'step_id', r.step_id, 'summary', r.summary, 'questions', r.questions,
+         'result_summary', r.result_summary, 'requested_at', r.requested_at,
+         'requested_by', r.requested_by, 'decision', r.decision, 'feedback', r.feedback,
+         'decided_at', r.decided_at, 'decided_by', r.decided_by, 'decided_via', r.decided_via)
+  from review r
+ where r.plan_id = %(plan_id)s
+ union all
+select 'session', k.session, json_build_object('seen_at', k.seen_at)
+  from plan_session k
+ where k.plan_id = %(plan_id)s
+ union all
+select 'artifact', a.id::text, json_build_object(
+         'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,
+         'superseded', a.superseded, 'created_at', a.created_at, 'created_by', a.created_by)
+  from artifact a
+ where a.plan_id = %(plan_id)s;
+
+-- name: every_plan
+select id::text from plan order by id;

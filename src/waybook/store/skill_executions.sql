@@ -1,0 +1,24 @@
+-- name: latest
+-- The skill this session started last and has not completed.
+select id::text
+  from skill_execution
+ where session = %(session)s and status = 'started'
+ order by started_at desc, id desc
+ limit 1;
+
+-- name: lock_execution
+select id::text, skill, status, session, audit_seq, audit_hash
+  from skill_execution
+ where id = %(id)s
+   for update;
+
+-- name: stored_execution
+-- Everything the audit of this execution accounts for.
+select json_build_object(
+         'skill', skill, 'session', session, 'status', status,
+         'output_media_type', output_media_type,
+         'formatting_instructions', formatting_instructions,
+         'started_at', started_at, 'started_by', started_by,
+         'completed_at', completed_at, 'outcome', outcome)
+  from skill_execution
+ where id = %(id)s;

@@ -1,0 +1,18 @@
+"""Orgs: the one of local mode, and how another comes into being."""
+
+from uuid import UUID
+
+import psycopg
+
+from waybook.store.sql import load
+
+SQL = load("tenants")
+
+#: The org everything belongs to in local mode.
+LOCAL_ORG = UUID("00000000-0000-7000-8000-000000000001")
+
+
+def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
+    """Make an org. Only the owner of the database can."""
+    with psycopg.connect(owner_dsn, autocommit=True, prepare_threshold=None) as connection:
+        connection.execute(SQL["add_org"](org_id=org_id, slug=slug).encode())

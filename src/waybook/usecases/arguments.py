@@ -1,0 +1,179 @@
+"""What tools are asked with: the shapes arguments may have, and how they are read.
+
+Arguments are accepted in the forms clients really send: arrays and objects that arrive as JSON
+text are decoded. Everything else that does not fit is refused by name, before anything happens.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import (
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from waybook.errors import InvalidInput, TooLarge
+from waybook.plan.model import Json
+
+MAX_RESULT = 256 * 1024
+MAX_BODY = 1024 * 1024
+MAX_DEPTH = 64
+MAX_INT = 2**63 - 1
+MAX_FAULTS = 10
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Minutes = Annotated[float, Field(gt=0, le=43_200)]
+
+
+def decode(value: object) -> object:
+    """An array or object that arrived as JSON text, decoded; anything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
+        try:
+            decoded = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        check_json(decoded)
+        return decoded
+    return value
+
+
+T = TypeVar("T")
+#: A structure that may arrive as JSON text.
+Loose = Annotated[T, BeforeValidator(decode)]
+#: Any JSON value.
+AnyJson = Annotated[Any, BeforeValidator(decode)]
+
+
+class Arguments(BaseModel):
+    """What a tool is asked with."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=AliasGenerator(alias=to_camel),
+        arbitrary_types_allowed=True,
+    )
+
+
+class Nested(Arguments):
+    """A structure inside the arguments."""
+
+
+class InSession(Arguments):
+    session_id: Id | None = Field(None, description="your own name for this conversation")
+
+
+class Mutating(InSession):
+    idempotency_key: Id | None = Field(
+        None, description="repeat a call safely: same key, same answer"
+    )
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+
+
+def read_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> ArgumentsT:
+    """The arguments, checked.
+
+    Raises:
+        InvalidInput: they do not have the tool's form.
+        TooLarge: they go beyond a limit.
+    """
+    size = check_json(cast("Json", dict(given)))
+    if size > MAX_BODY:
+        raise TooLarge(
+            f"the arguments are about {size:,} bytes; at most {MAX_BODY:,} are taken",
+            limit=MAX_BODY,
+        )
+    try:
+        return kind.model_validate(given)
+    except ValidationError as fault:
+        raise _refusal(kind, fault) from None
+
+
+def check_json(value: Json, depth: int = 0) -> int:
+    """The rough size of a JSON value in bytes, refusing what no database and no client can keep.
+
+    Raises:
+        InvalidInput: NUL characters, lone surrogates, numbers beyond 64 bits, too deep a nesting.
+    """
+    if depth > MAX_DEPTH:
+        raise InvalidInput(
+            f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
+        )
+    if isinstance(value, str):
+        return _check_text(value)
+    if isinstance(value, dict):
+        return 2 + sum(_check_text(k) + check_json(v, depth + 1) + 2 for k, v in value.items())
+    if isinstance(value, list):
+        return 2 + sum(check_json(v, depth + 1) + 1 for v in value)
+    return _check_scalar(value)
+
+
+def _check_text(text: str) -> int:
+    if "\0" in text:
+        raise InvalidInput(
+            "a text holds a NUL character (\\u0000), which cannot be kept; remove it"
+        )
+    try:
+        return len(text.encode()) + 2
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            "a text holds half a character (a lone surrogate); send well-formed Unicode"
+        ) from None
+
+
+def _check_scalar(value: float | bool | None) -> int:  # noqa: FBT001 - a JSON value
+    if isinstance(value, int) and abs(value) > MAX_INT:
+        raise InvalidInput("a whole number goes beyond 64 bits; send it as a text")
+    if isinstance(value, float) and (value != value or abs(value) == float("inf")):  # noqa: PLR0124 - NaN is the value that differs from itself
+        raise InvalidInput("a number is not finite (NaN, Infinity or beyond 1e308)")
+    return 8
+
+
+def limit_result(**values: object) -> None:
+    """Let only results of a bearable size pass.
+
+    Raises:
+        TooLarge: a result goes beyond what a step may hold.
+    """
+    for name, value in values.items():
+        size = check_json(cast("Json", value))
+        if size > MAX_RESULT:
+            raise TooLarge(
+                f"{name} is about {size:,} bytes, at most {MAX_RESULT:,} are kept with a step; "
+                "submit a summary",
+                argument=name,
+                limit=MAX_RESULT,
+            )
+
+
+def _refusal(kind: type[Arguments], fault: ValidationError) -> InvalidInput:
+    faults = [_fault(kind, error) for error in fault.errors(include_url=False)[:MAX_FAULTS]]
+    too_large = any(error["type"] in {"string_too_long", "too_long"} for error in fault.errors())
+    refused = TooLarge if too_large else InvalidInput
+    first = faults[0]
+    more = f" (and {fault.error_count() - 1} more)" if fault.error_count() > 1 else ""
+    return refused(f"{first['at']}: {first['fault']}{more}", faults=faults)
+
+
+def _fault(kind: type[Arguments], error: ErrorDetails) -> dict[str, str]:
+    at = ".".join(str(part) for part in error["loc"]) or "arguments"
+    said = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        known = ", ".join(sorted(str(f.alias) for f in kind.model_fields.values()))
+        said = "unknown argument" + (f"; this tool takes {known}" if len(error["loc"]) == 1 else "")
+    elif error["type"] == "missing":
+        said = "is missing"
+    return {"at": at, "fault": said}

@@ -1,0 +1,59 @@
+"""Steps and conditions as callers write them down."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from waybook.plan.create import NewCondition
+from waybook.plan.model import BranchAction, NewStep, StepType
+from waybook.usecases.arguments import AnyJson, Line, Loose, Minutes, Name, Nested, Text
+
+SECONDS = 60
+
+
+class AskedStep(Nested):
+    step_type: StepType
+    instructions: Text
+    title: Name | None = None
+    stall_minutes: Minutes | None = None
+    result_schema: AnyJson = Field(None, description="JSON Schema the result must satisfy")
+
+    def new_step(self) -> NewStep:
+        """The step in the rules' words."""
+        return NewStep(
+            type=self.step_type,
+            instructions=self.instructions,
+            title=self.title,
+            stall_seconds=seconds(self.stall_minutes),
+            result_schema=self.result_schema,
+        )
+
+
+class ActionParams(Nested):
+    target_step_order: int | None = None
+    steps: Loose[list[AskedStep]] | None = None
+    reason: Line | None = None
+
+
+class AskedCondition(Nested):
+    after_step_order: int
+    condition_expression: str = Field(description="CEL over result, confidence, report, step, plan")
+    if_true_action: Literal["continue", "skip_to", "add_steps", "fail"]
+    action_params: Loose[ActionParams] | None = None
+
+    def new_condition(self) -> NewCondition:
+        """The condition in the rules' words."""
+        params = self.action_params or ActionParams()
+        return NewCondition(
+            after_step_order=self.after_step_order,
+            expression=self.condition_expression,
+            action=BranchAction(self.if_true_action),
+            target_step_order=params.target_step_order,
+            steps=tuple(step.new_step() for step in params.steps or ()),
+            reason=params.reason,
+        )
+
+
+def seconds(minutes: float | None) -> int | None:
+    """A threshold in whole seconds, at least one."""
+    return None if minutes is None else max(1, round(minutes * SECONDS))

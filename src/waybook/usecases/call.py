@@ -1,0 +1,218 @@
+"""One call on its way through: who asks, and the transaction it happens in.
+
+A use case gets a `Call`, opens what it needs, decides, and writes. The lock comes first, the
+stored answer to a repeated call second, the load third, all in one message.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+from waybook.errors import NextCall, NotFound
+from waybook.plan.changes import Decision
+from waybook.plan.model import Actor, Channel, Json, Moment, Plan
+from waybook.store import idempotency, ledger, plans
+from waybook.store.database import Database, Results, Tx
+from waybook.store.idempotency import Key, StoredAnswer
+from waybook.store.ids import is_id, new_id
+from waybook.store.plans import LoadedPlan, Wanted
+from waybook.usecases.skills import Skill
+
+Body = dict[str, Json]
+#: An id that is nobody's.
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls: a user of an org, through one of the doors."""
+
+    org_id: UUID
+    user: str
+    channel: Channel
+
+
+class Answered(Exception):
+    """The call was answered before; here is that answer."""
+
+    def __init__(self, answer: StoredAnswer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """What every call shares: the database, the skills, the patience, where people look."""
+
+    database: Database
+    skills: tuple[Skill, ...] = ()
+    patience: timedelta = timedelta(minutes=30)
+    base_url: str = "http://127.0.0.1:8750"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    house: House
+    caller: Caller
+    session: str | None = None
+    key: Key | None = None
+
+    def actor(self) -> Actor:
+        """The caller as the rules and the audit know it."""
+        return Actor(user=self.caller.user, channel=self.caller.channel, session=self.session)
+
+    async def read(self, *statements: str) -> Results:
+        """Look at the org as it is now, in one snapshot."""
+        return await self.house.database.read(self.caller.org_id, *statements)
+
+    async def look(self, wanted: Wanted, *more: str) -> tuple[LoadedPlan, Results]:
+        """A plan as it is now, unlocked, and whatever else is asked in the same snapshot."""
+        found = await self.read(plans.load_statement(wanted), *more)
+        return _found(found[0], self.session, wanted), found[1:]
+
+    @asynccontextmanager
+    async def open(self, *statements: str) -> AsyncIterator["Opened"]:
+        """A transaction without a plan to lock, its first statements answered."""
+        async with self.house.database.tenant(self.caller.org_id) as tx:
+            asked = [idempotency.lookup_statement(self.key)] if self.key else []
+            results = await tx.send("select app_now()", *asked, *statements)
+            self._answered(results[1] if asked else [])
+            yield Opened(self, tx, results[0][0][0].astimezone(UTC), results[1 + len(asked) :])
+
+    @asynccontextmanager
+    async def locked(
+        self,
+        *,
+        plan_id: str | None = None,
+        step_id: str | None = None,
+        texts: tuple[str, ...] = (),
+        candidates: bool = False,
+    ) -> AsyncIterator["Held"]:
+        """A plan, locked and loaded.
+
+        Raises:
+            NotFound: it is not there, or not this org's.
+            Answered: the call was carried out before.
+        """
+        wanted = Wanted(
+            plan_id=known(plan_id),
+            step_id=known(step_id),
+            texts=tuple(text for text in texts if is_id(text)),
+            candidates=candidates,
+            session=self.session,
+        )
+        async with self.house.database.tenant(self.caller.org_id) as tx:
+            asked = [idempotency.lookup_statement(self.key)] if self.key else []
+            results = await tx.send(
+                plans.lock_statement(wanted), *asked, plans.load_statement(wanted)
+            )
+            self._answered(results[1] if asked else [])
+            yield Held(self, tx, _found(results[-1], self.session, wanted))
+
+    def _answered(self, rows: list[tuple[Any, ...]]) -> None:
+        stored = idempotency.read_answer(rows, self.key) if self.key else None
+        if stored is not None:
+            raise Answered(stored)
+
+    def keep(self, body: Body, now: datetime, *, is_error: bool = False) -> list[str]:
+        """The statement that keeps this answer for a repeated call, if it may be repeated."""
+        if self.key is None:
+            return []
+        return [
+            ledger.keep_answer(
+                tool=self.key.tool,
+                key=self.key.key,
+                arguments_hash=self.key.arguments_hash,
+                is_error=is_error,
+                answer=body,
+                now=now,
+            )
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open transaction, and what its first statements found."""
+
+    call: Call
+    tx: Tx
+    now: datetime
+    found: Results
+
+    @property
+    def moment(self) -> Moment:
+        """What the rules are told of the world."""
+        return Moment(now=self.now, actor=self.call.actor(), new_id=new_id)
+
+    def hand(self) -> ledger.Hand:
+        """Who writes here."""
+        return ledger.Hand(now=self.now, actor=self.call.actor())
+
+    async def write(self, statements: list[str], body: Body) -> Body:
+        """Write, keep the answer, commit."""
+        await self.tx.commit(*statements, *self.call.keep(body, self.now))
+        return body
+
+
+ReplyT = TypeVar("ReplyT")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A locked plan, until it is written or let go."""
+
+    call: Call
+    tx: Tx
+    loaded: LoadedPlan
+
+    @property
+    def plan(self) -> Plan:
+        return self.loaded.plan
+
+    @property
+    def moment(self) -> Moment:
+        """What the rules are told of the world."""
+        return Moment(now=self.loaded.now, actor=self.call.actor(), new_id=new_id)
+
+    async def send(self, *statements: str) -> Results:
+        """Ask for more, in the same transaction."""
+        return await self.tx.send(*statements)
+
+    async def write(self, decision: Decision[ReplyT], body: Body) -> Body:
+        """Write what was decided, keep the answer, commit; then answer, or refuse.
+
+        Raises:
+            Refused: the decision refuses, after what it keeps has been written.
+        """
+        now = self.loaded.now
+        hand = ledger.Hand(now=now, actor=self.call.actor(), head=self.loaded.head)
+        statements = ledger.statements(self.plan, decision, hand)
+        if decision.refusal is not None:
+            refused = cast("Body", decision.refusal.as_json())
+            await self.tx.commit(*statements, *self.call.keep(refused, now, is_error=True))
+            raise decision.refusal
+        await self.tx.commit(*statements, *self.call.keep(body, now))
+        return body
+
+
+def known(row_id: str | None) -> str | None:
+    """An id we could have given out; any other text is an id that nobody has."""
+    return row_id if row_id is None or is_id(row_id) else NOBODY
+
+
+def _found(rows: list[tuple[Any, ...]], session: str | None, wanted: Wanted) -> LoadedPlan:
+    loaded = plans.read_plan(rows, session)
+    if loaded is None:
+        raise not_found("plan" if wanted.plan_id else "step")
+    return loaded
+
+
+def not_found(what: str) -> NotFound:
+    """The answer for an id that is not there, the same whosever it may be."""
+    return NotFound(
+        f"there is no {what} with this id here",
+        next_call=NextCall("list_active_plans", {}, "see the plans there are"),
+    )

@@ -1,0 +1,62 @@
+"""complete_skill: the skill's work is done."""
+
+from waybook.errors import IllegalMove
+from waybook.plan.changes import Change, Entity, Entry, Event
+from waybook.plan.model import Json
+from waybook.store import ledger, skill_executions
+from waybook.store.audit import Head
+from waybook.usecases.arguments import Id, Line, Mutating
+from waybook.usecases.call import Body, Call, known, not_found
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import RESEARCH, Tool
+from waybook.usecases.views import following
+
+
+class CompleteSkill(Mutating):
+    skill_execution_id: Id
+    outcome: Line | None = None
+
+
+async def complete_skill(call: Call, asked: CompleteSkill) -> Body:
+    """Note that a skill execution is over."""
+    skill_id = known(asked.skill_execution_id)
+    async with call.open(skill_executions.SQL["lock_execution"](id=skill_id)) as opened:
+        if not opened.found[0]:
+            raise not_found("skill execution")
+        execution, skill, status, _, seq, digest = opened.found[0][0]
+        if status != "started":
+            raise IllegalMove(
+                f"this use of the skill {skill} is completed already", old=status, new="completed"
+            )
+        row: dict[str, Json] = {
+            "status": "completed",
+            "completed_at": opened.now.isoformat(),
+            "outcome": asked.outcome,
+        }
+        before: dict[str, Json] = {"status": "started"}
+        changes = tuple(
+            Change(Entity.SKILL_EXECUTION, execution, name, before.get(name), value)
+            for name, value in row.items()
+        )
+        entry = Entry(Event.SKILL_COMPLETED, {"skill": skill}, changes)
+        hand = ledger.Hand(now=opened.now, actor=call.actor(), head=Head(seq, bytes(digest)))
+        body: Body = {
+            "skillExecutionId": execution,
+            "name": skill,
+            "status": "completed",
+            "next": following("list_active_plans", "see what else is open"),
+        }
+        return await opened.write(ledger.complete_skill(row, execution, entry, hand), body)
+
+
+TOOL = Tool(
+    name="complete_skill",
+    title="Complete a skill",
+    description="Say that the work a skill was started for is done.",
+    arguments=CompleteSkill,
+    output_schema=output_schema(
+        "status", skillExecutionId="string", status="string", next="object"
+    ),
+    run=complete_skill,
+    profiles=RESEARCH,
+)

@@ -1,0 +1,138 @@
+"""get_next_step: take the next piece of work, or learn why there is none."""
+
+from typing import assert_never
+
+from pydantic import Field
+
+from waybook.plan.model import Json
+from waybook.plan.next_step import (
+    AwaitingReview,
+    NextStep,
+    NothingPending,
+    PlanComplete,
+    PlanFailed,
+    StepReady,
+    next_step,
+)
+from waybook.store import plans
+from waybook.usecases.arguments import Id, Mutating
+from waybook.usecases.call import Body, Call, Held
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import Tool
+from waybook.usecases.views import following, holder_view, review_view, told
+
+
+class GetNextStep(Mutating):
+    plan_id: Id
+    another: bool = Field(default=False, description="a second step though this session holds one")
+
+
+async def get_next_step(call: Call, asked: GetNextStep) -> Body:
+    """Start the plan's next pending step and hand it out, or say why there is none."""
+    async with call.locked(plan_id=asked.plan_id, candidates=True) as held:
+        decision = next_step(held.plan, held.moment, another=asked.another)
+        return await held.write(decision, await _reply(held, decision.reply))
+
+
+async def _reply(held: Held, reply: NextStep) -> Body:
+    plan_id = held.plan.id
+    match reply:
+        case StepReady():
+            return _ready(reply, plan_id)
+        case PlanComplete():
+            return await _complete(held)
+        case PlanFailed(reason):
+            why = "read how far it came"
+            following_call = following("get_research_context", why, planId=plan_id)
+            return {"status": "plan_failed", "reason": reason, "next": following_call}
+        case AwaitingReview(review):
+            return _awaiting(
+                held, review_view(review, plan_id, held.call.house.base_url) if review else None
+            )
+        case NothingPending():
+            return _nothing(reply, plan_id)
+        case _:
+            assert_never(reply)
+
+
+def _ready(ready: StepReady, plan_id: str) -> Body:
+    step = ready.step
+    args: Body = {"stepId": step.id, "attempt": step.attempt}
+    return told(
+        status="step_ready",
+        planId=plan_id,
+        stepId=step.id,
+        stepOrder=step.order,
+        stepType=str(step.type),
+        title=step.title,
+        instructions=ready.text.instructions,
+        attempt=step.attempt,
+        resultSchema=ready.text.result_schema,
+        resumed=ready.resumed or None,
+        next=following("submit_step_result", "when the step's work is done", **args),
+    )
+
+
+async def _complete(held: Held) -> Body:
+    plan_id = held.plan.id
+    brief, results = await held.send(
+        plans.SQL["brief"](plan_id=plan_id), plans.SQL["results"](plan_id=plan_id)
+    )
+    order = {step.id: step.order for step in held.plan.steps}
+    notes: list[Json] = [
+        {"stepId": row[0], "stepOrder": order[row[0]], "notes": row[4]} for row in results if row[4]
+    ]
+    why = "read all results, then write the deliverable"
+    return {
+        "status": "plan_complete",
+        "planId": plan_id,
+        "outputMediaType": brief[0][4],
+        "outputFormattingInstructions": brief[0][5],
+        "planFormattingNotes": brief[0][1],
+        "stepFormattingNotes": notes,
+        "next": following("get_research_context", why, planId=plan_id),
+    }
+
+
+def _awaiting(held: Held, review: Body | None) -> Body:
+    why = "a person decides; pass on their decision, or ask again later"
+    return {
+        "status": "awaiting_review",
+        "planId": held.plan.id,
+        "review": review,
+        "next": following("get_plan_status", why, planId=held.plan.id),
+    }
+
+
+def _nothing(nothing: NothingPending, plan_id: str) -> Body:
+    steps: list[Json] = [holder_view(step) for step in (*nothing.in_progress, *nothing.failed)]
+    why = "others still work; a stuck or failed step can be given back with modify_plan retry_step"
+    return {
+        "status": "no_pending_steps",
+        "planId": plan_id,
+        "inProgress": len(nothing.in_progress),
+        "failed": len(nothing.failed),
+        "steps": steps,
+        "next": following("get_plan_status", why, planId=plan_id),
+    }
+
+
+TOOL = Tool(
+    name="get_next_step",
+    title="Take the next step",
+    description=(
+        "Take the next pending step of a plan: it is yours until you submit it. status: "
+        "step_ready (do the work), awaiting_review, no_pending_steps, plan_complete, plan_failed. "
+        "With a sessionId you get the step you still hold again."
+    ),
+    arguments=GetNextStep,
+    output_schema=output_schema(
+        "status",
+        status="string",
+        stepId="string",
+        attempt="integer",
+        instructions="string",
+        next="object",
+    ),
+    run=get_next_step,
+)

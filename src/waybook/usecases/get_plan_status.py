@@ -1,0 +1,143 @@
+"""get_plan_status: where a plan stands."""
+
+from datetime import datetime, timedelta
+
+from pydantic import Field
+
+from waybook.plan.derive import derive_plan_status
+from waybook.plan.model import Json, Plan, Step, StepId
+from waybook.plan.progress import current_step, outcome
+from waybook.plan.review import open_review
+from waybook.plan.stalls import detect_stall, newly_stalled, stalled_steps, whole_minutes
+from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
+from waybook.store import plans
+from waybook.store.plans import LoadedPlan, Wanted
+from waybook.usecases.arguments import Arguments, Id
+from waybook.usecases.call import Body, Call, known
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import Tool
+from waybook.usecases.views import (
+    RESULTS_BUDGET,
+    fitted,
+    following,
+    holder_view,
+    progress_view,
+    review_view,
+    step_view,
+)
+
+
+class GetPlanStatus(Arguments):
+    plan_id: Id
+    detail: bool = Field(default=False, description="results in full")
+
+
+async def get_plan_status(call: Call, asked: GetPlanStatus) -> Body:
+    """Look at the plan; a stall nobody has noticed yet is noted on the way."""
+    wanted = Wanted(plan_id=known(asked.plan_id))
+    loaded, (results,) = await call.look(wanted, plans.SQL["results"](plan_id=wanted.plan_id))
+    if newly_stalled(loaded.plan, now=loaded.now, patience=call.house.patience):
+        loaded = await note_stall(call, asked.plan_id)
+    told = {StepId(row[0]): row for row in results}
+    return status_view(call, loaded, told, budget=None if asked.detail else RESULTS_BUDGET)
+
+
+async def note_stall(call: Call, plan_id: str) -> LoadedPlan:
+    """Move a stalled plan to stalled, under its lock; somebody may have been faster."""
+    async with call.locked(plan_id=plan_id) as held:
+        decision = detect_stall(held.plan, held.moment, call.house.patience)
+        await held.write(decision, {})
+        return LoadedPlan(plan=decision.plan, now=held.loaded.now, head=held.loaded.head)
+
+
+def status_view(
+    call: Call,
+    loaded: LoadedPlan,
+    results: dict[StepId, tuple[Json, ...]],
+    *,
+    budget: int | None,
+) -> Body:
+    """The plan's standing: stored and derived status, the steps by kind, what is stalled."""
+    plan = loaded.plan
+    progress = progress_view(plan)
+    current = current_step(plan)
+    stalled = _stalled(plan, loaded.now, call.house.patience)
+    review = open_review(plan)
+    return {
+        "planId": plan.id,
+        "name": plan.name,
+        "status": str(plan.status),
+        "derivedStatus": str(derive_plan_status(plan.statuses())),
+        "stalled": bool(stalled),
+        "progress": progress["percent"],
+        "counts": {"done": progress["done"], "total": progress["total"]},
+        "totalSteps": len(plan.steps),
+        "currentStep": holder_view(current) if current else None,
+        "activeSteps": _views(plan, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT),
+        "completedSteps": _completed(plan, results, budget),
+        "pendingSteps": [step_view(step) for step in plan.having(StepStatus.PENDING)],
+        "failedSteps": [
+            step_view(step, attempt=step.attempt, reason=step.fail_reason)
+            for step in plan.having(StepStatus.FAILED)
+        ],
+        "stalledSteps": stalled,
+        "openReview": review_view(review, plan.id, call.house.base_url) if review else None,
+        "revision": plan.revision,
+        "outcome": outcome(plan.status, plan.statuses()),
+        "reason": plan.fail_reason,
+        "next": _next(plan),
+    }
+
+
+def _views(plan: Plan, *statuses: StepStatus) -> list[Json]:
+    return [holder_view(step) for step in plan.having(*statuses)]
+
+
+def _stalled(plan: Plan, now: datetime, patience: timedelta) -> list[Json]:
+    return [
+        {"stepId": step.id, "stepOrder": step.order, "minutes": whole_minutes(gap)}
+        for step, gap in stalled_steps(plan, now=now, patience=patience)
+    ]
+
+
+def _completed(
+    plan: Plan, results: dict[StepId, tuple[Json, ...]], budget: int | None
+) -> list[Json]:
+    done = list(plan.having(StepStatus.COMPLETED, StepStatus.SKIPPED))
+    shown = fitted({s.id: results[s.id][1] for s in done if s.id in results}, budget=budget)
+    return [_completed_view(step, results.get(step.id), shown.get(step.id, {})) for step in done]
+
+
+def _completed_view(step: Step, result: tuple[Json, ...] | None, shown: Body) -> Json:
+    kept = {"resultSummary": None, **shown}
+    return {**step_view(step), **kept, "confidence": result[2] if result else None}
+
+
+def _next(plan: Plan) -> Json:
+    if plan.status in CLOSED_PLAN:
+        why = "the plan is over; this is everything it produced"
+        return following("get_research_context", why, planId=plan.id)
+    if plan.status is PlanStatus.AWAITING_REVIEW:
+        why = "once the person has decided, pass it on"
+        return following("submit_user_decision", why, planId=plan.id)
+    return following("get_next_step", "take a step", planId=plan.id)
+
+
+TOOL = Tool(
+    name="get_plan_status",
+    title="See where a plan stands",
+    description="Where a plan stands: status, progress, steps by kind, who holds what, stalls.",
+    arguments=GetPlanStatus,
+    output_schema=output_schema(
+        "planId",
+        "status",
+        "progress",
+        planId="string",
+        status="string",
+        progress="integer",
+        counts="object",
+        next="object",
+    ),
+    run=get_plan_status,
+    reads_only=True,
+)

@@ -1,0 +1,95 @@
+"""list_active_plans: the plans that are not over."""
+
+import base64
+import binascii
+import json
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from waybook.errors import InvalidInput
+from waybook.plan.model import Json
+from waybook.plan.progress import percent
+from waybook.store import plans
+from waybook.store.ids import is_id
+from waybook.usecases.arguments import Arguments
+from waybook.usecases.call import Body, Call
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import Tool
+from waybook.usecases.views import following
+
+
+class ListActivePlans(Arguments):
+    limit: int = Field(default=20, ge=1, le=100)
+    cursor: str | None = Field(None, max_length=500)
+
+
+async def list_active_plans(call: Call, asked: ListActivePlans) -> Body:
+    """A page of the org's open plans, newest activity first, with the true total."""
+    before, before_id = _read_cursor(asked.cursor)
+    total, rows = await call.read(
+        plans.SQL["count_open_plans"](),
+        plans.SQL["open_plans"](before=before, before_id=before_id, most=asked.limit + 1),
+    )
+    page = rows[: asked.limit]
+    return {
+        "plans": [_view(row) for row in page],
+        "total": total[0][0],
+        "nextCursor": _cursor(page[-1]) if len(rows) > asked.limit else None,
+        "next": _next(page),
+    }
+
+
+def _view(row: tuple[Any, ...]) -> Json:
+    plan_id, name, status, revision, updated_at, total, done, failed, in_progress = row
+    return {
+        "planId": plan_id,
+        "name": name,
+        "status": status,
+        "progress": percent(done, total),
+        "counts": {"done": done, "total": total, "failed": failed, "inProgress": in_progress},
+        "revision": revision,
+        "lastActivityAt": updated_at.isoformat(),
+    }
+
+
+def _next(page: list[tuple[Any, ...]]) -> Json:
+    if not page:
+        return following("create_research_plan", "no plan is open; write one")
+    why = "read up on a plan before going on with it"
+    return following("get_research_context", why, planId=page[0][0])
+
+
+def _cursor(row: tuple[Any, ...]) -> str:
+    told = json.dumps([row[4].isoformat(), row[0]])
+    return base64.urlsafe_b64encode(told.encode()).decode()
+
+
+def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:
+    if cursor is None:
+        return None, None
+    try:
+        at, plan_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        if is_id(plan_id):
+            return datetime.fromisoformat(at), plan_id
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
+        pass
+    raise InvalidInput("cursor is not one this tool gave out; leave it away to start again")
+
+
+TOOL = Tool(
+    name="list_active_plans",
+    title="List open plans",
+    description="The open plans (stalled ones too), newest activity first. Start here to resume.",
+    arguments=ListActivePlans,
+    output_schema=output_schema(
+        "plans",
+        "total",
+        plans="array",
+        total="integer",
+        next="object",
+    ),
+    run=list_active_plans,
+    reads_only=True,
+)

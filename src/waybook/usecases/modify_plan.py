@@ -1,0 +1,153 @@
+"""modify_plan: change the steps of a plan while it runs."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from waybook.errors import InvalidInput
+from waybook.plan import modify as rules
+from waybook.plan.changes import Decision
+from waybook.plan.model import Json, Plan, StepId
+from waybook.usecases.arguments import Id, Line, Loose, Mutating, Nested, Text
+from waybook.usecases.asked_steps import AskedStep
+from waybook.usecases.call import Body, Call, Held
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import Tool
+from waybook.usecases.views import following, step_view, told
+
+Action = Literal[
+    "add_steps",
+    "remove_step",
+    "reorder_steps",
+    "update_step_instructions",
+    "fail_step",
+    "retry_step",
+]
+
+#: What each action needs, and what it may take beside that.
+FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "add_steps": (frozenset({"steps"}), frozenset({"insert_after_order"})),
+    "remove_step": (frozenset({"step_id"}), frozenset()),
+    "reorder_steps": (frozenset({"step_ids"}), frozenset()),
+    "update_step_instructions": (frozenset({"step_id", "instructions"}), frozenset()),
+    "fail_step": (frozenset({"step_id", "reason"}), frozenset({"retry"})),
+    "retry_step": (frozenset({"step_id"}), frozenset({"reason"})),
+}
+
+
+class AskedModification(Nested):
+    action: Action
+    step_id: Id | None = None
+    steps: Loose[list[AskedStep]] | None = Field(None, min_length=1)
+    insert_after_order: int | None = None
+    step_ids: Loose[list[Id]] | None = None
+    instructions: Text | None = None
+    reason: Line | None = None
+    retry: bool | None = None
+
+
+class ModifyPlan(Mutating):
+    plan_id: Id
+    modifications: Loose[list[AskedModification]] = Field(min_length=1, max_length=50)
+    modification_rationale: Line | None = None
+    expected_revision: int | None = None
+    dry_run: bool = False
+
+
+async def modify_plan(call: Call, asked: ModifyPlan) -> Body:
+    """Apply all modifications or none; a dry run only shows what would come of them."""
+    modifications = tuple(_modification(n, m) for n, m in enumerate(asked.modifications))
+    texts = tuple(m.step_id for m in asked.modifications if m.step_id)
+    async with call.locked(plan_id=asked.plan_id, texts=texts) as held:
+        decision = rules.modify(
+            held.plan,
+            modifications,
+            held.moment,
+            rationale=asked.modification_rationale,
+            expected_revision=asked.expected_revision,
+        )
+        body = _reply(decision.plan, decision)
+        return await _finish(held, decision, body, dry_run=asked.dry_run)
+
+
+async def _finish(held: Held, decision: Decision[Plan], body: Body, *, dry_run: bool) -> Body:
+    if dry_run:
+        why = "the same call without dryRun carries it out"
+        shown = following("get_plan_status", why, planId=held.plan.id)
+        return {**body, "dryRun": True, "diff": _diff(decision), "next": shown}
+    return await held.write(decision, body)
+
+
+def _modification(number: int, asked: AskedModification) -> rules.Modification:
+    _check_fields(number, asked)
+    step_id = StepId((asked.step_id or "").lower())
+    match asked.action:
+        case "add_steps":
+            steps = tuple(step.new_step() for step in asked.steps or ())
+            return rules.AddSteps(steps, asked.insert_after_order)
+        case "remove_step":
+            return rules.RemoveStep(step_id)
+        case "reorder_steps":
+            return rules.ReorderSteps(tuple(StepId(i.lower()) for i in asked.step_ids or ()))
+        case "update_step_instructions":
+            return rules.UpdateInstructions(step_id, asked.instructions or "")
+        case "fail_step":
+            return rules.FailStep(step_id, asked.reason or "", bool(asked.retry))
+        case "retry_step":
+            return rules.RetryStep(step_id)
+
+
+def _check_fields(number: int, asked: AskedModification) -> None:
+    needed, optional = FIELDS[asked.action]
+    given = {name for name in asked.model_fields_set if getattr(asked, name) is not None}
+    missing = needed - given
+    stray = given - needed - optional - {"action"}
+    if missing or stray:
+        camel = {name: str(field.alias) for name, field in AskedModification.model_fields.items()}
+        said = [f"needs {camel[name]}" for name in sorted(missing)]
+        said += [f"does not take {camel[name]}" for name in sorted(stray)]
+        raise InvalidInput(
+            f"modifications.{number}: {asked.action} {' and '.join(said)}",
+            at=f"modifications.{number}",
+            action=asked.action,
+        )
+
+
+def _reply(plan: Plan, decision: Decision[Plan]) -> Body:
+    steps: list[Json] = [step_view(step, attempt=step.attempt) for step in plan.steps]
+    return told(
+        planId=plan.id,
+        planStatus=str(plan.status),
+        revision=plan.revision,
+        steps=steps,
+        applied=sum(entry.event == "plan_modified" for entry in decision.entries),
+        next=following("get_next_step", "go on with the plan", planId=plan.id),
+    )
+
+
+def _diff(decision: Decision[Plan]) -> list[Json]:
+    return [change.as_json() for entry in decision.entries for change in entry.changes]
+
+
+TOOL = Tool(
+    name="modify_plan",
+    title="Change a plan",
+    description=(
+        "Change a running plan, all or nothing. add_steps{steps,insertAfterOrder?} "
+        "remove_step{stepId} (pending) reorder_steps{stepIds: all} "
+        "update_step_instructions{stepId,instructions} fail_step{stepId,reason,retry?} "
+        "retry_step{stepId} (failed, or a dead agent's running step)."
+    ),
+    arguments=ModifyPlan,
+    output_schema=output_schema(
+        "planId",
+        "revision",
+        "steps",
+        planId="string",
+        revision="integer",
+        steps="array",
+        next="object",
+    ),
+    run=modify_plan,
+    destructive=True,
+)

@@ -1,0 +1,62 @@
+"""request_user_review: pause a step for a person."""
+
+from pydantic import Field
+
+from waybook.plan.model import StepId
+from waybook.plan.review import ReviewRequest, request_review
+from waybook.usecases.arguments import AnyJson, Id, Line, Loose, Mutating, Text, limit_result
+from waybook.usecases.call import Body, Call
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import Tool
+from waybook.usecases.views import following, review_url
+
+
+class RequestUserReview(Mutating):
+    step_id: Id
+    summary: Text
+    questions: Loose[list[Line]] | None = Field(None, max_length=50)
+    result_summary: AnyJson = Field(None, description="kept as the step's result on approval")
+
+
+async def request_user_review(call: Call, asked: RequestUserReview) -> Body:
+    """Pause the step and its plan until a person decides."""
+    limit_result(resultSummary=asked.result_summary)
+    request = ReviewRequest(
+        summary=asked.summary,
+        questions=tuple(asked.questions or ()),
+        result_summary=asked.result_summary,
+    )
+    async with call.locked(step_id=asked.step_id) as held:
+        decision = request_review(held.plan, StepId(asked.step_id.lower()), request, held.moment)
+        plan, review = decision.plan, decision.reply
+        why = "once the person has said approve, reject, modify or skip, pass it on"
+        body: Body = {
+            "planId": plan.id,
+            "reviewId": review.id,
+            "stepId": review.step_id,
+            "stepStatus": str(plan.step(review.step_id).status),
+            "planStatus": str(plan.status),
+            "reviewUrl": review_url(plan.id, call.house.base_url),
+            "next": following("submit_user_decision", why, planId=plan.id),
+        }
+        return await held.write(decision, body)
+
+
+TOOL = Tool(
+    name="request_user_review",
+    title="Ask a person",
+    description=(
+        "Pause your running step for a person's decision. Show them the summary and the questions; "
+        "the plan starts nothing until they decide. One open review per plan."
+    ),
+    arguments=RequestUserReview,
+    output_schema=output_schema(
+        "reviewId",
+        "reviewUrl",
+        reviewId="string",
+        reviewUrl="string",
+        planStatus="string",
+        next="object",
+    ),
+    run=request_user_review,
+)

@@ -1,0 +1,81 @@
+"""start_skill: begin to work in a named way."""
+
+from pydantic import Field
+
+from waybook.errors import NextCall, NotFound
+from waybook.plan.changes import WHOLE_ROW, Change, Entity, Entry, Event
+from waybook.plan.model import Json
+from waybook.store import ledger
+from waybook.store.ids import new_id
+from waybook.usecases.arguments import Id, Mutating
+from waybook.usecases.call import Body, Call
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.skills import Skill
+from waybook.usecases.tool import RESEARCH, Tool
+from waybook.usecases.views import following, told
+
+
+class StartSkill(Mutating):
+    name: Id
+    session_id: Id = Field(description="the plan you create next in this session is linked")
+
+
+async def start_skill(call: Call, asked: StartSkill) -> Body:
+    """Note that this session works by a skill, and hand out its text."""
+    skill = find_skill(call, asked.name)
+    async with call.open() as opened:
+        skill_id = new_id()
+        row: dict[str, Json] = {
+            "skill": skill.name,
+            "session": call.session,
+            "status": "started",
+            "output_media_type": skill.output_media_type,
+            "formatting_instructions": skill.formatting_instructions,
+            "started_at": opened.now.isoformat(),
+            "started_by": call.caller.user,
+        }
+        made = Change(Entity.SKILL_EXECUTION, skill_id, WHOLE_ROW, None, row)
+        entry = Entry(Event.SKILL_STARTED, {"skill": skill.name}, (made,))
+        return await opened.write(
+            ledger.start_skill(row, skill_id, entry, opened.hand()), _reply(skill, skill_id)
+        )
+
+
+def find_skill(call: Call, name: str) -> Skill:
+    """The skill of this name.
+
+    Raises:
+        NotFound: there is none.
+    """
+    for skill in call.house.skills:
+        if skill.name == name:
+            return skill
+    raise NotFound(
+        "there is no skill with this name here",
+        next_call=NextCall("list_skills", {}, "see the skills there are"),
+    )
+
+
+def _reply(skill: Skill, skill_id: str) -> Body:
+    return told(
+        skillExecutionId=skill_id,
+        name=skill.name,
+        status="started",
+        instructions=skill.body,
+        outputMediaType=skill.output_media_type,
+        outputFormattingInstructions=skill.formatting_instructions,
+        next=following("create_research_plan", "write the plan the skill asks for, same sessionId"),
+    )
+
+
+TOOL = Tool(
+    name="start_skill",
+    title="Start a skill",
+    description="Start working by a skill; returns its instructions. Then create the plan.",
+    arguments=StartSkill,
+    output_schema=output_schema(
+        "skillExecutionId", skillExecutionId="string", instructions="string", next="object"
+    ),
+    run=start_skill,
+    profiles=RESEARCH,
+)

@@ -1,0 +1,95 @@
+"""submit_step_result: hand back what a step produced."""
+
+from pydantic import Field
+
+from waybook.plan.branching import Branch
+from waybook.plan.changes import Decision
+from waybook.plan.model import BranchOutcome, Json, Plan, StepId
+from waybook.plan.states import CLOSED_PLAN, PlanStatus
+from waybook.plan.submit import StepDone, Submission, fired, submit
+from waybook.usecases.arguments import AnyJson, Id, Loose, Mutating, Text, limit_result
+from waybook.usecases.call import Body, Call
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import Tool
+from waybook.usecases.views import following, progress_view, told
+
+
+class SubmitStepResult(Mutating):
+    step_id: Id
+    result_summary: AnyJson = Field(description="what was found: an object, or a text")
+    confidence: float | None = Field(None, ge=0, le=1)
+    step_execution_report: AnyJson = None
+    output_formatting_notes: Text | None = None
+    attempt: int | None = Field(None, description="from get_next_step")
+    usage: Loose[dict[str, AnyJson]] | None = None
+
+
+async def submit_step_result(call: Call, asked: SubmitStepResult) -> Body:
+    """Complete the step, look at its conditions, settle the plan."""
+    submission = _submission(asked)
+    async with call.locked(step_id=asked.step_id) as held:
+        decision = submit(held.plan, StepId(asked.step_id.lower()), submission, held.moment)
+        return await held.write(decision, reply(decision))
+
+
+def _submission(asked: SubmitStepResult) -> Submission:
+    limit_result(
+        resultSummary=asked.result_summary, stepExecutionReport=asked.step_execution_report
+    )
+    return Submission(
+        result_summary=asked.result_summary,
+        confidence=asked.confidence,
+        report=asked.step_execution_report,
+        formatting_notes=asked.output_formatting_notes,
+        usage=asked.usage,
+        attempt=asked.attempt,
+    )
+
+
+def reply(decision: Decision[StepDone]) -> Body:
+    """What became of the step and its plan."""
+    plan, done = decision.plan, decision.reply
+    branches: list[Json] = [branch.as_json() for branch in fired(done.branches)]
+    return told(
+        planId=plan.id,
+        stepId=done.step.id,
+        stepStatus=str(done.step.status),
+        planStatus=str(plan.status),
+        progress=progress_view(plan),
+        branches=branches,
+        conditionErrors=_errors(done.branches) or None,
+        reason=plan.fail_reason if plan.status is PlanStatus.FAILED else None,
+        next=next_after(plan),
+    )
+
+
+def next_after(plan: Plan) -> Json:
+    """The call that makes sense once a step is done."""
+    why = "see how the plan ended" if plan.status in CLOSED_PLAN else "take the next step"
+    return following("get_next_step", why, planId=plan.id)
+
+
+def _errors(branches: tuple[Branch, ...]) -> list[Json]:
+    return [branch.as_json() for branch in branches if branch.outcome is BranchOutcome.ERROR]
+
+
+TOOL = Tool(
+    name="submit_step_result",
+    title="Submit a step's result",
+    description=(
+        "Hand back the result of a step you hold, with the attempt you were given. Completes the "
+        "step, evaluates its branching conditions, returns progress. STALE_ATTEMPT: somebody else "
+        "took over; your result is kept but not counted."
+    ),
+    arguments=SubmitStepResult,
+    output_schema=output_schema(
+        "stepStatus",
+        "planStatus",
+        stepStatus="string",
+        planStatus="string",
+        progress="object",
+        branches="array",
+        next="object",
+    ),
+    run=submit_step_result,
+)

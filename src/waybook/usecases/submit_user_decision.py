@@ -1,0 +1,78 @@
+"""submit_user_decision: pass on what a person decided."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from waybook.plan.changes import Decision
+from waybook.plan.model import DecisionKind, StepId
+from waybook.plan.review import decide
+from waybook.plan.states import StepStatus
+from waybook.plan.submit import StepDone
+from waybook.usecases import submit_step_result
+from waybook.usecases.arguments import Id, Mutating, Text
+from waybook.usecases.call import Body, Call
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import Tool
+from waybook.usecases.views import following
+
+
+class SubmitUserDecision(Mutating):
+    plan_id: Id | None = Field(None, description="or stepId")
+    step_id: Id | None = None
+    decision: Literal["approve", "reject", "modify", "skip"]
+    feedback: Text | None = Field(None, description="needed for modify")
+
+    @model_validator(mode="after")
+    def _names_one(self) -> Self:
+        if self.plan_id is None and self.step_id is None:
+            raise ValueError("name the planId, or the stepId under review")
+        return self
+
+
+async def submit_user_decision(call: Call, asked: SubmitUserDecision) -> Body:
+    """Carry out a person's decision on the open review, once."""
+    step_id = StepId(asked.step_id.lower()) if asked.step_id else None
+    async with call.locked(plan_id=asked.plan_id, step_id=asked.step_id, candidates=True) as held:
+        decision = decide(
+            held.plan,
+            DecisionKind(asked.decision),
+            held.moment,
+            feedback=asked.feedback,
+            step_id=step_id,
+        )
+        return await held.write(decision, _reply(decision, asked.decision))
+
+
+def _reply(decision: Decision[StepDone], said: str) -> Body:
+    step = decision.reply.step
+    body = {"decision": said, **submit_step_result.reply(decision)}
+    if step.status is StepStatus.IN_PROGRESS:
+        body["instructions"] = decision.plan.texts[step.id].instructions
+        body["attempt"] = step.attempt
+        why = "do the step again with the feedback, then submit"
+        body["next"] = following("submit_step_result", why, stepId=step.id, attempt=step.attempt)
+    return body
+
+
+TOOL = Tool(
+    name="submit_user_decision",
+    title="Pass on a decision",
+    description=(
+        "Pass on what the person decided at a review: approve (step completed), reject (plan "
+        "fails), modify (feedback is added, do the step again), skip. Never decide for them."
+    ),
+    arguments=SubmitUserDecision,
+    output_schema=output_schema(
+        "decision",
+        "planStatus",
+        decision="string",
+        stepStatus="string",
+        planStatus="string",
+        instructions="string",
+        attempt="integer",
+        next="object",
+    ),
+    run=submit_user_decision,
+    destructive=True,
+)

@@ -1,0 +1,35 @@
+"""A tool as the doorway's table holds it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from waybook.usecases.arguments import Arguments
+from waybook.usecases.call import Body, Call
+from waybook.usecases.schemas import input_schema
+
+PLAN = frozenset({"plan", "research"})
+RESEARCH = frozenset({"research"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool: what it is called, what it says of itself, what it takes, what it does."""
+
+    name: str
+    title: str
+    #: Read by a model at run time: when to call it and what comes back.
+    description: str
+    arguments: type[Arguments]
+    output_schema: dict[str, object]
+    run: Callable[[Call, Any], Awaitable[Body]]
+    reads_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    profiles: frozenset[str] = PLAN
+    logged: bool = True
+
+    @property
+    def input_schema(self) -> dict[str, object]:
+        """The JSON Schema of the arguments."""
+        return input_schema(self.arguments)

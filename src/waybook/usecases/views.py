@@ -1,0 +1,132 @@
+"""How plans, steps and reviews look in a reply."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from waybook.plan.model import Json, Plan, PlanId, Review, Step, StepId
+from waybook.plan.progress import count_done, percent
+from waybook.usecases.call import Body
+
+#: What all results in one reply may take together, unless the caller asks for detail.
+RESULTS_BUDGET = 24_000
+LEAST_SHARE = 160
+
+
+def told(**fields: Json) -> Body:
+    """The fields that have something to say."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def following(tool: str, why: str, **args: Json) -> Json:
+    """The call that makes sense now."""
+    return {"tool": tool, "args": args, "why": why}
+
+
+def step_view(step: Step, **more: Json) -> Body:
+    """A step in a list."""
+    return told(
+        stepId=step.id,
+        stepOrder=step.order,
+        stepType=str(step.type),
+        title=step.title,
+        status=str(step.status),
+        **more,
+    )
+
+
+def holder_view(step: Step) -> Body:
+    """A step and who holds it since when."""
+    return step_view(
+        step,
+        attempt=step.attempt,
+        heldBy=step.held_by,
+        sessionId=step.held_session,
+        since=moment(step.in_progress_since),
+        lastSeenAt=moment(step.last_seen_at),
+    )
+
+
+def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
+    """A review and, if there is one, its decision."""
+    return told(
+        reviewId=review.id,
+        stepId=review.step_id,
+        summary=review.summary,
+        questions=list(review.questions),
+        requestedAt=moment(review.requested_at),
+        requestedBy=review.requested_by,
+        decision=str(review.decision) if review.decision else None,
+        feedback=review.feedback,
+        decidedBy=review.decided_by,
+        decidedAt=moment(review.decided_at),
+        reviewUrl=review_url(plan_id, base_url),
+    )
+
+
+def review_url(plan_id: PlanId, base_url: str) -> str:
+    """Where a person decides."""
+    return f"{base_url}/plans/{plan_id}#review"
+
+
+def artifact_view(row: tuple[Any, ...]) -> Body:
+    """An artifact in a list: what it is, not what is in it."""
+    artifact_id, step_id, kind, title, superseded, created_at, created_by = row
+    return told(
+        artifactId=artifact_id,
+        stepId=step_id,
+        kind=kind,
+        title=title,
+        superseded=superseded or None,
+        createdAt=moment(created_at),
+        createdBy=created_by,
+    )
+
+
+def progress_view(plan: Plan) -> Body:
+    """Progress with its numerator and denominator."""
+    done, total = count_done(plan.statuses()), len(plan.steps)
+    return {"percent": percent(done, total), "done": done, "total": total}
+
+
+def moment(at: datetime | None) -> str | None:
+    """A time in RFC 3339."""
+    return at.isoformat() if at else None
+
+
+def fitted(results: Mapping[StepId, Json], *, budget: int | None) -> dict[StepId, Body]:
+    """Each result as fields of its step, cut fairly when together they are too long.
+
+    What is cut says so, and how to get the rest.
+    """
+    texts = {step_id: json.dumps(value, ensure_ascii=False) for step_id, value in results.items()}
+    if budget is None or sum(len(text) for text in texts.values()) <= budget:
+        return {step_id: {"resultSummary": value} for step_id, value in results.items()}
+    share = max(LEAST_SHARE, fair_share([len(text) for text in texts.values()], budget))
+    return {
+        step_id: {"resultSummary": value}
+        if len(texts[step_id]) <= share
+        else {
+            "resultSummary": texts[step_id][:share],
+            "cut": {
+                "left": len(texts[step_id]) - share,
+                "get": following("get_step_context", "the whole result", stepId=step_id),
+            },
+        }
+        for step_id, value in results.items()
+    }
+
+
+def fair_share(lengths: list[int], budget: int) -> int:
+    """The length up to which everyone may stay so that all fit.
+
+    >>> fair_share([10, 100, 100], 110)
+    50
+    """
+    left, heads = budget, len(lengths)
+    for length in sorted(lengths):
+        if length * heads > left:
+            return left // heads
+        left, heads = left - length, heads - 1
+    return budget

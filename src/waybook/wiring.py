@@ -1,0 +1,106 @@
+"""The composition root: settings in, a running system out."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool
+
+from waybook.background import sweep_for_ever
+from waybook.doorway import Caller, Channel, Doorway
+from waybook.postgres.supervisor import attach
+from waybook.settings import Settings
+from waybook.store.calls import CallLog
+from waybook.store.database import Database
+from waybook.store.migrate import APP_ROLE, migrate
+from waybook.store.tenants import LOCAL_ORG
+from waybook.usecases.call import House
+from waybook.usecases.skill_folders import read_skills
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A running system: its doorway, and who acts in local mode."""
+
+    doorway: Doorway
+    settings: Settings
+
+    def caller(self, channel: Channel) -> Caller:
+        """The one user of local mode, coming through this door."""
+        return Caller(org_id=LOCAL_ORG, user=self.settings.user, channel=channel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The PostgreSQL to use: as whom to serve, as whom to migrate, and which role to take."""
+
+    app_dsn: str
+    owner_dsn: str
+    role: str | None
+
+
+@asynccontextmanager
+async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator[Running]:
+    """Start everything, and stop it in the opposite order."""
+    async with server(settings) as postgres:
+        await asyncio.to_thread(migrate, postgres.owner_dsn)
+        async with opened(postgres, settings) as database:
+            house = House(
+                database=database,
+                skills=read_skills(settings.skills_dirs),
+                patience=timedelta(seconds=settings.stall_seconds),
+                base_url=settings.base_url,
+            )
+            calls = CallLog(database)
+            async with _working(house, calls, settings.sweep_seconds if sweeping else 0):
+                yield Running(doorway=Doorway(house, calls), settings=settings)
+
+
+@asynccontextmanager
+async def server(settings: Settings) -> AsyncIterator[Server]:
+    """The configured PostgreSQL, or the embedded one for as long as we need it."""
+    if settings.database_url:
+        owner = settings.owner_url or settings.database_url
+        yield Server(app_dsn=settings.database_url, owner_dsn=owner, role=APP_ROLE)
+        return
+    attachment = await asyncio.to_thread(attach, Path(settings.data_dir))
+    try:
+        yield Server(app_dsn=attachment.app_dsn, owner_dsn=attachment.owner_dsn, role=None)
+    finally:
+        attachment.close()
+
+
+@asynccontextmanager
+async def opened(postgres: Server, settings: Settings) -> AsyncIterator[Database]:
+    """A pool of connections as the serving role."""
+    async with AsyncConnectionPool[AsyncConnection[TupleRow]](
+        postgres.app_dsn,
+        min_size=1,
+        max_size=settings.pool_size,
+        timeout=10,
+        kwargs={"autocommit": True, "prepare_threshold": None},
+        open=False,
+    ) as pool:
+        yield Database(pool, role=postgres.role)
+
+
+@asynccontextmanager
+async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(calls.run())]
+    if sweep_seconds:
+        tasks.append(asyncio.create_task(sweep_for_ever(house, sweep_seconds)))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await calls.flush()
