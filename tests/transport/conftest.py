@@ -30,7 +30,7 @@ async def address() -> AsyncIterator[str]:
         yield where
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def http(address: str) -> AsyncIterator[httpx2.AsyncClient]:
     """A plain HTTP client of that server."""
     async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:

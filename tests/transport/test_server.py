@@ -143,3 +143,10 @@ def test_the_instructions_are_short_and_name_the_whole_loop() -> None:
     assert len(INSTRUCTIONS) <= 2000
     for tool in ("create_research_plan", "get_next_step", "submit_step_result"):
         assert tool in INSTRUCTIONS
+
+
+def test_a_call_s_headers_are_checked_without_listing_the_tools() -> None:
+    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    assert server.get_tool_input_schema is not None
+    assert server.get_tool_input_schema("get_next_step") == TOOLS["get_next_step"].input_schema
+    assert server.get_tool_input_schema("start_run") is None

@@ -1,5 +1,6 @@
 """Both living revisions of the protocol, judged by the protocol's own suite."""
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Final
 import pytest
 
 from transport.conformance.overlay import REPORTING, lay_over
-from transport.conformance.suite import Unreachable, install, verdicts
+from transport.conformance.suite import HERE, Unreachable, install, verdicts
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
@@ -72,3 +73,10 @@ async def test_every_scenario_that_applies_is_passed(
     failed = {scenario for scenario, passed in found.items() if not passed}
     assert failed == set(NOT_APPLICABLE[revision])
     assert len(found) - len(failed) == APPLICABLE[revision]
+
+
+def test_the_lock_file_pins_by_content_and_names_no_host() -> None:
+    lock = (HERE / "package-lock.json").read_text()
+    assert "://" not in lock
+    packages = {name: one for name, one in json.loads(lock)["packages"].items() if name}
+    assert all("integrity" in one and "resolved" not in one for one in packages.values())

@@ -39,8 +39,9 @@ def build_server(
 
     The tools are listed from memory, so listing never waits for the entrance to open.
     """
-    offered = offered_tools(tools, profile)
-    listing = wire.ListToolsResult(tools=[described(tool) for tool in offered.values()])
+    offered = offered_tools(tools, profile).values()
+    listing = wire.ListToolsResult(tools=[described(tool) for tool in offered])
+    schemas = {tool.name: tool.input_schema for tool in listing.tools}
     resources, prompts = Resources(entrance), Prompts(entrance, skills="list_skills" in tools)
 
     async def list_tools(_: Context, __: object) -> wire.ListToolsResult:
@@ -49,14 +50,10 @@ def build_server(
     async def call_tool(
         context: Context, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
-        if params.name not in offered:
+        if params.name not in schemas:
             raise invalid(f"Unknown tool: {params.name}")
         answer = await entrance.enter(context.request, params.name, params.arguments or {})
         return result_of(answer)
-
-    def input_schema(name: str) -> Mapping[str, object] | None:
-        tool = offered.get(name)
-        return tool.input_schema if tool else None
 
     server = Server(
         "waybook",
@@ -66,7 +63,7 @@ def build_server(
         instructions=INSTRUCTIONS,
         cache_hints=KEEP,
         lifespan=nothing_kept,
-        get_tool_input_schema=input_schema,
+        get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=resources.list,
