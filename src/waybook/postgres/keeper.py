@@ -139,6 +139,7 @@ def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
         write_connection(desk.connection, connection)
     step_down(account)
     os.chdir("/")
+    make_socket_directory(Path(connection.socket_dir))
     same = known is None or known.durable == durable
     _prepare(home, binaries, connection, same=same)
     return House(

@@ -19,8 +19,8 @@
 As root the server runs as another user, who must reach `server/` without any directory being
 opened for it. Where it cannot (a data directory below /root, say), `server/` lies in
 /var/lib/waybook/<hash of the data directory> instead, and `keeper/home` says so.
-A socket's path is limited to 107 bytes; where it would be longer, the socket lies in
-/tmp/waybook-<uid>-<hash>, private like the rest.
+A socket's path is limited to 107 bytes, and drivers split it at commas; where it would be longer
+or hold one, the socket lies in /tmp/waybook-<uid>-<hash>, private like the rest.
 """
 
 import hashlib
@@ -93,8 +93,9 @@ def fingerprint(path: Path) -> str:
 
 
 def socket_directory(home: ServerHome) -> Path:
-    """Where the socket lies: beside the cluster, or somewhere shorter."""
+    """Where the socket lies: beside the cluster, or where its path is short and plain."""
     beside = home.directory / "socket"
-    if len(os.fsencode(beside / SOCKET_NAME)) <= LONGEST_SOCKET_PATH:
+    path = os.fsencode(beside / SOCKET_NAME)
+    if len(path) <= LONGEST_SOCKET_PATH and b"," not in path:
         return beside
     return SHORT_BASE / f"waybook-{os.geteuid()}-{fingerprint(home.directory)}"

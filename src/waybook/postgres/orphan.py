@@ -40,12 +40,10 @@ def clear(home: ServerHome) -> None:
     pid_file = home.cluster / "postmaster.pid"
     number = _number(pid_file)
     process = hold(abs(number)) if number else None
-    if process is None:
-        return  # PostgreSQL itself recognises the file of a dead process
-    if _works_in(process.pid, home.cluster):
+    if process and _works_in(process.pid, home.cluster):
         stop(process, FAST_STOP if number > 0 else LONE_STOP)
-    else:
-        pid_file.unlink(missing_ok=True)  # or PostgreSQL would take that process for itself
+    elif process or not number:
+        pid_file.unlink(missing_ok=True)  # PostgreSQL would take it for the file of another server
 
 
 def _listener(pid: int | None, socket_dir: Path) -> Orphan:

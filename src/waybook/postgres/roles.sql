@@ -5,17 +5,19 @@
 -- Owns the database and runs the migrations.
 do $$
 begin
-    create role waybook_owner login nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
-exception when duplicate_object then
-    null;
+    if not exists (select from pg_catalog.pg_roles where rolname = 'waybook_owner') then
+        create role waybook_owner
+            login nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
+    end if;
 end
 $$;
 
 -- Serves requests; row-level security holds for it, always.
 do $$
 begin
-    create role waybook_app login nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
-exception when duplicate_object then
-    null;
+    if not exists (select from pg_catalog.pg_roles where rolname = 'waybook_app') then
+        create role waybook_app
+            login nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
+    end if;
 end
 $$;

@@ -1,0 +1,52 @@
+"""Places to put a data directory, and the trace that permissions leave."""
+
+import os
+import shutil
+import signal
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from postgres.processes import eventually, keepers
+from waybook.postgres.layout import Desk, ServerHome
+
+
+@contextmanager
+def a_place(mode: int = 0o755) -> Iterator[Path]:
+    """A directory of ours that others may enter, or not; gone with its server afterwards."""
+    place = Path(tempfile.mkdtemp(prefix="waybook-test-")).resolve()
+    place.chmod(mode)
+    try:
+        yield place
+    finally:
+        for desk in list(place.rglob("keeper.lock")):
+            leave(desk.parent.parent)
+        shutil.rmtree(place)
+
+
+def leave(data_dir: Path) -> None:
+    """End the keeper of this data directory and remove what lies outside of it."""
+    for keeper in keepers(data_dir):
+        with suppress(ProcessLookupError):
+            os.kill(keeper, signal.SIGTERM)
+    eventually(lambda: not keepers(data_dir), "the keeper has ended")
+    elsewhere = Desk(data_dir).home
+    if elsewhere.exists():
+        shutil.rmtree(os.fsdecode(elsewhere.read_bytes()), ignore_errors=True)
+
+
+def server_home(data_dir: Path) -> ServerHome:
+    """Where the server of this data directory lives."""
+    elsewhere = Desk(data_dir).home
+    if elsewhere.exists():
+        return ServerHome(Path(os.fsdecode(elsewhere.read_bytes())))
+    return ServerHome(data_dir / "server")
+
+
+def permissions(*paths: Path) -> dict[Path, tuple[int, int, int]]:
+    """Mode, owner and group of these paths and of every directory above them."""
+    every = {above for path in paths for above in (path, *path.parents)}
+    found = {path: path.lstat() for path in every}
+    return {path: (stat.S_IMODE(s.st_mode), s.st_uid, s.st_gid) for path, s in found.items()}

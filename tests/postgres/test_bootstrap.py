@@ -1,0 +1,101 @@
+"""The three roles and the database, read from the catalogue of a durable server."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from postgres.places import a_place
+from waybook.postgres.supervisor import Attachment, attach
+
+
+@pytest.fixture(scope="module")
+def attachment() -> Iterator[Attachment]:
+    with a_place() as place, attach(place / "it's a name", grace_seconds=0) as attachment:
+        yield attachment
+
+
+def ask(dsn: str, question: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute(question.encode()).fetchall()
+
+
+@pytest.mark.parametrize("role", ["waybook_app", "waybook_owner"])
+def test_neither_role_has_any_special_right(attachment: Attachment, role: str) -> None:
+    found = ask(
+        attachment.admin_dsn,
+        "select rolname, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls,"
+        " rolcanlogin from pg_roles",
+    )
+    assert (role, False, False, False, False, False, True) in found
+
+
+def test_the_app_owns_nothing_and_is_member_of_nothing(attachment: Attachment) -> None:
+    found = ask(
+        attachment.admin_dsn,
+        "select (select count(*) from pg_shdepend where refobjid = r.oid and deptype = 'o'),"
+        " (select count(*) from pg_auth_members where member = r.oid)"
+        " from pg_roles r where rolname = 'waybook_app'",
+    )
+    assert found == [(0, 0)]
+
+
+def test_the_app_cannot_create_anything(attachment: Attachment) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        ask(attachment.app_dsn, "create table public.mine (word text)")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        ask(attachment.app_dsn, "create temporary table mine (word text)")
+
+
+def test_the_owner_owns_the_database_and_may_create_in_it(attachment: Attachment) -> None:
+    owner = "select pg_get_userbyid(datdba) from pg_database where datname = 'waybook'"
+    assert ask(attachment.owner_dsn, owner) == [("waybook_owner",)]
+    made = "create table theirs (v vector(2)); drop table theirs; select 1"
+    with psycopg.connect(attachment.owner_dsn) as connection:
+        connection.execute(made.encode())
+
+
+def test_full_text_and_containment_can_use_their_index_under_row_level_security(
+    attachment: Attachment,
+) -> None:
+    found = ask(
+        attachment.app_dsn,
+        "select proname from pg_proc where proleakproof"
+        " and proname in ('ts_match_vq', 'jsonb_contains') order by 1",
+    )
+    assert found == [("jsonb_contains",), ("ts_match_vq",)]
+
+
+@pytest.mark.parametrize("role", ["waybook_admin", "waybook_owner", "waybook_app"])
+def test_nobody_gets_in_without_the_password(attachment: Attachment, role: str) -> None:
+    for password in ("''", "guess"):
+        dsn = f"{attachment.app_dsn} user={role} password={password}"
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(dsn)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("listen_addresses", ""),
+        ("fsync", "on"),
+        ("synchronous_commit", "on"),
+        ("full_page_writes", "on"),
+        ("TimeZone", "UTC"),
+        ("server_encoding", "UTF8"),
+        ("password_encryption", "scram-sha-256"),
+    ],
+)
+def test_the_server_is_durable_and_private(
+    attachment: Attachment, setting: str, value: str
+) -> None:
+    assert ask(attachment.app_dsn, f"show {setting}") == [(value,)]
+
+
+def test_text_is_compared_by_code_point_whatever_the_system_speaks(attachment: Attachment) -> None:
+    found = ask(
+        attachment.app_dsn,
+        "select datlocprovider::text, datlocale, lower('ÄÖÜ') from pg_database"
+        " where datname = 'waybook'",
+    )
+    assert found == [("b", "C.UTF-8", "äöü")]

@@ -1,0 +1,180 @@
+"""kill -9 of anybody, at any moment: nothing is lost, and nothing is left behind."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from postgres.places import server_home
+from postgres.processes import (
+    Client,
+    a_client,
+    descendants,
+    eventually,
+    keepers,
+    kill,
+    postmasters,
+    start_client,
+)
+from waybook.postgres.layout import SOCKET_NAME, Desk
+from waybook.postgres.locks import is_held
+from waybook.postgres.supervisor import attach
+
+
+def reached(dsn: str) -> bool:
+    """Whether a connection succeeds."""
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_the_server_stops_when_all_clients_are_killed(used: Path) -> None:
+    cluster = server_home(used).cluster
+    clients = [start_client(used) for _ in range(2)]
+    for client in clients:
+        assert "app_dsn" in client.answer()
+    clients[0].kill()
+    assert len(postmasters(cluster)) == 1
+    clients[1].kill()
+    eventually(lambda: not postmasters(cluster), "the server has stopped")
+    eventually(lambda: not keepers(used), "the keeper has ended")
+
+
+def test_a_killed_server_comes_back_with_all_that_was_committed(used: Path) -> None:
+    cluster = server_home(used).cluster
+    with attach(used, grace_seconds=0) as attachment:
+        with psycopg.connect(attachment.owner_dsn) as connection:
+            connection.execute("create table survived (word text)")
+            connection.execute("insert into survived values ('yes')")
+            connection.commit()
+            before = postmasters(cluster)
+            kill(*before)
+            eventually(lambda: reached(attachment.app_dsn), "the same DSN works again")
+        after = postmasters(cluster)
+        assert len(before) == len(after) == 1
+        assert before != after
+        with psycopg.connect(attachment.owner_dsn) as connection:
+            assert connection.execute("select word from survived").fetchall() == [("yes",)]
+
+
+def test_a_client_that_stays_gets_a_new_keeper_for_the_same_server(used: Path) -> None:
+    cluster = server_home(used).cluster
+    with a_client(used) as client:
+        client.answer()
+        before, (keeper,) = postmasters(cluster), keepers(used)
+        kill(keeper)
+        eventually(lambda: keepers(used) not in ([], [keeper]), "there is a new keeper")
+        assert postmasters(cluster) == before
+    eventually(lambda: not postmasters(cluster), "the server taken over has stopped")
+
+
+def test_an_orphan_is_taken_over_by_the_next_client_and_stopped_after_it(used: Path) -> None:
+    cluster = server_home(used).cluster
+    client = start_client(used)
+    client.answer()
+    kill(*keepers(used))
+    client.kill()
+    (orphan,) = postmasters(cluster)
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        assert reached(attachment.app_dsn)
+        assert postmasters(cluster) == [orphan]
+    eventually(lambda: not postmasters(cluster), "the orphan has stopped")
+
+
+def test_an_orphan_that_was_killed_too_is_started_again(used: Path) -> None:
+    cluster = server_home(used).cluster
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        kill(*keepers(used), *postmasters(cluster))
+        eventually(lambda: reached(attachment.app_dsn), "the same DSN works again")
+
+
+def test_a_server_whose_socket_was_removed_gets_it_back(used: Path) -> None:
+    home = server_home(used)
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        (home.directory / "socket" / SOCKET_NAME).unlink()
+        eventually(lambda: reached(attachment.app_dsn), "the same DSN works again")
+        assert len(postmasters(home.cluster)) == 1
+
+
+def test_an_orphan_without_a_socket_is_replaced(used: Path) -> None:
+    home = server_home(used)
+    client = start_client(used)
+    client.answer()
+    kill(*keepers(used))
+    client.kill()
+    (home.directory / "socket" / SOCKET_NAME).unlink()
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        assert reached(attachment.app_dsn)
+        assert len(postmasters(home.cluster)) == 1
+
+
+# The moments of a first start, each by what can be seen of it.
+MOMENTS: dict[str, Callable[[Path], object]] = {
+    "the keeper has begun": lambda d: Desk(d).keeper_lock.exists() and is_held(Desk(d).keeper_lock),
+    "initdb has begun": lambda d: list(d.glob("server/cluster.unfinished-*/PG_VERSION")),
+    "initdb is at work": lambda d: list(d.glob("server/cluster.unfinished-*/base/1/PG_VERSION")),
+    "the cluster is whole": lambda d: (d / "server/cluster").exists(),
+    "the first session runs": lambda d: (d / "server/cluster/postmaster.pid").exists(),
+    "the database is there": lambda d: len(list(d.glob("server/cluster/base/*"))) > 3,
+    "the bootstrap is noted": lambda d: (d / "server/bootstrapped").exists(),
+    "the server has begun": lambda d: (d / "server/server.log").exists(),
+}
+
+
+def begin(data_dir: Path, moment: str) -> Client:
+    client = start_client(data_dir, grace=60)
+    eventually(lambda: MOMENTS[moment](data_dir), moment)
+    return client
+
+
+def check_complete(data_dir: Path) -> None:
+    with attach(data_dir, durable=False, grace_seconds=0) as attachment:
+        assert len(postmasters(server_home(data_dir).cluster)) == 1
+        with psycopg.connect(attachment.owner_dsn) as connection:
+            connection.execute("create table made (v vector(3))")
+        with psycopg.connect(attachment.app_dsn) as connection:
+            leakproof = "select count(*) from pg_proc where proleakproof and proname = %s"
+            for name in ("ts_match_vq", "jsonb_contains"):
+                assert connection.execute(leakproof, [name]).fetchone() == (1,)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_first_start_killed_with_all_its_processes_is_completed(
+    data_dir: Path, moment: str
+) -> None:
+    client = begin(data_dir, moment)
+    for keeper in keepers(data_dir):
+        kill(*descendants(keeper))
+    client.kill()
+    check_complete(data_dir)
+
+
+@pytest.mark.parametrize("moment", list(MOMENTS)[2:6])
+def test_a_first_start_whose_keeper_alone_is_killed_is_completed(
+    data_dir: Path, moment: str
+) -> None:
+    client = begin(data_dir, moment)
+    kill(*keepers(data_dir))
+    client.kill()
+    check_complete(data_dir)
+
+
+def test_a_client_killed_while_it_starts_the_server_holds_nobody_up(data_dir: Path) -> None:
+    first = begin(data_dir, "initdb has begun")
+    second = start_client(data_dir)
+    first.kill()
+    assert "app_dsn" in second.answer()
+    assert len(postmasters(server_home(data_dir).cluster)) == 1
+    second.end()
+
+
+def test_nothing_is_left_of_an_unfinished_cluster(data_dir: Path) -> None:
+    client = begin(data_dir, "initdb is at work")
+    for keeper in keepers(data_dir):
+        kill(*descendants(keeper))
+    client.kill()
+    check_complete(data_dir)
+    assert not list((data_dir / "server").glob("*unfinished*"))

