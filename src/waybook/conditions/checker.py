@@ -1,0 +1,95 @@
+"""What a tree may name: the five variables, those of its macros, and the functions there are."""
+
+from waybook.conditions.faults import Fault
+from waybook.conditions.functions import SIGNATURES, Signature
+from waybook.conditions.syntax import Call, Macro, Name, Node, children, walk
+
+VARIABLES = ("result", "confidence", "report", "step", "plan")
+
+#: How deep a tree may be. A member, an operator, a call and an argument are a level each;
+#: a chain of `&&` or `||` is one level, however long.
+DEEPEST_TREE = 64
+
+_MEANT_FUNCTION = {
+    "any": "exists",
+    "every": "all",
+    "includes": "contains",
+    "len": "size",
+    "length": "size",
+    "count": "size",
+    "some": "exists",
+    "startswith": "startsWith",
+    "endswith": "endsWith",
+}
+
+_MEANT_CONSTANT = {
+    "True": "true",
+    "False": "false",
+    "None": "null",
+    "nil": "null",
+    "undefined": "null",
+    "not": "!",
+}
+
+
+def check(tree: Node) -> None:
+    """Refuse a tree that is too deep or names what is not there.
+
+    Raises:
+        Fault: the first such place.
+    """
+    for node, depth in walk(tree):
+        if depth > DEEPEST_TREE:
+            text = f"the expression is more than {DEEPEST_TREE} operations deep"
+            raise Fault(text, node.at, "split the condition")
+    _check_names(tree, frozenset(VARIABLES))
+
+
+def _check_names(node: Node, known: frozenset[str]) -> None:
+    match node:
+        case Name():
+            _check_name(node, known)
+        case Call():
+            _check_call(node)
+        case Macro():
+            _check_names(node.source, known)
+            _check_names(node.body, known | {node.variable})
+            return
+    for child in children(node):
+        _check_names(child, known)
+
+
+def _check_name(node: Name, known: frozenset[str]) -> None:
+    if node.name in known:
+        return
+    text = f"unknown name '{node.name}'"
+    if meant := _MEANT_CONSTANT.get(node.name):
+        raise Fault(text, node.at, f"did you mean {meant}?", hint=meant)
+    hint = f"result.{node.name}"
+    names = ", ".join(VARIABLES)
+    advice = f'did you mean {hint}, or the string "{node.name}"? The names are {names}'
+    raise Fault(text, node.at, advice, hint=hint)
+
+
+def _check_call(node: Call) -> None:
+    signature = SIGNATURES.get(node.function)
+    if signature is None:
+        raise _unknown_function(node)
+    if node.receiver is None and not signature.bare:
+        raise Fault(f"{node.function} is a method,", node.at, f"write {signature.example}")
+    _check_arity(node, signature)
+
+
+def _check_arity(node: Call, signature: Signature) -> None:
+    expected = signature.arguments + (node.receiver is None)
+    if len(node.arguments) != expected:
+        text = f"{node.function} takes {expected} here, but {len(node.arguments)} are given,"
+        raise Fault(text, node.at, f"write {signature.example}")
+
+
+def _unknown_function(node: Call) -> Fault:
+    text = f"unknown function '{node.function}'"
+    if meant := _MEANT_FUNCTION.get(node.function):
+        return Fault(text, node.at, f"did you mean {meant}?", hint=meant)
+    functions = ", ".join(SIGNATURES)
+    return Fault(text, node.at, f"there are {functions}, has, and the macros exists, all, filter")

@@ -1,0 +1,98 @@
+"""The conditions of branches: compiled when a plan is written, evaluated when a step is done.
+
+The language is a subset of CEL over JSON values; what is in it means what it means in CEL:
+
+- literals, lists, and maps with string keys; fields, indexes, `has()`, `in`;
+- `+ - * / %`, `== != < <= > >=`, `&& || ! ?:`, and `===`, `!==` as other spellings;
+- `size contains startsWith endsWith`, and the macros `exists all filter`;
+- the variables `result`, `confidence`, `report`, `step` and `plan`.
+
+How JSON is read as CEL stands in `waybook.conditions.values`, the limits in
+`waybook.conditions.budget`. Nothing is type-checked beforehand, as in CEL without its checker.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from waybook.conditions.budget import Budget, Exhausted
+from waybook.conditions.checker import check
+from waybook.conditions.evaluator import Program, program, start
+from waybook.conditions.faults import Fault
+from waybook.conditions.parser import parse
+from waybook.conditions.syntax import Node
+from waybook.conditions.values import Json, kind
+from waybook.errors import BadExpression
+
+LONGEST_SOURCE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Whether the condition fired; if an error kept it from firing, which; and what it cost."""
+
+    fired: bool
+    error: str | None
+    cost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A condition that compiled."""
+
+    source: str
+    tree: Node
+    program: Program = field(repr=False, compare=False)
+
+    def evaluate(self, values: Mapping[str, Json]) -> Outcome:
+        """Look whether the condition fires; never raises, whatever the values.
+
+        >>> condition = compile_condition("confidence < 0.5 && size(result.sources) == 0")
+        >>> condition.evaluate({"confidence": 0.3, "result": {"sources": []}})
+        Outcome(fired=True, error=None, cost=9)
+        >>> condition.evaluate({"confidence": 0.3, "result": {}}).error
+        "no field 'sources' at position 32; test it with has() first"
+        """
+        budget = Budget()
+        try:
+            value = start(self.program, values, budget)
+        except Fault as fault:
+            fault.__traceback__ = None
+            return Outcome(fired=False, error=str(fault), cost=budget.spent)
+        except Exhausted as exhausted:
+            return Outcome(fired=False, error=str(exhausted), cost=budget.spent)
+        if type(value) is bool:
+            return Outcome(fired=value, error=None, cost=budget.spent)
+        error = f"the condition is of type {kind(value)}, neither true nor false"
+        return Outcome(fired=False, error=error, cost=budget.spent)
+
+
+def compile_condition(source: str) -> Condition:
+    """Compile a condition, so that all that can be wrong with its text is found now.
+
+    Raises:
+        BadExpression: it does not compile; the details hold `position`, `source`, and `hint`
+            if there is one.
+    """
+    try:
+        _check_text(source)
+        tree = parse(source)
+        check(tree)
+    except Fault as fault:
+        raise _refusal(fault, source[:LONGEST_SOURCE]) from None
+    return Condition(source=source, tree=tree, program=program(tree))
+
+
+def _refusal(fault: Fault, source: str) -> BadExpression:
+    if fault.hint is None:
+        return BadExpression(str(fault), position=fault.at, source=source)
+    return BadExpression(str(fault), position=fault.at, source=source, hint=fault.hint)
+
+
+def _check_text(source: str) -> None:
+    if len(source) > LONGEST_SOURCE:
+        text = f"the condition has {len(source)} characters, {LONGEST_SOURCE} are allowed,"
+        raise Fault(text, LONGEST_SOURCE, "shorten it")
+    try:
+        source.encode()
+    except UnicodeEncodeError as error:
+        raise Fault("half a surrogate pair is no character", error.start) from None

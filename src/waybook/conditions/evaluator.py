@@ -1,0 +1,219 @@
+"""From a checked tree to closures: each node becomes a function of the frame."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import singledispatch
+from types import MappingProxyType
+from typing import TypeAlias
+
+from waybook.conditions import arithmetic, comparison, functions, logic
+from waybook.conditions.access import has, index, select
+from waybook.conditions.budget import Budget
+from waybook.conditions.faults import Fault
+from waybook.conditions.frame import Frame, Run
+from waybook.conditions.syntax import (
+    Binary,
+    Both,
+    Call,
+    Conditional,
+    Either,
+    Has,
+    Index,
+    ListOf,
+    Literal,
+    Macro,
+    MacroName,
+    MapOf,
+    Name,
+    Negate,
+    Node,
+    Not,
+    Operator,
+    Select,
+    size,
+    walk,
+)
+from waybook.conditions.values import PLAIN, Json, admit, kind
+
+#: The place of each variable that a macro has bound.
+Scope: TypeAlias = Mapping[str, int]
+Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
+
+_OPERATIONS: Mapping[Operator, Operation] = MappingProxyType(
+    {
+        Operator.EQUAL: comparison.equal,
+        Operator.UNEQUAL: comparison.unequal,
+        Operator.LESS: comparison.less,
+        Operator.AT_MOST: comparison.at_most,
+        Operator.GREATER: comparison.greater,
+        Operator.AT_LEAST: comparison.at_least,
+        Operator.IN: comparison.member,
+        Operator.ADD: arithmetic.add,
+        Operator.SUBTRACT: arithmetic.subtract,
+        Operator.MULTIPLY: arithmetic.multiply,
+        Operator.DIVIDE: arithmetic.divide,
+        Operator.MODULO: arithmetic.modulo,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A compiled tree: what to run, what one pass over it costs, how many places macros bind."""
+
+    run: Run
+    cost: int
+    slots: int
+
+
+def program(tree: Node) -> Program:
+    """Compile a checked tree."""
+    macros = sum(isinstance(node, Macro) for node, _ in walk(tree))
+    return Program(run=_compiled(tree, MappingProxyType({})), cost=size(tree), slots=macros)
+
+
+def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json:
+    """Run the program on the values.
+
+    Raises:
+        Fault: the answer is an error of CEL.
+        Exhausted: the budget did not suffice.
+    """
+    budget.spend(compiled.cost, 0)
+    return compiled.run(Frame(values, [None] * compiled.slots, budget))
+
+
+@singledispatch
+def _compiled(node: Node, scope: Scope) -> Run:
+    """The function that evaluates one node; there is one for each kind of node."""
+    raise NotImplementedError(node, scope)
+
+
+# Values
+
+
+@_compiled.register(Literal)
+def _literal(node: Literal, _: Scope) -> Run:
+    value = node.value
+    return lambda _: value
+
+
+@_compiled.register(Name)
+def _name(node: Name, scope: Scope) -> Run:
+    at, name, slot = node.at, node.name, scope.get(node.name)
+
+    def variable(frame: Frame) -> Json:
+        if name not in frame.values:
+            raise Fault(f"there is no {name} here", at)
+        value = frame.values[name]
+        return value if type(value) in PLAIN else admit(value, at)
+
+    def bound(frame: Frame, slot: int = slot or 0) -> Json:
+        return frame.bound[slot]
+
+    return variable if slot is None else bound
+
+
+@_compiled.register(ListOf)
+def _list(node: ListOf, scope: Scope) -> Run:
+    items = tuple(_compiled(item, scope) for item in node.items)
+    return lambda frame: [item(frame) for item in items]
+
+
+@_compiled.register(MapOf)
+def _map(node: MapOf, scope: Scope) -> Run:
+    entries = tuple(
+        (key, _compiled(item, scope)) for key, item in zip(node.keys, node.items, strict=True)
+    )
+    return lambda frame: {key: item(frame) for key, item in entries}
+
+
+# Access
+
+
+@_compiled.register(Select)
+def _select(node: Select, scope: Scope) -> Run:
+    operand, field, at = _compiled(node.operand, scope), node.field, node.at
+    return lambda frame: select(operand(frame), field, at)
+
+
+@_compiled.register(Has)
+def _has(node: Has, scope: Scope) -> Run:
+    operand, field, at = _compiled(node.operand, scope), node.field, node.at
+    return lambda frame: has(operand(frame), field, at)
+
+
+@_compiled.register(Index)
+def _index(node: Index, scope: Scope) -> Run:
+    operand, key, at = _compiled(node.operand, scope), _compiled(node.key, scope), node.at
+    return lambda frame: index(operand(frame), key(frame), at, frame.budget)
+
+
+# Operators
+
+
+@_compiled.register(Binary)
+def _binary(node: Binary, scope: Scope) -> Run:
+    operation, at = _OPERATIONS[node.operator], node.at
+    left, right = _compiled(node.left, scope), _compiled(node.right, scope)
+    return lambda frame: operation(left(frame), right(frame), at, frame.budget)
+
+
+@_compiled.register(Negate)
+def _negate(node: Negate, scope: Scope) -> Run:
+    operand, at = _compiled(node.operand, scope), node.at
+    return lambda frame: arithmetic.negate(operand(frame), at)
+
+
+@_compiled.register(Not)
+def _not(node: Not, scope: Scope) -> Run:
+    return logic.opposite(node.at, _compiled(node.operand, scope))
+
+
+@_compiled.register(Either)
+def _either(node: Either, scope: Scope) -> Run:
+    operands = tuple((part.at, _compiled(part, scope)) for part in node.operands)
+    return logic.junction("||", operands, settles=True)
+
+
+@_compiled.register(Both)
+def _both(node: Both, scope: Scope) -> Run:
+    operands = tuple((part.at, _compiled(part, scope)) for part in node.operands)
+    return logic.junction("&&", operands, settles=False)
+
+
+@_compiled.register(Conditional)
+def _conditional(node: Conditional, scope: Scope) -> Run:
+    parts = (node.condition, node.then, node.otherwise)
+    return logic.conditional(node.at, *(_compiled(part, scope) for part in parts))
+
+
+# Calls
+
+
+@_compiled.register(Call)
+def _call(node: Call, scope: Scope) -> Run:
+    at = node.at
+    parts = node.arguments if node.receiver is None else (node.receiver, *node.arguments)
+    runs = [_compiled(part, scope) for part in parts]
+    if node.function == "size":
+        return lambda frame: functions.size(runs[0](frame), at)
+    test, (text, part) = functions.TEXT_TESTS[node.function], runs
+
+    def run(frame: Frame) -> Json:
+        whole, piece = text(frame), part(frame)
+        if type(whole) is str and type(piece) is str:
+            return test(whole, piece, at, frame.budget)
+        kinds = f"found {kind(whole)} and {kind(piece)},"
+        raise Fault(f"{node.function} needs two strings, {kinds}", at)
+
+    return run
+
+
+@_compiled.register(Macro)
+def _macro(node: Macro, scope: Scope) -> Run:
+    slot = len(scope)
+    source = _compiled(node.source, scope)
+    body = _compiled(node.body, MappingProxyType({**scope, node.variable: slot}))
+    build = logic.selection if node.macro is MacroName.FILTER else logic.quantifier
+    return build(node, source, body, slot=slot, cost=1 + size(node.body))

@@ -1,0 +1,123 @@
+"""Where errors may be absorbed: `&&`, `||` and the macros, which CEL builds from them.
+
+One operand may settle a question whatever the others say, errors included: a true one settles `||`
+and `exists`, a false one `&&` and `all`. Only if none settles it, the first error is the answer.
+"""
+
+from collections.abc import Iterable
+
+from waybook.conditions.budget import ABSORBED_FAULT
+from waybook.conditions.faults import Fault
+from waybook.conditions.frame import Frame, Run
+from waybook.conditions.syntax import Macro, MacroName
+from waybook.conditions.values import PLAIN, Json, admit, kind
+
+
+def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool) -> Run:
+    """`&&` (settled by false) or `||` (settled by true) of operands, each with its place."""
+
+    def run(frame: Frame) -> Json:
+        fault: Fault | None = None
+        for at, operand in operands:
+            try:
+                verdict = operand(frame)
+            except Fault as caught:
+                fault = _first(fault, caught, at, frame)
+                continue
+            if verdict is settles:
+                return settles
+            if type(verdict) is not bool:
+                fault = _first(fault, _no_bool(sign, verdict, at), at, frame)
+        if fault is not None:
+            raise fault
+        return not settles
+
+    return run
+
+
+def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
+    """`exists` (settled by true) or `all` (settled by false)."""
+    settles = node.macro is MacroName.EXISTS
+    at = node.body.at
+
+    def run(frame: Frame) -> Json:
+        fault: Fault | None = None
+        for item in _elements(node, source(frame)):
+            frame.budget.spend(cost, node.at)
+            frame.bound[slot] = item if type(item) in PLAIN else admit(item, node.at)
+            try:
+                verdict = body(frame)
+            except Fault as caught:
+                fault = _first(fault, caught, at, frame)
+                continue
+            if verdict is settles:
+                return settles
+            if type(verdict) is not bool:
+                fault = _first(fault, _no_bool(node.macro, verdict, at), at, frame)
+        if fault is not None:
+            raise fault
+        return not settles
+
+    return run
+
+
+def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
+    """`filter`: the elements for which the body is true; the first error is the answer."""
+
+    def run(frame: Frame) -> Json:
+        kept: list[Json] = []
+        for item in _elements(node, source(frame)):
+            frame.budget.spend(cost, node.at)
+            frame.bound[slot] = item if type(item) in PLAIN else admit(item, node.at)
+            verdict = body(frame)
+            if verdict is True:
+                kept.append(item)
+            elif verdict is not False:
+                raise _no_bool(node.macro, verdict, node.body.at)
+        return kept
+
+    return run
+
+
+def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
+    """`condition ? then : otherwise`, of which only one is looked at."""
+
+    def run(frame: Frame) -> Json:
+        verdict = condition(frame)
+        if verdict is True:
+            return then(frame)
+        if verdict is False:
+            return otherwise(frame)
+        raise _no_bool("?", verdict, at)
+
+    return run
+
+
+def opposite(at: int, operand: Run) -> Run:
+    """`!operand`."""
+
+    def run(frame: Frame) -> Json:
+        verdict = operand(frame)
+        if type(verdict) is bool:
+            return not verdict
+        raise _no_bool("!", verdict, at)
+
+    return run
+
+
+def _elements(node: Macro, group: Json) -> Iterable[Json]:
+    """The elements of a list, or the keys of a map in its own order."""
+    if type(group) is list or type(group) is dict:
+        return group
+    raise Fault(f"{node.macro} needs a list or a map, found {kind(group)},", node.at)
+
+
+def _first(known: Fault | None, new: Fault, at: int, frame: Frame) -> Fault:
+    """Keep the first fault; each is paid for, and lets go of the frames it came through."""
+    frame.budget.spend(ABSORBED_FAULT, at)
+    new.__traceback__ = None
+    return known or new
+
+
+def _no_bool(sign: str, found: Json, at: int) -> Fault:
+    return Fault(f"{sign} needs true or false, found {kind(found)},", at)

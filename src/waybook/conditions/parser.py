@@ -1,0 +1,272 @@
+"""From tokens to a tree, by CEL's grammar.
+
+::
+
+    expression = or ["?" or ":" expression]
+    or         = and {"||" and}
+    and        = relation {"&&" relation}
+    relation   = sum {("==" | "!=" | "<" | "<=" | ">" | ">=" | "in") sum}
+    sum        = product {("+" | "-") product}
+    product    = unary {("*" | "/" | "%") unary}
+    unary      = {"!"} member | {"-"} member
+    member     = primary {"." name ["(" arguments ")"] | "[" expression "]"}
+    primary    = literal | name ["(" arguments ")"] | "(" expression ")" | list | map
+
+Two spellings are ours: ``===`` and ``!==`` stand for ``==`` and ``!=``.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from waybook.conditions.cursor import Cursor
+from waybook.conditions.faults import Fault
+from waybook.conditions.lexer import Kind
+from waybook.conditions.literals import read_double, read_int, read_string
+from waybook.conditions.macros import expand
+from waybook.conditions.syntax import (
+    Binary,
+    Both,
+    Conditional,
+    Either,
+    Index,
+    ListOf,
+    Literal,
+    MapOf,
+    Name,
+    Negate,
+    Node,
+    Not,
+    Operator,
+    Select,
+)
+
+_RELATION, _SUM, _PRODUCT = 1, 2, 3
+
+# fmt: off
+_OPERATORS: Mapping[str, tuple[int, Operator]] = MappingProxyType({
+    "==":  (_RELATION, Operator.EQUAL),
+    "===": (_RELATION, Operator.EQUAL),
+    "!=":  (_RELATION, Operator.UNEQUAL),
+    "!==": (_RELATION, Operator.UNEQUAL),
+    "<":   (_RELATION, Operator.LESS),
+    "<=":  (_RELATION, Operator.AT_MOST),
+    ">":   (_RELATION, Operator.GREATER),
+    ">=":  (_RELATION, Operator.AT_LEAST),
+    "in":  (_RELATION, Operator.IN),
+    "+":   (_SUM,      Operator.ADD),
+    "-":   (_SUM,      Operator.SUBTRACT),
+    "*":   (_PRODUCT,  Operator.MULTIPLY),
+    "/":   (_PRODUCT,  Operator.DIVIDE),
+    "%":   (_PRODUCT,  Operator.MODULO),
+})
+# fmt: on
+
+_CONSTANTS: Mapping[str, bool | None] = MappingProxyType(
+    {"true": True, "false": False, "null": None}
+)
+
+_KEYWORDS = frozenset({*_CONSTANTS, "in"})
+
+_RESERVED = frozenset(
+    {"as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop"}
+    | {"package", "namespace", "return", "var", "void", "while", "__result__"}
+)
+
+
+def parse(source: str) -> Node:
+    """The tree of the source.
+
+    Raises:
+        Fault: the source is not of CEL's grammar, or of no form in this subset.
+    """
+    cursor = Cursor(source)
+    if cursor.at_end():
+        raise Fault("the condition is empty", 0, "write true for one that always fires")
+    tree = _expression(cursor)
+    if not cursor.at_end():
+        raise cursor.unexpected()
+    return tree
+
+
+# Operators
+
+
+def _expression(cursor: Cursor) -> Node:
+    cursor.enter()
+    tree = _either(cursor)
+    if cursor.sees("?"):
+        question = cursor.take()
+        then = _either(cursor)
+        cursor.expect(":", question)
+        tree = Conditional(question.at, tree, then, _expression(cursor))
+    cursor.leave()
+    return tree
+
+
+def _either(cursor: Cursor) -> Node:
+    at = cursor.token.at
+    operands = [_both(cursor)]
+    while cursor.skip("||"):
+        operands.append(_both(cursor))
+    return operands[0] if len(operands) == 1 else Either(at, tuple(operands))
+
+
+def _both(cursor: Cursor) -> Node:
+    at = cursor.token.at
+    operands = [_binary(cursor, _RELATION)]
+    while cursor.skip("&&"):
+        operands.append(_binary(cursor, _RELATION))
+    return operands[0] if len(operands) == 1 else Both(at, tuple(operands))
+
+
+def _binary(cursor: Cursor, floor: int) -> Node:
+    """Operators that bind at least as tightly as `floor`, grouped to the left."""
+    left = _unary(cursor)
+    while (found := _OPERATORS.get(cursor.token.text)) and found[0] >= floor:
+        level, operator = found
+        at = cursor.take().at
+        left = Binary(at, operator, left, _binary(cursor, level + 1))
+    return left
+
+
+def _unary(cursor: Cursor) -> Node:
+    """A row of `!` or of `-`; as in CEL, two of them cancel each other unseen."""
+    at = cursor.token.at
+    if cursor.sees("!"):
+        odd = _odd(cursor, "!")
+        operand = _member(cursor)
+        return Not(at, operand) if odd else operand
+    if cursor.sees("-") and not cursor.sees_signed_number():
+        odd = _odd(cursor, "-")
+        operand = _member(cursor)
+        return Negate(at, operand) if odd else operand
+    return _member(cursor)
+
+
+def _odd(cursor: Cursor, sign: str) -> bool:
+    odd = False
+    while cursor.skip(sign):
+        odd = not odd
+    return odd
+
+
+# Members
+
+
+def _member(cursor: Cursor) -> Node:
+    node = _primary(cursor)
+    while True:
+        token = cursor.token
+        if cursor.skip("."):
+            node = _field(cursor, node)
+        elif cursor.skip("["):
+            node = Index(token.at, node, _expression(cursor))
+            cursor.expect("]", token)
+        else:
+            return node
+
+
+def _field(cursor: Cursor, operand: Node) -> Node:
+    name = cursor.token
+    if name.kind is not Kind.NAME:
+        raise cursor.unexpected("expected a field name")
+    if name.text in _KEYWORDS:
+        raise cursor.unexpected(f'write ["{name.text}"] for a field of this name')
+    cursor.take()
+    if cursor.sees("("):
+        return expand(name.at, name.text, operand, _arguments(cursor))
+    return Select(name.at, operand, name.text)
+
+
+def _primary(cursor: Cursor) -> Node:
+    token = cursor.token
+    if token.kind is Kind.NAME:
+        return _name(cursor)
+    if token.kind is Kind.STRING:
+        cursor.take()
+        return Literal(token.at, read_string(token.text, token.at))
+    if token.kind in {Kind.INT, Kind.DOUBLE} or cursor.sees_signed_number():
+        return _number(cursor)
+    if cursor.skip("("):
+        inner = _expression(cursor)
+        cursor.expect(")", token)
+        return inner
+    if cursor.sees("["):
+        return _list(cursor)
+    if cursor.sees("{"):
+        return _map(cursor)
+    raise cursor.unexpected("expected a value")
+
+
+def _name(cursor: Cursor) -> Node:
+    name = cursor.token
+    if name.text == "in":
+        raise cursor.unexpected("expected a value")
+    if name.text in _RESERVED:
+        raise Fault(f"{name} is a reserved word", name.at)
+    cursor.take()
+    if name.text in _CONSTANTS:
+        return Literal(name.at, _CONSTANTS[name.text])
+    if cursor.sees("("):
+        return expand(name.at, name.text, None, _arguments(cursor))
+    return Name(name.at, name.text)
+
+
+def _number(cursor: Cursor) -> Literal:
+    at = cursor.token.at
+    negative = cursor.skip("-")
+    token = cursor.take()
+    if token.kind is Kind.INT:
+        return Literal(at, read_int(token.text, at, negative=negative))
+    return Literal(at, read_double(token.text, negative=negative))
+
+
+# Rows
+
+
+def _arguments(cursor: Cursor) -> tuple[Node, ...]:
+    opened = cursor.take()
+    if cursor.skip(")"):
+        return ()
+    found = [_expression(cursor)]
+    while cursor.skip(","):
+        found.append(_expression(cursor))
+    cursor.expect(")", opened)
+    return tuple(found)
+
+
+def _list(cursor: Cursor) -> Node:
+    """A list; a comma may follow its last item, and in CEL even stand alone."""
+    opened = cursor.take()
+    items: list[Node] = []
+    if not cursor.skip(","):
+        while not cursor.sees("]"):
+            items.append(_expression(cursor))
+            if not cursor.skip(","):
+                break
+    cursor.expect("]", opened)
+    return ListOf(opened.at, tuple(items))
+
+
+def _map(cursor: Cursor) -> Node:
+    opened = cursor.take()
+    entries: dict[str, Node] = {}
+    if not cursor.skip(","):
+        while not cursor.sees("}"):
+            key = _key(cursor, entries)
+            cursor.expect(":")
+            entries[key] = _expression(cursor)
+            if not cursor.skip(","):
+                break
+    cursor.expect("}", opened)
+    return MapOf(opened.at, tuple(entries), tuple(entries.values()))
+
+
+def _key(cursor: Cursor, taken: Mapping[str, Node]) -> str:
+    token = cursor.token
+    if token.kind is not Kind.STRING:
+        raise cursor.unexpected("the keys of a map are string literals, as in JSON")
+    key = read_string(cursor.take().text, token.at)
+    if key in taken:
+        raise Fault(f"the key {token} is there twice", token.at)
+    return key

@@ -1,0 +1,171 @@
+"""The tree of a condition: what the parser builds, the checker reads, the evaluator compiles.
+
+Each node knows `at`, the offset in the source that an error about it should point to.
+`&&` and `||` are flat, so that a long chain of them is a wide tree and not a deep one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Operator(StrEnum):
+    """The operators of two operands that evaluate both."""
+
+    EQUAL = "=="
+    UNEQUAL = "!="
+    LESS = "<"
+    AT_MOST = "<="
+    GREATER = ">"
+    AT_LEAST = ">="
+    IN = "in"
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    MODULO = "%"
+
+
+class MacroName(StrEnum):
+    """The macros that go through a list or the keys of a map."""
+
+    EXISTS = "exists"
+    ALL = "all"
+    FILTER = "filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Any node of the tree."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Node):
+    value: bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Node):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Node):
+    """`operand.field`."""
+
+    operand: Node
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Has(Node):
+    """`has(operand.field)`."""
+
+    operand: Node
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Node):
+    """`operand[key]`."""
+
+    operand: Node
+    key: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """`function(arguments)`, or `receiver.function(arguments)`."""
+
+    function: str
+    receiver: Node | None
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Macro(Node):
+    """`source.macro(variable, body)`."""
+
+    macro: MacroName
+    source: Node
+    variable: str
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Node):
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Negate(Node):
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Node):
+    operator: Operator
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Either(Node):
+    """`a || b || …`."""
+
+    operands: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Both(Node):
+    """`a && b && …`."""
+
+    operands: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional(Node):
+    """`condition ? then : otherwise`."""
+
+    condition: Node
+    then: Node
+    otherwise: Node
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Node):
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(Node):
+    """`{"key": value}`; the keys are string literals, as in JSON."""
+
+    keys: tuple[str, ...]
+    items: tuple[Node, ...]
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes directly below, in the order of the fields."""
+    found: list[Node] = []
+    for name in node.__slots__:
+        part: object = getattr(node, name)
+        parts = part if isinstance(part, tuple) else (part,)
+        found.extend(part for part in parts if isinstance(part, Node))
+    return found
+
+
+def walk(tree: Node) -> Iterator[tuple[Node, int]]:
+    """Every node with its depth, without recursion: the tree may be deeper than Python's stack."""
+    waiting = [(tree, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        yield node, depth
+        waiting.extend((child, depth + 1) for child in children(node))
+
+
+def size(tree: Node) -> int:
+    """The number of nodes: what one pass over the tree costs."""
+    return sum(1 for _ in walk(tree))

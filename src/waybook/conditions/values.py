@@ -1,0 +1,88 @@
+"""The values a condition sees: JSON, read as CEL.
+
+========================  ======================================================
+JSON                      CEL
+========================  ======================================================
+integer                   ``int`` if it fits in 64 bits, else ``double``
+fraction or exponent      ``double`` (``1.0`` stays a ``double``)
+string, true, false, null ``string``, ``bool``, ``null``
+array, object             ``list``, ``map`` (keys are strings)
+========================  ======================================================
+
+Values are read where they are touched, never copied beforehand.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from types import NoneType
+from typing import TypeAlias
+
+from waybook.conditions.faults import Fault
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+INT_MIN = -(2**63)
+INT_MAX = 2**63 - 1
+
+#: What needs no second look; an `int` may be too large for CEL's.
+PLAIN = frozenset({NoneType, bool, float, str, list, dict})
+
+_KINDS: Mapping[type, str] = {
+    NoneType: "null",
+    bool: "bool",
+    int: "int",
+    float: "double",
+    str: "string",
+    list: "list",
+    dict: "map",
+}
+
+_LONGEST_QUOTE = 40
+_LONGEST_DOUBLE = 1024  # in bits
+
+
+def admit(value: Json, at: int) -> Json:
+    """Read one JSON value as a CEL value; what it holds is read when it is touched.
+
+    >>> admit("text", 0), admit(7, 0), admit(2**64, 0)
+    ('text', 7, 1.8446744073709552e+19)
+    >>> admit(2**1024 - 1, 0), admit(-(10**400), 0)
+    (inf, -inf)
+
+    Raises:
+        Fault: the value is no JSON.
+    """
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, int):
+        return int(value) if INT_MIN <= value <= INT_MAX else _nearest_double(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float(value)
+    raise Fault(f"found a {type(value).__name__}, which is no JSON value,", at)
+
+
+def kind(value: Json) -> str:
+    """CEL's name for the type of an admitted value."""
+    return _KINDS[type(value)]
+
+
+def quoted(text: str) -> str:
+    """The text in quotes, cut to a readable length.
+
+    >>> quoted("score"), quoted("x" * 1000)
+    ("'score'", "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'")
+    """
+    return repr(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…")
+
+
+def _nearest_double(value: int) -> float:
+    """The double nearest to an integer of any size."""
+    beyond = inf if value > 0 else -inf
+    if value.bit_length() > _LONGEST_DOUBLE:
+        return beyond
+    try:
+        return float(value)
+    except OverflowError:
+        return beyond

@@ -1,0 +1,56 @@
+"""Two readings of one expression: ours, and the one of a real CEL."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import pytest
+
+# The package ships its stubs without the marker that says so.
+from cel_expr_python import cel  # type: ignore[import-untyped]
+
+from waybook.conditions.budget import Budget
+from waybook.conditions.checker import VARIABLES
+from waybook.conditions.condition import compile_condition
+from waybook.conditions.evaluator import start
+from waybook.conditions.faults import Fault
+from waybook.conditions.values import Json
+from waybook.errors import BadExpression
+
+#: The value as text that tells 1 from 1.0 and true; or "error"; or "refused", at compile time.
+Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]
+
+
+def _written(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+@pytest.fixture(scope="session")
+def ours() -> Reading:
+    def read(source: str, values: Mapping[str, Json]) -> str:
+        try:
+            condition = compile_condition(source)
+        except BadExpression:
+            return "refused"
+        try:
+            return _written(start(condition.program, values, Budget()))
+        except Fault:
+            return "error"
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def real() -> Reading:
+    """A real CEL, which checks no types beforehand: types in JSON are known only at run time."""
+    env = cel.NewEnv(variables=dict.fromkeys(VARIABLES, cel.Type.DYN))
+
+    def read(source: str, values: Mapping[str, Json]) -> str:
+        try:
+            expression = env.compile(source, disable_check=True)
+        except RuntimeError:
+            return "refused"
+        found = expression.eval(data=values)
+        return "error" if found.type() == cel.Type.ERROR else _written(found.plain_value())
+
+    return read

@@ -1,0 +1,44 @@
+"""Whatever the text: it compiles or is refused; whatever the values: it fires or not."""
+
+import re
+import string
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waybook.conditions.budget import BUDGET
+from waybook.conditions.condition import compile_condition
+from waybook.conditions.values import Json
+from waybook.errors import BadExpression
+
+steady = settings(max_examples=600, derandomize=True, database=None, deadline=None)
+
+_SIGNS = [*string.punctuation, " ", "\n", "\x00", "\ud800", "é", "&&", "||", "==", "===", "!=="]
+_WORDS = ["result", "plan", "x", "true", "null", "in", "as", "has(", "size(", ".exists(x,", ".a"]
+_LITERALS = ["1", "1.5", "1u", "0x1", "1e999", "'a'", "'''", "r'", "\\u", "[0]"]
+
+pieces = st.sampled_from([*_SIGNS, *_WORDS, *_LITERALS])
+texts = st.text(max_size=50) | st.lists(pieces, max_size=30).map("".join)
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=8,
+)
+
+
+@steady
+@given(texts, values)
+def test_any_text_compiles_or_is_refused_with_its_place(text: str, value: Json) -> None:
+    try:
+        condition = compile_condition(text)
+    except BadExpression as caught:
+        refusal = caught
+    else:
+        outcome = condition.evaluate({"result": value, "plan": value})
+        assert 0 < outcome.cost <= BUDGET
+        return
+    position = refusal.details["position"]
+    assert isinstance(position, int)
+    assert 0 <= position <= len(text)
+    assert re.search(rf"at position {position}\b", refusal.message)

@@ -1,0 +1,20 @@
+"""The closures of the tree, one for each kind of node."""
+
+import pytest
+
+from waybook.conditions import syntax
+from waybook.conditions.evaluator import _compiled
+from waybook.conditions.syntax import Node
+
+
+def test_every_kind_of_node_has_its_closure() -> None:
+    fallback = _compiled.dispatch(Node)
+    kinds = [kind for kind in vars(syntax).values() if isinstance(kind, type)]
+    nodes = [kind for kind in kinds if issubclass(kind, Node) and kind is not Node]
+    assert len(nodes) == 15
+    assert all(_compiled.dispatch(kind) is not fallback for kind in nodes)
+
+
+def test_a_node_of_no_kind_has_none() -> None:
+    with pytest.raises(NotImplementedError):
+        _compiled(Node(0), {})
