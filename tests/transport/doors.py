@@ -6,10 +6,12 @@ from uuid import UUID
 
 from starlette.requests import Request
 
-from waybook.transport.door import Answer, Caller, Tool
+from waybook.doorway import Answer, Caller, Channel, Tool
 from waybook.transport.entrance import Entrance
+from waybook.usecases.arguments import Arguments
+from waybook.usecases.call import Body, Call
 
-SOMEBODY = Caller(org_id=UUID(int=1), user="somebody", channel="mcp")
+SOMEBODY = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
 
 PLANS = [
     {"planId": f"plan-{number}", "name": f"Plan {number}", "status": "executing", "progress": 40}
@@ -20,9 +22,9 @@ SKILLS = [
     {"name": "resume_plan", "description": "Takes a name that is not free."},
 ]
 ANSWERS: Mapping[str, Answer] = {
-    "list_active_plans": Answer({"plans": PLANS, "total": 2, "nextCursor": None}, is_error=False),
-    "get_research_context": Answer({"planId": "plan-1", "steps": []}, is_error=False),
-    "list_skills": Answer({"skills": SKILLS}, is_error=False),
+    "list_active_plans": Answer({"plans": PLANS, "total": 2, "nextCursor": None}),
+    "get_research_context": Answer({"planId": "plan-1", "steps": []}),
+    "list_skills": Answer({"skills": SKILLS}),
 }
 
 
@@ -41,7 +43,7 @@ class RememberingDoorway:
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         self.calls.append((caller, tool, dict(arguments)))
-        echo = Answer({"tool": tool, "arguments": dict(arguments)}, is_error=False)
+        echo = Answer({"tool": tool, "arguments": dict(arguments)})
         return self.answers.get(tool, echo)
 
 
@@ -60,16 +62,25 @@ def an_entrance(doorway: RememberingDoorway) -> Entrance:
     return Entrance(opened, whoever)
 
 
+class Anything(Arguments):
+    pass
+
+
+async def unreached(_: Call, __: Anything) -> Body:
+    raise AssertionError
+
+
 def a_tool(name: str, *profiles: str, reads_only: bool = False) -> Tool:
     return Tool(
         name=name,
         title=name.replace("_", " ").capitalize(),
         description=f"Calls {name}.",
-        input_schema={"type": "object", "properties": {}},
+        arguments=Anything,
         output_schema={"type": "object"},
         reads_only=reads_only,
         destructive=False,
         idempotent=reads_only,
+        run=unreached,
         profiles=frozenset(profiles),
     )
 
@@ -82,7 +93,7 @@ TOOLS = {
         a_tool("list_active_plans", "plan", reads_only=True),
         a_tool("store_research", "research"),
         a_tool("start_run", "runs"),
-        a_tool("list_skills", "research", reads_only=True),
+        a_tool("start_skill", "research"),
     )
 }
 

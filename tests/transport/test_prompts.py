@@ -14,7 +14,7 @@ BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
 def a_client(doorway: RememberingDoorway, era: Era = "2026-07-28") -> Client:
-    return Client(build_server(TOOLS, an_entrance(doorway)), mode=era)
+    return Client(build_server(TOOLS, an_entrance(doorway), profile="research"), mode=era)
 
 
 async def text_of(client: Client, name: str, arguments: dict[str, str] | None = None) -> str:
@@ -85,3 +85,11 @@ async def test_our_own_prompts_are_there_when_the_skills_are_not() -> None:
     async with a_client(doorway) as client:
         listed = await client.list_prompts()
     assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research"]
+
+
+async def test_where_no_skill_can_be_started_there_is_no_prompt_for_one() -> None:
+    doorway = RememberingDoorway()
+    async with Client(build_server(TOOLS, an_entrance(doorway), profile="plan")) as client:
+        listed = await client.list_prompts()
+    assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research"]
+    assert doorway.calls == []

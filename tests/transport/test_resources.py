@@ -15,7 +15,7 @@ from transport.doors import (
     a_refusal,
     an_entrance,
 )
-from waybook.transport.door import Answer
+from waybook.doorway import Answer
 from waybook.transport.mcp.server import build_server
 
 Era = Literal["legacy", "2026-07-28"]
@@ -37,7 +37,7 @@ async def test_active_plans_are_listed_with_where_they_stand(era: Era) -> None:
 
 
 async def test_a_long_list_goes_on_by_the_doorway_s_cursor() -> None:
-    page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"}, is_error=False)
+    page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"})
     doorway = RememberingDoorway({"list_active_plans": page})
     async with a_client(doorway) as client:
         first = await client.list_resources()
@@ -144,7 +144,7 @@ async def test_other_arguments_have_nothing_to_complete() -> None:
 
 async def test_a_completion_has_a_hundred_values_at_most_and_says_that_there_are_more() -> None:
     plans = [{**PLANS[0], "planId": f"plan-{number}"} for number in range(101)]
-    page = Answer({"plans": plans, "total": 101, "nextCursor": None}, is_error=False)
+    page = Answer({"plans": plans, "total": 101, "nextCursor": None})
     async with a_client(RememberingDoorway({"list_active_plans": page})) as client:
         ref = PromptReference(name="resume_plan")
         completed = await client.complete(ref, {"name": "planId", "value": ""})

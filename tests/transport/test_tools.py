@@ -3,8 +3,8 @@
 import pytest
 
 from transport.doors import TOOLS, a_refusal
+from waybook.doorway import Answer
 from waybook.errors import Misconfigured
-from waybook.transport.door import Answer
 from waybook.transport.mcp.tools import described, offered_tools, result_of
 
 
@@ -12,7 +12,7 @@ from waybook.transport.mcp.tools import described, offered_tools, result_of
     ("profile", "names"),
     [
         ("plan", ["get_next_step", "submit_step_result", "list_active_plans"]),
-        ("research", ["get_next_step", "submit_step_result", "store_research", "list_skills"]),
+        ("research", ["get_next_step", "submit_step_result", "store_research", "start_skill"]),
         ("runs", ["start_run"]),
         ("all", list(TOOLS)),
     ],
@@ -53,7 +53,7 @@ def test_only_the_two_calls_of_the_loop_are_always_loaded() -> None:
 
 
 def test_an_answer_is_structured_and_also_compact_text() -> None:
-    result = result_of(Answer({"status": "step_ready", "title": "Größe", "n": None}, False))  # noqa: FBT003
+    result = result_of(Answer({"status": "step_ready", "title": "Größe", "n": None}))
     assert result.structured_content == {"status": "step_ready", "title": "Größe", "n": None}
     assert result.content[0].model_dump(by_alias=True, exclude_none=True) == {
         "type": "text",

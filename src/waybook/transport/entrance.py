@@ -2,12 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from starlette.requests import Request
 
+from waybook.doorway import Answer, Caller
 from waybook.errors import WaybookError
-from waybook.transport.door import Answer, Caller, Doorway
-from waybook.transport.faults import fault
+
+
+class Door(Protocol):
+    """What a face needs of the doorway."""
+
+    async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object], /) -> Answer:
+        """Carry out one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +25,7 @@ class Entrance:
     database is up. `caller` says who is asking, from the HTTP request, or from nothing over stdio.
     """
 
-    doorway: Callable[[], Awaitable[Doorway]]
+    doorway: Callable[[], Awaitable[Door]]
     caller: Callable[[Request | None], Awaitable[Caller]]
 
     async def enter(
@@ -29,5 +36,9 @@ class Entrance:
             doorway = await self.doorway()
             caller = await self.caller(request)
         except WaybookError as error:
-            return Answer(fault(error.code, error.message, **error.details), is_error=True)
+            return Answer(error.as_json(), is_error=True)
         return await doorway.enter(caller, tool, arguments)
+
+    async def answers(self) -> bool:
+        """Whether somebody is there, down to the database."""
+        return not (await self.enter(None, "ping", {})).is_error

@@ -10,7 +10,8 @@ import pytest
 
 from transport.conformance.overlay import REPORTING, lay_over
 from transport.conformance.suite import HERE, Unreachable, install, verdicts
-from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from transport.doors import RememberingDoorway, always, an_entrance
+from waybook.doorway import TOOLS
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.hosts import Hosts

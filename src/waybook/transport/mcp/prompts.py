@@ -107,7 +107,7 @@ it returns, and call complete_skill when you are done.
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The ways to begin, and one for each skill if the doorway has skills."""
+    """The ways to begin, and one for each skill if skills can be started here."""
 
     entrance: Entrance
     skills: bool

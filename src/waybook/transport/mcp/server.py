@@ -9,7 +9,7 @@ import mcp_types as wire
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import Server
 
-from waybook.transport.door import Tool
+from waybook.doorway import Tool
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.completions import Completions
 from waybook.transport.mcp.instructions import INSTRUCTIONS
@@ -42,7 +42,7 @@ def build_server(
     offered = offered_tools(tools, profile).values()
     listing = wire.ListToolsResult(tools=[described(tool) for tool in offered])
     schemas = {tool.name: tool.input_schema for tool in listing.tools}
-    resources, prompts = Resources(entrance), Prompts(entrance, skills="list_skills" in tools)
+    resources, prompts = Resources(entrance), Prompts(entrance, skills="start_skill" in schemas)
 
     async def list_tools(_: Context, __: object) -> wire.ListToolsResult:
         return listing

@@ -5,8 +5,8 @@ from typing import Final
 
 import mcp_types as wire
 
+from waybook.doorway import Answer, Tool
 from waybook.errors import Misconfigured
-from waybook.transport.door import Answer, Tool
 from waybook.transport.faults import compact
 
 PROFILES: Final = ("plan", "research", "runs", "all")
