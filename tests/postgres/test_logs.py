@@ -28,5 +28,8 @@ def test_the_tail_is_the_last_lines_since_a_place(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("before\n" + "".join(f"line {number}\n" for number in range(20)))
     assert tail(log).splitlines()[0] == "line 8"
+    with log.open("a") as more:
+        more.write("2026-01-01 [1] app@book FATAL:  the database system is starting up\n")
+    assert tail(log).splitlines()[-1] == "line 19"
     assert tail(log, log.stat().st_size) == ""
     assert tail(tmp_path / "missing.log") == ""

@@ -87,7 +87,9 @@ def _bootstrap(
     home: ServerHome, binaries: Binaries, passwords: Passwords, *, durable: bool
 ) -> None:
     single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
-    strict = ("-c", "exit_on_error=on", *settings.arguments(durable=durable))
+    # Without the statement: an error message must not carry a password.
+    careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
+    strict = (*careful, *settings.arguments(durable=durable))
     _run((*single, *strict, "postgres"), home, _role_statements(passwords))
     _run((*single, *strict, DATABASE), home, BOOTSTRAP + "\n")
 

@@ -96,7 +96,8 @@ def bring_up(house: House) -> Postmaster:
         if becomes_ready(child, house.socket_dir, deadline):
             return child
         said = tail(log, begin)
-        if time.monotonic() > deadline or not any(reason in said for reason in PASSING):
+        passing = child.was_killed() or any(reason in said for reason in PASSING)
+        if time.monotonic() > deadline or not passing:
             stop(child)
             raise Unavailable(
                 f"PostgreSQL did not start in {house.home.cluster}; its log {log} ends:\n{said}"

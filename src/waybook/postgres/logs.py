@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 LARGEST_BYTES = 5 * 1024 * 1024
-TAIL_BYTES = 4096
+TAIL_BYTES = 16384
 TAIL_LINES = 12
+KNOCKED = "FATAL:  the database system is starting up"
+"""What PostgreSQL notes whenever we ask whether it is ready; it explains nothing."""
 
 
 def open_log(path: Path) -> int:
@@ -41,4 +43,5 @@ def tail(path: Path, start: int = 0) -> str:
             lines = log.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    return "\n".join(lines[-TAIL_LINES:])
+    telling = [line for line in lines if not line.endswith(KNOCKED)]
+    return "\n".join(telling[-TAIL_LINES:])

@@ -31,6 +31,10 @@ class Child:
         """Whether it has ended."""
         return self.process.poll() is not None
 
+    def was_killed(self) -> bool:
+        """Whether a signal ended it, and not its own doing."""
+        return (self.process.poll() or 0) < 0
+
     def send(self, number: signal.Signals) -> None:
         """Signal it; its number cannot have passed to another before we reaped it."""
         self.process.send_signal(number)

@@ -9,7 +9,7 @@ from waybook.postgres.launch import Options, ensure_running
 from waybook.postgres.layout import Desk
 
 LOOK_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 30.0
+LONGEST_PAUSE_SECONDS = 8.0
 
 logger = logging.getLogger(__name__)
 
