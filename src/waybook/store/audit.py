@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 
 from waybook.plan.changes import Change, Entry
@@ -46,7 +46,7 @@ def seal(entry: Sealed, previous: bytes) -> bytes:
         entry.subject,
         entry.subject_id,
         str(entry.seq),
-        entry.at.isoformat(),
+        entry.at.astimezone(UTC).isoformat(),
         entry.event,
         entry.actor,
         entry.channel,

@@ -17,7 +17,7 @@ from waybook.usecases.arguments import Arguments
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import following, moment
 
 
 class ListActivePlans(Arguments):
@@ -50,7 +50,7 @@ def _view(row: tuple[Any, ...]) -> Json:
         "progress": percent(done, total),
         "counts": {"done": done, "total": total, "failed": failed, "inProgress": in_progress},
         "revision": revision,
-        "lastActivityAt": updated_at.isoformat(),
+        "lastActivityAt": moment(updated_at),
     }
 
 

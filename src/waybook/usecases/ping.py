@@ -6,7 +6,7 @@ from waybook.usecases.arguments import Arguments
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import following, moment
 
 
 class Ping(Arguments):
@@ -19,7 +19,7 @@ async def ping(call: Call, _: Ping) -> Body:
     now: datetime = rows[0][0]
     return {
         "status": "ok",
-        "now": now.isoformat(),
+        "now": moment(now),
         "next": following("list_active_plans", "see what is open"),
     }
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from waybook.plan.model import Json, Plan, PlanId, Review, Step, StepId
@@ -91,8 +91,8 @@ def progress_view(plan: Plan) -> Body:
 
 
 def moment(at: datetime | None) -> str | None:
-    """A time in RFC 3339."""
-    return at.isoformat() if at else None
+    """A time in RFC 3339, in UTC whatever the server's zone is."""
+    return at.astimezone(UTC).isoformat() if at else None
 
 
 def fitted(results: Mapping[StepId, Json], *, budget: int | None) -> dict[StepId, Body]:
