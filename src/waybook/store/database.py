@@ -65,11 +65,13 @@ class Database:
         *,
         role: str | None = None,
         frozen_now: datetime | None = None,
+        lock_timeout: str = LOCK_TIMEOUT,
     ) -> None:
-        """Use this pool; `role` is taken in each transaction; `frozen_now` is for tests."""
+        """Use this pool; `role` is taken in each transaction; the other two are for tests."""
         self.pool = pool
         self._role = role
         self.frozen_now = frozen_now
+        self._lock_timeout = lock_timeout
 
     @asynccontextmanager
     async def tenant(self, org_id: UUID) -> AsyncIterator[Tx]:
@@ -105,7 +107,7 @@ class Database:
             begin,
             *self._set_role(),
             f"set local app.org_id = {literal(org_id)}",
-            f"set local lock_timeout = '{LOCK_TIMEOUT}'",
+            f"set local lock_timeout = '{self._lock_timeout}'",
             f"set local statement_timeout = '{STATEMENT_TIMEOUT}'",
             *((frozen,) if frozen else ()),
         )
