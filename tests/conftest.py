@@ -1,0 +1,119 @@
+"""What tests share: PostgreSQL, a world to act in, and a Hypothesis that repeats itself."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import servers
+from servers import FIFTEEN, NO_FIFTEEN, Place, Server, create_database, drop_database
+from waybook.store.ids import new_id
+from worlds import Agent, Clock, World, a_world
+
+settings.register_profile(
+    "steady",
+    derandomize=True,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("searching", parent=settings.get_profile("steady"), derandomize=False)
+settings.load_profile(os.environ.get("WAYBOOK_HYPOTHESIS", "steady"))
+
+ALIVE = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The controller makes the place the servers of this run live in; workers find it."""
+    if servers.PLACE not in os.environ:
+        config.stash[ALIVE] = servers.open_place()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if ALIVE in config.stash:
+        servers.close_place(config.stash[ALIVE])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly what did not run on the oldest server."""
+    left_out = [
+        report
+        for report in terminalreporter.stats.get("skipped", [])
+        if NO_FIFTEEN in str(report.longrepr)
+    ]
+    if left_out:
+        terminalreporter.section("not run", sep="!", red=True)
+        terminalreporter.line(f"{len(left_out)} tests did not run on PostgreSQL 15: {NO_FIFTEEN}")
+
+
+@pytest.fixture(scope="session")
+def eighteen() -> Iterator[Server]:
+    """The embedded PostgreSQL 18."""
+    with servers.eighteen() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def fifteen() -> Iterator[Server]:
+    """Debian's PostgreSQL 15."""
+    if not FIFTEEN.exists():
+        pytest.skip(NO_FIFTEEN)
+    with servers.fifteen() as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=["18", "15"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """Each of the servers in turn."""
+    chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[request.param])
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def shared_place(server: Server) -> Iterator[Place]:
+    """A migrated database for all tests of this worker that keep to orgs of their own."""
+    yield from _a_place(server)
+
+
+@pytest.fixture
+def own_place(server: Server) -> Iterator[Place]:
+    """A migrated database for one test alone."""
+    yield from _a_place(server)
+
+
+def _a_place(server: Server) -> Iterator[Place]:
+    place = create_database(server, f"test_{new_id().replace('-', '')}")
+    yield place
+    drop_database(place)
+
+
+@pytest.fixture
+async def world(shared_place: Place) -> AsyncIterator[World]:
+    """An org of ours and a neighbour, a doorway, a clock that stands at noon."""
+    async with a_world(shared_place) as made:
+        yield made
+
+
+@pytest.fixture
+async def own_world(own_place: Place) -> AsyncIterator[World]:
+    """The same in a database of its own."""
+    async with a_world(own_place) as made:
+        yield made
+
+
+@pytest.fixture
+def agent(world: World) -> Agent:
+    """Ann, of our org: `await agent.call("get_next_step", planId=…)`."""
+    return world.agent
+
+
+@pytest.fixture
+def neighbour(world: World) -> Agent:
+    """Ned, of the org next door."""
+    return world.neighbour
+
+
+@pytest.fixture
+def clock(world: World) -> Clock:
+    return world.clock

@@ -1,0 +1,211 @@
+"""The PostgreSQL servers tests run on: the embedded 18, and Debian's 15 where it is installed.
+
+One of each serves all workers of a test run. They live in the run's own place, a directory whose
+name the controller hands down, and end with the controller, however it ends: what keeps the
+fifteenth alive is a pipe that the controller holds open.
+"""
+
+import fcntl
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from postgres.places import leave
+from postgres.processes import eventually
+from waybook.postgres.supervisor import attach
+from waybook.store.migrate import APP_ROLE, migrate
+
+PLACE = "WAYBOOK_TEST_PLACE"
+FIFTEEN = Path("/usr/lib/postgresql/15/bin")
+NO_FIFTEEN = f"PostgreSQL 15 is not installed here ({FIFTEEN})"
+
+#: The user of the one URL on 15: it may make roles, and is no superuser.
+BUILDER = "builder"
+TEMPLATE = "waybook_template"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server: how to reach it as its administrator, as the owner and as the one who serves."""
+
+    name: str
+    admin_dsn: str
+    owner_dsn: str
+    app_dsn: str
+    #: The role to take in each transaction, where one URL is all there is.
+    role: str | None
+
+    @property
+    def owner(self) -> str:
+        """The user the databases belong to."""
+        return BUILDER if self.role else "waybook_owner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One database on a server, and the two ways in."""
+
+    server: Server
+    dbname: str
+
+    @property
+    def owner_dsn(self) -> str:
+        return make_conninfo(self.server.owner_dsn, dbname=self.dbname)
+
+    @property
+    def app_dsn(self) -> str:
+        return make_conninfo(self.server.app_dsn, dbname=self.dbname)
+
+    @property
+    def admin_dsn(self) -> str:
+        return make_conninfo(self.server.admin_dsn, dbname=self.dbname)
+
+
+# The run's place
+
+
+def open_place() -> int:
+    """Make the place of this run, and the pipe that says we are alive."""
+    place = Path(tempfile.mkdtemp(prefix="waybook-run-")).resolve()
+    place.chmod(0o755)
+    os.environ[PLACE] = str(place)
+    os.mkfifo(place / "alive")
+    (place / "alive").chmod(0o644)
+    return os.open(place / "alive", os.O_RDWR)
+
+
+def close_place(alive: int) -> None:
+    """End what runs in the place, and remove it."""
+    place = Path(os.environ.pop(PLACE))
+    os.close(alive)
+    if (place / "18").exists():
+        leave(place / "18")
+    eventually(lambda: not list(place.glob("15/.s.PGSQL.*")), "the server has ended")
+    shutil.rmtree(place, ignore_errors=True)
+
+
+# The servers
+
+
+@contextmanager
+def eighteen() -> Iterator[Server]:
+    """The embedded server: three users, each with a password."""
+    with attach(Path(os.environ[PLACE]) / "18", durable=False) as attachment:
+        server = Server(
+            name="18",
+            admin_dsn=attachment.admin_dsn,
+            owner_dsn=attachment.owner_dsn,
+            app_dsn=attachment.app_dsn,
+            role=None,
+        )
+        with _alone("18.lock"):
+            _ensure_template(server)
+        yield server
+
+
+@contextmanager
+def fifteen() -> Iterator[Server]:
+    """Debian's server: one URL, of a user who is no superuser and takes the serving role.
+
+    Its clock's zone is far from UTC, so that nothing can depend on the server's settings.
+    """
+    home = Path(os.environ[PLACE]) / "15"
+    with _alone("15.lock"):
+        if not home.exists():
+            _start_fifteen(home)
+        admin = f"host={home} user=postgres dbname=postgres"
+        url = f"host={home} user={BUILDER} dbname=postgres"
+        server = Server(name="15", admin_dsn=admin, owner_dsn=url, app_dsn=url, role=APP_ROLE)
+        _ensure_builder(server)
+        _ensure_template(server)
+    yield server
+
+
+def _start_fifteen(home: Path) -> None:
+    home.mkdir(mode=0o755)
+    user = None
+    if os.getuid() == 0:
+        user = "postgres" if _has_user("postgres") else "nobody"
+        shutil.chown(home, user)
+    cluster = home / "cluster"
+    made = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+    initdb: list[str | Path] = [FIFTEEN / "initdb", "-D", cluster, *made]
+    subprocess.run(initdb, check=True, user=user, stdout=subprocess.DEVNULL, cwd="/")
+    settings = {
+        "listen_addresses": "''",
+        "unix_socket_directories": f"'{home}'",
+        "fsync": "off",
+        "synchronous_commit": "off",
+        "full_page_writes": "off",
+        "max_connections": "100",
+        "timezone": "'Asia/Kolkata'",
+    }
+    with (cluster / "postgresql.conf").open("a") as file:
+        file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+    alive, log = home.parent / "alive", home / "log"
+    serve = f"'{FIFTEEN}/postgres' -D '{cluster}' & read _ <'{alive}'; kill -QUIT $!; wait"
+    command = ["/bin/sh", "-c", f"({serve}) </dev/null >'{log}' 2>&1 &"]
+    subprocess.run(command, check=True, user=user, start_new_session=True, cwd="/")
+    dsn = f"host={home} user=postgres dbname=postgres"
+    eventually(lambda: _answers(dsn), "PostgreSQL 15 answers")
+
+
+def _has_user(name: str) -> bool:
+    return any(entry.pw_name == name for entry in pwd.getpwall())
+
+
+def _answers(dsn: str) -> bool:
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """One worker at a time."""
+    descriptor = os.open(Path(os.environ[PLACE]) / name, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# Databases
+
+
+def _ensure_builder(server: Server) -> None:
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        if not admin.execute("select from pg_roles where rolname = %s", (BUILDER,)).fetchone():
+            admin.execute(f"create role {BUILDER} login createrole nosuperuser")
+
+
+def _ensure_template(server: Server) -> None:
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        found = admin.execute("select from pg_database where datname = %s", (TEMPLATE,)).fetchone()
+        if not found:
+            admin.execute(f"create database {TEMPLATE} owner {server.owner}")
+            migrate(Place(server=server, dbname=TEMPLATE).owner_dsn)
+
+
+def create_database(server: Server, dbname: str, template: str = TEMPLATE) -> Place:
+    """A database of its own: by default as the migrations leave it."""
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        admin.execute(f"create database {dbname} template {template} owner {server.owner}")
+    return Place(server=server, dbname=dbname)
+
+
+def drop_database(place: Place) -> None:
+    with psycopg.connect(place.server.admin_dsn, autocommit=True) as admin:
+        admin.execute(f"drop database if exists {place.dbname} with (force)")

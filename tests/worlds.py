@@ -1,0 +1,220 @@
+"""A world for one test: an org of ours, a neighbour with a plan of its own, and a clock to turn."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool
+
+from servers import Place
+from waybook.doorway import Answer, Caller, Channel, Doorway
+from waybook.plan.replay import Rows, differences, replay
+from waybook.store import audit, plans, skill_executions
+from waybook.store.calls import CallLog
+from waybook.store.database import LOCK_TIMEOUT, Database
+from waybook.store.ids import new_id
+from waybook.store.plans import read_stored_rows
+from waybook.store.tenants import add_org
+from waybook.usecases.call import House
+from waybook.usecases.skills import Skill
+
+#: A reply, or a part of one: JSON, looked into without asking its type at every turn.
+Body: TypeAlias = dict[str, Any]
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+SKILLS = (
+    Skill(
+        name="survey",
+        description="Look around.",
+        body="Look at everything once.",
+        output_media_type="text/markdown",
+        formatting_instructions="Short sentences.",
+    ),
+)
+
+
+@dataclass
+class Clock:
+    """The database's clock, which stands still until it is told otherwise."""
+
+    database: Database
+
+    @property
+    def now(self) -> datetime:
+        assert self.database.frozen_now is not None
+        return self.database.frozen_now
+
+    def advance(self, **gap: float) -> None:
+        """Let time pass: `advance(minutes=31)`."""
+        self.database.frozen_now = self.now + timedelta(**gap)
+
+
+@dataclass
+class Agent:
+    """A user of an org at the doorway."""
+
+    doorway: Doorway
+    caller: Caller
+
+    @property
+    def org_id(self) -> UUID:
+        return self.caller.org_id
+
+    async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+        """Whatever comes back."""
+        return await self.doorway.enter(self.caller, tool, arguments)
+
+    async def call(self, tool: str, **arguments: object) -> Body:
+        """The reply, where there must be one."""
+        answer = await self.ask(tool, arguments)
+        assert not answer.is_error, answer.body
+        return answer.body
+
+    async def refused(self, tool: str, **arguments: object) -> Body:
+        """The error, where there must be one: code, message, details, next."""
+        answer = await self.ask(tool, arguments)
+        assert answer.is_error, answer.body
+        error: Body = answer.body["error"]  # type: ignore[assignment]  # an error is an object
+        return error
+
+    async def plan(self, steps: int = 3, **more: object) -> Body:
+        """Create a plan of so many steps."""
+        named = {"name": "Rivers", "researchQuestion": "Which river is longest?"}
+        asked = [a_step(f"Look up {n}.") for n in range(1, steps + 1)]
+        return await self.call("create_research_plan", **{**named, "steps": asked, **more})
+
+    async def take(self, plan: Body, **more: object) -> Body:
+        """Take the next step, where there must be one."""
+        taken = await self.call("get_next_step", planId=plan["planId"], **more)
+        assert taken["status"] == "step_ready", taken
+        return taken
+
+    async def submit(self, taken: Body, result: object = "found", **more: object) -> Body:
+        """Hand back a step's result."""
+        held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+        return await self.call("submit_step_result", **{**held, "resultSummary": result, **more})
+
+    async def work_through(self, plan: Body) -> Body:
+        """Take and submit until there is nothing left."""
+        while (taken := await self.call("get_next_step", planId=plan["planId"]))[
+            "status"
+        ] == "step_ready":
+            await self.submit(taken)
+        return taken
+
+    async def status(self, plan: Body) -> Body:
+        return await self.call("get_plan_status", planId=plan["planId"])
+
+    def acting_as(self, user: str, channel: Channel = Channel.MCP) -> "Agent":
+        """Somebody else of the same org."""
+        return Agent(self.doorway, Caller(org_id=self.org_id, user=user, channel=channel))
+
+
+def a_step(instructions: str = "Look it up.", **more: object) -> Body:
+    return {"stepType": "search", "instructions": instructions, **more}
+
+
+@dataclass
+class World:
+    place: Place
+    database: Database
+    doorway: Doorway
+    clock: Clock
+    agent: Agent
+    neighbour: Agent
+    neighbours_plan: Body = field(default_factory=dict)
+    #: Set by a test that lets something happen to the neighbour.
+    neighbour_may_change: bool = False
+
+    async def stored(self, org_id: UUID, plan_id: str) -> Rows:
+        """The rows of a plan that its audit accounts for."""
+        statement = plans.SQL["stored_rows"](plan_id=plan_id)
+        return read_stored_rows((await self.database.read(org_id, statement))[0])
+
+    async def entries(self, org_id: UUID, subject_id: str) -> list[audit.Sealed]:
+        """The audit of a plan or of a skill execution."""
+        statement = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
+        return audit.read_entries((await self.database.read(org_id, statement))[0])
+
+    async def plan_ids(self, org_id: UUID) -> list[str]:
+        (found,) = await self.database.read(org_id, plans.SQL["every_plan"]())
+        return [row[0] for row in found]
+
+
+@asynccontextmanager
+async def a_world(
+    place: Place, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
+) -> AsyncIterator[World]:
+    """A world in this database; at its end, the audit of both orgs is held against their rows."""
+    ours, theirs = (UUID(new_id()) for _ in range(2))
+    for org_id in (ours, theirs):
+        add_org(place.owner_dsn, org_id, f"org-{org_id}")
+    async with a_database(place, pool_size=pool_size, lock_timeout=lock_timeout) as database:
+        doorway = Doorway(House(database=database, skills=SKILLS), CallLog(database))
+        world = World(
+            place=place,
+            database=database,
+            doorway=doorway,
+            clock=Clock(database),
+            agent=Agent(doorway, Caller(org_id=ours, user="ann", channel=Channel.MCP)),
+            neighbour=Agent(doorway, Caller(org_id=theirs, user="ned", channel=Channel.MCP)),
+        )
+        world.neighbours_plan = await world.neighbour.plan(2, name="Next door")
+        plan_id = world.neighbours_plan["planId"]
+        before = await world.stored(theirs, plan_id)
+        yield world
+        await check_audit(database, ours, theirs)
+        if not world.neighbour_may_change:
+            assert await world.stored(theirs, plan_id) == before
+
+
+@asynccontextmanager
+async def a_database(
+    place: Place, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
+) -> AsyncIterator[Database]:
+    """A pool of the serving role, its clock at noon."""
+    async with AsyncConnectionPool[AsyncConnection[TupleRow]](
+        place.app_dsn,
+        min_size=1,
+        max_size=pool_size,
+        timeout=10,
+        kwargs={"autocommit": True, "prepare_threshold": None},
+        open=False,
+    ) as pool:
+        yield Database(pool, role=place.server.role, frozen_now=NOON, lock_timeout=lock_timeout)
+
+
+async def check_audit(database: Database, *org_ids: UUID) -> None:
+    """State = replay(audit), and no entry was changed, for everything in these orgs."""
+    for org_id in org_ids:
+        (heads,) = await database.read(org_id, audit.SQL["heads"]())
+        for subject, subject_id, seq, digest in heads:
+            await _check_subject(database, org_id, (subject, subject_id), (seq, bytes(digest)))
+
+
+async def _check_subject(
+    database: Database, org_id: UUID, subject: tuple[str, str], head: tuple[int, bytes]
+) -> None:
+    kind, subject_id = subject
+    stored_rows = (
+        plans.SQL["stored_rows"](plan_id=subject_id)
+        if kind == "plan"
+        else skill_executions.SQL["stored_execution"](id=subject_id)
+    )
+    entries = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
+    found, stored = await database.read(org_id, entries, stored_rows)
+    sealed = audit.read_entries(found)
+    assert audit.first_broken(sealed) is None
+    assert (sealed[-1].seq, bytes(sealed[-1].hash)) == head
+    made = replay(
+        change for entry in sealed for change in audit.changes_of(json.loads(entry.details))
+    )
+    rows = [(kind, subject_id, stored[0][0])] if kind != "plan" else stored
+    assert differences(made, read_stored_rows(rows)) == []
