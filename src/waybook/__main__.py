@@ -1,9 +1,6 @@
 """`python -m waybook` is the command line."""
 
-
-def main() -> None:
-    """Run the command line."""
-
+from waybook.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,46 @@
+"""The command line: its commands, and how what goes wrong is told to a person."""
+
+import os
+from typing import Any
+
+import click
+
+from waybook.cli.faults import Broken, Failure
+from waybook.cli.lazy import LazyGroup
+from waybook.errors import WaybookError
+
+COMMANDS = {
+    "serve": ("waybook.cli.serve:command", "Serve agents and people over HTTP."),
+    "mcp": ("waybook.cli.mcp:command", "Serve one agent over stdin and stdout."),
+    "call": ("waybook.cli.call:command", "Call a tool, as an agent would."),
+}
+
+
+class CommandLine(LazyGroup):
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; an error becomes a sentence and what to do next."""
+        try:
+            return super().invoke(ctx)
+        except WaybookError as fault:
+            raise Failure(fault) from None
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as fault:
+            if os.environ.get("WAYBOOK_DEBUG"):
+                raise
+            raise Broken(fault) from None
+
+
+@click.group(
+    cls=CommandLine,
+    table=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="waybook", message="%(prog)s %(version)s")
+def app() -> None:
+    """Waybook: the plan book that AI agents and people share."""
+
+
+def main() -> Any:  # noqa: ANN401 - click ends the process itself
+    """Run the command line."""
+    return app(prog_name="waybook")

@@ -1,0 +1,65 @@
+"""`waybook call`: a tool, called by hand."""
+
+import asyncio
+import difflib
+import json
+import sys
+from typing import cast
+
+import click
+
+from waybook.cli.faults import Told
+from waybook.cli.logs import log_quietly
+from waybook.cli.options import as_json, database_options, settings_from
+from waybook.doorway import TOOLS, Answer, Channel
+from waybook.settings import Settings
+from waybook.wiring import running
+
+
+@click.command()
+@click.argument("tool")
+@click.argument("arguments", default="{}", metavar="[JSON]")
+@as_json
+@database_options
+def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> None:
+    """Call a tool, as an agent would.
+
+    The arguments are a JSON object, or - to read it from stdin. A tool's error ends with exit
+    code 1.
+    """
+    found = settings_from(flags)
+    log_quietly(found)
+    answer = asyncio.run(_call(found.settings, _known(tool), _read(arguments)))
+    if as_json:
+        click.echo(json.dumps(answer.body, ensure_ascii=False, separators=(",", ":")))
+        sys.exit(int(answer.is_error))
+    if answer.is_error:
+        raise Told(cast("dict[str, object]", answer.body["error"]))
+    click.echo(json.dumps(answer.body, ensure_ascii=False, indent=2))
+
+
+async def _call(settings: Settings, tool: str, arguments: dict[str, object]) -> Answer:
+    async with running(settings, sweeping=False) as house:
+        return await house.doorway.enter(house.caller(Channel.CLI), tool, arguments)
+
+
+def _known(tool: str) -> str:
+    if tool in TOOLS:
+        return tool
+    near = difflib.get_close_matches(tool, TOOLS, 1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise click.BadParameter(
+        f"there is no tool {tool}{meant} The tools are {', '.join(sorted(TOOLS))}.",
+        param_hint="TOOL",
+    )
+
+
+def _read(arguments: str) -> dict[str, object]:
+    text = sys.stdin.read() if arguments == "-" else arguments
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise click.BadParameter(f"this is not JSON: {fault}", param_hint="JSON") from None
+    if not isinstance(told, dict):
+        raise click.BadParameter("the arguments must be a JSON object", param_hint="JSON")
+    return told

@@ -1,0 +1,53 @@
+"""`waybook mcp`: one agent over stdin and stdout, answering before the database is up."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from waybook.cli.lazy import load
+from waybook.cli.logs import log_while_serving
+from waybook.cli.options import serving_options, settings_from
+from waybook.errors import WaybookError
+from waybook.postgres.supervisor import Attachment, attach
+from waybook.settings import Settings
+
+
+@click.command()
+@serving_options
+def command(**flags: object) -> None:
+    """Serve one agent over stdin and stdout.
+
+    For clients that start their servers themselves: claude mcp add waybook -- waybook mcp
+    """
+    found = settings_from(flags)
+    log_while_serving(found)
+    with _database_starting(found.settings):
+        load("waybook.cli.stdio:serve")(found.settings)
+
+
+@contextmanager
+def _database_starting(settings: Settings) -> Iterator[None]:
+    """Have the embedded server start beside the imports; it is kept up while inside.
+
+    What goes wrong here goes wrong again, and is told, when the doorway attaches.
+    """
+    attached: list[Attachment] = []
+
+    def start() -> None:
+        with contextlib.suppress(WaybookError):
+            attached.append(attach(Path(settings.data_dir)))
+
+    starting = threading.Thread(target=start, daemon=True)
+    if not settings.database_url:
+        starting.start()
+    try:
+        yield
+    finally:
+        if starting.is_alive():
+            starting.join()
+        for attachment in attached:
+            attachment.close()

@@ -1,0 +1,67 @@
+"""`waybook serve`: agents and people over HTTP."""
+
+import contextlib
+import socket
+from dataclasses import replace
+
+import click
+from starlette.requests import Request
+
+from waybook.cli.logs import log_while_serving
+from waybook.cli.options import listening_options, serving_options, settings_from
+from waybook.doorway import TOOLS, Caller, Channel, Doorway
+from waybook.settings import Settings
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.serving import listen, run, serve
+from waybook.wiring import Running, running
+
+
+@click.command()
+@listening_options
+@serving_options
+def command(**flags: object) -> None:
+    """Serve agents and people over HTTP.
+
+    Agents connect to /mcp. Also there: / for people, /healthz, /readyz and /metrics for operators.
+    """
+    found = settings_from(flags)
+    log_while_serving(found)
+    settings = found.settings
+    with contextlib.closing(listen(settings.host, settings.port)) as listening:
+        known = replace(settings, port=listening.getsockname()[1])
+        run(_serve(known, listening))
+
+
+async def _serve(settings: Settings, listening: socket.socket) -> None:
+    async with running(settings) as house:
+        entrance = entrance_of(house)
+        server = build_server(TOOLS, entrance, profile=settings.tools)
+        app = build_app(server, hosts=Hosts(), ready=entrance.answers)
+        _announce(settings)
+        await serve(app, listening)
+    click.echo("Stopped; everything acknowledged is in the database.")
+
+
+def entrance_of(house: Running) -> Entrance:
+    """The way in over HTTP, for the one user of local mode."""
+
+    async def doorway() -> Doorway:
+        return house.doorway
+
+    async def caller(_: Request | None) -> Caller:
+        return house.caller(Channel.MCP)
+
+    return Entrance(doorway, caller)
+
+
+def _announce(settings: Settings) -> None:
+    url = settings.base_url
+    kept = "the server at your URL" if settings.database_url else f"embedded, {settings.data_dir}"
+    click.echo(f"{click.style('Waybook is serving', bold=True)}  {url}")
+    click.echo(f"  agents     claude mcp add --transport http waybook {url}/mcp")
+    click.echo(f"  tools      {settings.tools}")
+    click.echo(f"  database   {kept}")
+    click.echo("  stop       Ctrl-C")

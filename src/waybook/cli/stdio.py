@@ -1,0 +1,63 @@
+"""The server of `waybook mcp`: lists at once, and calls as soon as the database is up."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from starlette.requests import Request
+
+from waybook.doorway import TOOLS, Caller, Channel, Doorway
+from waybook.settings import Settings
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.stdio import serve_stdio
+from waybook.wiring import Running, running
+
+
+def serve(settings: Settings) -> None:
+    """Serve until the client closes our stdin."""
+    asyncio.run(_serve(settings))
+
+
+class Opening:
+    """The system, opened in the background; if that fails, the next call tries again."""
+
+    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._task: asyncio.Task[Running] | None = None
+
+    def begin(self) -> asyncio.Task[Running]:
+        """Begin to open, unless that is under way or done."""
+        task = self._task
+        if task is None or (task.done() and (task.cancelled() or task.exception())):
+            opened = self._stack.enter_async_context(running(self._settings))
+            self._task = task = asyncio.ensure_future(opened)
+        return task
+
+    async def opened(self) -> Running:
+        """The open system; a caller that gives up waiting does not stop the opening."""
+        return await asyncio.shield(self.begin())
+
+    async def end(self) -> None:
+        """Stop opening, if that is still under way; what is open is closed by its stack."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+async def _serve(settings: Settings) -> None:
+    async with AsyncExitStack() as stack:
+        opening = Opening(settings, stack)
+
+        async def doorway() -> Doorway:
+            return (await opening.opened()).doorway
+
+        async def caller(_: Request | None) -> Caller:
+            return (await opening.opened()).caller(Channel.MCP)
+
+        opening.begin()
+        try:
+            server = build_server(TOOLS, Entrance(doorway, caller), profile=settings.tools)
+            await serve_stdio(server)
+        finally:
+            await opening.end()
