@@ -79,6 +79,23 @@ def load_statement(wanted: Wanted) -> str:
     )
 
 
+def brief_statement(plan_id: str | None) -> str:
+    """What stays the same through a plan's life."""
+    return SQL["brief"](plan_id=plan_id)
+
+
+def results_statement(plan_id: str | None) -> str:
+    """The results of a plan's steps, in plan order."""
+    return SQL["results"](plan_id=plan_id)
+
+
+def artifacts_statement(
+    *, plan_id: str | None = None, step_id: str | None = None, most: int
+) -> str:
+    """What was stored with a plan, or with the plan of a step, newest first."""
+    return SQL["artifacts"](plan_id=plan_id, step_id=step_id, most=most)
+
+
 def read_plan(rows: list[tuple[Any, ...]], session: str | None) -> LoadedPlan | None:
     """The plan `load_plan` found, if any."""
     if not rows:

@@ -76,7 +76,7 @@ def _ready(ready: StepReady, plan_id: str) -> Body:
 async def _complete(held: Held) -> Body:
     plan_id = held.plan.id
     brief, results = await held.send(
-        plans.SQL["brief"](plan_id=plan_id), plans.SQL["results"](plan_id=plan_id)
+        plans.brief_statement(plan_id), plans.results_statement(plan_id)
     )
     order = {step.id: step.order for step in held.plan.steps}
     notes: list[Json] = [

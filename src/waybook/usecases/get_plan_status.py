@@ -35,7 +35,7 @@ class GetPlanStatus(Arguments):
 async def get_plan_status(call: Call, asked: GetPlanStatus) -> Body:
     """Look at the plan; a stall nobody has noticed yet is noted on the way."""
     wanted = Wanted(plan_id=known(asked.plan_id))
-    loaded, (results,) = await call.look(wanted, plans.SQL["results"](plan_id=wanted.plan_id))
+    loaded, (results,) = await call.look(wanted, plans.results_statement(wanted.plan_id))
     if newly_stalled(loaded.plan, now=loaded.now, patience=call.house.patience):
         loaded = await note_stall(call, asked.plan_id)
     told = {StepId(row[0]): row for row in results}

@@ -55,10 +55,10 @@ async def get_research_context(call: Call, asked: GetResearchContext) -> Body:
     )
     loaded, found = await call.look(
         wanted,
-        plans.SQL["brief"](plan_id=plan_id),
+        plans.brief_statement(plan_id),
         plans.SQL["instructions"](plan_id=plan_id),
-        plans.SQL["results"](plan_id=plan_id),
-        plans.SQL["artifacts"](plan_id=plan_id, step_id=None, most=MOST_ARTIFACTS),
+        plans.results_statement(plan_id),
+        plans.artifacts_statement(plan_id=plan_id, most=MOST_ARTIFACTS),
         entries,
     )
     if is_new_session(loaded.plan, call.session):

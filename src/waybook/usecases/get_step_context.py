@@ -38,7 +38,7 @@ async def get_step_context(call: Call, asked: GetStepContext) -> Body:
         plans.SQL["touch_step"](step_id=step_id),
         plans.load_statement(Wanted(step_id=step_id)),
         plans.SQL["step_results"](step_id=step_id),
-        plans.SQL["artifacts"](plan_id=None, step_id=step_id, most=MOST_ARTIFACTS),
+        plans.artifacts_statement(step_id=step_id, most=MOST_ARTIFACTS),
     )
     async with call.open(*statements) as opened:
         _, plan_rows, results, artifacts = opened.found
