@@ -38,3 +38,11 @@ def greet(draft: Draft) -> None:
     draft.plan = replace(draft.plan, sessions=draft.plan.sessions | {session})
     if has_history:
         draft.record(Event.SESSION_RESUMED, sessionId=session)
+
+
+def resume_session(plan: Plan, moment: Moment) -> Decision[None]:
+    """Note the session that reads up on the plan, if it is new and there is history."""
+    draft = Draft(plan, moment)
+    if plan.seq > 1:
+        greet(draft)
+    return draft.decide(None)
