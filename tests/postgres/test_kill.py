@@ -138,7 +138,7 @@ def test_an_orphan_without_a_socket_is_replaced(used: Path) -> None:
 # The moments of a first start, each by what can be seen of it.
 MOMENTS: dict[str, Callable[[Path], object]] = {
     "the keeper has begun": lambda d: Desk(d).keeper_lock.exists() and is_held(Desk(d).keeper_lock),
-    "initdb is at work": lambda d: list(d.glob("server/cluster.unfinished-*/base/1/PG_VERSION")),
+    "initdb is at work": lambda d: list(d.glob("server/cluster*/base/1/PG_VERSION")),
     "the cluster is whole": lambda d: (d / "server/cluster").exists(),
     "the first session runs": lambda d: (d / "server/cluster/postmaster.pid").exists(),
     "the database is there": lambda d: len(list(d.glob("server/cluster/base/*"))) > 3,

@@ -6,7 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -24,16 +24,6 @@ from waybook.postgres.supervisor import attach
 root_only = pytest.mark.skipif(
     os.geteuid() != 0, reason="NOT TESTED HERE: what root must leave alone can only be seen as root"
 )
-
-
-@pytest.fixture
-def new_copies() -> Iterator[Callable[[], list[Path]]]:
-    """The copies of the binaries that a test has made, which go with it."""
-    base = shared_base(server_account())
-    known = set(base.glob("binaries-*"))
-    yield lambda: sorted(set(base.glob("binaries-*")) - known)
-    for copy in set(base.glob("binaries-*")) - known:
-        shutil.rmtree(copy)
 
 
 @pytest.fixture
@@ -145,9 +135,7 @@ def test_a_database_kept_elsewhere_and_lost_is_not_silently_replaced() -> None:
 
 
 @root_only
-def test_binaries_out_of_reach_are_copied_and_left_as_they_are(
-    data_dir: Path, new_copies: Callable[[], list[Path]]
-) -> None:
+def test_binaries_out_of_reach_are_copied_and_left_as_they_are(data_dir: Path) -> None:
     with a_place(0o700) as hidden:
         carried = carrier()
         copy = hidden / carried.name
@@ -163,8 +151,12 @@ def test_binaries_out_of_reach_are_copied_and_left_as_they_are(
             psycopg.connect(answer["app_dsn"]).close()
             (server,) = postmasters(data_dir / "server" / "cluster")
             program = Path(f"/proc/{server}/exe").readlink()
-            assert program.is_relative_to(new_copies()[0])
+            base = shared_base(server_account())
+            copied = program.relative_to(base)
+            assert copied.parts[0].startswith("binaries-18-")
         assert permissions(copy / "pginstall18" / "bin" / "postgres") == before
+        leave(data_dir)
+        shutil.rmtree(base / copied.parts[0])
 
 
 @root_only
