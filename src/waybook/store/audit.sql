@@ -15,9 +15,11 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  limit %(most)s;
 
 -- name: recent
--- The last entries of the org, newest first.
+-- The last entries, of one plan or of the whole org, newest first.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
+ where (%(subject_id)s::uuid is null or subject_id = %(subject_id)s::uuid)
+   and (%(since)s::timestamptz is null or at >= %(since)s::timestamptz)
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
 
@@ -26,3 +28,42 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 select 'plan', id::text, audit_seq, audit_hash from plan
  union all
 select 'skill_execution', id::text, audit_seq, audit_hash from skill_execution;
+
+-- name: head
+-- Where one chain should end, and where it does.
+select h.audit_seq, h.audit_hash, (select max(e.seq) from audit_entry e where e.subject_id = h.id)
+  from (select id, audit_seq, audit_hash from plan
+         union all
+        select id, audit_seq, audit_hash from skill_execution) h
+ where h.id = %(subject_id)s;
+
+-- name: chain
+-- A part of a chain that no longer changes, oldest first; the details as the very text.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where subject_id = %(subject_id)s and seq > %(since)s and seq <= %(until)s
+ order by seq
+ limit %(most)s;
+
+-- name: orphans
+-- Subjects the audit tells of that are not there.
+select distinct e.subject, e.subject_id::text
+  from audit_entry e
+ where not exists (select from plan p where p.id = e.subject_id)
+   and not exists (select from skill_execution x where x.id = e.subject_id);
+
+-- name: until
+-- How long a chain was at a time.
+select coalesce(max(seq), 0)
+  from audit_entry
+ where subject_id = %(subject_id)s and at <= %(at)s;
+
+-- name: moves
+-- When each step of a plan went into which status, and the last thing that happened to the plan.
+select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
+       (select json_agg(json_build_array(c.value ->> 'id', c.value ->> 'to'))
+          from json_array_elements(e.details -> 'changes') c
+         where c.value ->> 'entity' = 'step' and c.value ->> 'field' = 'status')
+  from audit_entry e
+ where e.subject_id = %(subject_id)s and e.seq > %(since)s
+ order by e.seq;

@@ -79,7 +79,7 @@ class CallLog:
         for org_id, calls in by_org.items():
             try:
                 async with self._database.tenant(org_id) as tx:
-                    await tx.commit(SQL["insert_calls"](rows=Rows(_row(call) for call in calls)))
+                    await tx.commit(SQL["insert_calls"](rows=Rows([_row(call) for call in calls])))
             except WaybookError as fault:
                 self.dropped += len(calls)
                 log.warning("%d calls not logged: %s", len(calls), fault)

@@ -3,25 +3,35 @@
 A message is several statements sent at once and answered at once. The first opens the
 transaction, names the tenant, locks and loads; the last writes everything and commits. Nothing
 goes back and forth in between.
+
+Statements are prepared once per connection and executed by name, which spares the server the
+planning. Behind a pooler that hands out another connection for each transaction this cannot
+work; the first sign of one switches it off.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 import psycopg
-from psycopg import AsyncConnection, errors
+from psycopg import AsyncConnection, errors, generators
+from psycopg.adapt import Transformer
+from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from waybook.errors import Busy, Unavailable
-from waybook.store.sql import literal
+from waybook.store.sql import Statement, literal
 
 log = logging.getLogger(__name__)
 
+Connection: TypeAlias = AsyncConnection[TupleRow]
+Pool: TypeAlias = AsyncConnectionPool[Connection]
 #: One result per statement: its rows.
 Results: TypeAlias = list[list[tuple[Any, ...]]]
 
@@ -29,7 +39,7 @@ LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10s"
 
 
-class Taken(Exception):
+class Taken(Exception):  # noqa: N818 - errors are named for what happened
     """A row with this key is there already: somebody else was first."""
 
     def __init__(self, constraint: str) -> None:
@@ -38,100 +48,151 @@ class Taken(Exception):
         self.constraint = constraint
 
 
+class Forgotten(Exception):  # noqa: N818 - errors are named for what happened
+    """The server does not know what we prepared: a pooler stands in between."""
+
+
+@dataclass(slots=True)
+class Wire:
+    """How statements go out: prepared or as text, and what each connection has prepared."""
+
+    preparing: bool = True
+    prepared: WeakKeyDictionary[Connection, set[str]] = field(default_factory=WeakKeyDictionary)
+
+    async def send(
+        self, connection: Connection, opening: Sequence[str], statements: Sequence[Statement | str]
+    ) -> Results:
+        """Send one message; returns the results of the statements, not of the opening."""
+        known = self.prepared.setdefault(connection, set())
+        texts, kept, new = list(opening), [], set[str]()
+        for statement in statements:
+            name = statement.name() if self.preparing and isinstance(statement, Statement) else None
+            if name is None or isinstance(statement, str):
+                texts.append(str(statement))
+            else:
+                if name not in known | new:
+                    texts.append(statement.prepare(name))
+                    new.add(name)
+                texts.append(statement.execute(name))
+            kept.append(len(texts) - 1)
+        results = await _run(connection, ";\n".join(texts))
+        known |= new
+        return [results[place] for place in kept]
+
+
 class Tx:
     """A transaction of one tenant. It begins with the first message and ends with the last."""
 
-    def __init__(self, connection: AsyncConnection[TupleRow], opening: tuple[str, ...]) -> None:
+    def __init__(self, connection: Connection, wire: Wire, opening: tuple[str, ...]) -> None:
         self._connection = connection
+        self._wire = wire
         self._opening = opening
 
-    async def send(self, *statements: str) -> Results:
+    async def send(self, *statements: Statement | str) -> Results:
         """Send statements in the transaction, opening it if this is the first message."""
-        return await self._message(statements)
-
-    async def commit(self, *statements: str) -> Results:
-        """Send the last statements and commit, in one message."""
-        return (await self._message((*statements, "commit")))[:-1]
-
-    async def _message(self, statements: tuple[str, ...]) -> Results:
         opening, self._opening = self._opening, ()
-        return (await _run(self._connection, (*opening, *statements)))[len(opening) :]
+        return await _send(self._connection, self._wire, opening, statements)
+
+    async def commit(self, *statements: Statement | str) -> Results:
+        """Send the last statements and commit, in one message."""
+        return (await self.send(*statements, "commit"))[:-1]
 
 
 class Database:
     def __init__(
-        self,
-        pool: AsyncConnectionPool[AsyncConnection[TupleRow]],
-        *,
-        role: str | None = None,
-        frozen_now: datetime | None = None,
-        lock_timeout: str = LOCK_TIMEOUT,
+        self, pool: Pool, *, role: str | None = None, lock_timeout: str = LOCK_TIMEOUT
     ) -> None:
-        """Use this pool; `role` is taken in each transaction; the other two are for tests."""
+        """Use this pool; `role` is taken in each transaction."""
         self.pool = pool
+        self.wire = Wire()
         self._role = role
-        self.frozen_now = frozen_now
         self._lock_timeout = lock_timeout
+        #: For tests: the time it always is.
+        self.frozen_now: datetime | None = None
 
     @asynccontextmanager
     async def tenant(self, org_id: UUID) -> AsyncIterator[Tx]:
         """A transaction in which only this org exists. Unless committed, nothing happened."""
         async with self._connection() as connection:
-            try:
-                yield Tx(connection, self._opening("begin", org_id))
-            finally:
-                await _leave_clean(connection)
+            yield Tx(connection, self.wire, self._opening("begin", org_id))
 
-    async def read(self, org_id: UUID, *statements: str) -> Results:
+    async def read(self, org_id: UUID, *statements: Statement | str) -> Results:
         """One snapshot of this org, in one message."""
-        begin = "begin isolation level repeatable read read only"
-        return await self._once(self._opening(begin, org_id), statements)
+        opening = self._opening("begin isolation level repeatable read read only", org_id)
+        async with self._connection() as connection:
+            return (await _send(connection, self.wire, opening, (*statements, "commit")))[:-1]
 
     async def directory(self) -> list[UUID]:
         """The ids of all orgs, for a sweep to visit one by one."""
         opening = ("begin read only", "set local app.sweep = 'on'", *self._set_role())
-        (found,) = await self._once(opening, ("select org_id from org",))
-        return [row[0] for row in found]
-
-    async def _once(self, opening: tuple[str, ...], statements: tuple[str, ...]) -> Results:
         async with self._connection() as connection:
-            try:
-                everything = await _run(connection, (*opening, *statements, "commit"))
-                return everything[len(opening) : -1]
-            finally:
-                await _leave_clean(connection)
+            statements = ("select org_id from org", "commit")
+            found = await _send(connection, self.wire, opening, statements)
+        return [row[0] for row in found[0]]
 
     def _opening(self, begin: str, org_id: UUID) -> tuple[str, ...]:
-        frozen = f"set local app.now = {literal(self.frozen_now)}" if self.frozen_now else ""
+        frozen = self.frozen_now
         return (
             begin,
             *self._set_role(),
             f"set local app.org_id = {literal(org_id)}",
             f"set local lock_timeout = '{self._lock_timeout}'",
             f"set local statement_timeout = '{STATEMENT_TIMEOUT}'",
-            *((frozen,) if frozen else ()),
+            *((f"set local app.now = {literal(frozen)}",) if frozen else ()),
         )
 
     def _set_role(self) -> tuple[str, ...]:
         return (f"set local role {self._role}",) if self._role else ()
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[AsyncConnection[TupleRow]]:
+    async def _connection(self) -> AsyncIterator[Connection]:
         try:
             async with self.pool.connection() as connection:
-                yield connection
+                try:
+                    yield connection
+                finally:
+                    await _leave_clean(connection)
         except (PoolTimeout, PoolClosed) as fault:
             raise Unavailable("the database cannot be reached right now; try again") from fault
 
 
-async def _run(connection: AsyncConnection[TupleRow], statements: tuple[str, ...]) -> Results:
+async def _send(
+    connection: Connection,
+    wire: Wire,
+    opening: tuple[str, ...],
+    statements: tuple[Statement | str, ...],
+) -> Results:
+    """Send a message; a pooler in between is noticed, and an opening message sent again."""
     try:
-        cursor = await connection.execute(";\n".join(statements).encode(), prepare=False)
-        results = [await _rows(cursor)]
-        while cursor.nextset():
-            results.append(await _rows(cursor))
+        return await wire.send(connection, opening, statements)
+    except Forgotten as fault:
+        wire.preparing = False
+        log.warning("a pooler stands before the database: statements are no longer prepared")
+        if not opening:
+            raise Busy from fault
+        await connection.rollback()
+        return await wire.send(connection, opening, statements)
+    except BaseException:
+        wire.prepared.pop(connection, None)
+        if not connection.closed and connection.pgconn.transaction_status != _UNKNOWN:
+            await connection.rollback()
+            await connection.execute("deallocate all")
+        raise
+
+
+_UNKNOWN = TransactionStatus.UNKNOWN
+
+
+async def _run(connection: Connection, text: str) -> Results:
+    """Send one text of several statements and read all its results, the driver's short way."""
+    try:
+        connection.pgconn.send_query(text.encode())
+        results = await connection.wait(generators.execute(connection.pgconn))
+        return [_rows(connection, result) for result in results]
     except errors.UniqueViolation as fault:
         raise Taken(fault.diag.constraint_name or "") from fault
+    except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as fault:
+        raise Forgotten from fault
     except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as fault:
         raise Busy from fault
     except psycopg.OperationalError as fault:
@@ -140,13 +201,18 @@ async def _run(connection: AsyncConnection[TupleRow], statements: tuple[str, ...
             "the connection to the database broke; whether the call took effect is not known. "
             "Repeat it with the same idempotencyKey: it will not count twice"
         ) from fault
-    return results
 
 
-async def _rows(cursor: psycopg.AsyncCursor[TupleRow]) -> list[tuple[Any, ...]]:
-    return await cursor.fetchall() if cursor.description else []
+def _rows(connection: Connection, result: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - the driver's result
+    if result.status == ExecStatus.TUPLES_OK:
+        transformer = Transformer(connection)
+        transformer.set_pgresult(result)
+        return transformer.load_rows(0, result.ntuples, tuple)
+    if result.status == ExecStatus.FATAL_ERROR:
+        raise errors.error_from_result(result, encoding=connection.info.encoding)
+    return []
 
 
-async def _leave_clean(connection: AsyncConnection[TupleRow]) -> None:
-    if not connection.closed and connection.pgconn.transaction_status != 0:
+async def _leave_clean(connection: Connection) -> None:
+    if not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE:
         await connection.rollback()

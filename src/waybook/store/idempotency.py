@@ -7,7 +7,7 @@ from typing import Any
 
 from waybook.errors import IdempotencyConflict
 from waybook.plan.model import Json
-from waybook.store.sql import load
+from waybook.store.sql import Statement, load
 
 SQL = load("idempotency")
 
@@ -32,7 +32,7 @@ def hash_of(arguments: Json) -> bytes:
     return sha256(json.dumps(arguments, sort_keys=True, separators=(",", ":")).encode()).digest()
 
 
-def lookup_statement(key: Key) -> str:
+def lookup_statement(key: Key) -> Statement:
     """Look for a stored answer. Sent behind the lock, so that a twin's answer is seen."""
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 

@@ -14,7 +14,7 @@ from waybook.plan.draft import RESULT_FIELDS
 from waybook.plan.model import Actor, Json, Plan, Step, StepId
 from waybook.store.audit import Head, Sealed, chain
 from waybook.store.patches import Patch, Patches
-from waybook.store.sql import AsJson, Ids, Query, Rows, Value, load
+from waybook.store.sql import AsJson, Ids, Query, Rows, Statement, Value, load
 
 SQL = load("ledger")
 
@@ -33,7 +33,7 @@ class Hand:
     head: Head = field(default_factory=Head)
 
 
-def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> list[str]:
+def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> list[Statement]:
     """Everything this decision asks to be written, in an order foreign keys allow."""
     if not decision.entries and not decision.touched:
         return []
@@ -48,7 +48,7 @@ def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> l
     ]
 
 
-def start_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -> list[str]:
+def start_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -> list[Statement]:
     """Write the start of a skill execution, with its audit."""
     sealed = _seal((entry,), ("skill_execution", skill_id), hand)
     return [
@@ -57,7 +57,9 @@ def start_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -
     ]
 
 
-def complete_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -> list[str]:
+def complete_skill(
+    row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand
+) -> list[Statement]:
     """Write the end of a skill execution, with its audit."""
     sealed = _seal((entry,), ("skill_execution", skill_id), hand)
     return [
@@ -68,7 +70,7 @@ def complete_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand
 
 def keep_answer(
     *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
-) -> str:
+) -> Statement:
     """Keep the answer to an idempotency key."""
     return SQL["insert_answer"](
         tool=tool,
@@ -91,7 +93,7 @@ def _head(sealed: list[Sealed]) -> dict[str, Value]:
     return {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
 
 
-def _audit(sealed: list[Sealed]) -> Iterator[str]:
+def _audit(sealed: list[Sealed]) -> Iterator[Statement]:
     if sealed:
         names = ("subject_id", "seq", "at", "subject", "event", "actor", "channel", "session")
         rows = [(*(getattr(e, name) for name in names), e.details, e.hash) for e in sealed]
@@ -103,7 +105,7 @@ def _audit(sealed: list[Sealed]) -> Iterator[str]:
 
 def _plan(
     before: Plan | None, plan: Plan, patches: Patches, sealed: list[Sealed], hand: Hand
-) -> Iterator[str]:
+) -> Iterator[Statement]:
     for patch in patches.made(Entity.PLAN):
         yield _fill(SQL["insert_plan"], patch.values, id=plan.id, now=hand.now, **_head(sealed))
         yield _fill(SQL["insert_plan_brief"], patch.values, plan_id=plan.id)
@@ -128,11 +130,11 @@ def _plan(
 
 def _steps(
     before: Plan | None, decision: Decision[object], patches: Patches, hand: Hand
-) -> Iterator[str]:
+) -> Iterator[Statement]:
     made = patches.made(Entity.STEP)
     if made:
-        yield SQL["insert_steps"](rows=Rows(_new_step(decision.plan, patch) for patch in made))
-        yield SQL["insert_step_briefs"](rows=Rows(_new_brief(patch) for patch in made))
+        yield SQL["insert_steps"](rows=Rows([_new_step(decision.plan, patch) for patch in made]))
+        yield SQL["insert_step_briefs"](rows=Rows([_new_brief(patch) for patch in made]))
     if before is not None:
         yield from _moved_steps(before, decision, hand)
     for patch in patches.changed(Entity.STEP):
@@ -158,9 +160,9 @@ def _new_brief(patch: Patch) -> tuple[Value, ...]:
     return (patch.id, _scalar(values["instructions"]), AsJson(values["result_schema"]))
 
 
-def _moved_steps(before: Plan, decision: Decision[object], hand: Hand) -> Iterator[str]:
+def _moved_steps(before: Plan, decision: Decision[object], hand: Hand) -> Iterator[Statement]:
     old = {step.id: step for step in before.steps}
-    moved = [s for s in decision.plan.steps if s.id in old and s != old[s.id]]
+    moved = [s for s in decision.plan.steps if s.id in old and s is not old[s.id]]
     if moved:
         rows = [_moved_step(old[s.id], s, touched=s.id in decision.touched) for s in moved]
         yield SQL["update_steps"](rows=Rows(rows), now=hand.now, count=len(rows))
@@ -189,10 +191,10 @@ def _moved_step(old: Step, new: Step, *, touched: bool) -> tuple[Value, ...]:
 # The rest
 
 
-def _conditions(plan: Plan, patches: Patches) -> Iterator[str]:
+def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
     made = patches.made(Entity.CONDITION)
     if made:
-        yield SQL["insert_conditions"](rows=Rows(_new_condition(plan, patch) for patch in made))
+        yield SQL["insert_conditions"](rows=Rows([_new_condition(plan, patch) for patch in made]))
     looked_at = [p for p in patches.changed(Entity.CONDITION) if "outcome" in p.values]
     if looked_at:
         rows = [(p.id, _scalar(p.values["outcome"])) for p in looked_at]
@@ -206,7 +208,7 @@ def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     return (patch.id, plan.id, *told, AsJson(values["steps"]), _scalar(values["reason"]))
 
 
-def _others(plan: Plan, patches: Patches) -> Iterator[str]:
+def _others(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.made(Entity.REVIEW):
         yield _fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
     for patch in patches.changed(Entity.REVIEW):
@@ -218,7 +220,7 @@ def _others(plan: Plan, patches: Patches) -> Iterator[str]:
         yield _fill(SQL["insert_artifact"], patch.values, id=patch.id, plan_id=plan.id)
 
 
-def _fill(query: Query, values: dict[str, Json], **given: Value) -> str:
+def _fill(query: Query, values: dict[str, Json], **given: Value) -> Statement:
     """The query with the row's own values, and with what is given beside them."""
     told = {
         place: AsJson(values[place]) if place in JSON_FIELDS else _scalar(values[place])

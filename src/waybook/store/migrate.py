@@ -75,20 +75,19 @@ def _migrate(connection: psycopg.Connection) -> list[str]:
             if migration.number in (_done(connection) or {}):
                 continue
             connection.execute(migration.text.encode())
-            connection.execute(
-                SQL["record"](
-                    number=migration.number, name=migration.name, digest=migration.digest
-                ).encode()
-            )
+            connection.execute(_text("local_org"))
+            _record(connection, migration)
             ran.append(f"{migration.number:04}_{migration.name}")
-    with connection.transaction():
-        connection.execute(_text("lock"))
-        connection.execute(_text("local_org"))
     return ran
 
 
+def _record(connection: psycopg.Connection, migration: Migration) -> None:
+    done = SQL["record"](number=migration.number, name=migration.name, digest=migration.digest)
+    connection.execute(str(done).encode())
+
+
 def _text(name: str) -> bytes:
-    return SQL[name]().encode()
+    return str(SQL[name]()).encode()
 
 
 def _done(connection: psycopg.Connection) -> dict[int, str] | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from waybook.plan.model import (
@@ -25,7 +26,7 @@ from waybook.plan.model import (
 from waybook.plan.replay import Rows as PlanRows
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store.audit import Head
-from waybook.store.sql import Ids, load
+from waybook.store.sql import Ids, Statement, load
 
 SQL = load("plans")
 
@@ -62,12 +63,12 @@ class Wanted:
     session: str | None = None
 
 
-def lock_statement(wanted: Wanted) -> str:
+def lock_statement(wanted: Wanted) -> Statement:
     """Lock the plan's row."""
     return SQL["lock_plan"](plan_id=wanted.plan_id, step_id=wanted.step_id)
 
 
-def load_statement(wanted: Wanted) -> str:
+def load_statement(wanted: Wanted) -> Statement:
     """Load the plan."""
     texts = (*wanted.texts, *((wanted.step_id,) if wanted.step_id else ()))
     return SQL["load_plan"](
@@ -79,19 +80,19 @@ def load_statement(wanted: Wanted) -> str:
     )
 
 
-def brief_statement(plan_id: str | None) -> str:
+def brief_statement(plan_id: str | None) -> Statement:
     """What stays the same through a plan's life."""
     return SQL["brief"](plan_id=plan_id)
 
 
-def results_statement(plan_id: str | None) -> str:
+def results_statement(plan_id: str | None) -> Statement:
     """The results of a plan's steps, in plan order."""
     return SQL["results"](plan_id=plan_id)
 
 
 def artifacts_statement(
     *, plan_id: str | None = None, step_id: str | None = None, most: int
-) -> str:
+) -> Statement:
     """What was stored with a plan, or with the plan of a step, newest first."""
     return SQL["artifacts"](plan_id=plan_id, step_id=step_id, most=most)
 
@@ -113,7 +114,7 @@ def read_plan(rows: list[tuple[Any, ...]], session: str | None) -> LoadedPlan | 
         resumed_at=resumed_at,
         fail_reason=fail_reason,
         seq=seq,
-        steps=tuple(_step(row) for row in steps or ()),
+        steps=tuple(_step(*row) for row in steps or ()),
         texts={StepId(key): _text(row) for key, row in (texts or {}).items()},
         conditions=tuple(_condition(row) for row in conditions or ()),
         review=_review(review) if review else None,
@@ -133,21 +134,36 @@ def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
     return found
 
 
-def _step(row: list[Any]) -> Step:
+@lru_cache(maxsize=50_000)
+def _step(
+    step_id: str,
+    order: int,
+    step_type: str,
+    title: str | None,
+    status: str,
+    attempt: int,
+    stall_seconds: int | None,
+    in_progress_since: str | None,
+    last_seen_at: str | None,
+    completed_at: str | None,
+    *held: str | None,
+) -> Step:
+    """A step from its row. Kept: most steps of a plan are as they were at the last call."""
+    held_by, held_session, fail_reason = held
     return Step(
-        id=StepId(row[0]),
-        order=row[1],
-        type=StepType(row[2]),
-        title=row[3],
-        status=StepStatus(row[4]),
-        attempt=row[5],
-        stall_seconds=row[6],
-        in_progress_since=_time(row[7]),
-        last_seen_at=_time(row[8]),
-        completed_at=_time(row[9]),
-        held_by=row[10],
-        held_session=row[11],
-        fail_reason=row[12],
+        id=StepId(step_id),
+        order=order,
+        type=StepType(step_type),
+        title=title,
+        status=StepStatus(status),
+        attempt=attempt,
+        stall_seconds=stall_seconds,
+        in_progress_since=_time(in_progress_since),
+        last_seen_at=_time(last_seen_at),
+        completed_at=_time(completed_at),
+        held_by=held_by,
+        held_session=held_session,
+        fail_reason=fail_reason,
     )
 
 

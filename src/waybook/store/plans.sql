@@ -26,18 +26,17 @@ select p.id::text,
           from plan_step s
          where s.plan_id = p.id),
        (select json_object_agg(b.step_id, json_build_array(b.instructions, b.result_schema))
-          from step_brief b
-         where b.step_id = any (%(wanted)s)
-            or %(candidates)s and b.step_id in (
-                 select s.id
-                   from plan_step s
-                  where s.plan_id = p.id
-                    and (s.status = 'awaiting_input'
-                         or s.status = 'in_progress'
-                         and (s.held_by is null or s.held_session = %(session)s)
-                         or s.step_order = (select min(n.step_order)
-                                              from plan_step n
-                                             where n.plan_id = p.id and n.status = 'pending')))),
+          from plan_step s
+          join step_brief b on b.step_id = s.id
+         where s.plan_id = p.id
+           and (s.id = any (%(wanted)s)
+                or %(candidates)s
+                   and (s.status = 'awaiting_input'
+                        or s.status = 'in_progress'
+                           and (s.held_by is null or s.held_session = %(session)s)
+                        or s.step_order = (select min(n.step_order)
+                                             from plan_step n
+                                            where n.plan_id = p.id and n.status = 'pending')))),
        (select json_agg(json_build_array(
                  c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id, c.steps,
                  c.reason, c.outcome) order by c.position)
@@ -195,3 +194,36 @@ select 'artifact', a.id::text, json_build_object(
 
 -- name: every_plan
 select id::text from plan order by id;
+
+-- name: find_plans
+-- Plans by the beginning of their id or a part of their name, newest activity first, each with
+-- its steps counted by status; an empty text finds all.
+select p.id::text, p.name, p.status, b.research_question, b.created_at, b.created_by,
+       p.updated_at, app_now(),
+       (select json_object_agg(c.status, c.steps)
+          from (select s.status, count(*) as steps
+                  from plan_step s
+                 where s.plan_id = p.id
+                 group by s.status) c)
+  from plan p
+  join plan_brief b on b.plan_id = p.id
+ where (not %(open_only)s or p.completed_at is null)
+   and (starts_with(p.id::text, lower(%(text)s::text))
+        or strpos(lower(p.name), lower(%(text)s::text)) > 0)
+ order by p.updated_at desc, p.id desc
+ limit %(most)s;
+
+-- name: open_reviews
+-- What waits for a person, longest waiting first.
+select r.id::text, p.id::text, p.name, s.id::text, s.step_order, s.title, s.attempt,
+       b.instructions, r.summary, r.questions, r.result_summary, r.requested_at, r.requested_by,
+       app_now()
+  from review r
+  join plan p on p.id = r.plan_id
+  join plan_step s on s.id = r.step_id
+  join step_brief b on b.step_id = s.id
+ where r.decision is null
+   and p.completed_at is null
+   and (%(plan_id)s::uuid is null or r.plan_id = %(plan_id)s::uuid)
+ order by r.requested_at, r.id
+ limit %(most)s;

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from waybook.store.sql import load
+from waybook.store.sql import Statement, load
 
 SQL = load("skill_executions")
 
 
-def latest_statement(session: str | None) -> str:
+def latest_statement(session: str | None) -> Statement:
     """Find the skill execution a new plan of this session belongs to."""
     return SQL["latest"](session=session)
 

@@ -6,17 +6,21 @@ and refuses the rest.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from importlib.resources import files
+from itertools import count
 from re import compile as pattern
 from typing import TypeAlias
 from uuid import UUID
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
 
-_NAME = pattern(r"^-- name: (\w+)\n")
+#: Beyond this many rows a statement is sent as text: every number of rows is a text of its own.
+MOST_PREPARED_ROWS = 4
+
 _PLACE = pattern(r"%\((\w+)\)s")
 
 
@@ -31,7 +35,7 @@ class AsJson:
 class Rows:
     """Several rows for a `values` list."""
 
-    rows: Iterable[tuple[Value, ...]]
+    rows: Sequence[tuple[Value, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +46,83 @@ class Ids:
 
 
 class Query:
-    """One named query: fixed text with places for literals."""
+    """One named query: fixed text with places for values."""
 
     def __init__(self, name: str, text: str) -> None:
         """Split the text at its places."""
         self.name = name
         parts = _PLACE.split(text.strip().rstrip(";"))
         self._texts = parts[::2]
-        self.places = tuple(parts[1::2])
+        self._order = parts[1::2]
+        #: The places, each once, in order of appearance.
+        self.places = tuple(dict.fromkeys(self._order))
+        self._digest = sha256(text.encode()).hexdigest()[:8]
 
-    def __call__(self, **values: Value) -> str:
-        """The query with its values in place, ready to send."""
-        told = [literal(values[place]) for place in self.places]
-        return self._texts[0] + "".join(
-            value + text for value, text in zip(told, self._texts[1:], strict=True)
+    def __call__(self, **values: Value) -> "Statement":
+        """The query with its values."""
+        return Statement(self, [values[place] for place in self.places])
+
+    def with_literals(self, told: list[str]) -> str:
+        """The text with these in the places."""
+        by_place = dict(zip(self.places, told, strict=True))
+        rest = (
+            by_place[place] + text for place, text in zip(self._order, self._texts[1:], strict=True)
         )
+        return self._texts[0] + "".join(rest)
+
+    def prepared_name(self, shape: tuple[int, ...]) -> str:
+        """The name this query is prepared under; another text has another name."""
+        return "_".join([f"wb_{self.name}_{self._digest}", *map(str, shape)])
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A query with its values: to be sent as text, or to be executed as prepared before."""
+
+    query: Query
+    values: list[Value]
+
+    def __str__(self) -> str:
+        """The statement as one text."""
+        return self.query.with_literals([literal(value) for value in self.values])
+
+    def shape(self) -> tuple[int, ...] | None:
+        """How many rows each list of rows has; None if that varies too much to prepare."""
+        counts = tuple(len(value.rows) for value in self.values if isinstance(value, Rows))
+        return counts if all(count <= MOST_PREPARED_ROWS for count in counts) else None
+
+    def name(self) -> str | None:
+        """The name to prepare it under, if it is worth preparing."""
+        shape = self.shape()
+        return None if shape is None else self.query.prepared_name(shape)
+
+    def prepare(self, name: str) -> str:
+        """The text that prepares it."""
+        numbers = count(1)
+        places = [_numbered(value, numbers) for value in self.values]
+        return f"prepare {name} as {self.query.with_literals(places)}"
+
+    def execute(self, name: str) -> str:
+        """The text that executes it once it is prepared."""
+        told = ", ".join(literal(value) for value in _flat(self.values))
+        return f"execute {name}({told})" if told else f"execute {name}"
+
+
+def _numbered(value: Value, numbers: Iterator[int]) -> str:
+    if isinstance(value, Rows):
+        return ", ".join(
+            "(" + ", ".join(f"${next(numbers)}" for _ in row) + ")" for row in value.rows
+        )
+    return f"${next(numbers)}"
+
+
+def _flat(values: list[Value]) -> Iterator[Value]:
+    for value in values:
+        if isinstance(value, Rows):
+            for row in value.rows:
+                yield from row
+        else:
+            yield value
 
 
 def load(name: str) -> Mapping[str, Query]:

@@ -19,6 +19,7 @@ from waybook.store.database import Database, Results, Tx
 from waybook.store.idempotency import Key, StoredAnswer
 from waybook.store.ids import is_id, new_id
 from waybook.store.plans import LoadedPlan, Wanted
+from waybook.store.sql import Statement
 from waybook.usecases.skills import Skill
 
 Body = dict[str, Json]
@@ -64,17 +65,17 @@ class Call:
         """The caller as the rules and the audit know it."""
         return Actor(user=self.caller.user, channel=self.caller.channel, session=self.session)
 
-    async def read(self, *statements: str) -> Results:
+    async def read(self, *statements: Statement | str) -> Results:
         """Look at the org as it is now, in one snapshot."""
         return await self.house.database.read(self.caller.org_id, *statements)
 
-    async def look(self, wanted: Wanted, *more: str) -> tuple[LoadedPlan, Results]:
+    async def look(self, wanted: Wanted, *more: Statement) -> tuple[LoadedPlan, Results]:
         """A plan as it is now, unlocked, and whatever else is asked in the same snapshot."""
         found = await self.read(plans.load_statement(wanted), *more)
         return _found(found[0], self.session, wanted), found[1:]
 
     @asynccontextmanager
-    async def open(self, *statements: str) -> AsyncIterator["Opened"]:
+    async def open(self, *statements: Statement | str) -> AsyncIterator["Opened"]:
         """A transaction without a plan to lock, its first statements answered."""
         async with self.house.database.tenant(self.caller.org_id) as tx:
             asked = [idempotency.lookup_statement(self.key)] if self.key else []
@@ -117,7 +118,7 @@ class Call:
         if stored is not None:
             raise Answered(stored)
 
-    def keep(self, body: Body, now: datetime, *, is_error: bool = False) -> list[str]:
+    def keep(self, body: Body, now: datetime, *, is_error: bool = False) -> list[Statement]:
         """The statement that keeps this answer for a repeated call, if it may be repeated."""
         if self.key is None:
             return []
@@ -151,7 +152,7 @@ class Opened:
         """Who writes here."""
         return ledger.Hand(now=self.now, actor=self.call.actor())
 
-    async def write(self, statements: list[str], body: Body) -> Body:
+    async def write(self, statements: list[Statement], body: Body) -> Body:
         """Write, keep the answer, commit."""
         await self.tx.commit(*statements, *self.call.keep(body, self.now))
         return body
@@ -177,7 +178,7 @@ class Held:
         """What the rules are told of the world."""
         return Moment(now=self.loaded.now, actor=self.call.actor(), new_id=new_id)
 
-    async def send(self, *statements: str) -> Results:
+    async def send(self, *statements: Statement | str) -> Results:
         """Ask for more, in the same transaction."""
         return await self.tx.send(*statements)
 

@@ -1,0 +1,340 @@
+-- What the migrations come to. Made by `python -m waybook.store.schema_dump`; do not edit.
+
+CREATE OR REPLACE FUNCTION public.app_now()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ PARALLEL SAFE
+RETURN COALESCE((NULLIF(current_setting('app.now'::text, true), ''::text))::timestamp with time zone, clock_timestamp());
+
+CREATE OR REPLACE FUNCTION public.app_org()
+ RETURNS uuid
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN (NULLIF(current_setting('app.org_id'::text, true), ''::text))::uuid;
+
+create table artifact (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  plan_id uuid,
+  step_id uuid,
+  kind text not null,
+  title text not null,
+  content json not null,
+  superseded boolean not null default false,
+  created_at timestamp with time zone not null,
+  created_by text not null,
+  constraint artifact_pkey PRIMARY KEY (org_id, id),
+  constraint artifact_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id)
+);
+CREATE INDEX artifact_plan ON public.artifact USING btree (org_id, plan_id, created_at);
+alter table artifact enable row level security;
+alter table artifact force row level security;
+create policy tenant on artifact as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on artifact to waybook_app;
+
+create table audit_entry (
+  org_id uuid not null default app_org(),
+  subject_id uuid not null,
+  seq integer not null,
+  at timestamp with time zone not null,
+  subject text not null,
+  event text not null,
+  actor text not null,
+  channel text not null,
+  session text,
+  details json not null,
+  hash bytea not null,
+  constraint audit_entry_pkey PRIMARY KEY (org_id, subject_id, seq, at),
+  constraint audit_entry_event_check CHECK ((event = ANY (ARRAY['step_started'::text, 'step_completed'::text, 'step_failed'::text, 'plan_modified'::text, 'user_reviewed'::text, 'session_resumed'::text, 'skill_started'::text, 'skill_completed'::text])))
+) partition by range (at);
+CREATE INDEX audit_entry_time ON ONLY public.audit_entry USING btree (org_id, at);
+alter table audit_entry enable row level security;
+alter table audit_entry force row level security;
+create policy tenant on audit_entry as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on audit_entry to waybook_app;
+
+create table audit_entry_default partition of audit_entry default;
+alter table audit_entry_default enable row level security;
+alter table audit_entry_default force row level security;
+create policy tenant on audit_entry_default as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+
+create table branching_condition (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  plan_id uuid not null,
+  step_id uuid not null,
+  position integer not null,
+  expression text not null,
+  action text not null,
+  target_step_id uuid,
+  steps json,
+  reason text,
+  outcome text,
+  constraint branching_condition_pkey PRIMARY KEY (org_id, id),
+  constraint branching_condition_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
+  constraint branching_condition_org_id_step_id_fkey FOREIGN KEY (org_id, step_id) REFERENCES plan_step(org_id, id),
+  constraint branching_condition_action_check CHECK ((action = ANY (ARRAY['continue'::text, 'skip_to'::text, 'add_steps'::text, 'fail'::text]))),
+  constraint branching_condition_outcome_check CHECK ((outcome = ANY (ARRAY['fired'::text, 'not_fired'::text, 'error'::text])))
+);
+CREATE INDEX branching_condition_plan ON public.branching_condition USING btree (org_id, plan_id, "position");
+CREATE INDEX branching_condition_step ON public.branching_condition USING btree (org_id, step_id);
+alter table branching_condition enable row level security;
+alter table branching_condition force row level security;
+create policy tenant on branching_condition as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update, delete on branching_condition to waybook_app;
+
+create table idempotency_answer (
+  org_id uuid not null default app_org(),
+  tool text not null,
+  key text not null,
+  arguments_hash bytea not null,
+  is_error boolean not null,
+  answer json not null,
+  created_at timestamp with time zone not null,
+  constraint idempotency_answer_pkey PRIMARY KEY (org_id, tool, key)
+);
+alter table idempotency_answer enable row level security;
+alter table idempotency_answer force row level security;
+create policy tenant on idempotency_answer as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on idempotency_answer to waybook_app;
+
+create table mcp_tool_call_log (
+  org_id uuid not null default app_org(),
+  at timestamp with time zone not null,
+  id uuid not null,
+  tool text not null,
+  actor text not null,
+  channel text not null,
+  session text,
+  duration_ms real not null,
+  request_bytes integer not null,
+  response_bytes integer not null,
+  is_error boolean not null,
+  error_code text,
+  replayed boolean not null,
+  constraint mcp_tool_call_log_pkey PRIMARY KEY (org_id, at, id)
+) partition by range (at);
+alter table mcp_tool_call_log enable row level security;
+alter table mcp_tool_call_log force row level security;
+create policy tenant on mcp_tool_call_log as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on mcp_tool_call_log to waybook_app;
+
+create table mcp_tool_call_log_default partition of mcp_tool_call_log default;
+alter table mcp_tool_call_log_default enable row level security;
+alter table mcp_tool_call_log_default force row level security;
+create policy tenant on mcp_tool_call_log_default as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+
+create table org (
+  org_id uuid not null,
+  slug text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint org_pkey PRIMARY KEY (org_id),
+  constraint org_slug_key UNIQUE (slug)
+);
+alter table org enable row level security;
+alter table org force row level security;
+create policy tenant on org as permissive for all to public
+  using ((org_id = app_org()) OR (current_setting('app.sweep'::text, true) = 'on'::text))
+  with check (org_id = app_org());
+grant select on org to waybook_app;
+
+create table plan (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  name text not null,
+  status text not null,
+  revision integer not null,
+  stall_seconds integer,
+  resumed_at timestamp with time zone,
+  completed_at timestamp with time zone,
+  fail_reason text,
+  audit_seq integer not null,
+  audit_hash bytea not null,
+  updated_at timestamp with time zone not null,
+  constraint plan_pkey PRIMARY KEY (org_id, id),
+  constraint plan_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
+  constraint plan_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text])))),
+  constraint plan_status_check CHECK ((status = ANY (ARRAY['planning'::text, 'executing'::text, 'awaiting_review'::text, 'stalled'::text, 'completed'::text, 'failed'::text])))
+) with (fillfactor=85);
+CREATE INDEX plan_open ON public.plan USING btree (org_id, id) WHERE (completed_at IS NULL);
+alter table plan enable row level security;
+alter table plan force row level security;
+create policy tenant on plan as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on plan to waybook_app;
+
+create table plan_brief (
+  org_id uuid not null default app_org(),
+  plan_id uuid not null,
+  research_question text not null,
+  formatting_notes text,
+  skill_execution_id uuid,
+  created_at timestamp with time zone not null,
+  created_by text not null,
+  constraint plan_brief_pkey PRIMARY KEY (org_id, plan_id),
+  constraint plan_brief_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id)
+);
+alter table plan_brief enable row level security;
+alter table plan_brief force row level security;
+create policy tenant on plan_brief as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on plan_brief to waybook_app;
+
+create table plan_session (
+  org_id uuid not null default app_org(),
+  plan_id uuid not null,
+  session text not null,
+  seen_at timestamp with time zone not null,
+  constraint plan_session_pkey PRIMARY KEY (org_id, plan_id, session),
+  constraint plan_session_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id)
+);
+alter table plan_session enable row level security;
+alter table plan_session force row level security;
+create policy tenant on plan_session as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on plan_session to waybook_app;
+
+create table plan_step (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  plan_id uuid not null,
+  step_order integer not null,
+  step_type text not null,
+  title text,
+  status text not null,
+  attempt integer not null,
+  stall_seconds integer,
+  in_progress_since timestamp with time zone,
+  last_seen_at timestamp with time zone,
+  completed_at timestamp with time zone,
+  held_by text,
+  held_session text,
+  fail_reason text,
+  constraint plan_step_pkey PRIMARY KEY (org_id, id),
+  constraint plan_step_org_id_plan_id_step_order_key UNIQUE (org_id, plan_id, step_order) DEFERRABLE INITIALLY DEFERRED,
+  constraint plan_step_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
+  constraint plan_step_attempt_check CHECK ((attempt >= 1)),
+  constraint plan_step_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'skipped'::text])))),
+  constraint plan_step_check1 CHECK (((status <> 'in_progress'::text) OR (in_progress_since IS NOT NULL))),
+  constraint plan_step_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'awaiting_input'::text, 'completed'::text, 'skipped'::text, 'failed'::text]))),
+  constraint plan_step_step_order_check CHECK ((step_order >= 1))
+) with (fillfactor=85);
+alter table plan_step enable row level security;
+alter table plan_step force row level security;
+create policy tenant on plan_step as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update, delete on plan_step to waybook_app;
+
+create table review (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  plan_id uuid not null,
+  step_id uuid not null,
+  summary text not null,
+  questions json not null,
+  result_summary json,
+  requested_at timestamp with time zone not null,
+  requested_by text not null,
+  decision text,
+  feedback text,
+  decided_at timestamp with time zone,
+  decided_by text,
+  decided_via text,
+  constraint review_pkey PRIMARY KEY (org_id, id),
+  constraint review_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
+  constraint review_check CHECK (((decision IS NULL) = (decided_at IS NULL))),
+  constraint review_decision_check CHECK ((decision = ANY (ARRAY['approve'::text, 'reject'::text, 'modify'::text, 'skip'::text])))
+);
+CREATE UNIQUE INDEX review_open ON public.review USING btree (org_id, plan_id) WHERE (decision IS NULL);
+CREATE INDEX review_plan ON public.review USING btree (org_id, plan_id, requested_at);
+alter table review enable row level security;
+alter table review force row level security;
+create policy tenant on review as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on review to waybook_app;
+
+create table schema_migration (
+  number integer not null,
+  name text not null,
+  digest text not null,
+  ran_at timestamp with time zone not null default now(),
+  constraint schema_migration_pkey PRIMARY KEY (number)
+);
+
+create table skill_execution (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  skill text not null,
+  session text,
+  status text not null,
+  output_media_type text,
+  formatting_instructions text,
+  started_at timestamp with time zone not null,
+  started_by text not null,
+  completed_at timestamp with time zone,
+  outcome text,
+  audit_seq integer not null,
+  audit_hash bytea not null,
+  constraint skill_execution_pkey PRIMARY KEY (org_id, id),
+  constraint skill_execution_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
+  constraint skill_execution_status_check CHECK ((status = ANY (ARRAY['started'::text, 'completed'::text])))
+);
+CREATE INDEX skill_execution_session ON public.skill_execution USING btree (org_id, session, started_at);
+alter table skill_execution enable row level security;
+alter table skill_execution force row level security;
+create policy tenant on skill_execution as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on skill_execution to waybook_app;
+
+create table step_brief (
+  org_id uuid not null default app_org(),
+  step_id uuid not null,
+  instructions text not null,
+  result_schema json,
+  constraint step_brief_pkey PRIMARY KEY (org_id, step_id),
+  constraint step_brief_org_id_step_id_fkey FOREIGN KEY (org_id, step_id) REFERENCES plan_step(org_id, id)
+);
+alter table step_brief enable row level security;
+alter table step_brief force row level security;
+create policy tenant on step_brief as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update, delete on step_brief to waybook_app;
+
+create table step_result (
+  org_id uuid not null default app_org(),
+  step_id uuid not null,
+  result_summary json,
+  confidence double precision,
+  report json,
+  formatting_notes text,
+  usage json,
+  constraint step_result_pkey PRIMARY KEY (org_id, step_id),
+  constraint step_result_org_id_step_id_fkey FOREIGN KEY (org_id, step_id) REFERENCES plan_step(org_id, id)
+);
+alter table step_result enable row level security;
+alter table step_result force row level security;
+create policy tenant on step_result as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on step_result to waybook_app;

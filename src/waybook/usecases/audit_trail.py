@@ -1,0 +1,46 @@
+"""A chain of audit entries, read page by page: entries never change, so pages belong together."""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+from waybook.plan.changes import Change
+from waybook.plan.model import Json
+from waybook.store import audit
+from waybook.store.audit import Sealed
+from waybook.usecases.call import Call
+
+PAGE = 500
+
+
+async def trail(call: Call, subject_id: str, *, until: int) -> AsyncIterator[list[Sealed]]:
+    """The entries of a subject up to a number, oldest first."""
+    since = 0
+    while since < until:
+        statement = audit.SQL["chain"](subject_id=subject_id, since=since, until=until, most=PAGE)
+        (rows,) = await call.read(statement)
+        if not rows:
+            return
+        page = audit.read_entries(rows)
+        yield page
+        since = page[-1].seq
+
+
+async def whole_trail(call: Call, subject_id: str, *, until: int) -> list[Sealed]:
+    """The same, all at once."""
+    return [entry async for page in trail(call, subject_id, until=until) for entry in page]
+
+
+def changes_in(entries: Iterable[Sealed]) -> Iterator[Change]:
+    """Every change these entries account for, in order."""
+    return (change for entry in entries for change in audit.changes_of(_told(entry)))
+
+
+def told_beside(entry: Sealed) -> dict[str, Json]:
+    """What an entry tells beside its changes: why it happened, in a few words."""
+    told = _told(entry)
+    return {k: v for k, v in told.items() if k != "changes"} if isinstance(told, dict) else {}
+
+
+def _told(entry: Sealed) -> Json:
+    told: Json = json.loads(entry.details)
+    return told

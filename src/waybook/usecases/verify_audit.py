@@ -1,0 +1,114 @@
+"""The proof that the audit is the truth: chains unbroken, heads in place, state = replay(audit).
+
+One subject after the other, so that memory is bounded by the longest history. A subject's rows
+and the end of its chain come from one snapshot; its entries up to there never change any more.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from waybook.plan.model import Json
+from waybook.plan.replay import Row, Rows, Unreplayable, differences, replay
+from waybook.store import audit, plans, skill_executions
+from waybook.store.audit import GENESIS, Sealed
+from waybook.store.plans import read_stored_rows
+from waybook.usecases.audit_trail import changes_in, whole_trail
+from waybook.usecases.call import Call
+
+PLAN = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a chain is about: a plan, or a use of a skill."""
+
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What verifying one subject found: nothing, or what is wrong and from which entry on."""
+
+    subject: Subject
+    entries: int
+    faults: tuple[str, ...] = ()
+    #: The first entry that does not belong.
+    broken: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+
+async def audited_subjects(call: Call) -> list[Subject]:
+    """Everything there is to verify: what is stored, and what the audit alone tells of."""
+    stored, orphans = await call.read(audit.SQL["heads"](), audit.SQL["orphans"]())
+    return [Subject(row[0], row[1]) for row in (*stored, *orphans)]
+
+
+async def verify_audit(call: Call, subjects: Iterable[Subject]) -> AsyncIterator[Verdict]:
+    """Verify one subject after the other."""
+    for subject in subjects:
+        yield await verify_subject(call, subject)
+
+
+async def verify_subject(call: Call, subject: Subject) -> Verdict:
+    """Hold a subject's rows against its audit, and its audit against its seals."""
+    head, stored = await call.read(
+        audit.SQL["head"](subject_id=subject.id), _stored_statement(subject)
+    )
+    if not head:
+        missing = f"the audit tells of this {subject.kind}, but it is not there: it was deleted"
+        return Verdict(subject=subject, entries=0, faults=(missing,), broken=1)
+    seq, digest, last = head[0]
+    entries = await whole_trail(call, subject.id, until=seq)
+    broken = _first_broken(entries, seq, bytes(digest), last or 0)
+    if broken is not None:
+        return Verdict(subject=subject, entries=len(entries), faults=(broken[1],), broken=broken[0])
+    faults = _replay_faults(entries, _stored_rows(subject, stored))
+    return Verdict(subject=subject, entries=len(entries), faults=faults)
+
+
+def _first_broken(
+    entries: list[Sealed], seq: int, digest: bytes, last: int
+) -> tuple[int, str] | None:
+    broken = audit.first_broken(entries)
+    if broken is not None:
+        return broken
+    if len(entries) < seq:
+        missing = len(entries) + 1
+        return missing, f"entry {missing} is missing: {seq} were written"
+    if (bytes(entries[-1].hash) if entries else GENESIS) != digest:
+        return seq, f"entry {seq} is not the one that was written last: its seal is another"
+    if last > seq:
+        return seq + 1, f"entry {seq + 1} was added from outside: {seq} were written"
+    return None
+
+
+def _replay_faults(entries: list[Sealed], stored: Rows) -> tuple[str, ...]:
+    try:
+        return tuple(differences(replay(changes_in(entries)), stored))
+    except Unreplayable as fault:
+        return (f"the entries do not add up: {fault}",)
+
+
+def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is the store's own
+    if subject.kind == PLAN:
+        return plans.SQL["stored_rows"](plan_id=subject.id)
+    return skill_executions.SQL["stored_execution"](id=subject.id)
+
+
+def _stored_rows(subject: Subject, rows: list[tuple[Any, ...]]) -> Rows:
+    if subject.kind == PLAN:
+        return read_stored_rows(rows)
+    row: Row = {name: _in_utc(name, value) for name, value in rows[0][0].items()}
+    return {subject.kind: {subject.id: row}}
+
+
+def _in_utc(name: str, value: Json) -> Json:
+    if name.endswith("_at") and isinstance(value, str):
+        return datetime.fromisoformat(value).astimezone(UTC).isoformat()
+    return value
