@@ -2,13 +2,14 @@
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import jsonrpc_message_adapter
 
 from waybook.transport.web.jsonrpc import Unsound, read_message, tool_with_progress
 
 
+@settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode) | st.text().map(json.dumps).map(str.encode))
 def test_any_bytes_are_a_message_or_unsound(body: bytes) -> None:
     assert isinstance(read_message(body), dict | Unsound)
@@ -34,6 +35,7 @@ MESSAGES = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(MESSAGES)
 def test_what_we_call_a_message_the_protocol_library_takes(message: dict[str, object]) -> None:
     read = read_message(json.dumps(message).encode())

@@ -15,6 +15,7 @@ from transport.messages import META
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+PATIENCE = 120  # seconds; importing the protocol library takes one of them on an idle machine
 Era = Literal["legacy", "auto", "2026-07-28"]
 
 
@@ -26,7 +27,7 @@ def a_child(kind: str) -> StdioServerParameters:
 
 @pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
 async def test_a_client_lists_and_calls_whatever_is_printed_meanwhile(era: Era) -> None:
-    async with asyncio.timeout(30), Client(a_child("chatty"), mode=era) as client:
+    async with asyncio.timeout(PATIENCE), Client(a_child("chatty"), mode=era) as client:
         listed = await client.list_tools()
         result = await client.call_tool("get_next_step", {"planId": "1"})
     assert [tool.name for tool in listed.tools] == [
@@ -38,7 +39,7 @@ async def test_a_client_lists_and_calls_whatever_is_printed_meanwhile(era: Era) 
 
 
 async def test_the_tools_are_listed_while_the_database_is_silent() -> None:
-    async with asyncio.timeout(30), Client(a_child("silent")) as client:
+    async with asyncio.timeout(PATIENCE), Client(a_child("silent")) as client:
         assert (await client.list_tools()).tools
 
 
@@ -66,7 +67,7 @@ async def test_garbage_on_stdin_is_survived_and_stdout_is_protocol_only() -> Non
     assert process.stdout is not None
     garbage = [b"\x00\xff", b"[" * 10_000, b'{"jsonrpc":"2.0"}', b"1e400", b'"\\ud800"', b""]
     process.stdin.write(b"\n".join([*garbage, json.dumps(request).encode(), b""]))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         reply = json.loads(await process.stdout.readline())
         process.stdin.close()
         rest, _ = await process.communicate()

@@ -1,0 +1,72 @@
+"""Every revision of the protocol there has been, spoken on the bare wire."""
+
+import json
+
+import httpx2
+import pytest
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from transport.doors import TOOLS
+from transport.messages import LEGACY, a_request, modern_headers
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EVERY_HANDSHAKE = pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
+
+
+async def test_these_are_the_revisions_we_promise() -> None:
+    assert [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS] == [
+        "2024-11-05",
+        "2025-03-26",
+        "2025-06-18",
+        "2025-11-25",
+        "2026-07-28",
+    ]
+
+
+@EVERY_HANDSHAKE
+async def test_a_handshake_keeps_the_revision_the_client_asked_for(
+    http: httpx2.AsyncClient, version: str
+) -> None:
+    hello = a_request(
+        "initialize",
+        protocolVersion=version,
+        capabilities={},
+        clientInfo={"name": "somebody", "version": "1"},
+    )
+    headers = {key: value for key, value in LEGACY.items() if key != "mcp-protocol-version"}
+    reply = await http.post("/mcp", headers=headers, content=hello)
+    result = reply.json()["result"]
+    assert result["protocolVersion"] == version
+    assert result["serverInfo"]["name"] == "waybook"
+    assert result["instructions"]
+    assert set(result["capabilities"]) == {"tools", "resources", "prompts", "completions"}
+
+
+@EVERY_HANDSHAKE
+async def test_tools_are_listed_and_called_in_every_handshake_revision(
+    http: httpx2.AsyncClient, version: str
+) -> None:
+    headers = {**LEGACY, "mcp-protocol-version": version}
+    reply = await http.post("/mcp", headers=headers, content=a_request("tools/list"))
+    assert [tool["name"] for tool in reply.json()["result"]["tools"]] == list(TOOLS)
+    call = a_request("tools/call", name="get_next_step", arguments={"planId": "1"})
+    reply = await http.post("/mcp", headers=headers, content=call)
+    result = reply.json()["result"]
+    assert json.loads(result["content"][0]["text"]) == {
+        "tool": "get_next_step",
+        "arguments": {"planId": "1"},
+    }
+
+
+async def test_the_newest_revision_needs_no_handshake(http: httpx2.AsyncClient) -> None:
+    call = a_request("tools/call", name="get_next_step", arguments={"planId": "1"})
+    headers = modern_headers("tools/call", "get_next_step")
+    reply = await http.post("/mcp", headers=headers, content=call)
+    assert reply.json()["result"]["structuredContent"]["arguments"] == {"planId": "1"}
+    reply = await http.post(
+        "/mcp", headers=modern_headers("server/discover"), content=a_request("server/discover")
+    )
+    discovered = reply.json()["result"]
+    assert discovered["supportedVersions"] == ["2026-07-28"]
+    assert discovered["instructions"]
