@@ -2,6 +2,8 @@
 
 import re
 import string
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,8 @@ from waybook.conditions.budget import BUDGET
 from waybook.conditions.condition import compile_condition
 from waybook.conditions.values import Json
 from waybook.errors import BadExpression
+
+Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]
 
 steady = settings(max_examples=600, derandomize=True, database=None, deadline=None)
 
@@ -42,3 +46,12 @@ def test_any_text_compiles_or_is_refused_with_its_place(text: str, value: Json) 
     assert isinstance(position, int)
     assert 0 <= position <= len(text)
     assert re.search(rf"at position {position}\b", refusal.message)
+
+
+@steady
+@given(st.lists(pieces, max_size=8).map("".join))
+def test_what_compiles_here_compiles_in_cel(ours: Reading, real: Reading, text: str) -> None:
+    values: dict[str, Json] = {"result": {"a": [1]}, "plan": {}}
+    found = ours(text, values)
+    if found != "refused" and "===" not in text and "!==" not in text:
+        assert found == real(text, values)

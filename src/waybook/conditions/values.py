@@ -9,7 +9,8 @@ string, true, false, null ``string``, ``bool``, ``null``
 array, object             ``list``, ``map`` (keys are strings)
 ========================  ======================================================
 
-Values are read where they are touched, never copied beforehand.
+Values are read where they are touched, never copied beforehand. An array is a `list` and an object
+a `dict`, as `json.loads` makes them; another sequence or mapping is an error of the condition.
 """
 
 from collections.abc import Mapping, Sequence
