@@ -1,6 +1,5 @@
 """A world for one test: an org of ours, a neighbour with a plan of its own, and a clock to turn."""
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,15 +13,16 @@ from psycopg_pool import AsyncConnectionPool
 
 from servers import Place
 from waybook.doorway import Answer, Caller, Channel, Doorway
-from waybook.plan.replay import Rows, differences, replay
-from waybook.store import audit, plans, skill_executions
+from waybook.plan.replay import Rows
+from waybook.store import audit, plans
 from waybook.store.calls import CallLog
 from waybook.store.database import LOCK_TIMEOUT, Database
 from waybook.store.ids import new_id
 from waybook.store.plans import read_stored_rows
 from waybook.store.tenants import add_org
-from waybook.usecases.call import House
+from waybook.usecases.call import Call, House
 from waybook.usecases.skills import Skill
+from waybook.usecases.verify_audit import audited_subjects, verify_audit
 
 #: A reply, or a part of one: JSON, looked into without asking its type at every turn.
 Body: TypeAlias = dict[str, Any]
@@ -143,10 +143,6 @@ class World:
         statement = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
         return audit.read_entries((await self.database.read(org_id, statement))[0])
 
-    async def plan_ids(self, org_id: UUID) -> list[str]:
-        (found,) = await self.database.read(org_id, plans.SQL["every_plan"]())
-        return [row[0] for row in found]
-
 
 @asynccontextmanager
 async def a_world(
@@ -170,7 +166,7 @@ async def a_world(
         plan_id = world.neighbours_plan["planId"]
         before = await world.stored(theirs, plan_id)
         yield world
-        await check_audit(database, ours, theirs)
+        await check_audit(doorway.house, ours, theirs)
         if not world.neighbour_may_change:
             assert await world.stored(theirs, plan_id) == before
 
@@ -188,33 +184,15 @@ async def a_database(
         kwargs={"autocommit": True, "prepare_threshold": None},
         open=False,
     ) as pool:
-        yield Database(pool, role=place.server.role, frozen_now=NOON, lock_timeout=lock_timeout)
+        database = Database(pool, role=place.server.role, lock_timeout=lock_timeout)
+        database.frozen_now = NOON
+        yield database
 
 
-async def check_audit(database: Database, *org_ids: UUID) -> None:
+async def check_audit(house: House, *org_ids: UUID) -> None:
     """State = replay(audit), and no entry was changed, for everything in these orgs."""
     for org_id in org_ids:
-        (heads,) = await database.read(org_id, audit.SQL["heads"]())
-        for subject, subject_id, seq, digest in heads:
-            await _check_subject(database, org_id, (subject, subject_id), (seq, bytes(digest)))
-
-
-async def _check_subject(
-    database: Database, org_id: UUID, subject: tuple[str, str], head: tuple[int, bytes]
-) -> None:
-    kind, subject_id = subject
-    stored_rows = (
-        plans.SQL["stored_rows"](plan_id=subject_id)
-        if kind == "plan"
-        else skill_executions.SQL["stored_execution"](id=subject_id)
-    )
-    entries = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
-    found, stored = await database.read(org_id, entries, stored_rows)
-    sealed = audit.read_entries(found)
-    assert audit.first_broken(sealed) is None
-    assert (sealed[-1].seq, bytes(sealed[-1].hash)) == head
-    made = replay(
-        change for entry in sealed for change in audit.changes_of(json.loads(entry.details))
-    )
-    rows = [(kind, subject_id, stored[0][0])] if kind != "plan" else stored
-    assert differences(made, read_stored_rows(rows)) == []
+        call = Call(house=house, caller=Caller(org_id=org_id, user="judge", channel=Channel.CLI))
+        subjects = await audited_subjects(call)
+        faults = [v async for v in verify_audit(call, subjects) if not v.ok]
+        assert faults == []

@@ -192,9 +192,6 @@ select 'artifact', a.id::text, json_build_object(
   from artifact a
  where a.plan_id = %(plan_id)s;
 
--- name: every_plan
-select id::text from plan order by id;
-
 -- name: find_plans
 -- Plans by the beginning of their id or a part of their name, newest activity first, each with
 -- its steps counted by status; an empty text finds all.

@@ -1,0 +1,157 @@
+"""Migrations: once each, in order, by one process at a time; and what they come to."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import psycopg
+import pytest
+
+from servers import Place, Server, create_database, drop_database
+from waybook.errors import Misconfigured, Unavailable
+from waybook.store import migrate as migrations
+from waybook.store import schema_dump
+from waybook.store.ids import new_id
+from waybook.store.migrate import Migration, migrate, shipped
+from waybook.store.tenants import LOCAL_ORG
+
+SCHEMA = Path(schema_dump.__file__).with_name("schema.sql")
+
+
+@pytest.fixture
+def empty(server: Server) -> Iterator[Place]:
+    """A database nobody has migrated yet."""
+    place = create_database(server, f"empty_{new_id().replace('-', '')}", template="template0")
+    yield place
+    drop_database(place)
+
+
+@pytest.fixture
+def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let this program ship other migrations than it does."""
+
+    def shipping(*told: Migration) -> None:
+        monkeypatch.setattr(migrations, "shipped", lambda: list(told))
+
+    return shipping
+
+
+def asked(place: Place, question: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(place.admin_dsn) as admin:
+        return admin.execute(question.encode()).fetchall()
+
+
+def names() -> list[str]:
+    return [f"{migration.number:04}_{migration.name}" for migration in shipped()]
+
+
+def test_an_empty_database_gets_everything_and_the_local_org(empty: Place) -> None:
+    assert migrate(empty.owner_dsn) == names()
+    assert asked(empty, "select org_id, slug from org") == [(LOCAL_ORG, "local")]
+
+
+def test_a_migrated_database_gets_nothing(empty: Place) -> None:
+    migrate(empty.owner_dsn)
+    assert migrate(empty.owner_dsn) == []
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    assert [migration.number for migration in shipped()] == list(range(1, len(shipped()) + 1))
+
+
+def test_of_several_at_once_each_migration_runs_once(empty: Place) -> None:
+    gate = Barrier(4)
+
+    def run() -> list[str]:
+        gate.wait(10)
+        return migrate(empty.owner_dsn)
+
+    with ThreadPoolExecutor(4) as threads:
+        ran = [done.result(30) for done in [threads.submit(run) for _ in range(4)]]
+    assert sorted(name for one in ran for name in one) == names()
+    assert asked(empty, "select count(*) from org") == [(1,)]
+
+
+def test_a_file_edited_after_it_ran_is_refused_by_name(
+    empty: Place, ship: Callable[..., None]
+) -> None:
+    migrate(empty.owner_dsn)
+    first, *rest = shipped()
+    ship(Migration(first.number, first.name, first.text + "\n-- edited"), *rest)
+    with pytest.raises(Misconfigured, match=f"{first.number:04}_{first.name} was edited"):
+        migrate(empty.owner_dsn)
+
+
+def test_a_database_of_a_newer_program_is_refused(empty: Place, ship: Callable[..., None]) -> None:
+    ours = shipped()
+    newer = Migration(len(ours) + 1, "tomorrow", "select 1")
+    ship(*ours, newer)
+    assert migrate(empty.owner_dsn) == [*names(), f"{newer.number:04}_tomorrow"]
+    ship(*ours)
+    with pytest.raises(Misconfigured, match=r"newer Waybook.*upgrade"):
+        migrate(empty.owner_dsn)
+
+
+def test_a_migration_that_fails_leaves_nothing_and_can_be_repeated(
+    empty: Place, ship: Callable[..., None]
+) -> None:
+    ours = shipped()
+    broken = Migration(len(ours) + 1, "broken", "create table half (a int); select 1/0")
+    ship(*ours, broken)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        migrate(empty.owner_dsn)
+    assert asked(empty, "select to_regclass('half')") == [(None,)]
+    ship(*ours)
+    assert migrate(empty.owner_dsn) == []
+
+
+def test_whoever_is_killed_after_the_migrations_leaves_the_local_org_too(
+    empty: Place, ship: Callable[..., None]
+) -> None:
+    """The org comes in the same transaction as the tables, so there is no moment between."""
+    ours = shipped()
+    ship(*ours, Migration(len(ours) + 1, "broken", "select 1/0"))
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        migrate(empty.owner_dsn)
+    assert asked(empty, "select org_id from org") == [(LOCAL_ORG,)]
+
+
+def test_a_server_too_old_is_named(empty: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "OLDEST", 990_000)
+    with pytest.raises(Misconfigured, match=r"this PostgreSQL is 1\d; Waybook needs 15"):
+        migrate(empty.owner_dsn)
+
+
+def test_a_database_out_of_reach_is_unavailable(server: Server) -> None:
+    with pytest.raises(Unavailable, match="cannot reach the database"):
+        migrate(Place(server=server, dbname="nowhere").owner_dsn)
+
+
+def test_without_the_serving_role_the_owner_is_told_what_an_administrator_must_do(
+    empty: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = {**migrations.SQL, "role_exists": _NO_ROLE, "create_role": _DENIED}
+    monkeypatch.setattr(migrations, "SQL", query)
+    with pytest.raises(Misconfigured, match="create role waybook_app nologin"):
+        migrate(empty.owner_dsn)
+
+
+def _no_role() -> str:
+    return "select false"
+
+
+def _denied() -> str:
+    return "do $$ begin raise insufficient_privilege; end $$"
+
+
+_NO_ROLE, _DENIED = _no_role, _denied
+
+
+def test_the_schema_checked_in_is_what_the_migrations_come_to(shared_place: Place) -> None:
+    """After a new migration run this test once with WAYBOOK_WRITE_SCHEMA=1."""
+    made = schema_dump.dump(shared_place.owner_dsn)
+    if os.environ.get("WAYBOOK_WRITE_SCHEMA"):
+        SCHEMA.write_text(made)
+    assert SCHEMA.read_text() == made

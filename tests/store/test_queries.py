@@ -1,0 +1,75 @@
+"""Every named query fits the migrated schema, and has one place that runs it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from servers import Place
+from waybook.store.sql import Query, load
+
+SOURCE = Path(str(files("waybook")))
+#: Several statements at a time, run by the owner: the migrations' own tests run them.
+OPERATOR = frozenset({"migrate", "tenants"})
+#: Their queries are fetched by a name in a variable.
+BY_NAME = frozenset({"migrate", "schema_dump"})
+
+FILES = sorted(path.stem for path in (SOURCE / "store").glob("*.sql") if path.stem != "schema")
+
+_COLUMNS = re.compile(r"(?:insert into \w+|as v)\s*\(([^)]*)\)")
+_PLACE = re.compile(r"%\((\w+)\)s")
+
+
+def prepared(file: str, name: str) -> str:
+    """The query with parameters in its places; a list of rows becomes one row of them."""
+    text = (SOURCE / "store" / f"{file}.sql").read_text()
+    text = text.split(f"-- name: {name}\n")[1].split("-- name:")[0]
+    columns = _COLUMNS.search(text)
+    numbers = count(1)
+
+    def parameter(place: re.Match[str]) -> str:
+        if place[1] != "rows":
+            return f"${next(numbers)}"
+        assert columns is not None
+        return "(" + ", ".join(f"${next(numbers)}" for _ in columns[1].split(",")) + ")"
+
+    return _PLACE.sub(parameter, text)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file not in OPERATOR])
+def test_every_named_query_prepares_against_the_migrated_schema(
+    shared_place: Place, file: str
+) -> None:
+    with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
+        if shared_place.server.role:
+            connection.execute(f"set role {shared_place.server.role}".encode())
+        for name in load(file):
+            connection.execute(f"prepare fits_{name} as {prepared(file, name)}".encode())
+
+
+def uses() -> Iterator[tuple[str, str]]:
+    """Every mention of a query in the source: its file and its name."""
+    mention = re.compile(r'(?:(\w+)\.)?SQL\[\s*"(\w+)"\s*\]')
+    for path in SOURCE.rglob("*.py"):
+        for module, name in mention.findall(path.read_text()):
+            yield (module or path.stem, name)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file not in BY_NAME])
+def test_every_named_query_is_run_by_one_place(file: str) -> None:
+    mentioned = Counter(uses())
+    assert {name: mentioned[file, name] for name in load(file)} == dict.fromkeys(load(file), 1)
+
+
+def test_every_query_that_is_run_has_been_written() -> None:
+    assert set(uses()) <= {(file, name) for file in FILES for name in load(file)}
+
+
+def test_a_query_is_not_misled_by_values_that_look_like_places() -> None:
+    query = Query("q", "select %(a)s, %(b)s")
+    assert str(query(a="%(b)s", b="100%")) == "select '%(b)s', '100%'"

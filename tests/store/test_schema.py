@@ -1,0 +1,260 @@
+"""What the catalogue says: who may see and do what, and that every key begins with the org."""
+
+from collections.abc import Iterator
+from string import Template
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from servers import Place
+from waybook.store.ids import new_id
+from waybook.store.migrate import APP_ROLE
+from waybook.store.tenants import LOCAL_ORG, add_org
+
+#: The migrations' own list belongs to no org; the serving role has no business there.
+OUTSIDE = {"schema_migration"}
+
+#: The slug is how people name their org before anything knows which one it is, so it must be
+#: theirs alone on the whole server; only the owner can write it, so nobody can probe with it.
+ACROSS_ORGS = {"org_slug_key"}
+
+
+@pytest.fixture(scope="module")
+def catalogue(shared_place: Place) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def serving(shared_place: Place) -> Iterator[psycopg.Connection]:
+    """A connection as whoever serves, with no org named."""
+    with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
+        if shared_place.server.role:
+            connection.execute(f"set role {shared_place.server.role}".encode())
+        yield connection
+
+
+TABLES = "c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')"
+
+
+def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tuple[object, ...]]:
+    """The answer to a question with these words in the places of $names."""
+    told = Template(question).substitute(tables=TABLES, app=APP_ROLE, **words)
+    return connection.execute(told.encode()).fetchall()
+
+
+def tables(catalogue: psycopg.Connection) -> set[str]:
+    found = ask(catalogue, "select c.relname from pg_class c where $tables")
+    return {str(row[0]) for row in found} - OUTSIDE
+
+
+def test_row_level_security_is_enabled_and_forced_on_every_table_and_partition(
+    catalogue: psycopg.Connection,
+) -> None:
+    unguarded = ask(
+        catalogue,
+        """select c.relname from pg_class c
+             where $tables and not (c.relrowsecurity and c.relforcerowsecurity)""",
+    )
+    assert {str(row[0]) for row in unguarded} == OUTSIDE
+
+
+def test_every_table_and_partition_has_a_policy_on_its_org(catalogue: psycopg.Connection) -> None:
+    policies = ask(
+        catalogue, "select tablename, qual, with_check, cmd, roles::text from pg_policies"
+    )
+    assert {str(row[0]) for row in policies} == tables(catalogue)
+    for table, using, check, command, roles in policies:
+        assert "org_id = app_org()" in str(using), table
+        assert check == "(org_id = app_org())", table
+        assert (command, roles) == ("ALL", "{public}"), table
+
+
+def test_the_serving_role_is_nobody_special(catalogue: psycopg.Connection) -> None:
+    (role,) = ask(
+        catalogue,
+        """select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication,
+                   (select count(*) from pg_auth_members m where m.member = r.oid)
+              from pg_roles r where rolname = '$app'""",
+    )
+    assert role == (False, False, False, False, False, 0)
+
+
+def test_the_serving_role_owns_nothing(catalogue: psycopg.Connection) -> None:
+    owned = ask(
+        catalogue,
+        """select c.relname from pg_class c where c.relowner = '$app'::regrole
+             union all
+            select p.proname from pg_proc p where p.proowner = '$app'::regrole
+             union all
+            select d.datname from pg_database d where d.datdba = '$app'::regrole""",
+    )
+    assert owned == []
+
+
+def test_every_primary_key_and_unique_index_begins_with_the_org(
+    catalogue: psycopg.Connection,
+) -> None:
+    others = ask(
+        catalogue,
+        """select i.indexrelid::regclass::text
+              from pg_index i
+              join pg_class c on c.oid = i.indrelid
+              join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
+             where $tables and c.relname <> 'schema_migration'
+               and (i.indisunique or i.indisprimary) and a.attname <> 'org_id'""",
+    )
+    assert {str(row[0]) for row in others} == ACROSS_ORGS
+
+
+def test_every_index_begins_with_the_org(catalogue: psycopg.Connection) -> None:
+    others = ask(
+        catalogue,
+        """select i.indexrelid::regclass::text
+              from pg_index i
+              join pg_class c on c.oid = i.indrelid
+              join pg_am m on m.oid = (select relam from pg_class where oid = i.indexrelid)
+              left join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
+             where $tables and c.relname <> 'schema_migration'
+               and m.amname = 'btree' and a.attname is distinct from 'org_id'""",
+    )
+    assert {str(row[0]) for row in others} == ACROSS_ORGS
+
+
+def test_every_foreign_key_begins_with_the_org_on_both_sides(
+    catalogue: psycopg.Connection,
+) -> None:
+    others = ask(
+        catalogue,
+        """select k.conname
+             from pg_constraint k
+             join pg_attribute a on a.attrelid = k.conrelid and a.attnum = k.conkey[1]
+             join pg_attribute f on f.attrelid = k.confrelid and f.attnum = k.confkey[1]
+            where k.contype = 'f' and k.connamespace = 'public'::regnamespace
+              and not (a.attname = 'org_id' and f.attname = 'org_id')""",
+    )
+    assert others == []
+
+
+def test_every_table_has_a_primary_key(catalogue: psycopg.Connection) -> None:
+    without = ask(
+        catalogue,
+        """select c.relname from pg_class c
+             where $tables and not exists (select from pg_index i
+                                             where i.indrelid = c.oid and i.indisprimary)""",
+    )
+    assert without == []
+
+
+def test_no_index_covers_a_status(catalogue: psycopg.Connection) -> None:
+    covering = ask(
+        catalogue,
+        """select i.indexrelid::regclass::text
+              from pg_index i
+              join pg_class c on c.oid = i.indrelid
+              join pg_attribute a on a.attrelid = c.oid and a.attnum = any (i.indkey)
+             where $tables and c.relname in ('plan', 'plan_step') and a.attname = 'status'""",
+    )
+    assert covering == []
+
+
+def test_there_are_no_triggers(catalogue: psycopg.Connection) -> None:
+    assert ask(catalogue, "select tgname from pg_trigger where not tgisinternal") == []
+
+
+def test_no_function_lends_its_owners_rights(catalogue: psycopg.Connection) -> None:
+    lending = ask(
+        catalogue,
+        """select proname from pg_proc
+            where prosecdef and pronamespace = 'public'::regnamespace""",
+    )
+    assert lending == []
+
+
+DENIED = [
+    "update audit_entry set actor = 'me'",
+    "delete from audit_entry",
+    "truncate audit_entry",
+    "update audit_entry_default set actor = 'me'",
+    "insert into audit_entry_default select * from audit_entry",
+    "delete from plan",
+    "update plan_brief set research_question = ''",
+    "update step_result set result_summary = null",
+    "delete from step_result",
+    "delete from review",
+    "delete from artifact",
+    "update artifact set title = ''",
+    "update idempotency_answer set answer = '{}'",
+    "delete from idempotency_answer",
+    "update mcp_tool_call_log set actor = ''",
+    "delete from mcp_tool_call_log",
+    "insert into org (org_id, slug) values (gen_random_uuid(), 'mine')",
+    "update org set slug = 'mine'",
+    "delete from org",
+    "select * from schema_migration",
+    "update schema_migration set digest = ''",
+    "create table mine (a int)",
+    "alter table plan disable row level security",
+    "alter table plan no force row level security",
+    "drop policy tenant on plan",
+    "create policy mine on plan using (true)",
+    "create function mine() returns int language sql return 1",
+]
+
+
+@pytest.mark.parametrize("statement", DENIED)
+def test_the_serving_role_may_not(serving: psycopg.Connection, statement: str) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        serving.execute(statement.encode())
+
+
+def test_without_an_org_named_there_is_nothing_to_see(
+    serving: psycopg.Connection, catalogue: psycopg.Connection
+) -> None:
+    for table in sorted(tables(catalogue)):
+        if "default" not in table:
+            assert ask(serving, "select * from $table", table=table) == [], table
+
+
+def test_after_a_transaction_its_org_is_forgotten(
+    serving: psycopg.Connection,
+) -> None:
+    with serving.transaction():
+        serving.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
+        assert ask(serving, "select org_id from org") == [(LOCAL_ORG,)]
+    assert ask(serving, "select org_id from org") == []
+
+
+def test_a_row_cannot_be_written_into_another_org(
+    serving: psycopg.Connection, shared_place: Place
+) -> None:
+    ours, theirs = UUID(new_id()), UUID(new_id())
+    for org_id in (ours, theirs):
+        add_org(shared_place.owner_dsn, org_id, f"org-{org_id}")
+    row = f"'{new_id()}', 'x', 'planning', 1, 1, '\\x00', now()"
+    columns = "id, name, status, revision, audit_seq, audit_hash, updated_at"
+    with serving.transaction(force_rollback=True):
+        serving.execute(f"set local app.org_id = '{ours}'".encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            ask(
+                serving,
+                "insert into plan (org_id, $columns) values ('$theirs', $row)",
+                columns=columns,
+                theirs=str(theirs),
+                row=row,
+            )
+
+
+def test_even_the_owner_sees_only_the_org_it_names(shared_place: Place) -> None:
+    with psycopg.connect(shared_place.owner_dsn, autocommit=True) as owner:
+        assert ask(owner, "select * from org") == []
+
+
+def test_only_a_sweep_sees_the_directory_and_nothing_but_the_directory(
+    serving: psycopg.Connection,
+) -> None:
+    with serving.transaction():
+        serving.execute(b"set local app.sweep = 'on'")
+        assert (LOCAL_ORG,) in ask(serving, "select org_id from org")
+        assert ask(serving, "select * from plan") == []

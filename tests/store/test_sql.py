@@ -1,0 +1,157 @@
+"""Values become literals, and come back from a real server as they were."""
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from uuid import UUID
+
+import psycopg
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from servers import Place
+from waybook.store.sql import AsJson, Ids, Rows, Value, literal, quote
+
+#: Each example is a question to a server.
+FEW = settings(max_examples=60)
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+NASTY = st.text(
+    st.sampled_from("'\"\\$%(){};:-/*\n\r\tEeUu&xnN1é☃𐍈\u2028\u202e\ufeff"), max_size=40
+)
+ANY_TEXT = TEXTS | NASTY
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+TIMES = st.datetimes(
+    min_value=datetime(1, 1, 3),  # noqa: DTZ001 - hypothesis adds the zone
+    max_value=datetime(9999, 12, 29),  # noqa: DTZ001 - as above
+    timezones=st.integers(-14, 14).map(lambda hours: timezone(timedelta(hours=hours))),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | INTEGERS | FLOATS | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@pytest.fixture(scope="module")
+def connection(shared_place: Place) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(shared_place.app_dsn, autocommit=True) as opened:
+        opened.execute("set timezone = 'UTC'")
+        yield opened
+
+
+def returned(connection: psycopg.Connection, value: Value, kind: str) -> object:
+    """What the server makes of the literal, among neighbours that must stay whole."""
+    asked = f"select 'before', {literal(value)}::{kind}, 'after'"
+    row = connection.execute(asked.encode(), prepare=False).fetchone()
+    assert row is not None
+    assert (row[0], row[2]) == ("before", "after")
+    return row[1]
+
+
+@example("it's")
+@example("\\")
+@example("\\'; drop table plan; --")
+@example("$$ $1 %s %(a)s %% {} :name ?")
+@example("E'\\x41'")
+@example("'" * 7)
+@example("\\" * 7 + "'")
+@FEW
+@given(ANY_TEXT)
+def test_a_text_comes_back_as_it_was(connection: psycopg.Connection, text: str) -> None:
+    assert returned(connection, text, "text") == text
+
+
+@FEW
+@given(INTEGERS)
+def test_a_whole_number_comes_back_as_it_was(connection: psycopg.Connection, number: int) -> None:
+    assert returned(connection, number, "bigint") == number
+
+
+@example(-0.0)
+@example(5e-324)
+@example(1.7976931348623157e308)
+@FEW
+@given(FLOATS)
+def test_a_number_comes_back_as_it_was(connection: psycopg.Connection, number: float) -> None:
+    found = returned(connection, number, "double precision")
+    assert found == number or (math.isclose(number, 0, abs_tol=5e-324) and found == 0)
+
+
+@FEW
+@given(FLOATS, FLOATS)
+def test_a_negative_number_stays_one_in_an_expression(
+    connection: psycopg.Connection, left: float, right: float
+) -> None:
+    asked = f"select {literal(left)}::float8 >= {literal(right)}::float8"
+    row = connection.execute(asked.encode(), prepare=False).fetchone()
+    assert row == (left >= right,)
+
+
+@FEW
+@given(st.binary())
+def test_bytes_come_back_as_they_were(connection: psycopg.Connection, value: bytes) -> None:
+    assert returned(connection, value, "bytea") == value
+
+
+@FEW
+@given(TIMES)
+def test_a_time_comes_back_as_the_same_moment(
+    connection: psycopg.Connection, time: datetime
+) -> None:
+    assert returned(connection, time, "timestamptz") == time.astimezone(UTC)
+
+
+@FEW
+@given(st.uuids())
+def test_an_id_comes_back_as_it_was(connection: psycopg.Connection, value: UUID) -> None:
+    assert returned(connection, value, "uuid") == value
+
+
+@FEW
+@given(st.none() | st.booleans())
+def test_nothing_and_truth_come_back_as_they_were(
+    connection: psycopg.Connection,
+    value: bool | None,  # noqa: FBT001 - the value itself
+) -> None:
+    assert returned(connection, value, "boolean") is value
+
+
+@FEW
+@given(JSON)
+def test_json_comes_back_as_it_was_to_the_letter(
+    connection: psycopg.Connection, value: object
+) -> None:
+    found = returned(connection, AsJson(value), "json")
+    assert json.dumps(found) == json.dumps(value)
+
+
+@FEW
+@given(st.lists(st.tuples(ANY_TEXT, INTEGERS), min_size=1, max_size=4))
+def test_rows_come_back_in_order(
+    connection: psycopg.Connection, rows: list[tuple[str, int]]
+) -> None:
+    asked = f"values {literal(Rows(rows))}"
+    assert connection.execute(asked.encode(), prepare=False).fetchall() == rows
+
+
+@FEW
+@given(st.lists(st.uuids(), max_size=4))
+def test_a_list_of_ids_comes_back_as_it_was(
+    connection: psycopg.Connection, ids: list[UUID]
+) -> None:
+    assert returned(connection, Ids([str(i) for i in ids]), "uuid[]") == ids
+
+
+def test_a_text_with_nul_never_reaches_the_server() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        quote("a\0b")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_number_json_cannot_write_never_reaches_the_server(value: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        literal(AsJson({"a": value}))
