@@ -23,14 +23,15 @@ class Way:
 
     def described(self) -> wire.Prompt:
         """The prompt as a client lists it."""
-        gap = self.argument and wire.PromptArgument(
-            name=self.argument, description=self.argument_means, required=True
-        )
+        gaps = [self.argument] if self.argument else []
         return wire.Prompt(
             name=self.name,
             title=self.title,
             description=self.description,
-            arguments=[gap] if gap else None,
+            arguments=[
+                wire.PromptArgument(name=gap, description=self.argument_means, required=True)
+                for gap in gaps
+            ],
         )
 
     def filled(self, arguments: Mapping[str, str]) -> wire.GetPromptResult:
