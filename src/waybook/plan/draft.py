@@ -58,11 +58,13 @@ class Draft:
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
         """Walk a step's status along documented edges, keeping its clock."""
         for status in path:
-            self.set_step(step_id, status=move_step(self.plan.step(step_id).status, status))
-            if status is StepStatus.IN_PROGRESS:
-                self.set_step(step_id, in_progress_since=self.moment.now)
-            elif status in DONE_STEP:
-                self.set_step(step_id, completed_at=self.moment.now)
+            moved = move_step(self.plan.step(step_id).status, status)
+            self.set_step(step_id, status=moved, **self._clock(status))
+
+    def _clock(self, status: StepStatus) -> dict[str, object]:
+        if status is StepStatus.IN_PROGRESS:
+            return {"in_progress_since": self.moment.now}
+        return {"completed_at": self.moment.now} if status in DONE_STEP else {}
 
     # Setting
 

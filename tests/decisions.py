@@ -1,0 +1,91 @@
+"""What the documents behind the plans left open, and what we decided: each with its proof.
+
+A test names the decisions it proves with `@decision("A5")`. `tests/plan/test_decisions.py` checks
+that every decision has such a test among the rules, and that what the rules alone cannot prove is
+proven where `ELSEWHERE` says.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeVar
+
+TestT = TypeVar("TestT", bound=Callable[..., object])
+
+DECISIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "A1": "Failing a pending step goes over in_progress, for there is no shorter way.",
+        "A2": "A plan reaches completed from anywhere by going over executing.",
+        "A3": "Approving or skipping the last step completes the plan.",
+        "A4": "Failing or removing the last open step completes the plan.",
+        "A5": "A stalled plan is woken by the next call for work, by a result and by a review.",
+        "A6": "Waking a plan restarts its clock, while its stalled steps stay visible.",
+        "A7": "The time a person takes to answer is no stall.",
+        "A8": "A plan that is over refuses every change.",
+        "A9": "When a plan fails its other steps stay as they were.",
+        "A10": "A session that asks again gets the step it holds, never a second one.",
+        "A11": "A call repeated under its idempotency key counts once.",
+        "A12": "Calls on one plan take turns.",
+        "A13": "A failed step can be tried again.",
+        "A14": "Failing the last step ends the plan, unless it goes back to pending at once.",
+        "A15": "A result of an older attempt is refused and kept.",
+        "A16": "A plan is planning while every step is pending, whatever the steps derive.",
+        "A18": "A plan begins with a step; only one that never began can be emptied, and says so.",
+        "A19": "The step to look at is the one awaiting input, else the first in progress.",
+        "A20": "Failed steps are told apart from those done, running and pending.",
+        "A21": "Skipping ahead skips pending steps only.",
+        "A22": "A branch points at a step, not at a place; nobody removes what it points at.",
+        "A23": "Approval looks at the conditions like a result does.",
+        "A24": "Conditions are looked at in order of creation, once; a failing one is the last.",
+        "A25": "A branch that fails the plan is told by the step_completed entry; no step failed.",
+        "A26": "The truth of an entry is in its changes, and entries are numbered without a gap.",
+        "A27": "The first call of a new session on a plan with history is a resumption, once.",
+        "A28": "One review at a time; meanwhile running steps may finish and nothing starts.",
+        "A31": "Reordering names exactly the steps there are.",
+        "A32": "The count done never falls, and what adds steps says so.",
+        "A33": "Percent is rounded half up, with the counts beside it.",
+        "A34": "A stalled plan is an open plan.",
+        "A35": "Only a newly found stall writes.",
+        "A36": "A stalled plan may fail by its table, but no rule makes it.",
+        "A37": "The call log is telemetry; the audit is the record.",
+        "A38": "A review may bring the result that approval keeps.",
+        "A39": "A session is what the caller calls it.",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What of a decision the rules alone cannot prove, and the folder of the tests that do."""
+
+    what: str
+    place: str
+    #: Whether those tests exist. They carry the decision's name then, and this says True.
+    written: bool = False
+
+
+ELSEWHERE: Mapping[str, Elsewhere] = MappingProxyType(
+    {
+        "A10": Elsewhere("a repeated key gets the stored answer", "tests/usecases"),
+        "A11": Elsewhere("every mutating tool keeps its answer under its key", "tests/usecases"),
+        "A12": Elsewhere("the plan's row is locked first", "tests/store"),
+        "A35": Elsewhere("get_plan_status locks only to write", "tests/usecases"),
+        "A37": Elsewhere("a lost log line loses no audit entry", "tests/usecases"),
+    }
+)
+
+
+def decision(*names: str) -> Callable[[TestT], TestT]:
+    """Say which decisions a test proves.
+
+    Raises:
+        ValueError: there is no such decision.
+    """
+    unknown = [name for name in names if name not in DECISIONS]
+    if unknown:
+        raise ValueError(f"no such decision: {unknown}")
+
+    def named(test: TestT) -> TestT:
+        return test
+
+    return named

@@ -1,0 +1,35 @@
+from datetime import UTC, datetime
+
+from decisions import decision
+
+from waybook.plan.changes import Change, Entity, Event, as_json
+from waybook.plan.states import StepStatus
+
+
+@decision("A26")
+def test_there_are_exactly_eight_events() -> None:
+    assert [str(event) for event in Event] == (
+        "step_started step_completed step_failed plan_modified user_reviewed session_resumed "
+        "skill_started skill_completed"
+    ).split()
+
+
+def test_a_change_stands_in_the_audit_with_from_and_to() -> None:
+    change = Change(Entity.STEP, "s1", "status", "pending", "in_progress")
+    assert change.as_json() == {
+        "entity": "step",
+        "id": "s1",
+        "field": "status",
+        "from": "pending",
+        "to": "in_progress",
+    }
+
+
+def test_values_become_json() -> None:
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    assert as_json((noon, StepStatus.FAILED, None, {"a": [1]})) == [
+        "2030-01-01T12:00:00+00:00",
+        "failed",
+        None,
+        {"a": [1]},
+    ]

@@ -1,0 +1,39 @@
+"""Every decision about plans has a test that names it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from decisions import DECISIONS, ELSEWHERE, Elsewhere, decision
+
+TESTS = Path(__file__).parents[1]
+NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
+
+
+def decisions_named_in(folder: Path) -> set[str]:
+    texts = [path.read_text(encoding="utf-8") for path in folder.rglob("test_*.py")]
+    named = [names for text in texts for names in NAMED.findall(text)]
+    return {name for names in named for name in re.findall(r"A\d+", names)}
+
+
+def test_every_decision_has_a_test_among_the_rules() -> None:
+    assert decisions_named_in(TESTS / "plan") == set(DECISIONS)
+
+
+def test_the_decisions_are_those_of_the_list() -> None:
+    numbers = {f"A{number}" for number in range(1, 40)} - {"A17", "A29", "A30"}
+    assert set(DECISIONS) == numbers
+
+
+@pytest.mark.parametrize(("name", "elsewhere"), ELSEWHERE.items())
+def test_what_the_rules_cannot_prove_is_proven_where_the_list_says(
+    name: str, elsewhere: Elsewhere
+) -> None:
+    assert elsewhere.place.startswith("tests/")
+    found = name in decisions_named_in(TESTS.parent / elsewhere.place)
+    assert found == elsewhere.written
+
+
+def test_a_test_cannot_name_a_decision_nobody_took() -> None:
+    with pytest.raises(ValueError, match="A17"):
+        decision("A17")

@@ -1,0 +1,37 @@
+from itertools import combinations_with_replacement
+
+import pytest
+
+from waybook.plan.derive import derive_plan_status
+from waybook.plan.states import PlanStatus, StepStatus
+
+TERMINAL = {"completed", "skipped", "failed"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "status"),
+    [
+        ("", "planning"),
+        ("completed failed pending", "executing"),
+        ("completed failed skipped", "completed"),
+        ("failed awaiting_input", "awaiting_review"),
+        ("failed failed", "completed"),
+        ("pending pending", "executing"),
+    ],
+)
+def test_the_documented_examples_derive_as_documented(steps: str, status: str) -> None:
+    assert derive_plan_status([StepStatus(step) for step in steps.split()]) == status
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_the_rules_hold_in_their_order_for_every_combination(count: int) -> None:
+    for steps in combinations_with_replacement(StepStatus, count):
+        if not steps:
+            expected = PlanStatus.PLANNING
+        elif "awaiting_input" in steps:
+            expected = PlanStatus.AWAITING_REVIEW
+        elif set(steps) <= TERMINAL:
+            expected = PlanStatus.COMPLETED
+        else:
+            expected = PlanStatus.EXECUTING
+        assert derive_plan_status(steps) is expected

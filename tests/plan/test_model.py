@@ -1,0 +1,27 @@
+import pytest
+from plan_builders import a_condition, a_plan, a_step, step_id
+
+from waybook.errors import NotFound
+from waybook.plan.model import BranchOutcome, StepId
+from waybook.plan.states import StepStatus
+
+
+def test_a_step_is_found_by_its_id() -> None:
+    assert a_plan(a_step(), a_step()).step(step_id(2)).order == 2
+
+
+def test_a_step_that_is_gone_is_not_found() -> None:
+    with pytest.raises(NotFound) as refusal:
+        a_plan(a_step()).step(StepId("gone"))
+    assert refusal.value.details == {"stepId": "gone", "planId": "p"}
+
+
+def test_steps_are_found_by_status_in_plan_order() -> None:
+    plan = a_plan(a_step(), a_step(StepStatus.FAILED), a_step())
+    assert [step.order for step in plan.having(StepStatus.PENDING)] == [1, 3]
+
+
+def test_a_condition_waits_until_it_has_been_looked_at() -> None:
+    looked_at = a_condition(1, "true", outcome=BranchOutcome.NOT_FIRED)
+    plan = a_plan(a_step(), conditions=(looked_at, a_condition(1, "false")))
+    assert [condition.id for condition in plan.waiting_conditions()] == ["c2"]

@@ -1,0 +1,40 @@
+"""The rules, walked: every state within the bounds, every call in every state.
+
+`WAYBOOK_WALK=wide` also puts the steps in every order, which takes some ten minutes.
+"""
+
+import os
+
+import pytest
+from plan_walk import Bounds, walk
+
+from waybook.plan.states import CLOSED_PLAN, PlanStatus
+
+BOUNDS = Bounds(orders=os.environ.get("WAYBOOK_WALK") == "wide")
+
+#: The errors a caller meets on the walk. Anything else that is raised ends it.
+MET = {
+    "INVALID_STEP_REFERENCE",
+    "INVALID_TRANSITION",
+    "NOT_AWAITING_REVIEW",
+    "NOT_MODIFIABLE",
+    "PLAN_TERMINAL",
+    "STALE_ATTEMPT",
+    "STALE_PLAN",
+}
+
+
+def test_every_reachable_state_keeps_the_promises_and_can_still_reach_an_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    walked = walk(BOUNDS)
+    ends = sum(plan.status in CLOSED_PLAN for plan in walked.plans)
+    with capsys.disabled():
+        print(  # noqa: T201 - the size of the walk is part of its answer
+            f"\n{BOUNDS}: {len(walked.plans)} states ({ends} of them ends), "
+            f"{walked.edges} decisions, {walked.refusals} refusals, all as promised"
+        )
+    assert walked.dead_ends() == []
+    assert set(walked.errors) == MET
+    assert {plan.status for plan in walked.plans} == set(PlanStatus)
+    assert len(walked.plans) > 15_000

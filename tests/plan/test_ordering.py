@@ -1,0 +1,51 @@
+import pytest
+from decisions import decision
+from plan_builders import a_plan, a_step, ids
+
+from waybook.errors import InvalidStepReference, StalePlan
+from waybook.plan.model import StepId
+from waybook.plan.ordering import complete_order, place_to_insert, renumber
+
+PLAN = a_plan(a_step(), a_step(), a_step())
+
+
+def test_renumbering_moves_only_what_stands_behind() -> None:
+    assert [step.order for step in renumber(PLAN.steps, 1, 2)] == [1, 4, 5]
+
+
+@pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 0), (2, 2), (3, 3)])
+def test_a_place_to_insert_is_the_one_given_or_the_end(after: int | None, place: int) -> None:
+    assert place_to_insert(PLAN, after) == place
+
+
+@pytest.mark.parametrize("after", [-1, 4])
+def test_there_is_no_place_outside_the_plan(after: int) -> None:
+    with pytest.raises(InvalidStepReference) as refusal:
+        place_to_insert(PLAN, after)
+    assert refusal.value.details == {"insertAfterOrder": after, "totalSteps": 3}
+
+
+@decision("A31")
+@pytest.mark.parametrize(
+    ("named", "missing", "unknown", "repeated"),
+    [
+        (ids(1, 2), ["s3"], [], []),
+        ((*ids(1, 2, 3), StepId("x")), [], ["x"], []),
+        (ids(1, 2, 2), ["s3"], [], ["s2"]),
+        (ids(1, 2, 3, 3), [], [], ["s3"]),
+    ],
+)
+def test_a_new_order_names_every_step_exactly_once(
+    named: tuple[StepId, ...], missing: list[str], unknown: list[str], repeated: list[str]
+) -> None:
+    with pytest.raises(StalePlan) as refusal:
+        complete_order(PLAN, list(named))
+    assert refusal.value.details == {
+        "missing": missing,
+        "unknown": unknown,
+        "repeated": repeated,
+    }
+
+
+def test_a_complete_order_passes() -> None:
+    assert complete_order(PLAN, list(ids(3, 1, 2))) == list(ids(3, 1, 2))

@@ -1,0 +1,72 @@
+from decimal import ROUND_HALF_UP, Decimal
+
+import pytest
+from decisions import decision
+from hypothesis import given
+from hypothesis import strategies as st
+from plan_builders import a_moment, a_new_step, a_plan, a_step, step_id
+
+from waybook.plan.modify import AddSteps, modify
+from waybook.plan.progress import count_done, current_step, outcome, percent
+from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
+
+S = StepStatus
+
+
+@decision("A33")
+@given(st.integers(1, 400).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))))
+def test_percent_is_the_exact_share_rounded_half_up(counts: tuple[int, int]) -> None:
+    done, total = counts
+    exact = Decimal(100 * done) / Decimal(total)
+    assert percent(done, total) == int(exact.quantize(Decimal(1), ROUND_HALF_UP))
+
+
+def test_nothing_of_nothing_is_nought_percent() -> None:
+    assert percent(0, 0) == 0
+
+
+@decision("A19")
+def test_the_current_step_awaits_input_or_is_the_first_in_progress() -> None:
+    both = a_plan(a_step(S.IN_PROGRESS), a_step(S.AWAITING_INPUT))
+    assert (current_step(both) or both).id == step_id(2)
+    running = a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS), a_step(S.IN_PROGRESS))
+    assert (current_step(running) or running).id == step_id(2)
+    assert current_step(a_plan(a_step())) is None
+
+
+@decision("A20")
+def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
+    plan = a_plan(a_step(S.FAILED), a_step(S.COMPLETED), a_step(S.SKIPPED), a_step())
+    assert count_done(plan.statuses()) == 2
+    assert [step.order for step in plan.having(S.FAILED)] == [1]
+    assert [step.order for step in plan.having(S.PENDING)] == [4]
+
+
+@decision("A32")
+def test_adding_steps_keeps_the_count_done_and_says_what_was_added() -> None:
+    plan = a_plan(a_step(S.COMPLETED), a_step())
+    decision_ = modify(plan, (AddSteps((a_new_step(), a_new_step())),), a_moment())
+    assert count_done(decision_.plan.statuses()) == count_done(plan.statuses()) == 1
+    assert percent(1, 4) < percent(1, 2)
+    assert decision_.entries[0].details["scope"] == {"before": 2, "added": 2, "after": 4}
+
+
+@pytest.mark.parametrize(
+    ("status", "steps", "told"),
+    [
+        (PlanStatus.FAILED, [S.COMPLETED], "failed"),
+        (PlanStatus.COMPLETED, [S.COMPLETED, S.SKIPPED], "completed"),
+        (PlanStatus.COMPLETED, [S.COMPLETED, S.FAILED], "completed_with_failures"),
+        (PlanStatus.EXECUTING, [S.FAILED, S.PENDING], None),
+    ],
+)
+def test_the_outcome_says_how_a_plan_ended(
+    status: PlanStatus, steps: list[StepStatus], told: str | None
+) -> None:
+    assert outcome(status, steps) == told
+
+
+@decision("A34")
+def test_a_stalled_plan_is_open() -> None:
+    assert PlanStatus.STALLED not in CLOSED_PLAN
+    assert outcome(PlanStatus.STALLED, [S.IN_PROGRESS]) is None

@@ -1,0 +1,60 @@
+from collections.abc import Callable
+
+import pytest
+from decisions import decision
+from plan_builders import a_moment, a_new_step, a_plan, a_step, step_id
+
+from waybook.errors import NextCall, PlanTerminal
+from waybook.plan.model import DecisionKind, Plan
+from waybook.plan.modify import AddSteps, modify
+from waybook.plan.next_step import next_step
+from waybook.plan.refusals import look_at, refuse_closed
+from waybook.plan.review import ReviewRequest, decide, request_review
+from waybook.plan.sessions import arrive
+from waybook.plan.stalls import detect_stall
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.submit import Submission, submit
+
+CLOSED = [PlanStatus.COMPLETED, PlanStatus.FAILED]
+MUTATIONS: list[Callable[[Plan], object]] = [
+    lambda plan: submit(plan, step_id(1), Submission(result_summary="late"), a_moment()),
+    lambda plan: submit(plan, step_id(1), Submission(result_summary=1, attempt=9), a_moment()),
+    lambda plan: request_review(plan, step_id(1), ReviewRequest(summary="?"), a_moment()),
+    lambda plan: decide(plan, DecisionKind.APPROVE, a_moment()),
+    lambda plan: modify(plan, (AddSteps((a_new_step(),)),), a_moment()),
+]
+
+
+@decision("A8")
+@pytest.mark.parametrize("status", CLOSED)
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_plan_that_is_over_refuses_every_mutation(
+    status: PlanStatus, mutation: Callable[[Plan], object]
+) -> None:
+    plan = a_plan(a_step(StepStatus.IN_PROGRESS), status=status, fail_reason="enough")
+    with pytest.raises(PlanTerminal) as refusal:
+        mutation(plan)
+    assert refusal.value.code == "PLAN_TERMINAL"
+    assert refusal.value.details["status"] == status
+    assert refusal.value.details["reason"] == "enough"
+    assert refusal.value.next_call == NextCall(
+        "get_plan_status", {"planId": "p"}, "read how the plan ended; to go on, create a new plan"
+    )
+
+
+@decision("A8")
+@pytest.mark.parametrize("status", CLOSED)
+def test_reading_a_plan_that_is_over_writes_nothing(status: PlanStatus) -> None:
+    plan = a_plan(a_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
+    late = a_moment(minutes=600)
+    assert next_step(plan, late).entries == ()
+    assert detect_stall(plan, late).entries == ()
+    assert arrive(plan, late).entries == ()
+
+
+def test_an_open_plan_passes() -> None:
+    refuse_closed(a_plan(a_step()))
+
+
+def test_looking_is_the_safe_next_call() -> None:
+    assert look_at(a_plan(), "why").args == {"planId": "p"}

@@ -1,0 +1,72 @@
+import pytest
+from decisions import decision
+from plan_builders import a_moment, a_plan, a_step
+
+from waybook.plan.draft import Draft
+from waybook.plan.settle import derivable, settle, walk
+from waybook.plan.states import PLAN_MOVES, PlanStatus, StepStatus
+
+S = StepStatus
+P = PlanStatus
+
+
+def settled(status: PlanStatus, *steps: StepStatus) -> PlanStatus:
+    draft = Draft(a_plan(*map(a_step, steps), status=status), a_moment())
+    settle(draft)
+    return draft.plan.status
+
+
+@decision("A2")
+@pytest.mark.parametrize("status", [P.PLANNING, P.STALLED, P.AWAITING_REVIEW])
+def test_the_way_to_completed_goes_over_executing(status: PlanStatus) -> None:
+    assert walk(status, P.COMPLETED) == (P.EXECUTING, P.COMPLETED)
+    assert settled(status, S.COMPLETED) is P.COMPLETED
+
+
+@pytest.mark.parametrize("target", [P.EXECUTING, P.COMPLETED, P.AWAITING_REVIEW])
+@pytest.mark.parametrize("status", [P.PLANNING, P.EXECUTING, P.AWAITING_REVIEW, P.STALLED])
+def test_every_walk_goes_along_documented_edges(status: PlanStatus, target: PlanStatus) -> None:
+    here = status
+    for there in walk(status, target):
+        assert there in PLAN_MOVES[here]
+        here = there
+    assert here is target
+
+
+@decision("A16")
+def test_a_plan_stays_planning_while_every_step_is_pending() -> None:
+    assert settled(P.PLANNING, S.PENDING, S.PENDING) is P.PLANNING
+    assert settled(P.PLANNING, S.PENDING, S.IN_PROGRESS) is P.EXECUTING
+    assert settled(P.PLANNING) is P.PLANNING
+
+
+def test_a_stalled_plan_stays_stalled_while_work_goes_on() -> None:
+    assert settled(P.STALLED, S.IN_PROGRESS) is P.STALLED
+
+
+@pytest.mark.parametrize("status", [P.COMPLETED, P.FAILED])
+def test_a_closed_plan_stays_as_it_is(status: PlanStatus) -> None:
+    assert settled(status, S.IN_PROGRESS) is status
+
+
+@pytest.mark.parametrize(
+    ("status", "steps", "allowed"),
+    [
+        (P.PLANNING, [S.PENDING], True),
+        (P.PLANNING, [S.COMPLETED, S.PENDING], False),
+        (P.EXECUTING, [S.PENDING], True),
+        (P.EXECUTING, [S.COMPLETED], False),
+        (P.EXECUTING, [], False),
+        (P.AWAITING_REVIEW, [S.AWAITING_INPUT], True),
+        (P.AWAITING_REVIEW, [S.IN_PROGRESS], False),
+        (P.STALLED, [S.IN_PROGRESS], True),
+        (P.STALLED, [S.COMPLETED], False),
+        (P.FAILED, [S.IN_PROGRESS], True),
+        (P.COMPLETED, [S.FAILED, S.SKIPPED], True),
+        (P.COMPLETED, [S.PENDING], False),
+    ],
+)
+def test_a_stored_status_is_derivable_or_not(
+    status: PlanStatus, steps: list[StepStatus], allowed: bool
+) -> None:
+    assert derivable(status, steps) == allowed

@@ -1,0 +1,95 @@
+import pytest
+from decisions import decision
+
+from waybook.errors import IllegalMove
+from waybook.plan.states import (
+    CLOSED_PLAN,
+    DONE_STEP,
+    PLAN_MOVES,
+    STEP_MOVES,
+    TERMINAL_STEP,
+    PlanStatus,
+    StepStatus,
+    can_move_plan,
+    can_move_step,
+    move_plan,
+    move_step,
+)
+
+#: The two tables as they were written down before there was any code.
+PLAN_TABLE = {
+    "planning": ["executing", "failed"],
+    "executing": ["awaiting_review", "stalled", "completed", "failed"],
+    "awaiting_review": ["executing", "failed"],
+    "stalled": ["executing", "failed"],
+    "completed": [],
+    "failed": [],
+}
+STEP_TABLE = {
+    "pending": ["in_progress", "skipped"],
+    "in_progress": ["awaiting_input", "completed", "failed"],
+    "awaiting_input": ["in_progress", "completed", "skipped", "failed"],
+    "completed": [],
+    "skipped": [],
+    "failed": ["pending"],
+}
+PLAN_PAIRS = [(old, new) for old in PlanStatus for new in PlanStatus]
+STEP_PAIRS = [(old, new) for old in StepStatus for new in StepStatus]
+
+
+def test_the_tables_are_the_documented_ones() -> None:
+    assert {str(old): {str(new) for new in moves} for old, moves in PLAN_MOVES.items()} == {
+        old: set(moves) for old, moves in PLAN_TABLE.items()
+    }
+    assert {str(old): {str(new) for new in moves} for old, moves in STEP_MOVES.items()} == {
+        old: set(moves) for old, moves in STEP_TABLE.items()
+    }
+
+
+def test_the_tables_are_total() -> None:
+    assert set(PLAN_MOVES) == set(PlanStatus)
+    assert set(STEP_MOVES) == set(StepStatus)
+
+
+def test_the_tables_cannot_be_written_to() -> None:
+    with pytest.raises(TypeError):
+        PLAN_MOVES[PlanStatus.FAILED] = frozenset()  # type: ignore[index]  # the point of the test
+
+
+@pytest.mark.parametrize(("old", "new"), PLAN_PAIRS)
+def test_a_plan_moves_along_its_table_and_no_other_way(old: PlanStatus, new: PlanStatus) -> None:
+    documented = new in PLAN_TABLE[old]
+    assert can_move_plan(old, new) == documented
+    if documented:
+        assert move_plan(old, new) is new
+    else:
+        with pytest.raises(IllegalMove) as refusal:
+            move_plan(old, new)
+        assert refusal.value.code == "INVALID_TRANSITION"
+        assert refusal.value.details == {"from": old, "to": new}
+
+
+@pytest.mark.parametrize(("old", "new"), STEP_PAIRS)
+def test_a_step_moves_along_its_table_and_no_other_way(old: StepStatus, new: StepStatus) -> None:
+    documented = new in STEP_TABLE[old]
+    assert can_move_step(old, new) == documented
+    if documented:
+        assert move_step(old, new) is new
+    else:
+        with pytest.raises(IllegalMove) as refusal:
+            move_step(old, new)
+        assert refusal.value.details == {"from": old, "to": new}
+
+
+def test_a_closed_plan_has_no_way_out() -> None:
+    assert {status for status, moves in PLAN_MOVES.items() if not moves} == CLOSED_PLAN
+
+
+def test_a_done_step_has_no_way_out_and_a_failed_one_only_the_retry() -> None:
+    assert {status for status, moves in STEP_MOVES.items() if not moves} == DONE_STEP
+    assert TERMINAL_STEP - DONE_STEP == {StepStatus.FAILED}
+
+
+@decision("A36")
+def test_a_stalled_plan_may_fail_by_its_table() -> None:
+    assert can_move_plan(PlanStatus.STALLED, PlanStatus.FAILED)

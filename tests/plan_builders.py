@@ -1,0 +1,171 @@
+"""Nouns for tests of plans: steps, conditions, plans and moments with everything unsaid filled in."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from waybook.plan.changes import Change, Decision
+from waybook.plan.create import NewCondition, NewPlan, create
+from waybook.plan.draft import fresh_step, text_of
+from waybook.plan.model import (
+    Actor,
+    BranchAction,
+    Channel,
+    Condition,
+    ConditionId,
+    Json,
+    Moment,
+    NewStep,
+    Plan,
+    PlanId,
+    Review,
+    ReviewId,
+    Step,
+    StepId,
+    StepText,
+    StepType,
+)
+from waybook.plan.settle import derivable
+from waybook.plan.states import PlanStatus, StepStatus
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+ANN = Actor(user="ann", channel=Channel.MCP, session="a")
+BOB = Actor(user="bob", channel=Channel.MCP, session="b")
+PAT = Actor(user="pat", channel=Channel.DASHBOARD)
+
+
+def numbered_ids(prefix: str = "id") -> Callable[[], str]:
+    """Fresh ids, each with a number of its own."""
+    numbers = count(1)
+    return lambda: f"{prefix}{next(numbers)}"
+
+
+_FRESH = numbered_ids("new")
+
+
+def a_moment(actor: Actor = ANN, *, minutes: float = 0) -> Moment:
+    """So many minutes after noon."""
+    return Moment(now=NOON + timedelta(minutes=minutes), actor=actor, new_id=_FRESH)
+
+
+def a_new_step(instructions: str = "Look it up.", **values: object) -> NewStep:
+    return replace(NewStep(type=StepType.SEARCH, instructions=instructions), **values)  # type: ignore[arg-type]  # names are NewStep's own
+
+
+def a_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
+    """A step without a place yet. One that has been begun is Ann's since noon."""
+    step = replace(fresh_step(StepId(""), a_new_step(), 0), status=status)
+    if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
+        step = replace(step, in_progress_since=NOON, held_by="ann", held_session="a")
+    return replace(step, **values)  # type: ignore[arg-type]  # names are Step's own
+
+
+def a_condition(
+    after: int, expression: str, action: BranchAction = BranchAction.CONTINUE, **values: object
+) -> Condition:
+    """A condition of the step with this order; its id comes with the plan."""
+    condition = Condition(
+        id=ConditionId(""),
+        step_id=StepId(f"s{after}"),
+        position=0,
+        expression=expression,
+        action=action,
+    )
+    return replace(condition, **values)  # type: ignore[arg-type]  # names are Condition's own
+
+
+def a_review(step: int, **values: object) -> Review:
+    review = Review(
+        id=ReviewId("r"),
+        step_id=StepId(f"s{step}"),
+        summary="Is this right?",
+        questions=(),
+        result_summary=None,
+        requested_at=NOON,
+        requested_by="ann",
+    )
+    return replace(review, **values)  # type: ignore[arg-type]  # names are Review's own
+
+
+def a_plan(
+    *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
+) -> Plan:
+    """A plan with history of these steps, `s1`, `s2` …, in the status they derive."""
+    placed = tuple(
+        replace(step, id=StepId(f"s{order}"), order=order)
+        for order, step in enumerate(steps, start=1)
+    )
+    text = StepText(instructions="Look it up.", result_schema=schema)
+    plan = Plan(
+        id=PlanId("p"),
+        name="Rivers",
+        status=status or _status_of(placed),
+        revision=1,
+        stall_seconds=None,
+        resumed_at=None,
+        fail_reason=None,
+        seq=5,
+        steps=placed,
+        texts={step.id: text for step in placed},
+        sessions=frozenset({"a", "b"}),
+    )
+    plan = replace(plan, **values)  # type: ignore[arg-type]  # names are Plan's own
+    tied = tuple(
+        replace(condition, id=ConditionId(f"c{n}"), position=n)
+        for n, condition in enumerate(plan.conditions, start=1)
+    )
+    return replace(plan, conditions=tied)
+
+
+def _status_of(steps: tuple[Step, ...]) -> PlanStatus:
+    return next(status for status in PlanStatus if derivable(status, [s.status for s in steps]))
+
+
+def a_new_plan(*steps: NewStep, conditions: tuple[NewCondition, ...] = ()) -> NewPlan:
+    return NewPlan(
+        name="Rivers",
+        research_question="Which river is longest?",
+        steps=steps or (a_new_step(),),
+        conditions=conditions,
+    )
+
+
+def a_created_plan(steps: int = 3, *, actor: Actor = ANN) -> Plan:
+    """A plan as `create` makes it."""
+    return create(a_new_plan(*[a_new_step()] * steps), a_moment(actor)).plan
+
+
+def step_id(order: int) -> StepId:
+    return StepId(f"s{order}")
+
+
+def ids(*orders: int) -> tuple[StepId, ...]:
+    return tuple(step_id(order) for order in orders)
+
+
+def texts_like(plan: Plan, new: NewStep) -> dict[StepId, StepText]:
+    """The same text for every step of the plan."""
+    return {step.id: text_of(new) for step in plan.steps}
+
+
+def statuses(plan: Plan) -> list[str]:
+    return [str(status) for status in plan.statuses()]
+
+
+def changes_of(decision: Decision[object]) -> list[Change]:
+    return [change for entry in decision.entries for change in entry.changes]
+
+
+def events_of(decision: Decision[object]) -> list[str]:
+    return [str(entry.event) for entry in decision.entries]
+
+
+def moves_of(decision: Decision[object], row_id: str) -> list[tuple[Json, Json]]:
+    """The status moves of one row, in order."""
+    return [
+        (change.old, change.new)
+        for change in changes_of(decision)
+        if change.id == row_id and change.field == "status"
+    ]

@@ -1,0 +1,220 @@
+"""What holds of every plan, in every state and across every decision, as named checks."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+
+from waybook.plan.changes import Change, Decision, Entity
+from waybook.plan.draft import RESULT_FIELDS, condition_row, review_row, step_row
+from waybook.plan.model import Condition, Plan, Step, StepText
+from waybook.plan.next_step import StepReady
+from waybook.plan.progress import count_done
+from waybook.plan.replay import Row, Rows, _apply
+from waybook.plan.settle import derivable
+from waybook.plan.states import (
+    CLOSED_PLAN,
+    DONE_STEP,
+    PlanStatus,
+    StepStatus,
+    can_move_plan,
+    can_move_step,
+)
+
+#: Fields of the plan's row that a Plan carries.
+PLAN_FIELDS = ("name", "status", "revision", "stall_seconds", "resumed_at", "fail_reason")
+#: The kinds of rows a Plan carries.
+CARRIED = ("plan", "step", "condition", "review")
+
+
+# States
+
+
+def check_state(plan: Plan) -> None:
+    """Check what holds of a plan at rest."""
+    the_status_is_derivable(plan)
+    orders_are_contiguous(plan)
+    at_most_one_review_is_open(plan)
+    who_works_has_a_clock(plan)
+
+
+def the_status_is_derivable(plan: Plan) -> None:
+    assert derivable(plan.status, plan.statuses())
+
+
+def orders_are_contiguous(plan: Plan) -> None:
+    assert [step.order for step in plan.steps] == list(range(1, len(plan.steps) + 1))
+    assert len({step.id for step in plan.steps}) == len(plan.steps)
+
+
+def at_most_one_review_is_open(plan: Plan) -> None:
+    """And it is the one of the step that waits."""
+    waiting = [step.id for step in plan.having(StepStatus.AWAITING_INPUT)]
+    review = plan.review
+    assert waiting == ([review.step_id] if review and review.decision is None else [])
+
+
+def who_works_has_a_clock(plan: Plan) -> None:
+    """A step in progress has a start; a pending one has neither a start nor a holder."""
+    for step in plan.steps:
+        if step.status is StepStatus.IN_PROGRESS:
+            assert step.in_progress_since is not None
+        elif step.status is StepStatus.PENDING:
+            assert step.in_progress_since is None
+            assert step.held_by is None
+            assert step.held_session is None
+
+
+# Decisions
+
+
+def check_decision(before: Plan, decision: Decision[object], who: str | None = None) -> None:
+    """Check what holds between a plan and what was decided about it."""
+    nothing_follows_the_end(before, decision)
+    every_change_has_an_entry(before, decision)
+    if decision.entries:
+        moves_are_documented(before, decision)
+        done_never_falls(before, decision.plan)
+        the_trace_is_the_change(before, decision)
+    a_step_has_one_holder(before, decision, who)
+
+
+def nothing_follows_the_end(before: Plan, decision: Decision[object]) -> None:
+    if before.status in CLOSED_PLAN:
+        assert not decision.entries
+        assert decision.plan is before
+
+
+def every_change_has_an_entry(before: Plan, decision: Decision[object]) -> None:
+    assert decision.plan.seq == before.seq + len(decision.entries)
+    if not decision.entries:
+        assert decision.plan == before
+
+
+def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
+    """Each status change is an edge of its table and starts where the one before ended."""
+    standing: dict[str, object] = {before.id: before.status}
+    standing |= {step.id: step.status for step in before.steps}
+    for change in _changes(decision):
+        if change.field != "status":
+            continue
+        assert standing.setdefault(change.id, StepStatus.PENDING) == change.old
+        standing[change.id] = change.new
+        if change.entity is Entity.PLAN:
+            assert can_move_plan(PlanStatus(str(change.old)), PlanStatus(str(change.new)))
+        else:
+            assert can_move_step(StepStatus(str(change.old)), StepStatus(str(change.new)))
+
+
+def done_never_falls(before: Plan, after: Plan) -> None:
+    """Neither the count nor any single done step."""
+    assert count_done(after.statuses()) >= count_done(before.statuses())
+    now = {step.id: step.status for step in after.steps}
+    assert all(now[step.id] is step.status for step in before.having(*DONE_STEP))
+
+
+def a_step_has_one_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
+    """A step handed out was free, or was the caller's already; now it is the caller's."""
+    if isinstance(decision.reply, StepReady):
+        step = decision.reply.step
+        was = next(s for s in before.steps if s.id == step.id)
+        assert was.status is StepStatus.PENDING or was.held_by in {None, who}
+        assert step.held_by == who
+        assert decision.plan.step(step.id) == step
+
+
+def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
+    """The rows before, with the changes applied, are the rows after: replay, one link of it."""
+    after, changes = decision.plan, _changes(decision)
+    named: dict[tuple[str, str], set[str]] = {}
+    for change in changes:
+        named.setdefault((str(change.entity), change.id), set()).add(change.field)
+    old, new = _rows_by_id(before), _rows_by_id(after)
+    rows = {key: dict(old[key]()) for key in named if key in old}
+    for change in changes:
+        kind = {change.id: rows[key]} if (key := (str(change.entity), change.id)) in rows else {}
+        _apply(kind, change)
+        rows.pop(key, None)
+        rows |= {(str(change.entity), row_id): row for row_id, row in kind.items()}
+    for key in named:
+        if key[0] in CARRIED:
+            assert (_known(key[0], rows[key]) if key in rows else None) == (
+                new[key]() if key in new else None
+            ), (key, changes)
+    _the_rest_is_as_it_was(before, after, named)
+
+
+def _the_rest_is_as_it_was(
+    before: Plan, after: Plan, named: Mapping[tuple[str, str], object]
+) -> None:
+    were = {step.id: step for step in before.steps}
+    for step in after.steps:
+        if ("step", step.id) not in named:
+            assert step == were[step.id]
+            assert after.texts[step.id] == before.texts[step.id]
+    if ("plan", after.id) not in named:
+        assert _plan_row(after) == _plan_row(before)
+    assert all(("session", session) in named for session in after.sessions - before.sessions)
+
+
+def _changes(decision: Decision[object]) -> list[Change]:
+    return [change for entry in decision.entries for change in entry.changes]
+
+
+# Rows
+
+
+def rows_of(plan: Plan) -> Rows:
+    """The rows a plan carries, all of them."""
+    rows: Rows = {}
+    for (entity, row_id), row in _rows_by_id(plan).items():
+        rows.setdefault(entity, {})[row_id] = row()
+    return rows
+
+
+def known_rows(rows: Rows) -> Rows:
+    """Replayed rows, cut down to what a plan carries."""
+    return {
+        entity: {row_id: _known(entity, row) for row_id, row in kept.items()}
+        for entity, kept in rows.items()
+        if entity in CARRIED
+    }
+
+
+def _rows_by_id(plan: Plan) -> dict[tuple[str, str], Callable[[], Row]]:
+    rows: dict[tuple[str, str], Callable[[], Row]] = {("plan", plan.id): partial(_plan_row, plan)}
+    for step in plan.steps:
+        rows["step", step.id] = partial(_step_row, step, plan.texts[step.id].instructions)
+    for condition in plan.conditions:
+        rows["condition", condition.id] = partial(_condition_row, condition)
+    if plan.review:
+        rows["review", plan.review.id] = partial(review_row, plan.review)
+    return rows
+
+
+@lru_cache(maxsize=100_000)
+def _step_row(step: Step, instructions: str) -> Row:
+    return step_row(step, StepText(instructions=instructions))
+
+
+@lru_cache(maxsize=100_000)
+def _condition_row(condition: Condition) -> Row:
+    return condition_row(condition)
+
+
+def _plan_row(plan: Plan) -> Row:
+    resumed = plan.resumed_at
+    return {
+        "name": plan.name,
+        "status": str(plan.status),
+        "revision": plan.revision,
+        "stall_seconds": plan.stall_seconds,
+        "resumed_at": resumed.isoformat() if resumed else None,
+        "fail_reason": plan.fail_reason,
+    }
+
+
+def _known(entity: str, row: Row) -> Row:
+    if entity == "plan":
+        return {name: row[name] for name in PLAN_FIELDS}
+    if entity == "step":
+        return {name: value for name, value in row.items() if name not in RESULT_FIELDS}
+    return row

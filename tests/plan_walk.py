@@ -1,0 +1,364 @@
+"""Every reachable state of a plan of three steps, walked through the real rules.
+
+A state is a plan in canonical form: what no rule looks at is put to rest. Times are `fresh` or
+`old` (older than the patience), attempts count up to `MANY`, revision and seq are dropped but for
+"has history", an added step is called by the lowest free name, an ended step has no holder. From
+each state every call is made that a caller could make, and time may pass.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import lru_cache, partial
+
+from plan_builders import (
+    ANN,
+    BOB,
+    NOON,
+    PAT,
+    a_condition,
+    a_new_step,
+    a_plan,
+    a_review,
+    a_step,
+    numbered_ids,
+)
+from plan_invariants import check_decision, check_state
+
+from waybook.errors import WaybookError
+from waybook.plan.changes import Decision
+from waybook.plan.model import (
+    Actor,
+    BranchAction,
+    BranchOutcome,
+    Condition,
+    DecisionKind,
+    Json,
+    Moment,
+    Plan,
+    Review,
+    Step,
+    StepId,
+    StepText,
+)
+from waybook.plan.modify import (
+    AddSteps,
+    FailStep,
+    Modification,
+    RemoveStep,
+    ReorderSteps,
+    RetryStep,
+    UpdateInstructions,
+    modify,
+)
+from waybook.plan.next_step import next_step
+from waybook.plan.review import ReviewRequest, decide, request_review
+from waybook.plan.sessions import arrive
+from waybook.plan.stalls import PATIENCE, detect_stall
+from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
+from waybook.plan.submit import Submission, submit
+
+FRESH = NOON
+OLD = NOON - PATIENCE - timedelta(minutes=1)
+TEXT = StepText(instructions="Look it up.")
+BOTH = frozenset({"a", "b"})
+EXTRA = ("x1", "x2", "x3")
+
+#: All calls are made at noon, and may make as many ids as they like.
+MOMENTS = tuple(
+    Moment(now=FRESH, actor=who, new_id=numbered_ids(who.user)) for who in (ANN, BOB, PAT)
+)
+
+#: The results a step may be handed back with: nothing special, and each that moves a branch.
+RESULTS: dict[str, tuple[Json, ...]] = {
+    "s1": ("plain", "skip", "add", "fail"),
+    "s2": ("plain", "back", {"broken": True}),
+    "s3": ("plain", "skip"),
+}
+#: The results a review may carry.
+REVIEWED: dict[str, tuple[Json, ...]] = {"s1": (None, "skip", "fail")}
+
+Call = Callable[[], Decision[object]]
+StepKey = tuple[str, StepStatus, int, bool, str | None]
+ReviewKey = tuple[StepId, Json, bool] | None
+State = tuple[
+    PlanStatus, bool, bool, frozenset[str], tuple[StepKey, ...], ReviewKey, tuple[str, ...]
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far the walk goes: beyond it a decision is checked, but not followed."""
+
+    steps: int = 3
+    attempts: int = 1
+    #: Whether the steps may be put in any order.
+    orders: bool = False
+    #: Whether the plan meets its sessions on the way, or knows them from the start.
+    meeting: bool = False
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a walk has seen."""
+
+    plans: list[Plan] = field(default_factory=list)
+    #: For each state the states it was reached from.
+    reached_from: list[list[int]] = field(default_factory=list)
+    edges: int = 0
+    refusals: int = 0
+    #: How often each named error was the answer.
+    errors: dict[str, int] = field(default_factory=dict)
+
+    def dead_ends(self) -> list[Plan]:
+        """The states from which no calls lead to the end of the plan."""
+        alive = [plan.status in CLOSED_PLAN for plan in self.plans]
+        waiting = [number for number, ended in enumerate(alive) if ended]
+        while waiting:
+            for number in self.reached_from[waiting.pop()]:
+                if not alive[number]:
+                    alive[number] = True
+                    waiting.append(number)
+        return [plan for plan, lives in zip(self.plans, alive, strict=True) if not lives]
+
+
+def the_plan() -> Plan:
+    """Three steps, and a branch of each kind."""
+    conditions = (
+        a_condition(1, "true"),
+        a_condition(1, 'result == "skip"', BranchAction.SKIP_TO, target_step_id=StepId("s3")),
+        a_condition(1, 'result == "add"', BranchAction.ADD_STEPS, steps=(a_new_step(),)),
+        a_condition(1, 'result == "fail"', BranchAction.FAIL, reason="enough"),
+        a_condition(2, 'result == "back"', BranchAction.SKIP_TO, target_step_id=StepId("s1")),
+        a_condition(2, "result.broken", BranchAction.FAIL),
+        a_condition(3, 'result == "skip"', BranchAction.SKIP_TO, target_step_id=StepId("s2")),
+    )
+    return a_plan(
+        a_step(),
+        a_step(),
+        a_step(),
+        status=PlanStatus.PLANNING,
+        conditions=conditions,
+        seq=1,
+        sessions=frozenset[str](),
+    )
+
+
+CONDITIONS = the_plan().conditions
+
+
+def walk(bounds: Bounds) -> Walk:
+    """Walk breadth-first from the new plan through every state within the bounds."""
+    seen: dict[State, int] = {}
+    walked = Walk()
+    _meet(walked, seen, state_of(the_plan(), bounds))
+    for number, plan in enumerate(walked.plans):  # grows while we walk
+        for after in _neighbours(walked, plan):
+            if _within(bounds, after):
+                there = _meet(walked, seen, state_of(after, bounds))
+                walked.reached_from[there].append(number)
+        assert state_of(plan, bounds) in seen
+    return walked
+
+
+def _within(bounds: Bounds, plan: Plan) -> bool:
+    if len(plan.steps) > bounds.steps:
+        return False
+    first = [step.id for step in plan.steps if step.id in RESULTS]
+    return bounds.orders or first == sorted(first)
+
+
+def _meet(walked: Walk, seen: dict[State, int], state: State) -> int:
+    number = seen.setdefault(state, len(seen))
+    if number == len(walked.plans):
+        plan = plan_of(state)
+        check_state(plan)
+        walked.plans.append(plan)
+        walked.reached_from.append([])
+    return number
+
+
+def _neighbours(walked: Walk, plan: Plan) -> Iterator[Plan]:
+    for who, call in calls(plan):
+        try:
+            decision = call()
+        except WaybookError as refusal:
+            walked.refusals += 1
+            walked.errors[refusal.code] = walked.errors.get(refusal.code, 0) + 1
+            continue
+        check_decision(plan, decision, who)
+        if decision.refusal is not None:
+            code = decision.refusal.code
+            walked.errors[code] = walked.errors.get(code, 0) + 1
+        walked.edges += 1
+        yield with_signs_of_life(decision)
+    if plan.status not in CLOSED_PLAN:
+        yield later(plan)
+
+
+# Canonical form
+
+
+def state_of(plan: Plan, bounds: Bounds) -> State:
+    """What the rules can tell apart about a plan."""
+    names = _names(plan)
+    steps = tuple([_step_key(step, names[step.id], bounds) for step in plan.steps])
+    return (
+        plan.status,
+        plan.status is PlanStatus.EXECUTING
+        and plan.resumed_at == FRESH
+        and any(old for _, _, _, old, _ in steps),
+        plan.seq > 1,
+        plan.sessions if bounds.meeting else BOTH,
+        steps,
+        _review_key(plan),
+        tuple([c.id for c in plan.conditions if c.outcome is None]),
+    )
+
+
+def _review_key(plan: Plan) -> ReviewKey:
+    """The open review; a decided one only where it makes a difference, on a closed plan."""
+    review = plan.review
+    if review is None or (review.decision and plan.status not in CLOSED_PLAN):
+        return None
+    return review.step_id, review.result_summary, review.decision is None
+
+
+def _names(plan: Plan) -> dict[StepId, str]:
+    """Each step's own name; a new one gets the lowest that is free."""
+    free = iter([name for name in EXTRA if name not in {step.id for step in plan.steps}])
+    known = {*EXTRA, *RESULTS}
+    return {step.id: step.id if step.id in known else next(free) for step in plan.steps}
+
+
+def _step_key(step: Step, name: str, bounds: Bounds) -> StepKey:
+    status = step.status
+    attempt = 1 if status in DONE_STEP else min(step.attempt, bounds.attempts)
+    if status is not StepStatus.IN_PROGRESS:
+        return name, status, attempt, False, None
+    seen = max(step.in_progress_since or OLD, step.last_seen_at or OLD)
+    return name, status, attempt, seen == OLD, step.held_session
+
+
+def plan_of(state: State) -> Plan:
+    """The canonical plan of a state."""
+    status, resumed, history, sessions, steps, review, waiting = state
+    placed = tuple(_step_of(key, order) for order, key in enumerate(steps, start=1))
+    here = {step.id for step in placed}
+    return Plan(
+        id=_START.id,
+        name=_START.name,
+        status=status,
+        revision=1,
+        stall_seconds=None,
+        resumed_at=FRESH if resumed else None,
+        fail_reason=None,
+        seq=2 if history else 1,
+        steps=placed,
+        texts=dict.fromkeys(here, TEXT),
+        conditions=tuple(
+            _condition_of(c, c.id in waiting) for c in CONDITIONS if c.step_id in here
+        ),
+        review=None if review is None else _review_of(*review),
+        sessions=sessions,
+    )
+
+
+_START = the_plan()
+
+
+@lru_cache(maxsize=None)
+def _step_of(key: StepKey, order: int) -> Step:
+    name, status, attempt, old, session = key
+    step = replace(a_step(status), id=StepId(name), order=order, attempt=attempt)
+    if status is StepStatus.IN_PROGRESS:
+        holder = {"a": "ann", "b": "bob", None: None}[session]
+        since = _time(old=old)
+        return replace(step, in_progress_since=since, held_by=holder, held_session=session)
+    return step
+
+
+@lru_cache(maxsize=None)
+def _condition_of(condition: Condition, waiting: bool) -> Condition:  # noqa: FBT001 - a cache key
+    return replace(condition, outcome=None if waiting else BranchOutcome.NOT_FIRED)
+
+
+def _review_of(step_id: StepId, result: Json, undecided: bool) -> Review:  # noqa: FBT001 - a state's own fields
+    review = replace(a_review(1), step_id=step_id, result_summary=result)
+    return review if undecided else replace(review, decision=DecisionKind.MODIFY, decided_by="pat")
+
+
+def _time(*, old: bool) -> datetime:
+    return OLD if old else FRESH
+
+
+# Moves
+
+
+def with_signs_of_life(decision: Decision[object]) -> Plan:
+    """The plan once the store has noted who was heard of."""
+    plan = decision.plan
+    if not decision.touched:
+        return plan
+    steps = tuple(
+        replace(step, last_seen_at=FRESH) if step.id in decision.touched else step
+        for step in plan.steps
+    )
+    return replace(plan, steps=steps)
+
+
+def later(plan: Plan) -> Plan:
+    """The plan after more than the patience has passed without a call."""
+    steps = tuple(
+        replace(step, in_progress_since=OLD) if step.in_progress_since else step
+        for step in plan.steps
+    )
+    return replace(plan, steps=steps, resumed_at=OLD if plan.resumed_at else None)
+
+
+def calls(plan: Plan) -> Iterator[tuple[str, Call]]:
+    """Every call that somebody could make now, with who makes it."""
+    ann, bob, pat = MOMENTS
+    for moment in (ann, bob):
+        yield moment.actor.user, partial(next_step, plan, moment)
+        yield moment.actor.user, partial(next_step, plan, moment, another=True)
+        yield moment.actor.user, partial(arrive, plan, moment)
+    yield "pat", partial(detect_stall, plan, pat)
+    for step in plan.steps:
+        yield from _work(plan, step, ann, bob)
+    for kind in DecisionKind:
+        yield "bob", partial(decide, plan, kind, bob, feedback="Again.")
+        yield "pat", partial(decide, plan, kind, pat, feedback="Again.")
+    for modifications in _modifications(plan):
+        yield "pat", partial(modify, plan, modifications, pat)
+    yield "pat", partial(modify, plan, (), pat, expected_revision=plan.revision + 1)
+
+
+def _work(plan: Plan, step: Step, ann: Moment, bob: Moment) -> Iterator[tuple[str, Call]]:
+    for result in RESULTS.get(step.id, ("plain",)):
+        done = Submission(result_summary=result, attempt=step.attempt)
+        yield "ann", partial(submit, plan, step.id, done, ann)
+    late = Submission(result_summary="plain", attempt=step.attempt - 1)
+    yield "bob", partial(submit, plan, step.id, late, bob)
+    yield "bob", partial(submit, plan, step.id, Submission(result_summary="plain"), bob)
+    for result in REVIEWED.get(step.id, (None,)):
+        asked = ReviewRequest(summary="Is this right?", result_summary=result)
+        yield "ann", partial(request_review, plan, step.id, asked, ann)
+
+
+def _modifications(plan: Plan) -> Iterator[tuple[Modification, ...]]:
+    ids = [step.id for step in plan.steps]
+    yield (AddSteps((a_new_step(),)),)
+    yield (AddSteps((a_new_step(),), after=0),)
+    for here in range(len(ids) - 1):
+        swapped = (*ids[:here], ids[here + 1], ids[here], *ids[here + 2 :])
+        yield (ReorderSteps(swapped),)
+    for step_id in ids:
+        yield (RemoveStep(step_id),)
+        yield (FailStep(step_id, "no use"),)
+        yield (FailStep(step_id, "try again", retry=True),)
+        yield (RetryStep(step_id),)
+        yield (UpdateInstructions(step_id, "Look again."),)
+    if ids:
+        yield (FailStep(ids[0], "no use"), RetryStep(ids[0]))
+        yield (UpdateInstructions(ids[0], "Look again."), RemoveStep(StepId("nowhere")))
