@@ -18,7 +18,7 @@ from waybook.postgres.supervisor import attach
 from waybook.settings import Settings
 from waybook.store.calls import CallLog
 from waybook.store.database import Database
-from waybook.store.migrate import APP_ROLE, migrate
+from waybook.store.migrate import APP_ROLE, migrate, pending
 from waybook.store.tenants import LOCAL_ORG
 from waybook.usecases.call import House
 from waybook.usecases.skill_folders import read_skills
@@ -60,6 +60,17 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
             calls = CallLog(database)
             async with _working(house, calls, settings.sweep_seconds if sweeping else 0):
                 yield Running(doorway=Doorway(house, calls), settings=settings)
+
+
+async def run_migrations(settings: Settings) -> list[str]:
+    """Bring the database up to date, and no more; returns the names of what ran."""
+    async with server(settings) as postgres:
+        return await asyncio.to_thread(migrate, postgres.owner_dsn)
+
+
+async def pending_migrations(postgres: Server) -> list[str]:
+    """The names of the migrations the database has not seen yet."""
+    return await asyncio.to_thread(pending, postgres.owner_dsn)
 
 
 @asynccontextmanager

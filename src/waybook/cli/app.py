@@ -13,6 +13,13 @@ COMMANDS = {
     "serve": ("waybook.cli.serve:command", "Serve agents and people over HTTP."),
     "mcp": ("waybook.cli.mcp:command", "Serve one agent over stdin and stdout."),
     "call": ("waybook.cli.call:command", "Call a tool, as an agent would."),
+    "plans": ("waybook.cli.plans:command", "List the plans, newest activity first."),
+    "status": ("waybook.cli.status:command", "Show where a plan stands."),
+    "watch": ("waybook.cli.watch:command", "Watch a plan, live."),
+    "review": ("waybook.cli.review:command", "Decide what waits for a person."),
+    "audit": ("waybook.cli.audit:group", "Read the audit, verify it, look back in time."),
+    "migrate": ("waybook.cli.migrate:command", "Bring the database up to date."),
+    "doctor": ("waybook.cli.doctor:command", "Say what is in force, and what is wrong."),
 }
 
 
@@ -35,6 +42,7 @@ class CommandLine(LazyGroup):
     cls=CommandLine,
     table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Every command takes --help. New here? Begin with: waybook demo",
 )
 @click.version_option(package_name="waybook", message="%(prog)s %(version)s")
 def app() -> None:

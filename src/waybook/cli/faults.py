@@ -58,7 +58,7 @@ class Told(click.ClickException):
 
 def show(message: str, hint: str | None, file: IO[Any] | None = None) -> None:
     """One red line, and what to do next if we know."""
-    click.secho(f"✗ {message}", fg="red", file=file, err=file is None)
+    click.secho(f"✗ {' '.join(message.split())}", fg="red", file=file, err=file is None)
     if hint:
         click.echo(f"  try: {hint}", file=file, err=file is None)
 

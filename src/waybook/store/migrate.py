@@ -5,6 +5,8 @@ ran, and a database newer than this program, are refused. Run as the owner, neve
 role.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -28,6 +30,10 @@ class Migration:
     text: str
 
     @property
+    def title(self) -> str:
+        return f"{self.number:04}_{self.name}"
+
+    @property
     def digest(self) -> str:
         return sha256(self.text.encode()).hexdigest()
 
@@ -49,6 +55,23 @@ def migrate(dsn: str) -> list[str]:
         Misconfigured: the server is too old, the database too new, or a file was edited.
         Unavailable: the database cannot be reached.
     """
+    with _connected(dsn) as connection:
+        return _migrate(connection)
+
+
+def pending(dsn: str) -> list[str]:
+    """The names of what `migrate` would run; nothing is changed.
+
+    Raises:
+        Misconfigured: as for `migrate`.
+        Unavailable: the database cannot be reached.
+    """
+    with _connected(dsn) as connection:
+        return [migration.title for migration in _pending(_done(connection) or {})]
+
+
+@contextmanager
+def _connected(dsn: str) -> Iterator[psycopg.Connection]:
     try:
         with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
             if connection.info.server_version < OLDEST:
@@ -56,7 +79,7 @@ def migrate(dsn: str) -> list[str]:
                     f"this PostgreSQL is {connection.info.server_version // 10_000}; "
                     "Waybook needs 15 or newer"
                 )
-            return _migrate(connection)
+            yield connection
     except psycopg.OperationalError as fault:
         raise Unavailable(f"cannot reach the database: {fault}") from fault
 
@@ -77,7 +100,7 @@ def _migrate(connection: psycopg.Connection) -> list[str]:
             connection.execute(migration.text.encode())
             connection.execute(_text("local_org"))
             _record(connection, migration)
-            ran.append(f"{migration.number:04}_{migration.name}")
+            ran.append(migration.title)
     return ran
 
 
@@ -109,7 +132,7 @@ def _pending(done: dict[int, str]) -> list[Migration]:
     for number, digest in done.items():
         if ours[number].digest != digest:
             raise Misconfigured(
-                f"migration {number:04}_{ours[number].name} was edited after it ran here; restore "
+                f"migration {ours[number].title} was edited after it ran here; restore "
                 "the file, and make a new migration instead"
             )
     return [migration for number, migration in sorted(ours.items()) if number not in done]

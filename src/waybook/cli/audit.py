@@ -1,0 +1,119 @@
+"""`waybook audit`: the record of who did what, its proof, and a look back in time."""
+
+import asyncio
+import json
+import sys
+from datetime import UTC, datetime
+
+import click
+
+from waybook.cli.history import entries_table, plan_then
+from waybook.cli.inside import Inside, inside, quiet_settings, the_console
+from waybook.cli.options import as_json, database_options
+from waybook.cli.verdicts import show_verdicts, verdict_json, verify_all
+from waybook.errors import InvalidInput
+from waybook.settings import Settings
+from waybook.usecases.call import Body
+from waybook.usecases.find_plans import meant_plan
+from waybook.usecases.list_audit import list_audit
+from waybook.usecases.plan_as_of import PlanAsOf, plan_as_of
+from waybook.usecases.verify_audit import Verdict
+
+
+@click.group()
+def group() -> None:
+    """Read the audit, verify it, look back in time."""
+
+
+@group.command("list")
+@click.argument("plan", required=False)
+@click.option("--since", metavar="TIME", help="Only what happened since, such as 2030-01-31T08:00.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, help="At most so many (50).")
+@as_json
+@database_options
+def list_command(
+    *, plan: str | None, since: str | None, limit: int, as_json: bool, **flags: object
+) -> None:
+    """Who did what, newest first: of one plan, or of all."""
+    settings = quiet_settings(flags)
+    entries = asyncio.run(_entries(settings, plan, read_time(since) if since else None, limit))
+    if as_json:
+        click.echo(json.dumps(entries, ensure_ascii=False))
+        return
+    console = the_console()
+    console.print(entries_table(entries, one_plan=plan is not None))
+
+
+async def _entries(
+    settings: Settings, plan: str | None, since: datetime | None, limit: int
+) -> list[Body]:
+    async with inside(settings) as here:
+        plan_id = await _meant(here, plan) if plan else None
+        return await list_audit(here.call, plan_id, since=since, limit=limit)
+
+
+@group.command("verify")
+@as_json
+@database_options
+def verify_command(*, as_json: bool, **flags: object) -> None:
+    """Prove that nothing was changed behind the audit's back.
+
+    Every chain of seals is recomputed, and every plan replayed from its entries and held against
+    its rows. Ends with exit code 1, naming the first broken entry, if anything is wrong.
+    """
+    settings = quiet_settings(flags)
+    verdicts = asyncio.run(_verify(settings, bar=not as_json))
+    if as_json:
+        click.echo(json.dumps(verdict_json(verdicts), ensure_ascii=False))
+    else:
+        show_verdicts(the_console(), verdicts)
+    sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
+
+
+async def _verify(settings: Settings, *, bar: bool) -> list[Verdict]:
+    async with inside(settings) as here:
+        return await verify_all(here.call, bar=bar)
+
+
+@group.command("as-of")
+@click.argument("plan")
+@click.argument("moment", metavar="TIME|SEQ")
+@as_json
+@database_options
+def as_of_command(*, plan: str, moment: str, as_json: bool, **flags: object) -> None:
+    """The plan as it was at a time, or after the entry with this number."""
+    settings = quiet_settings(flags)
+    then = asyncio.run(_as_of(settings, plan, moment))
+    if as_json:
+        told = {"seq": then.last.seq, "at": then.last.at.isoformat(), "rows": then.rows}
+        click.echo(json.dumps(told, ensure_ascii=False))
+        return
+    the_console().print(plan_then(then))
+
+
+async def _as_of(settings: Settings, plan: str, moment: str) -> PlanAsOf:
+    async with inside(settings) as here:
+        plan_id = await _meant(here, plan)
+        if moment.isdigit():
+            return await plan_as_of(here.call, plan_id, seq=int(moment))
+        return await plan_as_of(here.call, plan_id, at=read_time(moment))
+
+
+async def _meant(here: Inside, plan: str) -> str:
+    return (await meant_plan(here.call, plan)).id
+
+
+def read_time(text: str) -> datetime:
+    """A time as people write it; without a zone it is UTC.
+
+    >>> read_time("2030-01-31 08:00").isoformat()
+    '2030-01-31T08:00:00+00:00'
+
+    Raises:
+        InvalidInput: it is not a time.
+    """
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"“{text}” is not a time; write it like 2030-01-31T08:00") from None
+    return told if told.tzinfo else told.replace(tzinfo=UTC)

@@ -1,0 +1,167 @@
+"""The picture of a plan: header, segmented bar, counts, steps, timeline; as high as allowed."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.bar import counted, segmented
+from waybook.cli.events import told_event
+from waybook.cli.looks import PLAN_LOOKS, STEP_LOOKS, ago, span
+from waybook.cli.timeline import Axis, drawn, spans_of, time_spent
+from waybook.plan.model import Step
+from waybook.plan.progress import count_done, percent
+from waybook.plan.states import DONE_STEP, StepStatus
+from waybook.usecases.watch_plan import Board
+
+#: From which width on there is room for whoever holds a step, and for the timeline.
+WIDE_ENOUGH_FOR_HOLDERS = 110
+WIDE_ENOUGH_FOR_TIMELINE = 72
+STATUS_WIDTH, TIME_WIDTH, HOLDER_WIDTH, NUMBER_WIDTH = 16, 7, 16, 3
+#: Lines of the picture that are not steps: frame, name, bar, counts, heading, foot.
+AROUND_STEPS = 7
+FEWEST_ROWS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """How much room there is; no height means as much as it takes."""
+
+    width: int
+    height: int | None = None
+    live: bool = False
+
+
+def picture(board: Board, frame: Frame) -> RenderableType:
+    """The plan as it stands, within the frame."""
+    inner = frame.width - 4
+    foot = _foot(board, live=frame.live)
+    rows = None
+    if frame.height is not None:
+        rows = max(FEWEST_ROWS, frame.height - AROUND_STEPS - (len(foot) - 1))
+    parts = [_heading(board), _bar_line(board, inner), counted(_counts(board))]
+    inside = Group(*parts, _steps(board, inner, rows), *foot)
+    title = Text(f" waybook · {board.plan.id} ", style="dim")
+    return Panel(inside, title=title, border_style="dim", padding=(0, 1), width=frame.width)
+
+
+def _counts(board: Board) -> Counter[StepStatus]:
+    return Counter(board.plan.statuses())
+
+
+def _heading(board: Board) -> Text:
+    look = PLAN_LOOKS[board.plan.status]
+    heading = Text(board.plan.name, style="bold", no_wrap=True, overflow="ellipsis")
+    return Text.assemble(look.text(), "  ", heading, no_wrap=True, overflow="ellipsis")
+
+
+def _bar_line(board: Board, width: int) -> Text:
+    statuses = board.plan.statuses()
+    done, total = count_done(statuses), len(statuses)
+    said = f"{done} of {total} done  "
+    share = f"  {percent(done, total)} %"
+    room = max(4, min(60, width - len(said) - len(share)))
+    return Text.assemble((said, "bold"), segmented(_counts(board), room), (share, "bold"))
+
+
+# The steps
+
+
+def _steps(board: Board, width: int, rows: int | None) -> Table:
+    spans = spans_of(board.history.moves, board.now)
+    axis = Axis([span for found in spans.values() for span in found])
+    holders, timeline, names = _columns(width)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", width=width)
+    table.add_column("#", justify="right", width=NUMBER_WIDTH)
+    table.add_column("step", no_wrap=True, overflow="ellipsis", width=names)
+    table.add_column("status", no_wrap=True, width=STATUS_WIDTH)
+    table.add_column("time", justify="right", no_wrap=True, width=TIME_WIDTH)
+    if holders:
+        table.add_column("by", no_wrap=True, overflow="ellipsis", width=HOLDER_WIDTH)
+    if timeline:
+        table.add_column(f"timeline {span(axis.worked)}", no_wrap=True, width=timeline)
+    shown, above, below = _window(list(board.plan.steps), rows)
+    if above:
+        table.add_row("", Text(f"… {above} above", style="dim"))
+    for step in shown:
+        found = spans.get(step.id, [])
+        time = Text(span(time_spent(found)) if found else "", style="dim")
+        cells: list[RenderableType] = [str(step.order), _name(board, step), _status(board, step)]
+        cells.append(time)
+        cells += [Text(_holder(step), style="dim")] if holders else []
+        cells += [drawn(found, axis, timeline)] if timeline else []
+        table.add_row(*cells)
+    if below:
+        table.add_row("", Text(f"… {below} below", style="dim"))
+    return table
+
+
+def _columns(width: int) -> tuple[bool, int, int]:
+    """Whether holders are shown, how wide the timeline is (0 for none), and how wide names are."""
+    room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
+    holders = width >= WIDE_ENOUGH_FOR_HOLDERS
+    room -= HOLDER_WIDTH + 1 if holders else 0
+    timeline = room * 2 // 5 if width >= WIDE_ENOUGH_FOR_TIMELINE else 0
+    return holders, timeline, max(8, room - timeline - (1 if timeline else 0))
+
+
+def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
+    """The steps to show when there are too many: around where the plan is now."""
+    if rows is None or len(steps) <= rows:
+        return steps, 0, 0
+    room = max(1, rows - 2)
+    here = next((n for n, s in enumerate(steps) if s.status not in DONE_STEP), len(steps))
+    first = max(0, min(here - room // 3, len(steps) - room))
+    return steps[first : first + room], first, len(steps) - first - room
+
+
+def _name(board: Board, step: Step) -> Text:
+    style = "dim" if step.status in {StepStatus.PENDING, StepStatus.SKIPPED} else ""
+    return Text(board.name_of(step), style=style)
+
+
+def _status(board: Board, step: Step) -> Text:
+    if any(step.id == stalled.id for stalled, _ in board.stalled):
+        return Text("▲ stalled", style="yellow")
+    look = STEP_LOOKS[step.status].text()
+    if step.attempt > 1 and step.status is StepStatus.IN_PROGRESS:
+        look.append(f" #{step.attempt}")
+    return look
+
+
+def _holder(step: Step) -> str:
+    return step.held_session or step.held_by or ""
+
+
+# What to do
+
+
+def _foot(board: Board, *, live: bool) -> list[Text]:
+    lines = [_line(text) for text in _matters(board)]
+    last = board.history.happenings[-1] if board.history.happenings else None
+    ending = [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.over else []
+    said = f"{ago(last.at, board.now)}: {told_event(last)}" if last else ""
+    return [*lines, Text.assemble((said, "dim"), *ending, no_wrap=True, overflow="ellipsis")]
+
+
+def _line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _matters(board: Board) -> list[Text]:
+    """What a person should know or do now."""
+    if board.review is not None:
+        summary = " ".join(board.review.summary.split())
+        ask = Text.assemble(("! ", "bold magenta"), summary)
+        return [ask, Text(f"  decide: waybook review {board.plan.id}", style="dim")]
+    if board.plan.fail_reason:
+        return [Text(f"✗ {board.plan.fail_reason}", style="red")]
+    if board.stalled:
+        step, gap = board.stalled[0]
+        said = f"▲ step {step.order} has been silent for {span(gap)}; any agent can retry it"
+        return [Text(said, style="yellow")]
+    return []

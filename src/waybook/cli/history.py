@@ -1,0 +1,76 @@
+"""How the past looks: audit entries as a table, and a plan as it was."""
+
+from typing import Any, cast
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.events import deed
+from waybook.cli.looks import PLAN_LOOKS, STEP_LOOKS
+from waybook.plan.model import Json
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.usecases.call import Body
+from waybook.usecases.plan_as_of import PlanAsOf
+
+TELLING = ("reason", "rationale", "decision", "feedback", "skill", "sessionId")
+
+
+def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
+    """Who did what, newest first."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    if not one_plan:
+        table.add_column("plan", no_wrap=True, style="dim")
+    table.add_column("seq", justify="right")
+    table.add_column("time (UTC)", no_wrap=True, style="dim")
+    table.add_column("who", no_wrap=True)
+    table.add_column("did what", no_wrap=True)
+    table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1, style="dim")
+    for entry in entries:
+        subject = [] if one_plan else [str(entry["subjectId"])[:13]]
+        when = str(entry["at"])[:19].replace("T", " ")
+        table.add_row(*subject, str(entry["seq"]), when, _who(entry), _what(entry), _why(entry))
+    return table
+
+
+def _who(entry: Body) -> str:
+    return f"{entry.get('sessionId') or entry['actor']} ({entry['channel']})"
+
+
+def _what(entry: Body) -> str:
+    details = cast("dict[str, Any]", entry["details"])
+    said = deed(str(entry["event"]), details.get("action"))
+    order = details.get("stepOrder")
+    return said.replace("a step", f"step {order}") if order else said
+
+
+def _why(entry: Body) -> str:
+    details = cast("dict[str, Any]", entry["details"])
+    return "; ".join(f"{name}: {details[name]}" for name in TELLING if details.get(name))
+
+
+def plan_then(then: PlanAsOf) -> RenderableType:
+    """A plan as it was after an entry."""
+    plan = next(iter(then.rows["plan"].values()))
+    look = PLAN_LOOKS[PlanStatus(str(plan["status"]))]
+    when = f"as of {then.last.at:%Y-%m-%d %H:%M:%S} UTC, after entry {then.last.seq}"
+    heading = Text.assemble(look.text(), "  ", (str(plan["name"]), "bold"))
+    return Group(heading, Text(when, style="dim"), _steps_then(then))
+
+
+def _steps_then(then: PlanAsOf) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("#", justify="right")
+    table.add_column("step", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("status", no_wrap=True)
+    table.add_column("try", justify="right")
+    table.add_column("by", no_wrap=True, style="dim")
+    for row in sorted(then.rows["step"].values(), key=lambda row: cast("int", row["order"])):
+        look = STEP_LOOKS[StepStatus(str(row["status"]))]
+        holder = row["held_session"] or row["held_by"] or ""
+        table.add_row(str(row["order"]), _title(row), look.text(), str(row["attempt"]), str(holder))
+    return table
+
+
+def _title(row: dict[str, Json]) -> str:
+    return str(row["title"] or str(row["instructions"]).strip().split("\n", 1)[0])

@@ -1,0 +1,63 @@
+"""How reviews look: the inbox, and one of them opened."""
+
+import json
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.looks import ago
+from waybook.usecases.list_reviews import OpenReview
+
+MOST_LINES = 20
+
+
+def say_empty(console: Console) -> None:
+    """Nothing to do is good news."""
+    console.print("[green]✓[/] Nothing waits for you.")
+
+
+def inbox(reviews: list[OpenReview]) -> Table:
+    """The open reviews, longest waiting first."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("#", justify="right")
+    for name in ("plan", "step"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("asked", no_wrap=True)
+    for number, review in enumerate(reviews, start=1):
+        when = Text(ago(review.requested_at, review.now), style="dim")
+        table.add_row(str(number), review.plan_name, step_name(review), when)
+    return table
+
+
+def opened_review(review: OpenReview, width: int) -> Panel:
+    """A review with all that is needed to decide it."""
+    parts: list[RenderableType] = [Text(review.summary)]
+    if review.questions:
+        asked = Text("\n".join(f"? {question}" for question in review.questions), style="magenta")
+        parts += ["", asked]
+    if review.result_summary is not None:
+        parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
+    said = f"asked by {review.requested_by}, {ago(review.requested_at, review.now)}"
+    parts += ["", Text(f"{said} · try {review.attempt} · plan {review.plan_id}", style="dim")]
+    title = Text.assemble(" ", (review.plan_name, "bold"), f" · {step_name(review)} ")
+    return Panel(
+        Group(*parts), title=title, title_align="left", border_style="magenta", width=width
+    )
+
+
+def step_name(review: OpenReview) -> str:
+    """The step by its number and title."""
+    first = review.title or review.instructions.strip().split("\n", 1)[0]
+    return f"step {review.step_order}, {first}"
+
+
+def _result(review: OpenReview) -> Padding:
+    result = review.result_summary
+    told = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
+    lines = told.splitlines()
+    left = len(lines) - MOST_LINES
+    shown = [*lines[:MOST_LINES], f"… {left} more lines"] if left > 0 else lines
+    return Padding(Text("\n".join(shown)), (0, 2))

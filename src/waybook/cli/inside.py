@@ -1,0 +1,51 @@
+"""The way into the house for a command: started if need be, with a sign of life while waiting."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from waybook.cli.logs import log_quietly
+from waybook.cli.options import settings_from
+from waybook.doorway import Channel
+from waybook.settings import Settings
+from waybook.usecases.call import Call
+from waybook.wiring import Running, running
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """A running house, seen from the command line."""
+
+    house: Running
+
+    @property
+    def call(self) -> Call:
+        """A call to use cases that are not tools."""
+        return Call(house=self.house.doorway.house, caller=self.house.caller(Channel.CLI))
+
+
+def the_console() -> Console:
+    """Where people read."""
+    return Console(highlight=False)
+
+
+def quiet_settings(flags: dict[str, object]) -> Settings:
+    """The settings in force, with logs kept away from the person."""
+    found = settings_from(flags)
+    log_quietly(found)
+    return found.settings
+
+
+@asynccontextmanager
+async def inside(settings: Settings) -> AsyncIterator[Inside]:
+    """Open the house; say so on a terminal if it takes a while."""
+    waiting = Console(stderr=True).status("starting the database …", spinner="dots")
+    waiting.start()
+    try:
+        async with running(settings, sweeping=False) as house:
+            waiting.stop()
+            yield Inside(house)
+    finally:
+        waiting.stop()

@@ -1,0 +1,47 @@
+"""`waybook migrate`: the database, up to date."""
+
+import asyncio
+import json
+import sys
+
+import click
+
+from waybook.cli.inside import quiet_settings
+from waybook.cli.options import as_json, database_options
+from waybook.settings import Settings
+from waybook.wiring import pending_migrations, run_migrations, server
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Only look: exit code 1 if something is to be done.")
+@as_json
+@database_options
+def command(*, check: bool, as_json: bool, **flags: object) -> None:
+    """Bring the database up to date.
+
+    Every command that uses the database does this by itself; run it alone where serving and
+    migrating are done by different users.
+    """
+    settings = quiet_settings(flags)
+    names = asyncio.run(_pending(settings) if check else run_migrations(settings))
+    if as_json:
+        click.echo(json.dumps({"pending" if check else "ran": names}))
+    else:
+        _tell(names, check=check)
+    sys.exit(1 if check and names else 0)
+
+
+async def _pending(settings: Settings) -> list[str]:
+    async with server(settings) as postgres:
+        return await pending_migrations(postgres)
+
+
+def _tell(names: list[str], *, check: bool) -> None:
+    for name in names:
+        click.echo(f"{'to do' if check else 'ran'}  {name}")
+    if not names:
+        click.secho("✓ the database is up to date", fg="green")
+    elif check:
+        click.echo("  try: waybook migrate")
+    else:
+        click.secho("✓ the database is up to date now", fg="green")

@@ -1,0 +1,113 @@
+"""`waybook plans`: the plans at a glance."""
+
+import asyncio
+import json
+
+import click
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.bar import segmented
+from waybook.cli.inside import inside, quiet_settings, the_console
+from waybook.cli.looks import PLAN_LOOKS, ago
+from waybook.cli.options import as_json, database_options
+from waybook.plan.progress import percent
+from waybook.plan.states import StepStatus
+from waybook.settings import Settings
+from waybook.usecases.find_plans import FoundPlan, find_plans
+
+SHORTEST_ID = 8
+#: Below this width the bar gives way to its figures.
+WIDE_ENOUGH_FOR_BARS = 100
+
+
+@click.command()
+@click.option("--all", "closed_too", is_flag=True, help="Completed and failed plans too.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, help="At most so many (100).")
+@as_json
+@database_options
+def command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
+    """List the plans, newest activity first."""
+    settings = quiet_settings(flags)
+    plans = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
+    if as_json:
+        click.echo(json.dumps([_as_json(plan) for plan in plans], ensure_ascii=False))
+        return
+    console = the_console()
+    if plans:
+        console.print(_table(plans, console.width))
+    else:
+        console.print("No plan is open." if not closed_too else "There are no plans yet.")
+        console.print("An agent writes one with create_research_plan; or see: waybook demo")
+
+
+async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[FoundPlan]:
+    async with inside(settings) as here:
+        return await find_plans(here.call, open_only=not closed_too, limit=limit)
+
+
+def _table(plans: list[FoundPlan], width: int) -> Table:
+    short = shortest_ids([plan.id for plan in plans])
+    bars = width >= WIDE_ENOUGH_FOR_BARS
+    rows = [_row(plan, short, bars=bars) for plan in plans]
+    heads = ["id", "plan", "status", *(["progress", ""] if bars else ["progress"]), "active"]
+    taken = [
+        max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
+    ]
+    taken[1] = min(taken[1], max(12, width - sum(taken[:1] + taken[2:]) - 2 * len(heads)))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for head, cells in zip(heads, taken, strict=True):
+        table.add_column(head, no_wrap=True, overflow="ellipsis", width=cells)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _row(plan: FoundPlan, short: int, *, bars: bool) -> list[Text]:
+    return [
+        Text(plan.id[:short], style="dim"),
+        Text(plan.name),
+        PLAN_LOOKS[plan.status].text(),
+        *([segmented(plan.counts, 20)] if bars else []),
+        figures(plan),
+        Text(ago(plan.updated_at, plan.now), style="dim"),
+    ]
+
+
+def figures(plan: FoundPlan) -> Text:
+    """How far a plan is: "4 of 13, 1 failed"."""
+    said = Text(f"{plan.done} of {plan.total}")
+    failed = plan.counts.get(StepStatus.FAILED, 0)
+    return said.append(f", {failed} failed", style="red") if failed else said
+
+
+def shortest_ids(ids: list[str]) -> int:
+    """How many letters tell these ids apart.
+
+    >>> shortest_ids(["0198f3c2-a1b4", "0198f3c2-a2b4"]), shortest_ids(["0198f3c2-a1b4"])
+    (11, 8)
+    """
+    for length in range(SHORTEST_ID, max(map(len, ids))):
+        if len({text[:length] for text in ids}) == len(ids) and any(
+            t[length - 1] != "-" for t in ids
+        ):
+            return length
+    return max(map(len, ids))
+
+
+def _as_json(plan: FoundPlan) -> dict[str, object]:
+    return {
+        "planId": plan.id,
+        "name": plan.name,
+        "status": str(plan.status),
+        "progress": percent(plan.done, plan.total),
+        "counts": {
+            "done": plan.done,
+            "total": plan.total,
+            **{str(s): n for s, n in plan.counts.items()},
+        },
+        "createdAt": plan.created_at.isoformat(),
+        "createdBy": plan.created_by,
+        "lastActivityAt": plan.updated_at.isoformat(),
+    }

@@ -1,0 +1,164 @@
+"""`waybook review`: what waits for a person, and their decision."""
+
+import asyncio
+import json
+import sys
+from dataclasses import asdict
+from typing import cast
+
+import click
+
+from waybook.cli.faults import Told
+from waybook.cli.inbox import inbox, opened_review, say_empty
+from waybook.cli.inside import Inside, inside, quiet_settings, the_console
+from waybook.cli.options import as_json, database_options
+from waybook.doorway import Channel
+from waybook.errors import NotAwaitingReview
+from waybook.settings import Settings
+from waybook.usecases.find_plans import meant_plan
+from waybook.usecases.list_reviews import OpenReview, list_reviews
+
+Decided = tuple[str, str | None]
+
+
+@click.command()
+@click.argument("plan", required=False)
+@click.option("--approve", is_flag=True, help="Accept the step's result.")
+@click.option("--modify", metavar="TEXT", help="Send the step back with this feedback.")
+@click.option("--skip", is_flag=True, help="Go on without the step.")
+@click.option("--reject", is_flag=True, help="End the plan as failed.")
+@as_json
+@database_options
+def command(*, plan: str | None, as_json: bool, **given: object) -> None:
+    """Decide what waits for a person.
+
+    Without a decision: the inbox, to go through one by one on a terminal. With one: it is carried
+    out on the plan named, or on the only review there is.
+    """
+    decided = _decided(
+        approve=bool(given.pop("approve")),
+        modify=cast("str | None", given.pop("modify")),
+        skip=bool(given.pop("skip")),
+        reject=bool(given.pop("reject")),
+    )
+    settings = quiet_settings(given)
+    if decided is not None:
+        body = asyncio.run(_carry_out(settings, plan, decided))
+        _tell(body, as_json=as_json)
+    elif as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        asyncio.run(_show(settings, plan, as_json=as_json))
+    else:
+        asyncio.run(_go_through(settings, plan))
+
+
+def _decided(*, approve: bool, modify: str | None, skip: bool, reject: bool) -> Decided | None:
+    chosen: list[Decided] = [
+        (name, None)
+        for name, asked in (("approve", approve), ("skip", skip), ("reject", reject))
+        if asked
+    ]
+    chosen += [("modify", modify)] if modify is not None else []
+    if len(chosen) > 1:
+        raise click.UsageError("Choose one of --approve, --modify, --skip and --reject.")
+    return chosen[0] if chosen else None
+
+
+# One decision, by flags
+
+
+async def _carry_out(settings: Settings, plan: str | None, decided: Decided) -> dict[str, object]:
+    async with inside(settings) as here:
+        reviews = await _reviews(here, plan)
+        if len(reviews) > 1:
+            raise click.UsageError(f"{len(reviews)} reviews are open: name the plan.")
+        if not reviews:
+            raise NotAwaitingReview("nothing waits for a decision here")
+        return await decide(here, reviews[0], decided)
+
+
+async def decide(here: Inside, review: OpenReview, decided: Decided) -> dict[str, object]:
+    """Pass the person's decision on; a refusal is told as such."""
+    decision, feedback = decided
+    asked = {"stepId": review.step_id, "decision": decision}
+    asked |= {"feedback": feedback} if feedback else {}
+    house = here.house
+    answer = await house.doorway.enter(house.caller(Channel.CLI), "submit_user_decision", asked)
+    if answer.is_error:
+        raise Told(cast("dict[str, object]", answer.body["error"]))
+    return answer.body
+
+
+def _tell(body: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+        return
+    outcome = str(body["stepStatus"]).replace("_", " ")
+    plan = str(body["planStatus"]).replace("_", " ")
+    click.secho(f"✓ {DONE[str(body['decision'])]}", fg="green")
+    click.echo(f"  the step is {outcome}, the plan {plan}")
+
+
+DONE = {
+    "approve": "approved",
+    "modify": "sent back with your feedback",
+    "skip": "skipped",
+    "reject": "rejected",
+}
+
+
+# The inbox
+
+
+async def _reviews(here: Inside, plan: str | None) -> list[OpenReview]:
+    plan_id = (await meant_plan(here.call, plan)).id if plan else None
+    return await list_reviews(here.call, plan_id)
+
+
+async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
+    async with inside(settings) as here:
+        reviews = await _reviews(here, plan)
+    if as_json:
+        told = [asdict(review) for review in reviews]
+        click.echo(json.dumps(told, ensure_ascii=False, default=str))
+        return
+    console = the_console()
+    if not reviews:
+        say_empty(console)
+    for review in reviews:
+        console.print(opened_review(review, console.width))
+
+
+async def _go_through(settings: Settings, plan: str | None) -> None:
+    console = the_console()
+    async with inside(settings) as here:
+        while reviews := await _reviews(here, plan):
+            console.print(inbox(reviews))
+            review = reviews[0] if len(reviews) == 1 else _picked(reviews)
+            console.print(opened_review(review, console.width))
+            decided = _asked()
+            if decided is None:
+                return
+            _tell(await decide(here, review, decided), as_json=False)
+        say_empty(console)
+
+
+def _picked(reviews: list[OpenReview]) -> OpenReview:
+    number: int = click.prompt("which one", type=click.IntRange(1, len(reviews)), default=1)
+    return reviews[number - 1]
+
+
+def _asked() -> Decided | None:
+    """What the person decides; nothing if they leave it for later."""
+    said = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
+    letter = click.prompt(said, type=click.Choice(list("amsrl")), show_choices=False)
+    match letter:
+        case "a":
+            return "approve", None
+        case "m":
+            return "modify", click.prompt("what should be done differently")
+        case "s":
+            return "skip", None
+        case "r" if click.confirm("Rejecting ends the whole plan as failed. Sure?"):
+            return "reject", None
+        case _:
+            return None

@@ -1,0 +1,19 @@
+"""What must not be shown."""
+
+import re
+
+_IN_URL = re.compile(r"(://[^:/@\s]+:)[^@\s]*@")
+_IN_WORDS = re.compile(r"(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
+
+
+def without_password(value: object) -> str:
+    """A setting as text, its password covered.
+
+    >>> without_password("postgresql://ann:s3cret@db/plans")
+    'postgresql://ann:…@db/plans'
+    >>> without_password("host=db password=s3cret user=ann"), without_password(None)
+    ('host=db password=… user=ann', '')
+    """
+    if value is None:
+        return ""
+    return _IN_WORDS.sub(r"\1…", _IN_URL.sub(r"\1…@", str(value)))

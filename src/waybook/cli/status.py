@@ -1,0 +1,49 @@
+"""`waybook status`: where a plan stands."""
+
+import asyncio
+import json
+
+import click
+
+from waybook.cli.board import Frame, picture
+from waybook.cli.inside import inside, quiet_settings, the_console
+from waybook.cli.options import as_json, database_options
+from waybook.doorway import Channel
+from waybook.settings import Settings
+from waybook.usecases.find_plans import meant_plan
+from waybook.usecases.watch_plan import Board, watch_plan
+
+
+@click.command()
+@click.argument("plan", required=False)
+@as_json
+@database_options
+def command(*, plan: str | None, as_json: bool, **flags: object) -> None:
+    """Show where a plan stands.
+
+    PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
+    """
+    settings = quiet_settings(flags)
+    if as_json:
+        body = asyncio.run(_answer(settings, plan))
+        click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+        return
+    board, question = asyncio.run(_look(settings, plan))
+    console = the_console()
+    console.print(picture(board, Frame(width=console.width)))
+    console.print(f"[dim]question[/]  {question}", markup=True)
+
+
+async def _look(settings: Settings, text: str | None) -> tuple[Board, str]:
+    async with inside(settings) as here:
+        plan = await meant_plan(here.call, text)
+        return await watch_plan(here.call, plan.id), plan.question
+
+
+async def _answer(settings: Settings, text: str | None) -> dict[str, object]:
+    async with inside(settings) as here:
+        plan = await meant_plan(here.call, text)
+        house = here.house
+        asked = {"planId": plan.id}
+        answer = await house.doorway.enter(house.caller(Channel.CLI), "get_plan_status", asked)
+        return answer.body
