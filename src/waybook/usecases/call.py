@@ -79,9 +79,11 @@ class Call:
         """A transaction without a plan to lock, its first statements answered."""
         async with self.house.database.tenant(self.caller.org_id) as tx:
             asked = [idempotency.lookup_statement(self.key)] if self.key else []
-            results = await tx.send("select app_now()", *asked, *statements)
-            self._answered(results[1] if asked else [])
-            yield Opened(self, tx, results[0][0][0].astimezone(UTC), results[1 + len(asked) :])
+            # A lock comes first: what is read after the wait must be seen after it.
+            results = await tx.send(*statements, "select app_now()", *asked)
+            found, (now, *stored) = results[: len(statements)], results[len(statements) :]
+            self._answered(stored[0] if stored else [])
+            yield Opened(self, tx, now[0][0].astimezone(UTC), found)
 
     @asynccontextmanager
     async def locked(

@@ -1,6 +1,6 @@
 """complete_skill: the skill's work is done."""
 
-from waybook.errors import IllegalMove
+from waybook.errors import IllegalMove, NextCall
 from waybook.plan.changes import Change, Entity, Entry, Event
 from waybook.plan.model import Json
 from waybook.store import ledger, skill_executions
@@ -26,7 +26,10 @@ async def complete_skill(call: Call, asked: CompleteSkill) -> Body:
         execution, skill, status, _, seq, digest = opened.found[0][0]
         if status != "started":
             raise IllegalMove(
-                f"this use of the skill {skill} is completed already", old=status, new="completed"
+                f"this use of the skill {skill} is completed already",
+                old=status,
+                new="completed",
+                next_call=NextCall("list_active_plans", {}, "see what else is open"),
             )
         row: dict[str, Json] = {
             "status": "completed",
