@@ -1,0 +1,62 @@
+"""What holds of every tool there is."""
+
+from json import dumps
+
+import pytest
+
+from tool_calls import MUTATING, PREPARE, a_call_of, arguments_of
+from waybook.doorway import TOOLS
+from worlds import Agent
+
+
+def test_every_tool_has_a_call_that_works_for_the_tests_to_go_over() -> None:
+    assert set(PREPARE) == set(TOOLS)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_the_call_works_and_says_what_to_do_next(agent: Agent, tool: str) -> None:
+    reply = await agent.call(tool, **await a_call_of(agent, tool))
+    following = reply["next"]
+    assert set(following) == {"tool", "args", "why"}
+    assert following["tool"] in TOOLS
+    assert following["why"]
+    assert set(following["args"]) <= set(arguments_of(following["tool"]))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_the_call_uses_every_argument_there_is(agent: Agent, tool: str) -> None:
+    optional = {"idempotencyKey", "sessionId"}
+    assert set(await a_call_of(agent, tool)) | optional >= set(arguments_of(tool))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_what_a_reply_holds_is_what_its_schema_promises(agent: Agent, tool: str) -> None:
+    kinds = {"string": str, "integer": int, "array": list, "object": dict}
+    schema = TOOLS[tool].output_schema
+    reply = await agent.call(tool, **await a_call_of(agent, tool))
+    assert set(schema["required"]) <= set(reply)  # type: ignore[call-overload]  # a list of names
+    for name, told in schema["properties"].items():  # type: ignore[attr-defined]  # an object
+        if "type" in told and name in reply:
+            assert isinstance(reply[name], kinds[told["type"]]), name
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_an_unknown_argument_is_refused_by_name(agent: Agent, tool: str) -> None:
+    arguments = await a_call_of(agent, tool)
+    error = await agent.refused(tool, **arguments, plannId="x")
+    assert error["code"] == "INVALID_INPUT"
+    assert error["message"].startswith("plannId: unknown argument")
+    assert all(name in error["message"] for name in arguments_of(tool))
+
+
+def test_reading_tools_are_those_without_a_key() -> None:
+    assert [name for name, tool in TOOLS.items() if tool.reads_only] == [
+        name for name in TOOLS if name not in MUTATING
+    ]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_structures_may_arrive_as_json_text(agent: Agent, tool: str) -> None:
+    arguments = await a_call_of(agent, tool)
+    as_text = {n: dumps(v) if isinstance(v, list | dict) else v for n, v in arguments.items()}
+    await agent.call(tool, **as_text)

@@ -1,0 +1,175 @@
+"""A retried call never counts twice, however it is retried (A11)."""
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+
+from tool_calls import MUTATING, a_call_of
+from waybook.store.database import Results, Tx
+from worlds import Agent, Body, World
+
+TABLES = (
+    "plan",
+    "plan_brief",
+    "plan_step",
+    "step_brief",
+    "step_result",
+    "branching_condition",
+    "review",
+    "plan_session",
+    "artifact",
+    "skill_execution",
+    "audit_entry",
+    "idempotency_answer",
+)
+
+
+async def counts(world: World, org_id: UUID) -> list[int]:
+    """How many rows of each kind the org has."""
+    asked = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
+    return [found[0][0] for found in await world.database.read(org_id, *asked)]
+
+
+def difference(before: list[int], after: list[int]) -> dict[str, int]:
+    return {t: b - a for t, a, b in zip(TABLES, before, after, strict=True) if a != b}
+
+
+async def effect(world: World, agent: Agent, *calls: Callable[[], object]) -> dict[str, int]:
+    """How many rows more there are after these calls, all made at once."""
+    before = await counts(world, agent.org_id)
+    await asyncio.gather(*[call() for call in calls])  # type: ignore[call-overload]  # coroutines
+    return difference(before, await counts(world, agent.org_id))
+
+
+def without_ids(body: Body) -> set[str]:
+    return set(body)
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_a11_twins_with_one_key_have_one_effect_and_one_answer(
+    world: World, agent: Agent, tool: str
+) -> None:
+    alone = await a_call_of(agent, tool)
+    once = await effect(world, agent, lambda: agent.call(tool, **alone, idempotencyKey="alone"))
+    assert once["audit_entry"] >= 1
+
+    for round_ in range(4):
+        asked = {**await a_call_of(agent, tool), "idempotencyKey": f"twins {round_}"}
+        answers: list[Body] = []
+
+        async def call(asked: Body = asked, answers: list[Body] = answers) -> None:
+            answers.append(await agent.call(tool, **asked))
+
+        assert await effect(world, agent, call, call, call) == once
+        first, *others = sorted(answers, key=lambda body: "replayed" in body)
+        assert others == [{**first, "replayed": True}] * 2
+        assert await agent.call(tool, **asked) == {**first, "replayed": True}
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
+    world: World, agent: Agent, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no row is there to lock, both come to the end, and the key itself decides.
+
+    Where one is locked, only one comes so far; the gate then opens for it alone.
+    """
+    asked = {**await a_call_of(agent, tool), "idempotencyKey": "twins"}
+    unlocked = tool in {"create_research_plan", "start_skill"}
+    gate, commit = asyncio.Barrier(2 if unlocked else 1), Tx.commit
+    waited: list[None] = []
+
+    async def gated(tx: Tx, *statements: str) -> Results:
+        if len(waited) < gate.parties:
+            waited.append(None)
+            async with asyncio.timeout(10):
+                await gate.wait()
+        return await commit(tx, *statements)
+
+    monkeypatch.setattr(Tx, "commit", gated)
+    before = await counts(world, agent.org_id)
+    answers = await asyncio.gather(agent.call(tool, **asked), agent.call(tool, **asked))
+    assert difference(before, await counts(world, agent.org_id))["idempotency_answer"] == 1
+    first, second = sorted(answers, key=lambda body: "replayed" in body)
+    assert second == {**first, "replayed": True}
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_a11_a_key_used_for_another_question_is_refused(
+    world: World, agent: Agent, tool: str
+) -> None:
+    asked = await a_call_of(agent, tool)
+    await agent.call(tool, **asked, idempotencyKey="mine")
+    before = await counts(world, agent.org_id)
+    other = {**asked, "sessionId": "another"}
+    error = await agent.refused(tool, **other, idempotencyKey="mine")
+    assert error["code"] == "IDEMPOTENCY_CONFLICT"
+    assert error["details"] == {"idempotencyKey": "mine", "tool": tool}
+    assert await counts(world, agent.org_id) == before
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_a_key_is_the_orgs_own(agent: Agent, world: World, tool: str) -> None:
+    world.neighbour_may_change = True
+    for one in (agent, world.neighbour):
+        reply = await one.call(tool, **await a_call_of(one, tool), idempotencyKey="the same")
+        assert "replayed" not in reply
+
+
+async def test_a_key_is_the_tools_own(agent: Agent) -> None:
+    for tool in MUTATING:
+        asked = await a_call_of(agent, tool)
+        assert "replayed" not in await agent.call(tool, **asked, idempotencyKey="the same")
+
+
+async def test_the_order_and_the_spelling_of_arguments_do_not_matter(agent: Agent) -> None:
+    asked = await a_call_of(agent, "create_research_plan")
+    first = await agent.call("create_research_plan", **asked, idempotencyKey="k")
+    turned = dict(reversed(asked.items()))
+    assert await agent.call("create_research_plan", idempotencyKey="k", **turned) == {
+        **first,
+        "replayed": True,
+    }
+
+
+async def test_a_key_may_have_200_characters(agent: Agent) -> None:
+    plan = await agent.plan(idempotencyKey="k" * 200)
+    assert (await agent.plan(idempotencyKey="k" * 200))["planId"] == plan["planId"]
+    error = await agent.refused("get_next_step", planId=plan["planId"], idempotencyKey="k" * 201)
+    assert error["code"] == "TOO_LARGE"
+
+
+async def test_a_late_result_is_kept_once_however_often_it_is_repeated(
+    world: World, agent: Agent
+) -> None:
+    taken = await agent.take(await agent.plan())
+    late = {"stepId": taken["stepId"], "attempt": 7, "resultSummary": "late", "idempotencyKey": "k"}
+    answers = [await agent.ask("submit_step_result", late) for _ in range(2)]
+    answers += await asyncio.gather(*[agent.ask("submit_step_result", late) for _ in range(2)])
+    first, *others = answers
+    assert first.is_error
+    assert first.body["error"]["code"] == "STALE_ATTEMPT"  # type: ignore[index]  # an object
+    assert [answer.body for answer in others] == [{**first.body, "replayed": True}] * 3
+    assert all(answer.is_error for answer in others)
+    assert (await counts(world, agent.org_id))[TABLES.index("artifact")] == 1
+
+
+async def test_a_refused_call_keeps_nothing_so_that_it_can_be_repeated(agent: Agent) -> None:
+    """The key of a call that was refused is free: what stood in the way may be gone later."""
+    plan = await agent.plan(1)
+    step = plan["stepIds"][0]
+    asked = {"stepId": step, "summary": "Look.", "idempotencyKey": "k"}
+    error = await agent.refused("request_user_review", **asked)
+    assert error["code"] == "INVALID_TRANSITION"
+    await agent.take(plan)
+    assert "replayed" not in await agent.call("request_user_review", **asked)
+
+
+async def test_a_dry_run_is_never_kept(agent: Agent) -> None:
+    asked = {**await a_call_of(agent, "modify_plan"), "idempotencyKey": "k"}
+    for _ in range(2):
+        shown = await agent.call("modify_plan", **{**asked, "dryRun": True})
+        assert "replayed" not in shown
+    assert "replayed" not in await agent.call("modify_plan", **asked)
