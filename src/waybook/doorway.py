@@ -4,7 +4,6 @@ Enter checks the arguments, gives the use case its tenant and its idempotency ke
 into answers, and notes the call. No other place does any of these.
 """
 
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -12,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import cast
+
+import orjson
 
 from waybook.errors import Unavailable, WaybookError
 from waybook.plan.model import Channel, Json
@@ -155,4 +156,7 @@ def _logged(
 
 
 def _size(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=True, default=str))
+    try:
+        return len(orjson.dumps(value))
+    except TypeError:
+        return 0

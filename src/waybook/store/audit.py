@@ -1,9 +1,10 @@
 """The audit: numbered entries, each sealed with the hash of the one before it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import Any, NamedTuple
 
 from waybook.plan.changes import Change, Entry
 from waybook.plan.model import Actor, Json
@@ -16,8 +17,7 @@ SQL = load("audit")
 GENESIS = bytes(32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sealed:
+class Sealed(NamedTuple):
     """One entry as it is stored."""
 
     subject_id: str
@@ -29,7 +29,7 @@ class Sealed:
     channel: str
     session: str | None
     details: str
-    hash: bytes
+    hash: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,31 +71,22 @@ def chain(
 ) -> Iterator[Sealed]:
     """Number and seal new entries behind the head of their subject's chain."""
     previous = head.hash
-    for seq, entry in enumerate(entries, start=head.seq + 1):
-        blank = Sealed(
-            subject=subject[0],
+    for seq, new in enumerate(entries, start=head.seq + 1):
+        entry = Sealed(
             subject_id=subject[1],
+            subject=subject[0],
             seq=seq,
             at=now,
-            event=str(entry.event),
+            event=new.event,
             actor=actor.user,
-            channel=str(actor.channel),
+            channel=actor.channel,
             session=actor.session,
             details=as_json_text(
-                {**entry.details, "changes": [change.as_json() for change in entry.changes]}
+                {**new.details, "changes": [change.as_json() for change in new.changes]}
             ),
-            hash=b"",
         )
-        previous = seal(blank, previous)
-        yield with_hash(blank, previous)
-
-
-def with_hash(entry: Sealed, digest: bytes) -> Sealed:
-    """The entry with its seal on it."""
-    return Sealed(**{name: getattr(entry, name) for name in _FIELDS}, hash=digest)
-
-
-_FIELDS = tuple(name for name in Sealed.__slots__ if name != "hash")
+        previous = seal(entry, previous)
+        yield entry._replace(hash=previous)
 
 
 def first_broken(entries: Sequence[Sealed]) -> tuple[int, str] | None:
@@ -119,6 +110,10 @@ def changes_of(details: Json) -> Iterator[Change]:
                 yield change_from_json(change)
 
 
-def read_entries(rows: list[tuple[object, ...]]) -> list[Sealed]:
-    """Entries as the query `entries` brings them."""
-    return [Sealed(**dict(zip(Sealed.__slots__, row, strict=True))) for row in rows]  # type: ignore[arg-type]  # the query's columns are these fields
+def read_entries(rows: Iterable[tuple[Any, ...]]) -> list[Sealed]:
+    """Entries as the queries here bring them: their columns are an entry's fields, in order.
+
+    Times come back in UTC, in which they were sealed, whatever the time zone of the connection.
+    """
+    entries = (Sealed(*row) for row in rows)
+    return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]

@@ -10,19 +10,22 @@ work; the first sign of one switches it off.
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+import orjson
 import psycopg
 from psycopg import AsyncConnection, errors, generators
+from psycopg.abc import Transformer as TransformerProtocol
 from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
+from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from waybook.errors import Busy, Unavailable
@@ -37,9 +40,11 @@ Results: TypeAlias = list[list[tuple[Any, ...]]]
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10s"
+#: Our statements look rows up by key: one plan serves all values, and need not be made again.
+GENERIC = "set plan_cache_mode = force_generic_plan"
 
 
-class Taken(Exception):  # noqa: N818 - errors are named for what happened
+class Taken(Exception):
     """A row with this key is there already: somebody else was first."""
 
     def __init__(self, constraint: str) -> None:
@@ -48,36 +53,54 @@ class Taken(Exception):  # noqa: N818 - errors are named for what happened
         self.constraint = constraint
 
 
-class Forgotten(Exception):  # noqa: N818 - errors are named for what happened
+class Forgotten(Exception):
     """The server does not know what we prepared: a pooler stands in between."""
 
 
 @dataclass(slots=True)
+class Line:
+    """What we know of one connection: what is prepared there, and how its values are read."""
+
+    transformer: TransformerProtocol
+    prepared: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class Wire:
-    """How statements go out: prepared or as text, and what each connection has prepared."""
+    """How statements go out: prepared or as text, and what we know of each connection."""
 
     preparing: bool = True
-    prepared: WeakKeyDictionary[Connection, set[str]] = field(default_factory=WeakKeyDictionary)
+    lines: WeakKeyDictionary[Connection, Line] = field(default_factory=WeakKeyDictionary)
+
+    def line(self, connection: Connection) -> Line:
+        """What we know of this connection."""
+        found = self.lines.get(connection)
+        if found is None:
+            set_json_loads(orjson.loads, connection)
+            found = self.lines[connection] = Line(Transformer(connection))
+        return found
 
     async def send(
         self, connection: Connection, opening: Sequence[str], statements: Sequence[Statement | str]
     ) -> Results:
         """Send one message; returns the results of the statements, not of the opening."""
-        known = self.prepared.setdefault(connection, set())
-        texts, kept, new = list(opening), [], set[str]()
+        line = self.line(connection)
+        texts, kept, new = [], [], set[str]()
+        if opening:
+            texts += [*(() if line.prepared else (GENERIC,)), *opening]
         for statement in statements:
             name = statement.name() if self.preparing and isinstance(statement, Statement) else None
             if name is None or isinstance(statement, str):
                 texts.append(str(statement))
             else:
-                if name not in known | new:
+                if name not in line.prepared and name not in new:
                     texts.append(statement.prepare(name))
                     new.add(name)
                 texts.append(statement.execute(name))
             kept.append(len(texts) - 1)
         results = await _run(connection, ";\n".join(texts))
-        known |= new
-        return [results[place] for place in kept]
+        line.prepared |= new
+        return [_rows(line.transformer, results[place]) for place in kept]
 
 
 class Tx:
@@ -98,6 +121,31 @@ class Tx:
         return (await self.send(*statements, "commit"))[:-1]
 
 
+class Lent:
+    """A connection lent for one transaction, and taken back clean whatever happened to it."""
+
+    def __init__(self, pool: Pool, wire: Wire, opening: tuple[str, ...]) -> None:
+        self._pool = pool
+        self._wire = wire
+        self._opening = opening
+        self._connection: Connection | None = None
+
+    async def __aenter__(self) -> Tx:
+        try:
+            self._connection = await self._pool.getconn()
+        except (PoolTimeout, PoolClosed) as fault:
+            raise Unavailable("the database cannot be reached right now; try again") from fault
+        return Tx(self._connection, self._wire, self._opening)
+
+    async def __aexit__(self, *_: object) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                await _leave_clean(connection)
+            finally:
+                await self._pool.putconn(connection)
+
+
 class Database:
     def __init__(
         self, pool: Pool, *, role: str | None = None, lock_timeout: str = LOCK_TIMEOUT
@@ -110,25 +158,22 @@ class Database:
         #: For tests: the time it always is.
         self.frozen_now: datetime | None = None
 
-    @asynccontextmanager
-    async def tenant(self, org_id: UUID) -> AsyncIterator[Tx]:
+    def tenant(self, org_id: UUID) -> "Lent":
         """A transaction in which only this org exists. Unless committed, nothing happened."""
-        async with self._connection() as connection:
-            yield Tx(connection, self.wire, self._opening("begin", org_id))
+        return Lent(self.pool, self.wire, self._opening("begin", org_id))
 
     async def read(self, org_id: UUID, *statements: Statement | str) -> Results:
         """One snapshot of this org, in one message."""
         opening = self._opening("begin isolation level repeatable read read only", org_id)
-        async with self._connection() as connection:
-            return (await _send(connection, self.wire, opening, (*statements, "commit")))[:-1]
+        async with Lent(self.pool, self.wire, opening) as tx:
+            return await tx.commit(*statements)
 
     async def directory(self) -> list[UUID]:
         """The ids of all orgs, for a sweep to visit one by one."""
         opening = ("begin read only", "set local app.sweep = 'on'", *self._set_role())
-        async with self._connection() as connection:
-            statements = ("select org_id from org", "commit")
-            found = await _send(connection, self.wire, opening, statements)
-        return [row[0] for row in found[0]]
+        async with Lent(self.pool, self.wire, opening) as tx:
+            (found,) = await tx.commit("select org_id from org")
+        return [row[0] for row in found]
 
     def _opening(self, begin: str, org_id: UUID) -> tuple[str, ...]:
         frozen = self.frozen_now
@@ -143,17 +188,6 @@ class Database:
 
     def _set_role(self) -> tuple[str, ...]:
         return (f"set local role {self._role}",) if self._role else ()
-
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Connection]:
-        try:
-            async with self.pool.connection() as connection:
-                try:
-                    yield connection
-                finally:
-                    await _leave_clean(connection)
-        except (PoolTimeout, PoolClosed) as fault:
-            raise Unavailable("the database cannot be reached right now; try again") from fault
 
 
 async def _send(
@@ -173,7 +207,7 @@ async def _send(
         await connection.rollback()
         return await wire.send(connection, opening, statements)
     except BaseException:
-        wire.prepared.pop(connection, None)
+        wire.lines.pop(connection, None)
         if not connection.closed and connection.pgconn.transaction_status != _UNKNOWN:
             await connection.rollback()
             await connection.execute("deallocate all")
@@ -183,12 +217,13 @@ async def _send(
 _UNKNOWN = TransactionStatus.UNKNOWN
 
 
-async def _run(connection: Connection, text: str) -> Results:
-    """Send one text of several statements and read all its results, the driver's short way."""
+async def _run(connection: Connection, text: str) -> list[PGresult]:
+    """Send one text of several statements and wait for its results, the driver's short way."""
     try:
         connection.pgconn.send_query(text.encode())
         results = await connection.wait(generators.execute(connection.pgconn))
-        return [_rows(connection, result) for result in results]
+        if results[-1].status == ExecStatus.FATAL_ERROR:
+            raise errors.error_from_result(results[-1], encoding=connection.info.encoding)
     except errors.UniqueViolation as fault:
         raise Taken(fault.diag.constraint_name or "") from fault
     except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as fault:
@@ -201,16 +236,15 @@ async def _run(connection: Connection, text: str) -> Results:
             "the connection to the database broke; whether the call took effect is not known. "
             "Repeat it with the same idempotencyKey: it will not count twice"
         ) from fault
+    else:
+        return results
 
 
-def _rows(connection: Connection, result: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - the driver's result
-    if result.status == ExecStatus.TUPLES_OK:
-        transformer = Transformer(connection)
-        transformer.set_pgresult(result)
-        return transformer.load_rows(0, result.ntuples, tuple)
-    if result.status == ExecStatus.FATAL_ERROR:
-        raise errors.error_from_result(result, encoding=connection.info.encoding)
-    return []
+def _rows(transformer: TransformerProtocol, result: PGresult) -> list[tuple[Any, ...]]:
+    if result.status != ExecStatus.TUPLES_OK:
+        return []
+    transformer.set_pgresult(result)
+    return transformer.load_rows(0, result.ntuples, tuple)
 
 
 async def _leave_clean(connection: Connection) -> None:

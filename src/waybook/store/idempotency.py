@@ -1,9 +1,10 @@
 """Stored answers: a retried call is answered, not carried out again."""
 
-import json
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+
+import orjson
 
 from waybook.errors import IdempotencyConflict
 from waybook.plan.model import Json
@@ -29,7 +30,7 @@ class StoredAnswer:
 
 def hash_of(arguments: Json) -> bytes:
     """What was asked, as a hash that does not depend on the order of names."""
-    return sha256(json.dumps(arguments, sort_keys=True, separators=(",", ":")).encode()).digest()
+    return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
 
 
 def lookup_statement(key: Key) -> Statement:

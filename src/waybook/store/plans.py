@@ -135,21 +135,10 @@ def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
 
 
 @lru_cache(maxsize=50_000)
-def _step(
-    step_id: str,
-    order: int,
-    step_type: str,
-    title: str | None,
-    status: str,
-    attempt: int,
-    stall_seconds: int | None,
-    in_progress_since: str | None,
-    last_seen_at: str | None,
-    completed_at: str | None,
-    *held: str | None,
-) -> Step:
+def _step(*row: Any) -> Step:  # noqa: ANN401 - a row of the database
     """A step from its row. Kept: most steps of a plan are as they were at the last call."""
-    held_by, held_session, fail_reason = held
+    step_id, order, step_type, title, status, attempt, stall_seconds, *times_and_holder = row
+    since, seen, completed, held_by, held_session, fail_reason = times_and_holder
     return Step(
         id=StepId(step_id),
         order=order,
@@ -158,9 +147,9 @@ def _step(
         status=StepStatus(status),
         attempt=attempt,
         stall_seconds=stall_seconds,
-        in_progress_since=_time(in_progress_since),
-        last_seen_at=_time(last_seen_at),
-        completed_at=_time(completed_at),
+        in_progress_since=_time(since),
+        last_seen_at=_time(seen),
+        completed_at=_time(completed),
         held_by=held_by,
         held_session=held_session,
         fail_reason=fail_reason,

@@ -5,7 +5,6 @@ so values become literals here, and nowhere else. `literal` is total over the fe
 and refuses the rest.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,8 @@ from itertools import count
 from re import compile as pattern
 from typing import TypeAlias
 from uuid import UUID
+
+import orjson
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
 
@@ -57,6 +58,7 @@ class Query:
         #: The places, each once, in order of appearance.
         self.places = tuple(dict.fromkeys(self._order))
         self._digest = sha256(text.encode()).hexdigest()[:8]
+        self._names: dict[tuple[int, ...], str] = {}
 
     def __call__(self, **values: Value) -> "Statement":
         """The query with its values."""
@@ -72,7 +74,11 @@ class Query:
 
     def prepared_name(self, shape: tuple[int, ...]) -> str:
         """The name this query is prepared under; another text has another name."""
-        return "_".join([f"wb_{self.name}_{self._digest}", *map(str, shape)])
+        name = self._names.get(shape)
+        if name is None:
+            name = "_".join([f"wb_{self.name}_{self._digest}", *map(str, shape)])
+            self._names[shape] = name
+        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,4 +199,4 @@ def quote(text: str) -> str:
 
 def as_json_text(value: object) -> str:
     """The one way we write JSON for keeping: compact, in the order given."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return orjson.dumps(value).decode()
