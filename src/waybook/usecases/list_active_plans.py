@@ -1,9 +1,8 @@
 """list_active_plans: the plans that are not over."""
 
 import base64
-import binascii
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import Field
@@ -72,8 +71,8 @@ def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:
     try:
         at, plan_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
         if is_id(plan_id):
-            return datetime.fromisoformat(at), plan_id
-    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
+            return datetime.fromisoformat(at).astimezone(UTC), plan_id
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         pass
     raise InvalidInput("cursor is not one this tool gave out; leave it away to start again")
 
