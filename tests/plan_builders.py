@@ -1,4 +1,4 @@
-"""Nouns for tests of plans: steps, conditions, plans and moments with everything unsaid filled in."""
+"""Nouns for tests of plans: steps, conditions, plans, moments, with the unsaid filled in."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from itertools import count
 
 from waybook.plan.changes import Change, Decision
 from waybook.plan.create import NewCondition, NewPlan, create
-from waybook.plan.draft import fresh_step, text_of
+from waybook.plan.draft import fresh_step
 from waybook.plan.model import (
     Actor,
     BranchAction,
@@ -143,11 +143,6 @@ def step_id(order: int) -> StepId:
 
 def ids(*orders: int) -> tuple[StepId, ...]:
     return tuple(step_id(order) for order in orders)
-
-
-def texts_like(plan: Plan, new: NewStep) -> dict[StepId, StepText]:
-    """The same text for every step of the plan."""
-    return {step.id: text_of(new) for step in plan.steps}
 
 
 def statuses(plan: Plan) -> list[str]:

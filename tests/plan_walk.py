@@ -9,7 +9,7 @@ each state every call is made that a caller could make, and time may pass.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from functools import cache, partial
 
 from plan_builders import (
     ANN,
@@ -24,11 +24,9 @@ from plan_builders import (
     numbered_ids,
 )
 from plan_invariants import check_decision, check_state
-
 from waybook.errors import WaybookError
 from waybook.plan.changes import Decision
 from waybook.plan.model import (
-    Actor,
     BranchAction,
     BranchOutcome,
     Condition,
@@ -53,7 +51,7 @@ from waybook.plan.modify import (
 )
 from waybook.plan.next_step import next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.sessions import arrive
+from waybook.plan.sessions import resume_session
 from waybook.plan.stalls import PATIENCE, detect_stall
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
@@ -267,7 +265,7 @@ def plan_of(state: State) -> Plan:
 _START = the_plan()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _step_of(key: StepKey, order: int) -> Step:
     name, status, attempt, old, session = key
     step = replace(a_step(status), id=StepId(name), order=order, attempt=attempt)
@@ -278,7 +276,7 @@ def _step_of(key: StepKey, order: int) -> Step:
     return step
 
 
-@lru_cache(maxsize=None)
+@cache
 def _condition_of(condition: Condition, waiting: bool) -> Condition:  # noqa: FBT001 - a cache key
     return replace(condition, outcome=None if waiting else BranchOutcome.NOT_FIRED)
 
@@ -322,7 +320,7 @@ def calls(plan: Plan) -> Iterator[tuple[str, Call]]:
     for moment in (ann, bob):
         yield moment.actor.user, partial(next_step, plan, moment)
         yield moment.actor.user, partial(next_step, plan, moment, another=True)
-        yield moment.actor.user, partial(arrive, plan, moment)
+        yield moment.actor.user, partial(resume_session, plan, moment)
     yield "pat", partial(detect_stall, plan, pat)
     for step in plan.steps:
         yield from _work(plan, step, ann, bob)

@@ -1,17 +1,22 @@
 from datetime import UTC, datetime
 
 from decisions import decision
-
 from waybook.plan.changes import Change, Entity, Event, as_json
 from waybook.plan.states import StepStatus
 
 
 @decision("A26")
 def test_there_are_exactly_eight_events() -> None:
-    assert [str(event) for event in Event] == (
-        "step_started step_completed step_failed plan_modified user_reviewed session_resumed "
-        "skill_started skill_completed"
-    ).split()
+    assert [str(event) for event in Event] == [
+        "step_started",
+        "step_completed",
+        "step_failed",
+        "plan_modified",
+        "user_reviewed",
+        "session_resumed",
+        "skill_started",
+        "skill_completed",
+    ]
 
 
 def test_a_change_stands_in_the_audit_with_from_and_to() -> None:

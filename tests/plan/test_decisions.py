@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from decisions import DECISIONS, ELSEWHERE, Elsewhere, decision
 
 TESTS = Path(__file__).parents[1]

@@ -1,6 +1,6 @@
 import pytest
-from plan_builders import a_condition, a_plan, a_step, step_id
 
+from plan_builders import a_condition, a_plan, a_step, step_id
 from waybook.errors import NotFound
 from waybook.plan.model import BranchOutcome, StepId
 from waybook.plan.states import StepStatus

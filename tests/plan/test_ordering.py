@@ -1,7 +1,7 @@
 import pytest
+
 from decisions import decision
 from plan_builders import a_plan, a_step, ids
-
 from waybook.errors import InvalidStepReference, StalePlan
 from waybook.plan.model import StepId
 from waybook.plan.ordering import complete_order, place_to_insert, renumber

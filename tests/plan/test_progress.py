@@ -1,11 +1,11 @@
 from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
-from decisions import decision
 from hypothesis import given
 from hypothesis import strategies as st
-from plan_builders import a_moment, a_new_step, a_plan, a_step, step_id
 
+from decisions import decision
+from plan_builders import a_moment, a_new_step, a_plan, a_step, step_id
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.progress import count_done, current_step, outcome, percent
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus

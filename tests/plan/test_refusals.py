@@ -1,16 +1,16 @@
 from collections.abc import Callable
 
 import pytest
+
 from decisions import decision
 from plan_builders import a_moment, a_new_step, a_plan, a_step, step_id
-
 from waybook.errors import NextCall, PlanTerminal
 from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.next_step import next_step
 from waybook.plan.refusals import look_at, refuse_closed
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.sessions import arrive
+from waybook.plan.sessions import resume_session
 from waybook.plan.stalls import detect_stall
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
@@ -49,7 +49,7 @@ def test_reading_a_plan_that_is_over_writes_nothing(status: PlanStatus) -> None:
     late = a_moment(minutes=600)
     assert next_step(plan, late).entries == ()
     assert detect_stall(plan, late).entries == ()
-    assert arrive(plan, late).entries == ()
+    assert resume_session(plan, late).entries == ()
 
 
 def test_an_open_plan_passes() -> None:

@@ -1,7 +1,7 @@
 import pytest
+
 from decisions import decision
 from plan_builders import a_moment, a_plan, a_step
-
 from waybook.plan.draft import Draft
 from waybook.plan.settle import derivable, settle, walk
 from waybook.plan.states import PLAN_MOVES, PlanStatus, StepStatus
@@ -67,6 +67,6 @@ def test_a_closed_plan_stays_as_it_is(status: PlanStatus) -> None:
     ],
 )
 def test_a_stored_status_is_derivable_or_not(
-    status: PlanStatus, steps: list[StepStatus], allowed: bool
+    status: PlanStatus, steps: list[StepStatus], *, allowed: bool
 ) -> None:
     assert derivable(status, steps) == allowed

@@ -1,6 +1,6 @@
 import pytest
-from decisions import decision
 
+from decisions import decision
 from waybook.errors import IllegalMove
 from waybook.plan.states import (
     CLOSED_PLAN,
@@ -87,7 +87,7 @@ def test_a_closed_plan_has_no_way_out() -> None:
 
 def test_a_done_step_has_no_way_out_and_a_failed_one_only_the_retry() -> None:
     assert {status for status, moves in STEP_MOVES.items() if not moves} == DONE_STEP
-    assert TERMINAL_STEP - DONE_STEP == {StepStatus.FAILED}
+    assert {StepStatus.FAILED} == TERMINAL_STEP - DONE_STEP
 
 
 @decision("A36")

@@ -93,7 +93,7 @@ def _look(draft: Draft, condition: Condition, submitted: Mapping[str, Json]) -> 
             return _skip_to(draft, condition, step)
         case BranchAction.ADD_STEPS:
             return _add_steps(draft, condition, step)
-        case BranchAction.FAIL:
+        case BranchAction.FAIL:  # pragma: no branch - there is no fifth
             return _fail(draft, condition)
 
 

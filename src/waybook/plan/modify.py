@@ -134,7 +134,7 @@ def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
             return {"action": "update_step_instructions", "stepId": step.id}
         case FailStep():
             return _fail(draft, modification)
-        case RetryStep(step_id):
+        case RetryStep(step_id):  # pragma: no branch - there is no seventh
             return _retry(draft, _find(draft.plan, step_id))
 
 

@@ -13,17 +13,6 @@ def is_new_session(plan: Plan, session: str | None) -> bool:
     return session is not None and session not in plan.sessions and plan.status not in CLOSED_PLAN
 
 
-def arrive(plan: Plan, moment: Moment) -> Decision[bool]:
-    """Note the session of somebody who only reads. Replies whether it resumed the plan.
-
-    Where there is no history there is nothing to resume, and nothing is noted yet.
-    """
-    draft = Draft(plan, moment)
-    if plan.seq > 1:
-        greet(draft)
-    return draft.decide(draft.plan is not plan)
-
-
 def greet(draft: Draft) -> None:
     """Note the session that asks, once per plan.
 

@@ -1,0 +1,287 @@
+"""What is said of all plans, tried on any: random plans, random calls, in any order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decisions import decision
+from plan_builders import ANN, BOB, NOON, PAT, a_moment, a_new_step, numbered_ids
+from plan_invariants import check_decision, check_state, known_rows, rows_of
+from waybook.errors import WaybookError
+from waybook.plan.changes import Change, Decision
+from waybook.plan.create import NewCondition, NewPlan, create
+from waybook.plan.model import BranchAction, DecisionKind, Json, Moment, Plan, Step, StepId
+from waybook.plan.modify import (
+    AddSteps,
+    FailStep,
+    Modification,
+    RemoveStep,
+    ReorderSteps,
+    RetryStep,
+    UpdateInstructions,
+    modify,
+)
+from waybook.plan.next_step import next_step
+from waybook.plan.progress import count_done, percent
+from waybook.plan.replay import replay
+from waybook.plan.review import ReviewRequest, decide, request_review
+from waybook.plan.sessions import resume_session
+from waybook.plan.stalls import detect_stall
+from waybook.plan.states import CLOSED_PLAN, StepStatus
+from waybook.plan.submit import Submission, submit
+
+ACTORS = (ANN, BOB, PAT, replace(ANN, session=None), replace(BOB, session="a"))
+EXPRESSIONS = (
+    "true",
+    "false",
+    "result == 1",
+    "result > 1 || plan.failed > 0",
+    "result.sources.exists(s, s == 1)",
+    "step.attempt > 1 && confidence == null",
+    "plan.done * 2 > plan.total",
+)
+RESULTS: tuple[Json, ...] = (0, 1, 2, None, "text", {"sources": [1]}, {"sources": []})
+
+
+@st.composite
+def new_plans(draw: st.DrawFn) -> NewPlan:
+    count = draw(st.integers(1, 12))
+    orders = st.integers(1, count)
+    conditions = st.builds(
+        NewCondition,
+        after_step_order=orders,
+        expression=st.sampled_from(EXPRESSIONS),
+        action=st.sampled_from(BranchAction),
+        target_step_order=orders,
+        steps=st.just((a_new_step("More."),)),
+    )
+    return NewPlan(
+        name="Any",
+        research_question="Why?",
+        steps=tuple(a_new_step(f"Step {n}.") for n in range(count)),
+        conditions=tuple(draw(st.lists(conditions, max_size=8))),
+    )
+
+
+@dataclass(slots=True)
+class Story:
+    """A plan, everything its audit says, and the results it was given."""
+
+    plan: Plan
+    minutes: int = 0
+    changes: list[Change] = field(default_factory=list)
+    results: dict[str, Json] = field(default_factory=dict)
+    new_id: Callable[[], str] = field(default_factory=numbered_ids)
+
+    def moment(self, number: int) -> Moment:
+        now = NOON + timedelta(minutes=self.minutes)
+        return Moment(now=now, actor=ACTORS[number % len(ACTORS)], new_id=self.new_id)
+
+    def take(self, decided: Decision[object], who: str) -> None:
+        """Check a decision and write it, as the store would."""
+        check_decision(self.plan, decided, who)
+        self.changes += [change for entry in decided.entries for change in entry.changes]
+        seen = NOON + timedelta(minutes=self.minutes)
+        steps = tuple(
+            replace(step, last_seen_at=seen) if step.id in decided.touched else step
+            for step in decided.plan.steps
+        )
+        self.plan = replace(decided.plan, steps=steps)
+        check_state(self.plan)
+
+
+def a_story(new: NewPlan) -> Story:
+    new_id = numbered_ids()
+    made = create(new, Moment(now=NOON, actor=ANN, new_id=new_id))
+    changes = [change for entry in made.entries for change in entry.changes]
+    return Story(made.plan, changes=changes, new_id=new_id)
+
+
+CALLS = (
+    *("next",) * 3,
+    *("submit",) * 4,
+    "late",
+    "review",
+    "decide",
+    "add",
+    "remove",
+    "reorder",
+    "update",
+    "fail",
+    "retry",
+    "reclaim",
+    "wait",
+    "stall",
+    "arrive",
+)
+Move = tuple[str, int]
+moves = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 2**12)), max_size=40)
+
+
+def play(story: Story, move: Move) -> None:
+    """Make one call, whatever comes of it: an answer, or a named refusal and no change."""
+    name, number = move
+    if name == "wait":
+        story.minutes += number % 45
+        return
+    before, moment = story.plan, story.moment(number)
+    step = before.steps[number % len(before.steps)] if before.steps else None
+    try:
+        decided = _call(name, number, story, step, moment)
+    except WaybookError:
+        assert story.plan is before
+        return
+    story.take(decided, moment.actor.user)
+    if name == "submit" and step and decided.refusal is None:
+        story.results[step.id] = RESULTS[number % len(RESULTS)]
+
+
+def _call(
+    name: str, number: int, story: Story, step: Step | None, moment: Moment
+) -> Decision[object]:
+    plan = story.plan
+    feedback = "Again." if number % 3 else None
+    calls: dict[str, Callable[[], Decision[object]]] = {
+        "next": lambda: next_step(plan, moment, another=number % 7 == 0),
+        "decide": lambda: decide(plan, list(DecisionKind)[number % 4], moment, feedback=feedback),
+        "stall": lambda: detect_stall(plan, moment),
+        "arrive": lambda: resume_session(plan, moment),
+    }
+    if name in calls:
+        return calls[name]()
+    if step is None or name == "add":
+        after = number % (len(plan.steps) + 1)
+        return modify(plan, (AddSteps((a_new_step(), a_new_step()), after),), moment)
+    return _call_naming(name, number, plan, step, moment)
+
+
+def _call_naming(
+    name: str, number: int, plan: Plan, step: Step, moment: Moment
+) -> Decision[object]:
+    result = RESULTS[number % len(RESULTS)]
+    if name == "submit":
+        attempt = step.attempt if number % 2 else None
+        return submit(plan, step.id, Submission(result_summary=result, attempt=attempt), moment)
+    if name == "late":
+        other = step.attempt + (number % 2 or -1)
+        return submit(plan, step.id, Submission(result_summary=result, attempt=other), moment)
+    if name == "review":
+        return request_review(plan, step.id, ReviewRequest(summary="Right?"), moment)
+    return modify(plan, _modifications(name, number, plan, step), moment)
+
+
+def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modification, ...]:
+    turned = number % len(plan.steps)
+    ids = [s.id for s in plan.steps]
+    whole: dict[str, tuple[Modification, ...]] = {
+        "remove": (RemoveStep(step.id),),
+        "reorder": (ReorderSteps((*ids[turned:], *reversed(ids[:turned]))),),
+        "update": (UpdateInstructions(step.id, f"New {number}."),),
+        "fail": (FailStep(step.id, "No use.", retry=number % 3 == 0),),
+        "retry": (RetryStep(step.id),),
+        "reclaim": (FailStep(step.id, "Lost."), RetryStep(step.id)),
+    }
+    return whole[name]
+
+
+@decision("A26")
+@given(new=new_plans(), calls=moves)
+def test_every_plan_is_what_its_audit_replays_to(new: NewPlan, calls: list[Move]) -> None:
+    story = a_story(new)
+    for move in calls:
+        play(story, move)
+    rows = replay(story.changes)
+    replayed = known_rows(rows)
+    last = story.plan.review
+    if last:
+        replayed["review"] = {last.id: replayed["review"][last.id]}
+    assert replayed == rows_of(story.plan)
+    for step_id, result in story.results.items():
+        assert rows["step"][step_id].get("result_summary") == result
+    assert set(rows.get("session", {})) == story.plan.sessions
+
+
+@decision("A32")
+@given(new=new_plans(), calls=moves)
+def test_the_count_done_never_falls_and_percent_agrees(new: NewPlan, calls: list[Move]) -> None:
+    story, done = a_story(new), 0
+    for move in calls:
+        play(story, move)
+        now, total = count_done(story.plan.statuses()), len(story.plan.steps)
+        assert done <= now <= total
+        assert 0 <= percent(now, total) <= 100
+        assert (percent(now, total) == 100) <= (now * 200 >= total * 199)
+        done = now
+
+
+@given(new=new_plans(), calls=moves)
+def test_whoever_keeps_asking_and_submitting_reaches_an_end(
+    new: NewPlan, calls: list[Move]
+) -> None:
+    story = a_story(new)
+    for move in calls:
+        play(story, move)
+    _finish(story)
+    assert story.plan.status in CLOSED_PLAN or not story.plan.steps
+
+
+def _finish(story: Story) -> None:
+    for _ in range(4 * len(story.plan.steps) + 40):
+        if story.plan.status in CLOSED_PLAN:
+            return
+        open_steps = [
+            number
+            for number, step in enumerate(story.plan.steps)
+            if step.status in {StepStatus.PENDING, StepStatus.IN_PROGRESS}
+        ]
+        moment = story.moment(0)
+        if story.plan.review and story.plan.review.decision is None:
+            story.take(decide(story.plan, DecisionKind.SKIP, moment), "ann")
+        elif open_steps:
+            step = story.plan.steps[open_steps[0]]
+            done = Submission(result_summary=0)
+            story.take(submit(story.plan, step.id, done, moment), "ann")
+        else:
+            return
+
+
+PLACES = ("add", "remove", "reorder")
+
+
+@given(
+    new=new_plans(),
+    calls=st.lists(st.tuples(st.sampled_from(PLACES), st.integers(0, 2**12)), max_size=30),
+)
+def test_inserting_removing_and_reordering_keep_the_orders(new: NewPlan, calls: list[Move]) -> None:
+    story = a_story(replace(new, conditions=()))
+    for move in calls:
+        play(story, move)
+        assert [s.order for s in story.plan.steps] == list(range(1, len(story.plan.steps) + 1))
+
+
+@decision("A22")
+@given(data=st.data(), count=st.integers(2, 12))
+def test_a_target_survives_any_reordering(data: st.DataObject, count: int) -> None:
+    target = data.draw(st.integers(2, count))
+    skip = NewCondition(
+        after_step_order=1,
+        expression="true",
+        action=BranchAction.SKIP_TO,
+        target_step_order=target,
+    )
+    new = NewPlan(
+        name="Any",
+        research_question="Why?",
+        steps=(a_new_step(),) * count,
+        conditions=(skip,),
+    )
+    plan = create(new, a_moment()).plan
+    first, aimed = plan.steps[0].id, plan.steps[target - 1].id
+    order: list[StepId] = data.draw(st.permutations([step.id for step in plan.steps]))
+    plan = modify(plan, (ReorderSteps(tuple(order)),), a_moment()).plan
+    done = submit(plan, first, Submission(result_summary=0), a_moment()).plan
+    between = order[order.index(first) + 1 : order.index(aimed)]
+    assert [step.id for step in done.having(StepStatus.SKIPPED)] == between

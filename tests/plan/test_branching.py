@@ -1,0 +1,208 @@
+import pytest
+
+from decisions import decision
+from plan_builders import (
+    a_condition,
+    a_moment,
+    a_new_step,
+    a_plan,
+    a_review,
+    a_step,
+    changes_of,
+    events_of,
+    ids,
+    moves_of,
+    statuses,
+    step_id,
+)
+from waybook.plan.branching import variables
+from waybook.plan.changes import Decision
+from waybook.plan.limits import MAX_STEPS
+from waybook.plan.model import (
+    BranchAction,
+    BranchOutcome,
+    Condition,
+    DecisionKind,
+    Json,
+    Plan,
+)
+from waybook.plan.modify import ReorderSteps, modify
+from waybook.plan.review import decide
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.submit import StepDone, Submission, submit
+
+S = StepStatus
+
+
+def skip_to(target: int, after: int = 1, expression: str = "true") -> Condition:
+    return a_condition(after, expression, BranchAction.SKIP_TO, target_step_id=step_id(target))
+
+
+def a_running_plan(*conditions: Condition, others: int = 3) -> Plan:
+    """A plan whose first step is in progress."""
+    rest = [a_step()] * others
+    return a_plan(a_step(S.IN_PROGRESS), *rest, conditions=conditions)
+
+
+def submitted(plan: Plan, result: Json = None) -> Decision[StepDone]:
+    return submit(plan, step_id(1), Submission(result_summary=result), a_moment())
+
+
+def test_continue_changes_nothing_but_is_told() -> None:
+    done = submitted(a_running_plan(a_condition(1, "true")))
+    assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
+    assert done.entries[0].details["branches"] == [
+        {"action": "continue", "conditionId": "c1", "expression": "true", "outcome": "fired"}
+    ]
+
+
+def test_skip_to_skips_what_is_pending_in_between() -> None:
+    done = submitted(a_running_plan(skip_to(4)))
+    assert statuses(done.plan) == ["completed", "skipped", "skipped", "pending"]
+    assert done.reply.branches[0].skipped == ids(2, 3)
+
+
+@decision("A21")
+def test_skip_to_leaves_a_running_step_to_finish() -> None:
+    plan = a_plan(
+        a_step(S.IN_PROGRESS), a_step(S.IN_PROGRESS), a_step(), a_step(), conditions=(skip_to(4),)
+    )
+    assert statuses(submitted(plan).plan) == ["completed", "in_progress", "skipped", "pending"]
+
+
+@decision("A22")
+def test_a_target_behind_is_a_no_op_that_is_told() -> None:
+    done = submitted(a_running_plan(skip_to(1)))
+    assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
+    assert done.reply.branches[0].outcome is BranchOutcome.FIRED
+    assert "not ahead" in str(done.entries[0].details["branches"])
+
+
+@decision("A22")
+def test_a_target_that_is_gone_is_a_no_op() -> None:
+    done = submitted(a_running_plan(skip_to(9)))
+    assert done.reply.branches[0].skipped == ()
+    assert done.reply.branches[0].note is not None
+
+
+@decision("A22")
+def test_a_target_keeps_its_step_when_the_order_changes() -> None:
+    plan = modify(a_running_plan(skip_to(2)), (ReorderSteps(ids(1, 3, 2, 4)),), a_moment()).plan
+    done = submitted(plan)
+    assert [step.id for step in done.plan.having(S.SKIPPED)] == ["s3"]
+
+
+def test_add_steps_inserts_behind_the_step() -> None:
+    more = a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step("More."),))
+    plan = a_running_plan(more)
+    done = submitted(plan)
+    assert statuses(done.plan) == ["completed", *["pending"] * 4]
+    added = done.plan.steps[1]
+    assert done.reply.branches[0].added == (added.id,)
+    assert done.plan.texts[added.id].instructions == "More."
+    assert done.plan.revision == plan.revision + 1
+
+
+def test_add_steps_beyond_the_limit_is_an_error_of_the_condition() -> None:
+    more = a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step(),))
+    done = submitted(a_running_plan(more, others=MAX_STEPS - 1))
+    assert done.reply.branches[0].outcome is BranchOutcome.ERROR
+    assert len(done.plan.steps) == MAX_STEPS
+
+
+@decision("A25")
+def test_a_branch_that_fails_the_plan_is_one_step_completed_entry() -> None:
+    done = submitted(a_running_plan(a_condition(1, "true", BranchAction.FAIL, reason="Enough.")))
+    assert events_of(done) == ["step_completed"]
+    assert done.plan.status is PlanStatus.FAILED
+    assert done.plan.fail_reason == "Enough."
+    assert moves_of(done, "p") == [("executing", "failed")]
+    assert moves_of(done, "s1") == [("in_progress", "completed")]
+
+
+@decision("A9")
+def test_when_a_branch_fails_the_plan_the_other_steps_stay_as_they_were() -> None:
+    fail = a_condition(1, "true", BranchAction.FAIL)
+    plan = a_plan(a_step(S.IN_PROGRESS), a_step(S.IN_PROGRESS), a_step(), conditions=(fail,))
+    done = submitted(plan)
+    assert done.plan.steps[1:] == plan.steps[1:]
+    assert done.plan.fail_reason == "condition held: true"
+
+
+def test_a_condition_that_does_not_hold_is_told_and_not_taken() -> None:
+    done = submitted(a_running_plan(skip_to(4, expression="confidence == 1.0")))
+    assert done.reply.branches[0].outcome is BranchOutcome.NOT_FIRED
+    assert statuses(done.plan)[1] == "pending"
+
+
+def test_a_missing_field_is_an_error_that_does_not_fire() -> None:
+    done = submitted(a_running_plan(skip_to(4, expression="result.found > 3")), {"lost": 1})
+    (looked_at,) = done.reply.branches
+    assert looked_at.outcome is BranchOutcome.ERROR
+    assert looked_at.error is not None
+    assert "error" in str(done.entries[0].details["branches"])
+
+
+@decision("A24")
+def test_conditions_are_looked_at_in_order_of_creation_and_fail_stops() -> None:
+    done = submitted(
+        a_running_plan(
+            skip_to(3),
+            a_condition(1, "plan.done == 2", BranchAction.FAIL),
+            a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step(),)),
+        )
+    )
+    assert [str(b.condition.action) for b in done.reply.branches] == ["skip_to", "fail"]
+    assert [condition.outcome for condition in done.plan.conditions] == ["fired", "fired", None]
+    assert len(done.plan.steps) == 4
+
+
+@decision("A24")
+def test_a_condition_that_was_looked_at_is_not_looked_at_again() -> None:
+    looked_at = a_condition(1, "true", BranchAction.FAIL, outcome=BranchOutcome.NOT_FIRED)
+    done = submitted(a_running_plan(looked_at))
+    assert done.reply.branches == ()
+    assert "branches" not in done.entries[0].details
+
+
+def test_conditions_of_other_steps_are_left_alone() -> None:
+    done = submitted(a_running_plan(a_condition(2, "true", BranchAction.FAIL)))
+    assert done.plan.status is PlanStatus.EXECUTING
+    assert not [change for change in changes_of(done) if change.entity == "condition"]
+
+
+@decision("A23")
+@pytest.mark.parametrize(
+    ("action", "status"), [(BranchAction.FAIL, "failed"), (BranchAction.CONTINUE, "executing")]
+)
+def test_approval_looks_at_the_conditions_with_the_result_of_the_review(
+    action: BranchAction, status: str
+) -> None:
+    condition = a_condition(1, "result == 7 && confidence == null", action)
+    plan = a_plan(
+        a_step(S.AWAITING_INPUT),
+        a_step(),
+        conditions=(condition,),
+        review=a_review(1, result_summary=7),
+    )
+    done = decide(plan, DecisionKind.APPROVE, a_moment())
+    assert done.reply.branches[0].outcome is BranchOutcome.FIRED
+    assert done.plan.status == status
+    assert "branches" in done.entries[0].details
+
+
+def test_a_condition_sees_the_result_the_step_and_the_counts() -> None:
+    plan = a_plan(a_step(S.COMPLETED), a_step(S.FAILED), a_step(S.SKIPPED, attempt=2))
+    values: dict[str, Json] = {
+        "result_summary": 1,
+        "confidence": 0.5,
+        "report": {"a": 1},
+        "usage": 3,
+    }
+    assert variables(plan, plan.steps[2], values) == {
+        "result": 1,
+        "confidence": 0.5,
+        "report": {"a": 1},
+        "step": {"order": 3, "type": "search", "attempt": 2},
+        "plan": {"done": 2, "total": 3, "failed": 1},
+    }

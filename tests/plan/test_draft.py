@@ -1,0 +1,105 @@
+import pytest
+
+from decisions import decision
+from plan_builders import NOON, a_condition, a_moment, a_new_step, a_plan, a_review, a_step, step_id
+from waybook.errors import IllegalMove
+from waybook.plan.changes import Entity, Event
+from waybook.plan.draft import Draft, condition_row, step_row
+from waybook.plan.model import BranchAction, DecisionKind, StepText
+from waybook.plan.states import PlanStatus, StepStatus
+
+S = StepStatus
+
+
+def a_draft(*steps: StepStatus) -> Draft:
+    return Draft(a_plan(*map(a_step, steps)), a_moment())
+
+
+def test_a_change_without_an_entry_cannot_leave_the_draft() -> None:
+    draft = a_draft(S.PENDING)
+    draft.move_step(step_id(1), S.IN_PROGRESS)
+    with pytest.raises(AssertionError, match=r"step\.status"):
+        draft.decide(None)
+
+
+@decision("A26")
+def test_entries_are_numbered_without_a_gap_and_carry_their_changes() -> None:
+    draft = a_draft(S.PENDING)
+    draft.move_step(step_id(1), S.IN_PROGRESS)
+    draft.record(Event.STEP_STARTED, stepId="s1")
+    draft.record(Event.PLAN_MODIFIED)
+    decided = draft.decide(None)
+    assert decided.plan.seq == 5 + 2
+    assert [change.field for change in decided.entries[0].changes] == [
+        "status",
+        "in_progress_since",
+    ]
+    assert decided.entries[1].changes == ()
+
+
+def test_a_status_is_moved_never_set() -> None:
+    draft = a_draft(S.PENDING)
+    with pytest.raises(IllegalMove):
+        draft.move_step(step_id(1), S.COMPLETED)
+    with pytest.raises(IllegalMove):
+        draft.move_plan(PlanStatus.COMPLETED)
+
+
+@pytest.mark.parametrize("end", [S.COMPLETED, S.SKIPPED])
+def test_a_done_step_knows_when(end: StepStatus) -> None:
+    draft = a_draft(S.AWAITING_INPUT)
+    draft.move_step(step_id(1), end)
+    assert draft.plan.step(step_id(1)).completed_at == NOON
+
+
+def test_a_value_that_stays_leaves_no_change() -> None:
+    draft = a_draft(S.PENDING)
+    draft.set_plan(revision=1)
+    draft.set_step(step_id(1), attempt=1)
+    draft.set_instructions(step_id(1), "Look it up.")
+    draft.set_result(step_id(1), result_summary=None)
+    draft.set_review(a_review(1), feedback=None)
+    assert draft.decide(None).entries == ()
+
+
+def test_a_review_keeps_its_decision() -> None:
+    draft = a_draft(S.AWAITING_INPUT)
+    draft.set_review(a_review(1), decision=DecisionKind.SKIP)
+    draft.record(Event.USER_REVIEWED)
+    assert draft.plan.review == a_review(1, decision=DecisionKind.SKIP)
+
+
+def test_a_removed_step_takes_its_conditions_along() -> None:
+    conditions = (a_condition(1, "true"), a_condition(2, "true"))
+    draft = Draft(a_plan(a_step(), a_step(), conditions=conditions), a_moment())
+    draft.remove_step(step_id(1))
+    assert [condition.id for condition in draft.plan.conditions] == ["c2"]
+    assert [(step.id, step.order) for step in draft.plan.steps] == [("s2", 1)]
+
+
+def test_rows_hold_everything_but_ids_and_telemetry() -> None:
+    row = step_row(a_step(last_seen_at=NOON), StepText(instructions="Go.", result_schema={}))
+    assert row["instructions"] == "Go."
+    assert row["result_schema"] == {}
+    assert {"id", "last_seen_at"}.isdisjoint(row)
+    condition = a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step("More."),))
+    added = condition_row(condition)["steps"]
+    assert isinstance(added, list)
+    assert added == [
+        {
+            "type": "search",
+            "instructions": "More.",
+            "title": None,
+            "stall_seconds": None,
+            "result_schema": None,
+        }
+    ]
+    assert condition_row(a_condition(1, "true"))["steps"] is None
+
+
+def test_a_row_of_another_kind_is_made_whole() -> None:
+    draft = a_draft(S.PENDING)
+    draft.insert(Entity.ARTIFACT, "a", {"kind": "note"})
+    draft.record(Event.PLAN_MODIFIED)
+    (change,) = draft.decide(None).entries[0].changes
+    assert (change.field, change.old, change.new) == ("*", None, {"kind": "note"})

@@ -1,0 +1,277 @@
+import pytest
+
+from decisions import decision
+from plan_builders import (
+    ANN,
+    BOB,
+    NOON,
+    a_condition,
+    a_created_plan,
+    a_moment,
+    a_new_step,
+    a_plan,
+    a_review,
+    a_step,
+    changes_of,
+    events_of,
+    ids,
+    moves_of,
+    statuses,
+    step_id,
+)
+from waybook.errors import (
+    IllegalMove,
+    InvalidInput,
+    InvalidStepReference,
+    NotModifiable,
+    StalePlan,
+    TooLarge,
+    WaybookError,
+)
+from waybook.plan.changes import Decision
+from waybook.plan.model import BranchAction, BranchOutcome, Plan, StepId
+from waybook.plan.modify import (
+    AddSteps,
+    FailStep,
+    Modification,
+    RemoveStep,
+    ReorderSteps,
+    RetryStep,
+    UpdateInstructions,
+    modify,
+)
+from waybook.plan.states import PlanStatus, StepStatus
+
+S = StepStatus
+GONE = StepId("gone")
+
+
+def modified(plan: Plan, *modifications: Modification) -> Decision[Plan]:
+    return modify(plan, modifications, a_moment(), rationale="because")
+
+
+# When
+
+
+@pytest.mark.parametrize("status", [PlanStatus.AWAITING_REVIEW, PlanStatus.STALLED])
+def test_a_plan_is_modified_only_while_planning_or_executing(status: PlanStatus) -> None:
+    plan = a_plan(a_step(S.IN_PROGRESS), status=status, review=a_review(1))
+    with pytest.raises(NotModifiable) as refusal:
+        modified(plan, RetryStep(step_id(1)))
+    assert refusal.value.details == {"status": status}
+
+
+def test_a_plan_that_moved_on_is_not_modified() -> None:
+    plan = a_plan(a_step(), revision=4)
+    with pytest.raises(StalePlan) as refusal:
+        modify(plan, (RemoveStep(step_id(1)),), a_moment(), expected_revision=3)
+    assert refusal.value.details == {"revision": 4, "expectedRevision": 3}
+    assert (
+        modify(plan, (RemoveStep(step_id(1)),), a_moment(), expected_revision=4).plan.revision == 5
+    )
+
+
+def test_nothing_to_do_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="at least one"):
+        modify(a_created_plan(), (), a_moment(BOB))
+    with pytest.raises(InvalidInput, match="at least one"):
+        modified(a_plan(a_step()), AddSteps(()))
+
+
+def test_each_modification_is_an_entry_with_the_rationale() -> None:
+    plan = a_plan(a_step(), a_step())
+    done = modified(plan, UpdateInstructions(step_id(1), "New."), ReorderSteps(ids(2, 1)))
+    assert [entry.details["action"] for entry in done.entries] == [
+        "update_step_instructions",
+        "reorder_steps",
+    ]
+    assert {entry.details["rationale"] for entry in done.entries} == {"because"}
+    assert done.plan.revision == 3
+
+
+def test_the_list_is_applied_all_or_none() -> None:
+    with pytest.raises(InvalidStepReference):
+        modified(a_plan(a_step(), a_step()), RemoveStep(step_id(1)), RemoveStep(GONE))
+
+
+@pytest.mark.parametrize(
+    "modification",
+    [RemoveStep(GONE), UpdateInstructions(GONE, "?"), FailStep(GONE, "?"), RetryStep(GONE)],
+)
+def test_a_step_that_is_not_there_is_refused(modification: Modification) -> None:
+    with pytest.raises(InvalidStepReference) as refusal:
+        modified(a_plan(a_step()), modification)
+    assert refusal.value.details == {"stepId": "gone"}
+
+
+# Adding, removing, reordering
+
+
+@pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 1), (1, 2)])
+def test_steps_are_added_where_asked_and_the_rest_moves_up(after: int | None, place: int) -> None:
+    done = modified(a_plan(a_step(S.COMPLETED), a_step()), AddSteps((a_new_step("New."),), after))
+    added = done.plan.steps[place - 1]
+    assert done.plan.texts[added.id].instructions == "New."
+    assert [step.order for step in done.plan.steps] == [1, 2, 3]
+
+
+def test_steps_beyond_the_limits_are_not_added() -> None:
+    with pytest.raises(TooLarge):
+        modified(a_plan(a_step()), AddSteps((a_new_step(),) * 200))
+    with pytest.raises(InvalidInput):
+        modified(a_plan(a_step()), AddSteps((a_new_step(result_schema={"type": 1}),)))
+
+
+def test_a_removed_step_leaves_no_gap() -> None:
+    done = modified(a_plan(a_step(), a_step(), a_step()), RemoveStep(step_id(2)))
+    assert [(step.id, step.order) for step in done.plan.steps] == [("s1", 1), ("s3", 2)]
+
+
+@pytest.mark.parametrize("status", [S.IN_PROGRESS, S.COMPLETED, S.SKIPPED, S.FAILED])
+def test_only_a_pending_step_is_removed(status: StepStatus) -> None:
+    with pytest.raises(IllegalMove) as refusal:
+        modified(a_plan(a_step(status), a_step()), RemoveStep(step_id(1)))
+    assert refusal.value.details["from"] == status
+    assert refusal.value.details["to"] == "removed"
+
+
+@decision("A4")
+def test_removing_the_last_open_step_completes_the_plan() -> None:
+    done = modified(a_plan(a_step(S.COMPLETED), a_step()), RemoveStep(step_id(2)))
+    assert done.plan.status is PlanStatus.COMPLETED
+
+
+@decision("A18")
+def test_only_a_plan_that_never_began_can_be_emptied() -> None:
+    begun = a_plan(a_step(), status=PlanStatus.EXECUTING)
+    with pytest.raises(NotModifiable, match="last step"):
+        modified(begun, RemoveStep(step_id(1)))
+    emptied = modified(a_plan(a_step()), RemoveStep(step_id(1))).plan
+    assert (emptied.steps, emptied.status) == ((), PlanStatus.PLANNING)
+
+
+@decision("A22")
+def test_a_step_is_not_removed_while_a_condition_points_at_it() -> None:
+    condition = a_condition(1, "true", BranchAction.SKIP_TO, target_step_id=step_id(3))
+    plan = a_plan(a_step(), a_step(), a_step(), conditions=(condition,))
+    with pytest.raises(NotModifiable) as refusal:
+        modified(plan, RemoveStep(step_id(3)))
+    assert refusal.value.details == {"conditionIds": ["c1"]}
+    failed = a_plan(a_step(S.FAILED), a_step(), a_step(), conditions=(condition,))
+    with pytest.raises(NotModifiable):
+        modified(failed, RemoveStep(step_id(3)))
+
+
+@decision("A22")
+@pytest.mark.parametrize(
+    ("first", "outcome", "target"),
+    [
+        (S.COMPLETED, BranchOutcome.NOT_FIRED, 2),
+        (S.SKIPPED, None, 2),
+        (S.PENDING, None, 1),
+    ],
+)
+def test_a_condition_that_cannot_fire_any_more_holds_nothing(
+    first: StepStatus, outcome: BranchOutcome | None, target: int
+) -> None:
+    condition = a_condition(
+        1, "true", BranchAction.SKIP_TO, target_step_id=step_id(target), outcome=outcome
+    )
+    plan = a_plan(a_step(first), a_step(), a_step(), conditions=(condition,))
+    assert len(modified(plan, RemoveStep(step_id(target))).plan.steps) == 2
+
+
+@decision("A31")
+def test_steps_are_put_in_the_order_given() -> None:
+    plan = a_plan(a_step(), a_step(), a_step())
+    done = modified(plan, ReorderSteps(ids(3, 1, 2)))
+    assert [step.id for step in done.plan.steps] == ["s3", "s1", "s2"]
+    with pytest.raises(StalePlan):
+        modified(plan, ReorderSteps(ids(1, 2)))
+
+
+# Instructions
+
+
+@pytest.mark.parametrize("status", StepStatus)
+def test_instructions_change_in_any_status_and_the_old_text_is_kept(status: StepStatus) -> None:
+    plan = a_plan(a_step(status), a_step(), status=PlanStatus.EXECUTING)
+    done = modified(plan, UpdateInstructions(step_id(1), "New."))
+    assert done.plan.texts[step_id(1)].instructions == "New."
+    (old,) = [change.old for change in changes_of(done) if change.field == "instructions"]
+    assert old == "Look it up."
+    assert done.touched == (step_id(1),)
+
+
+# Failing and retrying
+
+
+@decision("A1")
+def test_a_pending_step_fails_over_two_hops() -> None:
+    done = modified(a_plan(a_step(), a_step()), FailStep(step_id(1), "No use."))
+    assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
+    assert events_of(done) == ["step_failed", "plan_modified"]
+    assert done.plan.steps[0].fail_reason == "No use."
+    assert done.plan.status is PlanStatus.EXECUTING
+
+
+@pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED])
+def test_a_step_that_is_over_does_not_fail(status: StepStatus) -> None:
+    with pytest.raises(IllegalMove) as refusal:
+        modified(a_plan(a_step(status), a_step()), FailStep(step_id(1), "?"))
+    assert refusal.value.details["to"] == "failed"
+
+
+@decision("A4", "A14")
+def test_failing_the_last_open_step_completes_the_plan() -> None:
+    done = modified(a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS)), FailStep(step_id(2), "?"))
+    assert done.plan.status is PlanStatus.COMPLETED
+    with pytest.raises(WaybookError) as refusal:
+        modified(done.plan, RetryStep(step_id(2)))
+    assert refusal.value.code == "PLAN_TERMINAL"
+
+
+@decision("A14")
+def test_failing_with_retry_goes_back_to_pending_at_once() -> None:
+    plan = a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS))
+    done = modified(plan, FailStep(step_id(2), "Lost.", retry=True))
+    step = done.plan.steps[1]
+    assert (step.status, step.attempt, step.held_by, step.fail_reason) == (S.PENDING, 2, None, None)
+    assert done.plan.status is PlanStatus.EXECUTING
+    assert events_of(done) == ["step_failed", "plan_modified"]
+
+
+@decision("A13")
+def test_a_failed_step_is_tried_again() -> None:
+    plan = a_plan(
+        a_step(S.FAILED, fail_reason="Lost.", held_by="ann", in_progress_since=NOON), a_step()
+    )
+    done = modified(plan, RetryStep(step_id(1)))
+    step = done.plan.steps[0]
+    assert (step.status, step.attempt, step.held_by, step.fail_reason) == (S.PENDING, 2, None, None)
+    assert moves_of(done, "s1") == [("failed", "pending")]
+    assert done.entries[0].details["reclaimedFrom"] is None
+
+
+@decision("A13", "A15")
+def test_a_running_step_is_reclaimed_over_failed_with_a_new_attempt() -> None:
+    done = modified(a_plan(a_step(S.IN_PROGRESS), a_step()), RetryStep(step_id(1)))
+    assert moves_of(done, "s1") == [("in_progress", "failed"), ("failed", "pending")]
+    assert done.plan.steps[0].attempt == 2
+    assert done.entries[0].details["reclaimedFrom"] == ANN.user
+    assert events_of(done) == ["plan_modified"]
+
+
+@pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.SKIPPED])
+def test_only_a_failed_or_running_step_is_tried_again(status: StepStatus) -> None:
+    with pytest.raises(IllegalMove) as refusal:
+        modified(a_plan(a_step(status), a_step()), RetryStep(step_id(1)))
+    assert refusal.value.details["to"] == "pending"
+    assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
+
+
+def test_a_plan_settles_once_after_the_whole_list() -> None:
+    plan = a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS))
+    done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
+    assert done.plan.status is PlanStatus.EXECUTING
+    assert statuses(done.plan) == ["completed", "pending"]

@@ -1,0 +1,153 @@
+from dataclasses import replace
+
+import pytest
+
+from decisions import decision
+from plan_builders import (
+    ANN,
+    BOB,
+    PAT,
+    a_created_plan,
+    a_moment,
+    a_plan,
+    a_review,
+    a_step,
+    changes_of,
+    events_of,
+    step_id,
+)
+from waybook.plan.model import Actor, DecisionKind, Plan
+from waybook.plan.modify import RemoveStep, modify
+from waybook.plan.next_step import (
+    AwaitingReview,
+    NothingPending,
+    PlanComplete,
+    PlanFailed,
+    StepReady,
+    held_step,
+    next_step,
+)
+from waybook.plan.review import decide
+from waybook.plan.states import PlanStatus, StepStatus
+
+S = StepStatus
+
+
+def taken(plan: Plan, actor: Actor = ANN, *, another: bool = False) -> StepReady:
+    reply = next_step(plan, a_moment(actor), another=another).reply
+    assert isinstance(reply, StepReady)
+    return reply
+
+
+def test_the_first_pending_step_is_started_for_the_caller() -> None:
+    decided = next_step(a_plan(a_step(S.COMPLETED), a_step(), a_step()), a_moment(ANN))
+    assert isinstance(decided.reply, StepReady)
+    step = decided.reply.step
+    assert (step.order, step.status, step.held_by, step.held_session) == (
+        2,
+        S.IN_PROGRESS,
+        "ann",
+        "a",
+    )
+    assert decided.touched == (step_id(2),)
+    assert events_of(decided) == ["step_started"]
+    assert decided.entries[0].details == {
+        "stepId": "s2",
+        "stepOrder": 2,
+        "attempt": 1,
+        "resumed": False,
+    }
+
+
+def test_the_first_step_sets_the_plan_executing() -> None:
+    decided = next_step(a_created_plan(), a_moment())
+    assert decided.plan.status is PlanStatus.EXECUTING
+
+
+def test_a_plan_that_is_over_says_how() -> None:
+    assert next_step(a_plan(a_step(S.COMPLETED)), a_moment()).reply == PlanComplete()
+    failed = a_plan(a_step(), status=PlanStatus.FAILED, fail_reason="Enough.")
+    assert next_step(failed, a_moment()).reply == PlanFailed("Enough.")
+
+
+@decision("A28")
+def test_nothing_starts_during_a_review() -> None:
+    plan = a_plan(a_step(S.AWAITING_INPUT), a_step(), review=a_review(1))
+    decided = next_step(plan, a_moment())
+    assert decided.reply == AwaitingReview(plan.review)
+    assert decided.entries == ()
+
+
+def test_with_nothing_pending_the_caller_learns_who_holds_what() -> None:
+    plan = a_plan(a_step(S.IN_PROGRESS), a_step(S.FAILED))
+    reply = next_step(plan, a_moment(BOB)).reply
+    assert reply == NothingPending((plan.steps[0],), (plan.steps[1],))
+
+
+@decision("A18")
+def test_an_emptied_plan_has_nothing_pending_and_can_grow_again() -> None:
+    plan = a_created_plan(1)
+    empty = modify(plan, (RemoveStep(plan.steps[0].id),), a_moment()).plan
+    assert empty.status is PlanStatus.PLANNING
+    assert next_step(empty, a_moment()).reply == NothingPending((), ())
+
+
+@decision("A10")
+def test_a_session_that_asks_again_gets_the_step_it_holds() -> None:
+    plan = next_step(a_created_plan(), a_moment(ANN)).plan
+    again = next_step(plan, a_moment(ANN, minutes=5))
+    assert isinstance(again.reply, StepReady)
+    assert again.reply.resumed
+    assert again.reply.step == plan.steps[0]
+    assert again.entries == ()
+    assert again.touched == (plan.steps[0].id,)
+
+
+@decision("A10")
+def test_a_session_gets_a_second_step_only_if_it_asks_for_another() -> None:
+    plan = next_step(a_created_plan(), a_moment(ANN)).plan
+    assert taken(plan, another=True).step.order == 2
+
+
+@decision("A12")
+def test_calls_that_take_turns_get_different_steps() -> None:
+    plan, seen = a_created_plan(3), []
+    for number in range(3):
+        agent = replace(BOB, session=f"agent {number}")
+        decided = next_step(plan, a_moment(agent))
+        assert isinstance(decided.reply, StepReady)
+        seen.append(decided.reply.step.order)
+        plan = decided.plan
+    assert seen == [1, 2, 3]
+
+
+def test_another_users_session_of_the_same_name_is_another_conversation() -> None:
+    plan = next_step(a_created_plan(), a_moment(ANN)).plan
+    namesake = replace(BOB, session=ANN.session)
+    assert held_step(plan, namesake) is None
+    assert taken(plan, namesake).step.order == 2
+
+
+def test_a_caller_without_a_session_holds_nothing_to_come_back_to() -> None:
+    assert (
+        held_step(a_plan(a_step(S.IN_PROGRESS, held_session=None)), replace(ANN, session=None))
+        is None
+    )
+
+
+@pytest.mark.parametrize("actor", [ANN, BOB])
+def test_a_step_that_was_sent_back_goes_to_the_next_who_asks(actor: Actor) -> None:
+    waiting = a_plan(a_step(S.AWAITING_INPUT), a_step(), review=a_review(1))
+    back = decide(waiting, DecisionKind.MODIFY, a_moment(PAT), feedback="Again.").plan
+    assert back.steps[0].held_by is None
+    ready = taken(back, actor)
+    assert (ready.step.order, ready.step.attempt, ready.resumed) == (1, 2, True)
+    assert ready.step.held_by == actor.user
+    assert ready.text.instructions.endswith("User feedback: Again.")
+
+
+@decision("A37")
+def test_a_sign_of_life_is_telemetry_and_no_part_of_the_audit() -> None:
+    decided = next_step(a_plan(a_step()), a_moment())
+    assert decided.touched
+    assert "last_seen_at" not in {change.field for change in changes_of(decided)}

@@ -1,0 +1,87 @@
+import pytest
+
+from decisions import decision
+from plan_builders import (
+    a_moment,
+    a_new_plan,
+    a_new_step,
+    a_plan,
+    a_step,
+    changes_of,
+    step_id,
+)
+from plan_invariants import known_rows, rows_of
+from waybook.plan.changes import Change, Entity
+from waybook.plan.create import create
+from waybook.plan.model import Json
+from waybook.plan.modify import RemoveStep, modify
+from waybook.plan.next_step import next_step
+from waybook.plan.replay import Rows, Unreplayable, change_from_json, differences, replay
+from waybook.plan.submit import Submission, submit
+
+MADE = Change(Entity.STEP, "s", "*", None, {"status": "pending"})
+
+
+@decision("A26")
+def test_a_plan_is_what_its_audit_replays_to() -> None:
+    made = create(a_new_plan(a_new_step(), a_new_step(), a_new_step()), a_moment())
+    gone = modify(made.plan, (RemoveStep(made.plan.steps[1].id),), a_moment())
+    taken = next_step(gone.plan, a_moment())
+    step = taken.plan.steps[0].id
+    done = submit(taken.plan, step, Submission(result_summary={"found": 3}), a_moment())
+    rows = replay([c for d in (made, gone, taken, done) for c in changes_of(d)])
+    assert known_rows(rows) == rows_of(done.plan)
+    assert rows["step"][step]["result_summary"] == {"found": 3}
+    assert rows["session"] == {"a": {"seen_at": "2030-01-01T12:00:00+00:00"}}
+
+
+def test_a_removed_row_leaves_nothing() -> None:
+    assert replay([MADE, Change(Entity.STEP, "s", "*", {"status": "pending"}, None)]) == {}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        Change(Entity.STEP, "s", "status", "failed", "pending"),
+        Change(Entity.STEP, "other", "status", "pending", "failed"),
+        Change(Entity.STEP, "s", "*", None, {"status": "failed"}),
+        Change(Entity.STEP, "new", "*", {"status": "pending"}, {"status": "failed"}),
+        Change(Entity.STEP, "s", "*", {"status": "failed"}, None),
+        Change(Entity.STEP, "new", "*", None, None),
+        Change(Entity.STEP, "new", "*", None, "a row"),
+    ],
+)
+def test_a_change_that_does_not_fit_is_unreplayable(forged: Change) -> None:
+    with pytest.raises(Unreplayable):
+        replay([MADE, forged])
+
+
+def test_differences_are_told_in_words() -> None:
+    replayed: Rows = {
+        "step": {"s1": {"status": "pending"}, "s2": {"status": "failed", "title": None}}
+    }
+    stored: Rows = {
+        "step": {"s2": {"status": "pending"}, "s3": {}},
+        "plan": {},
+    }
+    assert differences(replayed, stored) == [
+        "step s1: the audit made it, but it is not stored",
+        "step s2: status is 'pending', the audit says 'failed'",
+        "step s3: stored, but no audit entry made it",
+    ]
+    assert differences(stored, stored) == []
+
+
+def test_a_change_is_read_back_as_it_was_written() -> None:
+    assert change_from_json(MADE.as_json()) == MADE
+
+
+@pytest.mark.parametrize("told", [{}, {"entity": "cat", "id": "", "field": "", "from": 1, "to": 2}])
+def test_what_is_no_change_is_unreplayable(told: dict[str, Json]) -> None:
+    with pytest.raises(Unreplayable, match="not a change"):
+        change_from_json(told)
+
+
+def test_a_sign_of_life_is_no_part_of_the_rows() -> None:
+    plan = a_plan(a_step())
+    assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]

@@ -1,0 +1,239 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waybook.errors import InvalidInput, TooLarge, WaybookError
+from waybook.plan.model import Json
+from waybook.plan.schema import (
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_TOLD,
+    REFUSED,
+    check_result,
+    check_schema,
+    check_schemas,
+)
+
+PEOPLE: Json = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+
+def nested(levels: int, keyword: str) -> Json:
+    value: Json = {}
+    for _ in range(levels):
+        value = {keyword: value}
+    return value
+
+
+# Schemas
+
+
+def test_no_schema_allows_all() -> None:
+    check_schema(None)
+    check_result(None, {"anything": [1, 2, 3]})
+
+
+def test_a_json_schema_passes() -> None:
+    check_schemas([PEOPLE, None, {}])
+
+
+@pytest.mark.parametrize("schema", [True, "object", [], 3])
+def test_a_schema_is_an_object(schema: Json) -> None:
+    with pytest.raises(InvalidInput, match="object"):
+        check_schema(schema)
+
+
+def test_what_is_no_json_schema_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        check_schema({"properties": {"a": {"type": "nonsense"}}})
+    assert refusal.value.details["at"] == "$.properties.a.type"
+
+
+@pytest.mark.parametrize("keyword", sorted(REFUSED - {"$schema"}))
+def test_keywords_of_unknown_cost_are_refused(keyword: str) -> None:
+    schemas: list[Json] = [
+        {keyword: "x"},
+        {"properties": {"a": {keyword: "x"}}},
+        {"allOf": [{"not": {keyword: "x"}}]},
+    ]
+    for schema in schemas:
+        with pytest.raises(InvalidInput) as refusal:
+            check_schema(schema)
+        assert refusal.value.details["keywords"] == [keyword]
+
+
+def test_a_dialect_is_named_at_the_top_only() -> None:
+    with pytest.raises(InvalidInput, match="dialects"):
+        check_schema({"items": {"$schema": "http://json-schema.org/draft-03/schema#"}})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"pattern": {"type": "string"}, "$ref": {"type": "string"}}},
+        {"const": {"pattern": "(a+)+"}},
+        {"enum": [{"$ref": "#"}]},
+        {"default": {"uniqueItems": True}},
+    ],
+)
+def test_a_property_or_a_value_may_have_any_name(schema: Json) -> None:
+    check_schema(schema)
+
+
+def test_properties_that_are_no_object_are_refused_not_walked() -> None:
+    with pytest.raises(InvalidInput):
+        check_schema({"properties": ["a"]})
+
+
+def test_schemas_have_a_largest_size_alone_and_together() -> None:
+    wide: Json = {"properties": {f"p{n}": {} for n in range(MAX_NODES)}}
+    with pytest.raises(TooLarge):
+        check_schema(wide)
+    half: Json = {"enum": list(range(MAX_NODES // 2))}
+    check_schema(half)
+    with pytest.raises(TooLarge):
+        check_schemas([half, half])
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH, 50_000])
+@pytest.mark.parametrize("keyword", ["not", "items", "const", "properties"])
+def test_a_schema_nested_too_deeply_is_refused(keyword: str, levels: int) -> None:
+    with pytest.raises(TooLarge):
+        check_schema(nested(levels, keyword))
+
+
+@pytest.mark.parametrize("keyword", ["not", "items", "const"])
+def test_a_schema_as_deep_as_allowed_is_walked(keyword: str) -> None:
+    check_schema(nested(MAX_DEPTH - 1, keyword))
+
+
+def test_a_result_as_deep_as_allowed_is_walked() -> None:
+    result: Json = []
+    for _ in range(MAX_DEPTH - 2):
+        result = [result]
+    check_result(nested(MAX_DEPTH - 1, "items"), result)
+
+
+# Results
+
+
+def test_a_result_of_the_right_shape_passes() -> None:
+    check_result(PEOPLE, {"name": "Ann", "age": 3})
+
+
+def test_a_wrong_result_is_refused_with_the_list_of_faults() -> None:
+    with pytest.raises(InvalidInput, match=r"and 1 more") as refusal:
+        check_result(PEOPLE, {"age": -1})
+    assert refusal.value.details["missing"] == [
+        {"at": "resultSummary", "fault": "'name' is a required property"},
+        {"at": "resultSummary.age", "fault": "-1 is less than the minimum of 0"},
+    ]
+    assert refusal.value.details["resultSchema"] == PEOPLE
+
+
+def test_one_fault_is_told_alone() -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        check_result(PEOPLE, {})
+    assert "more)" not in refusal.value.message
+
+
+def test_only_the_first_faults_are_told() -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        check_result({"items": {"type": "null"}}, [1] * 100)
+    told = refusal.value.details["missing"]
+    assert isinstance(told, list)
+    assert len(told) == MAX_TOLD
+
+
+@pytest.mark.parametrize(
+    ("schema", "result"),
+    [
+        ({"anyOf": [{"type": "null"}] * 500}, [1] * 200),
+        ({"anyOf": [{"type": "null"}] * 500}, "x" * 200_000),
+        ({"anyOf": [{"type": "null"}] * 500}, {"x" * 200_000: 1}),
+        ({}, nested(100_000, "a")),
+    ],
+)
+def test_a_result_that_would_take_too_long_to_check_is_refused(schema: Json, result: Json) -> None:
+    with pytest.raises(TooLarge) as refusal:
+        check_result(schema, result)
+    assert refusal.value.details["argument"] == "resultSummary"
+
+
+def test_a_number_no_float_can_hold_is_refused_where_it_cannot_be_checked() -> None:
+    with pytest.raises(InvalidInput, match="cannot be checked"):
+        check_result({"multipleOf": 0.5}, 10**400)
+
+
+# All of them
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["a", "b", "type", "items", "$id"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+SIMPLE = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["object", "array", "string", "number", "integer", "null"]),
+        "minimum": st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+        "multipleOf": st.sampled_from([1, 3, 0.1, 1e-300, 1e300]),
+        "maxLength": st.integers(0, 3),
+        "minItems": st.integers(0, 3),
+        "required": st.lists(st.sampled_from("ab"), unique=True),
+        "const": JSON,
+        "enum": st.lists(JSON, max_size=3),
+        "format": st.sampled_from(["date", "uri", "regex", "email"]),
+    },
+)
+SCHEMAS = st.recursive(
+    SIMPLE,
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": st.dictionaries(
+                st.sampled_from(["a", "b", "pattern"]), inner, max_size=3
+            ),
+            "items": inner,
+            "prefixItems": st.lists(inner, min_size=1, max_size=2),
+            "allOf": st.lists(inner, min_size=1, max_size=3),
+            "anyOf": st.lists(inner, min_size=1, max_size=3),
+            "oneOf": st.lists(inner, min_size=1, max_size=3),
+            "not": inner,
+            "if": inner,
+            "then": inner,
+            "contains": inner,
+            "propertyNames": inner,
+            "additionalProperties": inner | st.booleans(),
+            "dependentSchemas": st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+        },
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=50)
+@given(schema=SCHEMAS, result=JSON)
+def test_every_schema_that_passes_can_check_every_result(schema: Json, result: Json) -> None:
+    check_schema(schema)
+    try:
+        check_result(schema, result)
+    except WaybookError as refusal:
+        assert refusal.code in {"INVALID_INPUT", "TOO_LARGE"}  # noqa: PT017 - both ways are fine
+
+
+@given(schema=JSON, result=JSON)
+def test_no_value_given_as_a_schema_raises_anything_unnamed(schema: Json, result: Json) -> None:
+    try:
+        check_schema(schema)
+        check_result(schema, result)
+    except WaybookError as refusal:
+        assert refusal.code in {"INVALID_INPUT", "TOO_LARGE"}  # noqa: PT017 - both ways are fine

@@ -1,0 +1,75 @@
+from dataclasses import replace
+
+from decisions import decision
+from plan_builders import (
+    ANN,
+    BOB,
+    PAT,
+    a_created_plan,
+    a_moment,
+    a_plan,
+    a_step,
+    events_of,
+    step_id,
+)
+from waybook.plan.draft import Draft
+from waybook.plan.next_step import StepReady, next_step
+from waybook.plan.sessions import greet, is_new_session, resume_session
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.submit import Submission, submit
+
+
+@decision("A27")
+def test_a_new_session_resumes_a_plan_with_history_once() -> None:
+    started = next_step(a_created_plan(), a_moment(ANN)).plan
+    first = resume_session(started, a_moment(BOB))
+    assert events_of(first) == ["session_resumed"]
+    assert first.entries[0].details == {"sessionId": "b"}
+    again = resume_session(first.plan, a_moment(BOB))
+    assert again.entries == ()
+
+
+@decision("A27")
+def test_any_call_that_changes_the_plan_notes_a_new_session_first() -> None:
+    started = next_step(a_created_plan(), a_moment(ANN)).plan
+    assert events_of(next_step(started, a_moment(BOB))) == ["session_resumed", "step_started"]
+
+
+@decision("A27")
+def test_creation_alone_is_no_history() -> None:
+    fresh = a_created_plan(actor=PAT)
+    assert resume_session(fresh, a_moment(BOB)).entries == ()
+    taken = next_step(fresh, a_moment(BOB))
+    assert events_of(taken) == ["step_started"]
+    assert taken.plan.sessions == {"b"}
+    assert resume_session(taken.plan, a_moment(BOB)).entries == ()
+
+
+def test_whoever_creates_a_plan_is_known_to_it() -> None:
+    assert a_created_plan(actor=ANN).sessions == {"a"}
+
+
+def test_a_closed_plan_and_a_caller_without_session_note_nothing() -> None:
+    assert not is_new_session(a_plan(a_step()), None)
+    assert not is_new_session(a_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
+    draft = Draft(a_plan(a_step()), a_moment(PAT))
+    greet(draft)
+    assert draft.decide(None).entries == ()
+
+
+@decision("A39")
+def test_a_session_is_a_name_the_caller_gives_whatever_door_it_comes_through() -> None:
+    plan = next_step(a_created_plan(), a_moment(ANN)).plan
+    elsewhere = replace(ANN, channel=PAT.channel)
+    resumed = next_step(plan, a_moment(elsewhere)).reply
+    assert isinstance(resumed, StepReady)
+    assert resumed.resumed
+    nameless = next_step(plan, a_moment(replace(ANN, session=None))).reply
+    assert isinstance(nameless, StepReady)
+    assert not nameless.resumed
+
+
+def test_a_result_of_a_new_session_is_told_with_its_arrival() -> None:
+    plan = a_plan(a_step(StepStatus.IN_PROGRESS), a_step(), sessions=frozenset[str]())
+    done = submit(plan, step_id(1), Submission(result_summary=1), a_moment(BOB))
+    assert events_of(done) == ["session_resumed", "step_completed"]

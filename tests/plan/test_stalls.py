@@ -1,0 +1,141 @@
+from datetime import timedelta
+
+import pytest
+
+from decisions import decision
+from plan_builders import (
+    ANN,
+    NOON,
+    PAT,
+    a_moment,
+    a_plan,
+    a_review,
+    a_step,
+    events_of,
+    moves_of,
+    step_id,
+)
+from waybook.plan.draft import Draft
+from waybook.plan.model import DecisionKind, Plan
+from waybook.plan.modify import FailStep, modify
+from waybook.plan.next_step import NothingPending, next_step
+from waybook.plan.review import ReviewRequest, decide, request_review
+from waybook.plan.stalls import (
+    PATIENCE,
+    detect_stall,
+    last_sign_of_life,
+    newly_stalled,
+    resume,
+    stalled_steps,
+    threshold,
+)
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.submit import Submission, submit
+
+S = StepStatus
+
+
+def a_stalled_plan() -> Plan:
+    """A plan whose last step went silent at noon."""
+    return a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
+
+
+@pytest.mark.parametrize(("minutes", "stalled"), [(30, False), (30.1, True)])
+def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled: bool) -> None:
+    plan = a_plan(a_step(S.IN_PROGRESS))
+    assert bool(stalled_steps(plan, now=NOON + timedelta(minutes=minutes))) == stalled
+
+
+def test_a_step_has_its_own_patience_or_the_plans_or_the_servers() -> None:
+    plan = a_plan(a_step(), stall_seconds=120)
+    assert threshold(plan, a_step(stall_seconds=60)) == timedelta(minutes=1)
+    assert threshold(plan, a_step(stall_seconds=0)) == timedelta(0)
+    assert threshold(plan, a_step()) == timedelta(minutes=2)
+    assert threshold(a_plan(), a_step()) == PATIENCE
+    assert threshold(a_plan(), a_step(), timedelta(hours=1)) == timedelta(hours=1)
+
+
+def test_a_sign_of_life_keeps_a_step_from_stalling() -> None:
+    seen = a_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
+    assert stalled_steps(a_plan(seen), now=NOON + timedelta(minutes=50)) == ()
+    assert last_sign_of_life(seen) == NOON + timedelta(minutes=20)
+    assert last_sign_of_life(a_step()) is None
+    assert last_sign_of_life(a_step(S.IN_PROGRESS, in_progress_since=None)) is None
+
+
+def test_detecting_a_stall_moves_the_plan_and_tells_how_long() -> None:
+    found = detect_stall(a_plan(a_step(S.IN_PROGRESS)), a_moment(minutes=45.9))
+    assert found.reply is True
+    assert found.plan.status is PlanStatus.STALLED
+    assert events_of(found) == ["plan_modified"]
+    assert found.entries[0].details == {
+        "action": "stall_detected",
+        "steps": [{"stepId": "s1", "minutes": 45}],
+    }
+
+
+@decision("A35")
+def test_only_a_new_stall_is_written() -> None:
+    late = a_moment(minutes=45)
+    found = detect_stall(a_plan(a_step(S.IN_PROGRESS)), late)
+    again = detect_stall(found.plan, late)
+    assert again.reply is False
+    assert again.entries == ()
+    assert detect_stall(a_plan(a_step(S.IN_PROGRESS)), a_moment(minutes=5)).entries == ()
+
+
+@decision("A5")
+def test_asking_for_work_wakes_a_stalled_plan_even_with_nothing_pending() -> None:
+    woken = next_step(a_stalled_plan(), a_moment(PAT, minutes=60))
+    assert isinstance(woken.reply, NothingPending)
+    assert woken.plan.status is PlanStatus.EXECUTING
+    assert woken.entries[0].details == {"action": "resumed"}
+
+
+@decision("A5")
+def test_a_result_wakes_a_stalled_plan() -> None:
+    late = a_moment(minutes=60)
+    done = submit(a_stalled_plan(), step_id(2), Submission(result_summary=1), late)
+    assert moves_of(done, "p") == [("stalled", "executing"), ("executing", "completed")]
+
+
+@decision("A5")
+def test_a_review_wakes_a_stalled_plan() -> None:
+    late = a_moment(minutes=60)
+    asked = request_review(a_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
+    assert moves_of(asked, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]
+
+
+@decision("A6")
+def test_a_woken_plan_is_not_stalled_again_at_once_and_can_be_modified() -> None:
+    woken = next_step(a_stalled_plan(), a_moment(PAT, minutes=60)).plan
+    soon, late = NOON + timedelta(minutes=61), NOON + timedelta(minutes=91)
+    assert newly_stalled(woken, now=soon) == ()
+    assert [step.id for step, _ in stalled_steps(woken, now=soon)] == ["s2"]
+    assert [step.id for step, _ in newly_stalled(woken, now=late)] == ["s2"]
+    failed = modify(woken, (FailStep(step_id(2), "gone"),), a_moment(PAT, minutes=61))
+    assert failed.plan.status is PlanStatus.COMPLETED
+
+
+@decision("A7")
+def test_the_time_a_person_takes_is_no_stall() -> None:
+    waiting = a_plan(a_step(S.AWAITING_INPUT), review=a_review(1))
+    assert stalled_steps(waiting, now=NOON + timedelta(days=3)) == ()
+    days_later = a_moment(ANN, minutes=3 * 24 * 60)
+    back = decide(waiting, DecisionKind.MODIFY, days_later, feedback="Again.").plan
+    assert back.step(step_id(1)).in_progress_since == days_later.now
+    assert stalled_steps(back, now=days_later.now + timedelta(minutes=5)) == ()
+
+
+def test_a_plan_that_is_not_stalled_needs_no_waking() -> None:
+    draft = Draft(a_plan(a_step(S.IN_PROGRESS)), a_moment())
+    resume(draft)
+    assert draft.decide(None).entries == ()
+
+
+@decision("A36")
+def test_a_stalled_plan_fails_only_after_waking() -> None:
+    """A branch that fails the plan goes stalled, executing, failed."""
+    plan = a_stalled_plan()
+    done = submit(plan, step_id(2), Submission(result_summary=1), a_moment(minutes=60))
+    assert ("stalled", "failed") not in moves_of(done, "p")

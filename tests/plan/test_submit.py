@@ -1,0 +1,111 @@
+import pytest
+
+from decisions import decision
+from plan_builders import (
+    BOB,
+    a_moment,
+    a_plan,
+    a_review,
+    a_step,
+    changes_of,
+    events_of,
+    moves_of,
+    statuses,
+    step_id,
+)
+from waybook.errors import IllegalMove, InvalidInput, StaleAttempt
+from waybook.plan.model import StepId
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.submit import Submission, fired, submit
+
+S = StepStatus
+DONE = Submission(
+    result_summary={"found": 3},
+    confidence=0.5,
+    report={"steps": 1},
+    formatting_notes="As a table.",
+    usage={"tokens": 10},
+)
+
+
+def test_a_result_completes_the_step_and_is_kept_whole() -> None:
+    done = submit(a_plan(a_step(S.IN_PROGRESS), a_step()), step_id(1), DONE, a_moment())
+    assert events_of(done) == ["step_completed"]
+    assert done.plan.status is PlanStatus.EXECUTING
+    assert done.reply.step.status is S.COMPLETED
+    assert fired(done.reply.branches) == []
+    kept = {change.field: change.new for change in changes_of(done)}
+    assert kept["result_summary"] == {"found": 3}
+    assert kept["confidence"] == 0.5
+    assert kept["report"] == {"steps": 1}
+    assert kept["formatting_notes"] == "As a table."
+    assert kept["usage"] == {"tokens": 10}
+
+
+def test_a_pending_step_takes_a_result_over_two_hops() -> None:
+    done = submit(a_plan(a_step(), a_step()), step_id(1), DONE, a_moment())
+    assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "completed")]
+    assert moves_of(done, "p") == [("planning", "executing")]
+
+
+@decision("A2")
+def test_the_last_result_completes_the_plan() -> None:
+    done = submit(a_plan(a_step()), step_id(1), DONE, a_moment())
+    assert moves_of(done, "p") == [("planning", "executing"), ("executing", "completed")]
+    assert "completed_at" in {change.field for change in changes_of(done) if change.id == "p"}
+
+
+@decision("A11")
+@pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED, S.AWAITING_INPUT])
+def test_a_step_takes_one_result_and_only_while_it_is_open(status: StepStatus) -> None:
+    with pytest.raises(IllegalMove) as refusal:
+        submit(a_plan(a_step(status), a_step()), step_id(1), DONE, a_moment())
+    assert refusal.value.details["from"] == status
+    assert refusal.value.details["to"] == "completed"
+    assert refusal.value.next_call is not None
+
+
+@decision("A15")
+@pytest.mark.parametrize("status", [S.PENDING, S.IN_PROGRESS, S.COMPLETED])
+def test_a_result_of_an_older_attempt_is_refused_and_kept(status: StepStatus) -> None:
+    plan = a_plan(a_step(status, attempt=2), a_step())
+    late = submit(plan, step_id(1), Submission(result_summary="late", attempt=1), a_moment(BOB))
+    assert isinstance(late.refusal, StaleAttempt)
+    assert late.refusal.details["currentAttempt"] == 2
+    assert late.plan.steps == plan.steps
+    assert late.plan.status is plan.status
+    (change,) = changes_of(late)
+    assert change.entity == "artifact"
+    assert isinstance(change.new, dict)
+    assert change.new["superseded"] is True
+    assert change.new["step_id"] == "s1"
+    assert change.new["content"] == Submission(result_summary="late").values()
+    assert late.refusal.details["artifactId"] == change.id
+    assert late.touched == ()
+
+
+@decision("A15")
+def test_a_result_of_the_current_attempt_counts() -> None:
+    plan = a_plan(a_step(S.IN_PROGRESS, attempt=2), a_step())
+    done = submit(plan, step_id(1), Submission(result_summary=1, attempt=2), a_moment(BOB))
+    assert done.refusal is None
+    assert statuses(done.plan) == ["completed", "pending"]
+
+
+def test_a_result_of_the_wrong_shape_is_refused() -> None:
+    plan = a_plan(a_step(S.IN_PROGRESS), schema={"required": ["found"]})
+    with pytest.raises(InvalidInput, match="found"):
+        submit(plan, step_id(1), Submission(result_summary={}), a_moment())
+
+
+@decision("A28")
+def test_a_running_step_may_be_submitted_during_a_review() -> None:
+    plan = a_plan(a_step(S.AWAITING_INPUT), a_step(S.IN_PROGRESS), review=a_review(1))
+    done = submit(plan, step_id(2), DONE, a_moment())
+    assert done.plan.status is PlanStatus.AWAITING_REVIEW
+    assert statuses(done.plan) == ["awaiting_input", "completed"]
+
+
+def test_a_step_that_is_gone_takes_no_result() -> None:
+    with pytest.raises(Exception, match="no such step"):
+        submit(a_plan(a_step()), StepId("gone"), DONE, a_moment())
