@@ -10,6 +10,7 @@ from waybook.cli.lazy import LazyGroup
 from waybook.errors import WaybookError
 
 COMMANDS = {
+    "demo": ("waybook.cli.demo.command:command", "See the main job done, live, in half a minute."),
     "serve": ("waybook.cli.serve:command", "Serve agents and people over HTTP."),
     "mcp": ("waybook.cli.mcp:command", "Serve one agent over stdin and stdout."),
     "call": ("waybook.cli.call:command", "Call a tool, as an agent would."),

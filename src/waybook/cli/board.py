@@ -18,11 +18,12 @@ from waybook.plan.states import DONE_STEP, StepStatus
 from waybook.usecases.watch_plan import Board
 
 #: From which width on there is room for whoever holds a step, and for the timeline.
-WIDE_ENOUGH_FOR_HOLDERS = 110
+WIDE_ENOUGH_FOR_HOLDERS = 92
 WIDE_ENOUGH_FOR_TIMELINE = 72
-STATUS_WIDTH, TIME_WIDTH, HOLDER_WIDTH, NUMBER_WIDTH = 16, 7, 16, 3
-#: Lines of the picture that are not steps: frame, name, bar, counts, heading, foot.
-AROUND_STEPS = 7
+STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
+WIDEST_HOLDER = 16
+#: Lines of the picture that are neither steps nor foot: frame, name, bar, counts, heading.
+AROUND_STEPS = 6
 FEWEST_ROWS = 3
 
 
@@ -33,19 +34,26 @@ class Frame:
     width: int
     height: int | None = None
     live: bool = False
+    #: Whoever holds a step, rather than the timeline, where there is room for one only.
+    holders: bool = False
+    #: What matters now and what happened last, below the steps.
+    foot: bool = True
+    #: As high as allowed, even if there is less to show.
+    filled: bool = False
 
 
 def picture(board: Board, frame: Frame) -> RenderableType:
     """The plan as it stands, within the frame."""
     inner = frame.width - 4
-    foot = _foot(board, live=frame.live)
+    foot = _foot(board, live=frame.live) if frame.foot else []
     rows = None
     if frame.height is not None:
-        rows = max(FEWEST_ROWS, frame.height - AROUND_STEPS - (len(foot) - 1))
+        rows = max(FEWEST_ROWS, frame.height - AROUND_STEPS - len(foot))
     parts = [_heading(board), _bar_line(board, inner), counted(_counts(board))]
-    inside = Group(*parts, _steps(board, inner, rows), *foot)
+    inside = Group(*parts, _steps(board, inner, rows, frame), *foot)
     title = Text(f" waybook · {board.plan.id} ", style="dim")
-    return Panel(inside, title=title, border_style="dim", padding=(0, 1), width=frame.width)
+    high = frame.height if frame.filled else None
+    return Panel(inside, title=title, border_style="dim", width=frame.width, height=high)
 
 
 def _counts(board: Board) -> Counter[StepStatus]:
@@ -70,17 +78,18 @@ def _bar_line(board: Board, width: int) -> Text:
 # The steps
 
 
-def _steps(board: Board, width: int, rows: int | None) -> Table:
+def _steps(board: Board, width: int, rows: int | None, frame: Frame) -> Table:
     spans = spans_of(board.history.moves, board.now)
     axis = Axis([span for found in spans.values() for span in found])
-    holders, timeline, names = _columns(width)
+    holder = max(2, *(len(_holder(step)) for step in board.plan.steps)) if board.plan.steps else 2
+    holders, timeline, names = _columns(width, min(holder, WIDEST_HOLDER), asked=frame.holders)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", width=width)
     table.add_column("#", justify="right", width=NUMBER_WIDTH)
     table.add_column("step", no_wrap=True, overflow="ellipsis", width=names)
     table.add_column("status", no_wrap=True, width=STATUS_WIDTH)
     table.add_column("time", justify="right", no_wrap=True, width=TIME_WIDTH)
     if holders:
-        table.add_column("by", no_wrap=True, overflow="ellipsis", width=HOLDER_WIDTH)
+        table.add_column("by", no_wrap=True, overflow="ellipsis", width=holders)
     if timeline:
         table.add_column(f"timeline {span(axis.worked)}", no_wrap=True, width=timeline)
     shown, above, below = _window(list(board.plan.steps), rows)
@@ -99,12 +108,13 @@ def _steps(board: Board, width: int, rows: int | None) -> Table:
     return table
 
 
-def _columns(width: int) -> tuple[bool, int, int]:
-    """Whether holders are shown, how wide the timeline is (0 for none), and how wide names are."""
+def _columns(width: int, holder: int, *, asked: bool) -> tuple[int, int, int]:
+    """How wide the columns of holders, the timeline (0 for none), and the names are."""
     room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
-    holders = width >= WIDE_ENOUGH_FOR_HOLDERS
-    room -= HOLDER_WIDTH + 1 if holders else 0
-    timeline = room * 2 // 5 if width >= WIDE_ENOUGH_FOR_TIMELINE else 0
+    wide = width >= WIDE_ENOUGH_FOR_HOLDERS
+    holders = holder if asked or wide else 0
+    room -= holders + 1 if holders else 0
+    timeline = room * 2 // 5 if width >= WIDE_ENOUGH_FOR_TIMELINE and (wide or not holders) else 0
     return holders, timeline, max(8, room - timeline - (1 if timeline else 0))
 
 

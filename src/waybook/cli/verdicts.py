@@ -40,12 +40,10 @@ def summary(verdicts: list[Verdict]) -> Text:
     """What verifying came to, in a line."""
     entries = sum(verdict.entries for verdict in verdicts)
     wrong = sum(not verdict.ok for verdict in verdicts)
-    what = f"{entries} entries of {_chains(len(verdicts))}"
+    what = f"{entries} entries in {_chains(len(verdicts))}"
     if wrong:
-        return Text(f"✗ {what} verified; {wrong} do not hold", style="bold red")
-    return Text.assemble(
-        ("✓ ", "green"), f"{what} verified: every seal holds, and state = replay(audit)"
-    )
+        return Text(f"✗ {what}: {_chains(wrong)} broken", style="bold red")
+    return Text.assemble(("✓ ", "green"), f"{what}: every seal holds, state = replay(audit)")
 
 
 def _chains(count: int) -> str:

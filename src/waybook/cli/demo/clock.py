@@ -1,0 +1,122 @@
+"""The story's clock: actors sleep in minutes of the story, and one of them is awake at a time.
+
+The clock moves when everybody sleeps, to the moment the next one wakes: so the story happens in
+the same order and at the same times, however fast it is played.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import count
+
+from waybook.store.database import Database
+
+Show = Callable[[], Awaitable[None]]
+#: How often the picture moves while time passes, in seconds.
+FRAME_SECONDS = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Real seconds for a minute of the story, and for each line a person has to read."""
+
+    per_minute: float
+    per_line: float
+
+
+SLOW = Pace(0.1, 0.3)
+FAST = Pace(0, 0)
+
+
+class StoryClock:
+    def __init__(self, database: Database, start: datetime, pace: Pace) -> None:
+        """Stop the database's clock at the start of the story."""
+        self._database = database
+        self._pace = pace
+        self._awake = 0
+        self._asleep: list[tuple[datetime, int, asyncio.Future[None]]] = []
+        self._numbers = count()
+        self._all_asleep = asyncio.Event()
+        self._owed = 0.0
+        self._broken = False
+        self.now = start
+
+    @property
+    def now(self) -> datetime:
+        """What time it is in the story."""
+        return self._now
+
+    @now.setter
+    def now(self, now: datetime) -> None:
+        self._now = self._database.frozen_now = now
+
+    def told(self) -> None:
+        """Something was said, and a person needs a moment to read it."""
+        self._owed += self._pace.per_line
+
+    def enter(self, actor: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Let an actor act."""
+        self._awake += 1
+        return asyncio.create_task(self._act(actor))
+
+    async def _act(self, actor: Coroutine[object, object, None]) -> None:
+        try:
+            await actor
+        except Exception:
+            self._broken = True
+            raise
+        finally:
+            self._rest()
+
+    async def sleep(self, minutes: float) -> None:
+        """Let minutes of the story pass."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        at = self.now + timedelta(minutes=minutes)
+        heapq.heappush(self._asleep, (at, next(self._numbers), woken))
+        self._rest()
+        try:
+            await woken
+        except asyncio.CancelledError:
+            self._awake += 1
+            raise
+
+    def _rest(self) -> None:
+        self._awake -= 1
+        if not self._awake:
+            self._all_asleep.set()
+
+    async def run(self, show: Show) -> None:
+        """Play until nobody sleeps any more, or somebody fell."""
+        while True:
+            await self._all_asleep.wait()
+            self._all_asleep.clear()
+            await self._let_read(show)
+            self._asleep = [s for s in self._asleep if not s[2].done()]
+            heapq.heapify(self._asleep)
+            if not self._asleep or self._broken:
+                return
+            at, _, woken = heapq.heappop(self._asleep)
+            await self._pass_until(at, show)
+            self._awake += 1
+            woken.set_result(None)
+
+    async def _let_read(self, show: Show) -> None:
+        owed, self._owed = self._owed, 0.0
+        until = _real_time() + owed
+        await show()
+        await asyncio.sleep(max(0, until - _real_time()))
+
+    async def _pass_until(self, at: datetime, show: Show) -> None:
+        before, begun = self.now, _real_time()
+        seconds = (at - before).total_seconds() / 60 * self._pace.per_minute
+        while (left := begun + seconds - _real_time()) > 0:
+            await asyncio.sleep(min(FRAME_SECONDS, left))
+            self.now = before + (at - before) * min(1, (_real_time() - begun) / seconds)
+            await show()
+        self.now = at
+
+
+def _real_time() -> float:
+    return asyncio.get_running_loop().time()

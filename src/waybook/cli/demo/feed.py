@@ -1,0 +1,46 @@
+"""What happens in the demo, line by line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.text import Text
+
+from waybook.cli.demo.clock import StoryClock
+
+ENGINE = "waybook"
+STYLES = {"ada": "cyan", "ben": "blue", "cleo": "magenta", "mira": "green", ENGINE: "bold"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    at: datetime
+    who: str
+    said: str
+    #: A moment worth noticing.
+    strong: bool = False
+
+    def text(self) -> Text:
+        """The line, coloured by who acts."""
+        return Text.assemble(
+            (f"{self.at:%H:%M} ", "dim"),
+            (f"{self.who:<8}", STYLES[self.who]),
+            (self.said, "bold" if self.strong else ""),
+        )
+
+
+@dataclass
+class Feed:
+    """The lines so far; whoever listens hears each as it comes."""
+
+    clock: StoryClock
+    lines: list[Line] = field(default_factory=list)
+    listener: Callable[[Line], None] | None = None
+
+    def say(self, who: str, said: str, *, strong: bool = False) -> None:
+        """Add a line."""
+        line = Line(self.clock.now, who, said, strong)
+        self.lines.append(line)
+        self.clock.told()
+        if self.listener is not None:
+            self.listener(line)
