@@ -29,7 +29,7 @@ def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
     assert refusal.value.details == {"profiles": ["plan", "research", "runs", "all"]}
 
 
-def test_a_tool_says_whether_it_reads_only_and_that_it_touches_nothing_outside() -> None:
+def test_a_tool_that_only_reads_says_so() -> None:
     listed = described(TOOLS["list_active_plans"]).model_dump(by_alias=True, exclude_none=True)
     assert listed == {
         "name": "list_active_plans",
@@ -37,13 +37,13 @@ def test_a_tool_says_whether_it_reads_only_and_that_it_touches_nothing_outside()
         "description": "Calls list_active_plans.",
         "inputSchema": {"type": "object", "properties": {}},
         "outputSchema": {"type": "object"},
-        "annotations": {
-            "readOnlyHint": True,
-            "destructiveHint": False,
-            "idempotentHint": True,
-            "openWorldHint": False,
-        },
+        "annotations": {"readOnlyHint": True},
     }
+
+
+def test_a_tool_that_writes_says_how() -> None:
+    listed = described(TOOLS["get_next_step"]).model_dump(by_alias=True, exclude_none=True)
+    assert listed["annotations"] == {"destructiveHint": False, "idempotentHint": False}
 
 
 def test_only_the_two_calls_of_the_loop_are_always_loaded() -> None:

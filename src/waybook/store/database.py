@@ -221,7 +221,7 @@ async def _run(connection: Connection, text: str) -> list[PGresult]:
     """Send one text of several statements and wait for its results, the driver's short way."""
     try:
         connection.pgconn.send_query(text.encode())
-        results = await connection.wait(generators.execute(connection.pgconn))
+        results: list[PGresult] = await connection.wait(generators.execute(connection.pgconn))
         if results[-1].status == ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(results[-1], encoding=connection.info.encoding)
     except errors.UniqueViolation as fault:

@@ -18,6 +18,7 @@ from pydantic import (
     ValidationError,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
 from waybook.errors import InvalidInput, TooLarge
@@ -70,14 +71,20 @@ class Nested(Arguments):
     """A structure inside the arguments."""
 
 
+class Reading(Arguments):
+    """Arguments of a tool that reads: it takes a session, but does not ask for one."""
+
+    session_id: SkipJsonSchema[Id | None] = None
+
+
 class InSession(Arguments):
-    session_id: Id | None = Field(None, description="your own name for this conversation")
+    """Arguments of a tool for which it counts which conversation asks."""
+
+    session_id: Id | None = None
 
 
 class Mutating(InSession):
-    idempotency_key: Id | None = Field(
-        None, description="repeat a call safely: same key, same answer"
-    )
+    idempotency_key: Id | None = None
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)

@@ -1,8 +1,8 @@
 """Steps and conditions as callers write them down."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from waybook.plan.create import NewCondition
 from waybook.plan.model import BranchAction, NewStep, StepType
@@ -16,7 +16,7 @@ class AskedStep(Nested):
     instructions: Text
     title: Name | None = None
     stall_minutes: Minutes | None = None
-    result_schema: AnyJson = Field(None, description="JSON Schema the result must satisfy")
+    result_schema: AnyJson = Field(None, description="JSON Schema of the result")
 
     def new_step(self) -> NewStep:
         """The step in the rules' words."""
@@ -37,9 +37,12 @@ class ActionParams(Nested):
 
 class AskedCondition(Nested):
     after_step_order: int
-    condition_expression: str = Field(description="CEL over result, confidence, report, step, plan")
+    condition_expression: str = Field(description="CEL: confidence < 0.5 && result.n == 0")
     if_true_action: Literal["continue", "skip_to", "add_steps", "fail"]
-    action_params: Loose[ActionParams] | None = None
+    action_params: Annotated[
+        Loose[ActionParams] | None,
+        WithJsonSchema({"type": "object", "description": "targetStepOrder, steps or reason"}),
+    ] = None
 
     def new_condition(self) -> NewCondition:
         """The condition in the rules' words."""

@@ -57,9 +57,7 @@ TOOL = Tool(
     title="Complete a skill",
     description="Say that the work a skill was started for is done.",
     arguments=CompleteSkill,
-    output_schema=output_schema(
-        "status", skillExecutionId="string", status="string", next="object"
-    ),
+    output_schema=output_schema(status="string"),
     run=complete_skill,
     profiles=RESEARCH,
 )

@@ -65,13 +65,9 @@ TOOL = Tool(
     name="create_research_plan",
     title="Create a plan",
     description=(
-        "Write down a plan of ordered steps before long work. Optional branching conditions run "
-        "when a step completes (skip_to, add_steps, fail). Then loop get_next_step / "
-        "submit_step_result."
+        "Write a plan of ordered steps down. Conditions are looked at when their step completes."
     ),
     arguments=CreateResearchPlan,
-    output_schema=output_schema(
-        "planId", "stepIds", planId="string", stepIds="array", firstStep="object", next="object"
-    ),
+    output_schema=output_schema(planId="string"),
     run=create_research_plan,
 )

@@ -24,7 +24,7 @@ from waybook.usecases.views import following, holder_view, review_view, told
 
 class GetNextStep(Mutating):
     plan_id: Id
-    another: bool = Field(default=False, description="a second step though this session holds one")
+    another: bool = Field(default=False, description="besides the one you hold")
 
 
 async def get_next_step(call: Call, asked: GetNextStep) -> Body:
@@ -121,18 +121,10 @@ TOOL = Tool(
     name="get_next_step",
     title="Take the next step",
     description=(
-        "Take the next pending step of a plan: it is yours until you submit it. status: "
-        "step_ready (do the work), awaiting_review, no_pending_steps, plan_complete, plan_failed. "
-        "With a sessionId you get the step you still hold again."
+        "Take the next step: yours until you submit it. status: step_ready, awaiting_review, "
+        "no_pending_steps, plan_complete or plan_failed."
     ),
     arguments=GetNextStep,
-    output_schema=output_schema(
-        "status",
-        status="string",
-        stepId="string",
-        attempt="integer",
-        instructions="string",
-        next="object",
-    ),
+    output_schema=output_schema(status="string"),
     run=get_next_step,
 )

@@ -2,8 +2,6 @@
 
 from datetime import datetime, timedelta
 
-from pydantic import Field
-
 from waybook.plan.derive import derive_plan_status
 from waybook.plan.model import Json, Plan, Step, StepId
 from waybook.plan.progress import current_step, outcome
@@ -12,7 +10,7 @@ from waybook.plan.stalls import detect_stall, newly_stalled, stalled_steps, whol
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 from waybook.store import plans
 from waybook.store.plans import LoadedPlan, Wanted
-from waybook.usecases.arguments import Arguments, Id
+from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
@@ -27,9 +25,9 @@ from waybook.usecases.views import (
 )
 
 
-class GetPlanStatus(Arguments):
+class GetPlanStatus(Reading):
     plan_id: Id
-    detail: bool = Field(default=False, description="results in full")
+    detail: bool = False
 
 
 async def get_plan_status(call: Call, asked: GetPlanStatus) -> Body:
@@ -126,18 +124,9 @@ def _next(plan: Plan) -> Json:
 TOOL = Tool(
     name="get_plan_status",
     title="See where a plan stands",
-    description="Where a plan stands: status, progress, steps by kind, who holds what, stalls.",
+    description="Progress, steps by status, who holds what, stalls.",
     arguments=GetPlanStatus,
-    output_schema=output_schema(
-        "planId",
-        "status",
-        "progress",
-        planId="string",
-        status="string",
-        progress="integer",
-        counts="object",
-        next="object",
-    ),
+    output_schema=output_schema(status="string"),
     run=get_plan_status,
     reads_only=True,
 )

@@ -37,8 +37,8 @@ MOST_SINCE = 200
 
 class GetResearchContext(InSession):
     plan_id: Id
-    since: int | None = Field(None, ge=0, description="only what changed after this audit seq")
-    detail: bool = Field(default=False, description="nothing cut")
+    since: int | None = Field(None, ge=0, description="only what changed after this seq")
+    detail: bool = False
 
 
 async def get_research_context(call: Call, asked: GetResearchContext) -> Body:
@@ -161,14 +161,9 @@ def _next(plan: Plan) -> Json:
 TOOL = Tool(
     name="get_research_context",
     title="Resume a plan",
-    description=(
-        "Everything a new conversation needs to go on with a plan: question, steps with results, "
-        "open review, artifacts, recent events. since = a seq seen before gives only what changed."
-    ),
+    description=("Everything a new conversation needs to go on with a plan."),
     arguments=GetResearchContext,
-    output_schema=output_schema(
-        "planId", "steps", "seq", planId="string", steps="array", seq="integer", next="object"
-    ),
+    output_schema=output_schema(steps="array"),
     run=get_research_context,
     reads_only=True,
 )

@@ -9,7 +9,7 @@ from waybook.plan.model import Json, Plan, Step, StepId
 from waybook.plan.states import TERMINAL_STEP
 from waybook.store import plans
 from waybook.store.plans import Wanted
-from waybook.usecases.arguments import Id, InSession
+from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known, not_found
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
@@ -23,7 +23,7 @@ MOST_ARTIFACTS = 20
 FRAME = 1_500
 
 
-class GetStepContext(InSession):
+class GetStepContext(Reading):
     step_id: Id
     budget_tokens: int | None = Field(None, ge=500, le=200_000)
 
@@ -104,18 +104,10 @@ TOOL = Tool(
     name="get_step_context",
     title="Read up on a step",
     description=(
-        "What a step needs to know: its instructions with feedback, results of earlier steps "
-        "(nearest first), artifacts; cut to budgetTokens (6000). Counts as a sign of life."
+        "What a step needs to know: instructions, earlier results, artifacts. A sign of life."
     ),
     arguments=GetStepContext,
-    output_schema=output_schema(
-        "stepId",
-        "instructions",
-        stepId="string",
-        instructions="string",
-        earlierResults="array",
-        next="object",
-    ),
+    output_schema=output_schema(instructions="string"),
     run=get_step_context,
     reads_only=True,
 )

@@ -12,14 +12,14 @@ from waybook.plan.model import Json
 from waybook.plan.progress import percent
 from waybook.store import plans
 from waybook.store.ids import is_id
-from waybook.usecases.arguments import Arguments
+from waybook.usecases.arguments import Reading
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import following, moment
 
 
-class ListActivePlans(Arguments):
+class ListActivePlans(Reading):
     limit: int = Field(default=20, ge=1, le=100)
     cursor: str | None = Field(None, max_length=500)
 
@@ -80,15 +80,9 @@ def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:
 TOOL = Tool(
     name="list_active_plans",
     title="List open plans",
-    description="The open plans (stalled ones too), newest activity first. Start here to resume.",
+    description="The open plans, newest activity first. Start here to resume.",
     arguments=ListActivePlans,
-    output_schema=output_schema(
-        "plans",
-        "total",
-        plans="array",
-        total="integer",
-        next="object",
-    ),
+    output_schema=output_schema(plans="array"),
     run=list_active_plans,
     reads_only=True,
 )

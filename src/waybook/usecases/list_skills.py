@@ -1,14 +1,14 @@
 """list_skills: the named ways of working there are."""
 
 from waybook.plan.model import Json
-from waybook.usecases.arguments import Arguments
+from waybook.usecases.arguments import Reading
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RESEARCH, Tool
 from waybook.usecases.views import following, told
 
 
-class ListSkills(Arguments):
+class ListSkills(Reading):
     pass
 
 
@@ -33,7 +33,7 @@ TOOL = Tool(
     title="List skills",
     description="The named ways of working (skills) this server knows.",
     arguments=ListSkills,
-    output_schema=output_schema("skills", skills="array", next="object"),
+    output_schema=output_schema(skills="array"),
     run=list_skills,
     reads_only=True,
     profiles=RESEARCH,

@@ -1,8 +1,8 @@
 """modify_plan: change the steps of a plan while it runs."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from waybook.errors import InvalidInput
 from waybook.plan import modify as rules
@@ -48,7 +48,10 @@ class AskedModification(Nested):
 
 class ModifyPlan(Mutating):
     plan_id: Id
-    modifications: Loose[list[AskedModification]] = Field(min_length=1, max_length=50)
+    modifications: Annotated[
+        Loose[list[AskedModification]],
+        WithJsonSchema({"type": "array", "items": {"type": "object", "required": ["action"]}}),
+    ] = Field(min_length=1, max_length=50)
     modification_rationale: Line | None = None
     expected_revision: int | None = None
     dry_run: bool = False
@@ -133,21 +136,12 @@ TOOL = Tool(
     name="modify_plan",
     title="Change a plan",
     description=(
-        "Change a running plan, all or nothing. add_steps{steps,insertAfterOrder?} "
-        "remove_step{stepId} (pending) reorder_steps{stepIds: all} "
-        "update_step_instructions{stepId,instructions} fail_step{stepId,reason,retry?} "
-        "retry_step{stepId} (failed, or a dead agent's running step)."
+        "Change a plan, all or none: add_steps{steps,insertAfterOrder?} remove_step{stepId} "
+        "reorder_steps{stepIds} update_step_instructions{stepId,instructions} "
+        "fail_step{stepId,reason,retry?} retry_step{stepId}"
     ),
     arguments=ModifyPlan,
-    output_schema=output_schema(
-        "planId",
-        "revision",
-        "steps",
-        planId="string",
-        revision="integer",
-        steps="array",
-        next="object",
-    ),
+    output_schema=output_schema(revision="integer"),
     run=modify_plan,
     destructive=True,
 )

@@ -2,14 +2,14 @@
 
 from datetime import datetime
 
-from waybook.usecases.arguments import Arguments
+from waybook.usecases.arguments import Reading
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import following, moment
 
 
-class Ping(Arguments):
+class Ping(Reading):
     pass
 
 
@@ -29,7 +29,7 @@ TOOL = Tool(
     title="Ping",
     description="Is the server alive?",
     arguments=Ping,
-    output_schema=output_schema("status", status="string", now="string"),
+    output_schema=output_schema(status="string"),
     run=ping,
     reads_only=True,
     logged=False,

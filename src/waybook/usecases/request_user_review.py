@@ -15,7 +15,7 @@ class RequestUserReview(Mutating):
     step_id: Id
     summary: Text
     questions: Loose[list[Line]] | None = Field(None, max_length=50)
-    result_summary: AnyJson = Field(None, description="kept as the step's result on approval")
+    result_summary: AnyJson = Field(None, description="kept on approval")
 
 
 async def request_user_review(call: Call, asked: RequestUserReview) -> Body:
@@ -45,18 +45,8 @@ async def request_user_review(call: Call, asked: RequestUserReview) -> Body:
 TOOL = Tool(
     name="request_user_review",
     title="Ask a person",
-    description=(
-        "Pause your running step for a person's decision. Show them the summary and the questions; "
-        "the plan starts nothing until they decide. One open review per plan."
-    ),
+    description=("Pause your step for a person. Nothing starts until they decide."),
     arguments=RequestUserReview,
-    output_schema=output_schema(
-        "reviewId",
-        "reviewUrl",
-        reviewId="string",
-        reviewUrl="string",
-        planStatus="string",
-        next="object",
-    ),
+    output_schema=output_schema(reviewUrl="string"),
     run=request_user_review,
 )

@@ -6,31 +6,30 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from waybook.usecases.arguments import Arguments
 
-#: What a schema keeps. Titles, defaults and lengths are left to the error messages.
-KEPT = frozenset(
-    {"type", "properties", "required", "items", "enum", "description", "minimum", "maximum"}
-)
+#: What a schema keeps. Titles, defaults and limits are left to the error messages.
+KEPT = frozenset({"type", "properties", "required", "items", "enum", "description"})
 
 
 def input_schema(arguments: type[Arguments]) -> dict[str, object]:
     """The schema of a tool's arguments: no references, no unions, no titles."""
     full = arguments.model_json_schema(schema_generator=GenerateJsonSchema)
-    small = _small(full, full.get("$defs", {}))
+    small = _small({**full, "description": None}, full.get("$defs", {}))
     return {"type": "object", "properties": {}, **small}
 
 
-def output_schema(*required: str, **properties: str) -> dict[str, object]:
-    """The schema of a reply: its fields by their JSON type; `any` for what varies."""
+def output_schema(**always: str) -> dict[str, object]:
+    """The schema of a reply: the fields it always has, by their JSON type.
+
+    What else a reply holds its own `next` and the tool's description tell.
+    """
     return {
         "type": "object",
-        "properties": {name: _typed(kind) for name, kind in properties.items()},
-        "required": list(required),
+        "properties": {name: _typed(kind) for name, kind in always.items()},
+        "required": list(always),
     }
 
 
 def _typed(kind: str) -> dict[str, object]:
-    if kind == "any":
-        return {}
     if kind == "array":
         return {"type": "array", "items": {}}
     return {"type": kind}
@@ -38,7 +37,7 @@ def _typed(kind: str) -> dict[str, object]:
 
 def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     schema = _plain(schema, defs)
-    small = {key: value for key, value in schema.items() if key in KEPT}
+    small = {key: value for key, value in schema.items() if key in KEPT and value is not None}
     if "properties" in small:
         small["properties"] = {
             name: _small(inner, defs) for name, inner in small["properties"].items()
@@ -51,8 +50,9 @@ def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     """The schema without its references, and without the null of an optional value."""
     if "$ref" in schema:
-        found = defs[schema["$ref"].rsplit("/", 1)[1]]
-        return _plain({**found, **{k: v for k, v in schema.items() if k != "$ref"}}, defs)
+        found = {**defs[schema["$ref"].rsplit("/", 1)[1]], "description": None}
+        beside = {k: v for k, v in schema.items() if k != "$ref"}
+        return _plain({**found, **beside}, defs)
     options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
     if options:
         beside = {k: v for k, v in schema.items() if k != "anyOf"}

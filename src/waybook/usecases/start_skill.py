@@ -73,9 +73,7 @@ TOOL = Tool(
     title="Start a skill",
     description="Start working by a skill; returns its instructions. Then create the plan.",
     arguments=StartSkill,
-    output_schema=output_schema(
-        "skillExecutionId", skillExecutionId="string", instructions="string", next="object"
-    ),
+    output_schema=output_schema(skillExecutionId="string"),
     run=start_skill,
     profiles=RESEARCH,
 )

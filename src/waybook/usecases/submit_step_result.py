@@ -16,7 +16,7 @@ from waybook.usecases.views import following, progress_view, told
 
 class SubmitStepResult(Mutating):
     step_id: Id
-    result_summary: AnyJson = Field(description="what was found: an object, or a text")
+    result_summary: AnyJson = Field(description="what was found, any JSON")
     confidence: float | None = Field(None, ge=0, le=1)
     step_execution_report: AnyJson = None
     output_formatting_notes: Text | None = None
@@ -77,19 +77,10 @@ TOOL = Tool(
     name="submit_step_result",
     title="Submit a step's result",
     description=(
-        "Hand back the result of a step you hold, with the attempt you were given. Completes the "
-        "step, evaluates its branching conditions, returns progress. STALE_ATTEMPT: somebody else "
-        "took over; your result is kept but not counted."
+        "Complete a step you hold. STALE_ATTEMPT: somebody took over; your result is kept, not "
+        "counted."
     ),
     arguments=SubmitStepResult,
-    output_schema=output_schema(
-        "stepStatus",
-        "planStatus",
-        stepStatus="string",
-        planStatus="string",
-        progress="object",
-        branches="array",
-        next="object",
-    ),
+    output_schema=output_schema(planStatus="string"),
     run=submit_step_result,
 )

@@ -2,7 +2,7 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from waybook.plan.changes import Decision
 from waybook.plan.model import DecisionKind, StepId
@@ -18,10 +18,10 @@ from waybook.usecases.views import following
 
 
 class SubmitUserDecision(Mutating):
-    plan_id: Id | None = Field(None, description="or stepId")
+    plan_id: Id | None = None
     step_id: Id | None = None
     decision: Literal["approve", "reject", "modify", "skip"]
-    feedback: Text | None = Field(None, description="needed for modify")
+    feedback: Text | None = None
 
     @model_validator(mode="after")
     def _names_one(self) -> Self:
@@ -59,20 +59,11 @@ TOOL = Tool(
     name="submit_user_decision",
     title="Pass on a decision",
     description=(
-        "Pass on what the person decided at a review: approve (step completed), reject (plan "
-        "fails), modify (feedback is added, do the step again), skip. Never decide for them."
+        "Pass on a person's decision: approve, reject (plan fails), modify (again, with feedback), "
+        "skip. Never decide for them."
     ),
     arguments=SubmitUserDecision,
-    output_schema=output_schema(
-        "decision",
-        "planStatus",
-        decision="string",
-        stepStatus="string",
-        planStatus="string",
-        instructions="string",
-        attempt="integer",
-        next="object",
-    ),
+    output_schema=output_schema(planStatus="string"),
     run=submit_user_decision,
     destructive=True,
 )

@@ -36,14 +36,16 @@ def described(tool: Tool) -> wire.Tool:
         description=tool.description,
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
-        annotations=wire.ToolAnnotations(
-            read_only_hint=tool.reads_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent,
-            open_world_hint=False,
-        ),
+        annotations=_annotations(tool),
         _meta={"anthropic/alwaysLoad": True} if tool.name in ALWAYS_LOADED else None,
     )
+
+
+def _annotations(tool: Tool) -> wire.ToolAnnotations:
+    """The hints that mean something: whether it writes, and if so how."""
+    if tool.reads_only:
+        return wire.ToolAnnotations(read_only_hint=True)
+    return wire.ToolAnnotations(destructive_hint=tool.destructive, idempotent_hint=tool.idempotent)
 
 
 def result_of(answer: Answer) -> wire.CallToolResult:
