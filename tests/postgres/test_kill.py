@@ -163,7 +163,7 @@ def check_complete(data_dir: Path) -> None:
                 assert connection.execute(leakproof, [name]).fetchone() == (1,)
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", list(MOMENTS)[1:])
 def test_a_first_start_killed_with_all_its_processes_is_completed(
     data_dir: Path, moment: str
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from postgres.places import server_home
 from waybook.postgres.account import server_account
+from waybook.postgres.layout import SOCKET_NAME
 from waybook.postgres.supervisor import attach
 
 
@@ -27,14 +28,25 @@ def an_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+RECORDS = ("cluster/postmaster.pid", f"socket/{SOCKET_NAME}.lock")
+
+
+def write_record(data_dir: Path, record: str, content: str) -> None:
+    """As PostgreSQL would have written it."""
+    home = server_home(data_dir)
+    path = home.directory / record
+    path.write_text(content)
+    owner = home.cluster.stat()
+    os.chown(path, owner.st_uid, owner.st_gid)
+
+
+@pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_a_stale_pid_file_harms_nobody(used: Path, sign: str) -> None:
+def test_a_stale_pid_file_harms_nobody(used: Path, record: str, sign: str) -> None:
     cluster = server_home(used).cluster
     with an_innocent_process() as innocent:
-        pid_file = cluster / "postmaster.pid"
-        pid_file.write_text(f"{sign}{innocent.pid}\n{cluster}\n1700000000\n5432\n\n\n")
-        owner = cluster.stat()
-        os.chown(pid_file, owner.st_uid, owner.st_gid)
+        content = f"{sign}{innocent.pid}\n{cluster}\n1700000000\n5432\n\n\n"
+        write_record(used, record, content)
         with (
             attach(used, durable=False, grace_seconds=0) as attachment,
             psycopg.connect(attachment.app_dsn) as connection,
@@ -44,12 +56,9 @@ def test_a_stale_pid_file_harms_nobody(used: Path, sign: str) -> None:
         assert innocent.poll() is None
 
 
-@pytest.mark.parametrize("content", ["", "nonsense\n", "0\n", "99999999\n"])
-def test_a_pid_file_without_sense_stops_nobody(used: Path, content: str) -> None:
-    cluster = server_home(used).cluster
-    pid_file = cluster / "postmaster.pid"
-    pid_file.write_text(content)
-    owner = cluster.stat()
-    os.chown(pid_file, owner.st_uid, owner.st_gid)
+@pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.parametrize("content", ["", "nonsense\n", "99999999\n"])
+def test_a_pid_file_without_sense_stops_nobody(used: Path, record: str, content: str) -> None:
+    write_record(used, record, content)
     with attach(used, durable=False, grace_seconds=0) as attachment:
         psycopg.connect(attachment.app_dsn).close()

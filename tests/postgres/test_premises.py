@@ -47,14 +47,8 @@ def test_a_long_path_gets_a_short_private_socket(short_socket: tuple[Path, Path]
         assert found.st_uid == server_account().uid
 
 
-def test_a_name_that_drivers_would_split_gets_a_plain_socket(data_dir: Path) -> None:
-    listed = data_dir / "one, two"
-    directory = socket_directory(ServerHome(listed / "server"))
-    with attach(listed, durable=False, grace_seconds=0) as attachment:
-        psycopg.connect(attachment.app_dsn).close()
-        assert f"host='{directory}'" in attachment.app_dsn
-    leave(listed)
-    shutil.rmtree(directory)
+def test_a_name_that_drivers_would_split_gets_a_plain_socket() -> None:
+    assert "," not in str(socket_directory(ServerHome(Path("/data/one, two/server"))))
 
 
 def test_a_socket_directory_that_others_can_enter_is_refused(

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from waybook.errors import Unavailable
-from waybook.postgres.layout import ServerHome
+from waybook.postgres.layout import SOCKET_NAME, ServerHome
 from waybook.postgres.postmaster import FAST_STOP, LONGEST_POLL_SECONDS, Orphan, hold, stop
 from waybook.postgres.probe import Condition, ask
 
@@ -31,19 +31,22 @@ def take_over(home: ServerHome, socket_dir: Path, deadline: float) -> Orphan | N
         if time.monotonic() > deadline:
             raise Unavailable(f"the server at {socket_dir} is still starting; try again")
         time.sleep(LONGEST_POLL_SECONDS)
-    clear(home)
+    for record in (home.cluster / "postmaster.pid", socket_dir / f"{SOCKET_NAME}.lock"):
+        _clear(record, home.cluster)
     return None
 
 
-def clear(home: ServerHome) -> None:
-    """Nobody listens: end a server of ours that lost its socket, and drop a stale pid file."""
-    pid_file = home.cluster / "postmaster.pid"
-    number = _number(pid_file)
+def _clear(record: Path, cluster: Path) -> None:
+    """Nobody listens: end a server of ours that lost its socket, or drop a stale record of one.
+
+    PostgreSQL would take whatever process the record names for a server, dead and unreaped too.
+    """
+    number = _number(record)
     process = hold(abs(number)) if number else None
-    if process and _works_in(process.pid, home.cluster):
+    if process and _works_in(process.pid, cluster):
         stop(process, FAST_STOP if number > 0 else LONE_STOP)
     elif process or not number:
-        pid_file.unlink(missing_ok=True)  # PostgreSQL would take it for the file of another server
+        record.unlink(missing_ok=True)
 
 
 def _listener(pid: int | None, socket_dir: Path) -> Orphan:
