@@ -151,7 +151,7 @@ class Draft:
                 place = places[step.id]
                 if step.order != place:
                     self._note(Entity.STEP, step.id, "order", step.order, place)
-                moved.append(replace(step, order=place))
+                moved.append(step if step.order == place else replace(step, order=place))
         self._with_steps(tuple(sorted(moved, key=lambda step: step.order)))
 
     def insert(self, entity: Entity, row_id: str, row: dict[str, Json]) -> None:

@@ -1,0 +1,88 @@
+"""Sixty-four agents on one plan, over HTTP, against a server in a process of its own."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mcp import Client
+from mcp_types import TextContent
+
+from postgres.places import a_place
+from waybook.plan.model import Json
+
+AGENTS = 64
+
+
+@contextmanager
+def a_served_house() -> Iterator[str]:
+    """`waybook serve` on the embedded database, as a person would start it; gives its address."""
+    with a_place() as place:
+        command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
+        environment = {**os.environ, "WAYBOOK_DATA_DIR": str(place / "data"), "NO_COLOR": "1"}
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        assert server.stdout is not None
+        try:
+            first = server.stdout.readline()
+            yield first.split()[-1]
+        finally:
+            server.terminate()
+            server.wait(20)
+            server.stdout.close()
+
+
+async def call(client: Client, tool: str, **arguments: Json) -> dict[str, Json]:
+    """Call a tool that must succeed."""
+    result = await client.call_tool(tool, arguments)
+    content = result.content[0]
+    assert isinstance(content, TextContent)
+    assert not result.is_error, content.text
+    body: dict[str, Json] = json.loads(content.text)
+    return body
+
+
+async def work(url: str, plan_id: Json, name: str, everybody: asyncio.Barrier) -> tuple[Json, Json]:
+    """One agent: take a step, wait until all have one, submit it."""
+    async with Client(url) as client:
+        await everybody.wait()
+        ready = await call(client, "get_next_step", planId=plan_id, sessionId=name)
+        assert ready["status"] == "step_ready"
+        await everybody.wait()
+        step = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
+        done = await call(
+            client, "submit_step_result", resultSummary=f"by {name}", sessionId=name, **step
+        )
+        return ready["stepOrder"], done["stepStatus"]
+
+
+async def test_sixty_four_agents_get_sixty_four_steps_and_each_is_completed_once() -> None:
+    with a_served_house() as address:
+        url = f"{address}/mcp"
+        async with Client(url) as client:
+            steps: list[Json] = [
+                {"stepType": "custom", "instructions": f"Piece {n} of {AGENTS}."}
+                for n in range(1, AGENTS + 1)
+            ]
+            plan = await call(
+                client, "create_research_plan", name="Many hands", researchQuestion="?", steps=steps
+            )
+            everybody = asyncio.Barrier(AGENTS)
+            agents = (
+                work(url, plan["planId"], f"agent-{n}", everybody) for n in range(1, AGENTS + 1)
+            )
+            taken = await asyncio.gather(*agents)
+            status = await call(client, "get_plan_status", planId=plan["planId"])
+            context = await call(client, "get_research_context", planId=plan["planId"], since=0)
+    assert sorted(order for order, _ in taken) == list(range(1, AGENTS + 1))
+    assert {outcome for _, outcome in taken} == {"completed"}
+    assert (status["status"], status["progress"]) == ("completed", 100)
+    events = context["recentEvents"]
+    assert isinstance(events, list)
+    assert [event["seq"] for event in events if isinstance(event, dict)] == list(
+        range(1, len(events) + 1)
+    )
+    names = [event["event"] for event in events if isinstance(event, dict)]
+    assert names.count("step_started") == names.count("step_completed") == AGENTS
