@@ -1,1 +1,34 @@
-"""Waybook: the plan book that AI agents and people share."""
+"""Waybook: the plan book that AI agents and people share.
+
+For programs: the pure rules of a plan, and an async client. A name is imported when it is first
+used, so that the command line and the server start with what they need and no more.
+"""
+
+from importlib import import_module
+
+_HOMES = {
+    "Client": "waybook.client",
+    "PlanStatus": "waybook.plan.states",
+    "StepStatus": "waybook.plan.states",
+    "WaybookError": "waybook.errors",
+    "can_move_plan": "waybook.plan.states",
+    "can_move_step": "waybook.plan.states",
+    "compile_condition": "waybook.conditions.condition",
+    "derive_plan_status": "waybook.plan.derive",
+    "move_plan": "waybook.plan.states",
+    "move_step": "waybook.plan.states",
+    "replay": "waybook.plan.replay",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub beside this file writes them out
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'waybook' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -81,8 +82,7 @@ def _bar_line(board: Board, width: int) -> Text:
 def _steps(board: Board, width: int, rows: int | None, frame: Frame) -> Table:
     spans = spans_of(board.history.moves, board.now)
     axis = Axis([span for found in spans.values() for span in found])
-    holder = max(2, *(len(_holder(step)) for step in board.plan.steps)) if board.plan.steps else 2
-    holders, timeline, names = _columns(width, min(holder, WIDEST_HOLDER), asked=frame.holders)
+    holders, timeline, names = _columns(width, frame, _longest(board))
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", width=width)
     table.add_column("#", justify="right", width=NUMBER_WIDTH)
     table.add_column("step", no_wrap=True, overflow="ellipsis", width=names)
@@ -108,14 +108,25 @@ def _steps(board: Board, width: int, rows: int | None, frame: Frame) -> Table:
     return table
 
 
-def _columns(width: int, holder: int, *, asked: bool) -> tuple[int, int, int]:
+def _columns(width: int, frame: Frame, longest: tuple[int, int]) -> tuple[int, int, int]:
     """How wide the columns of holders, the timeline (0 for none), and the names are."""
+    name, holder = longest
     room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
     wide = width >= WIDE_ENOUGH_FOR_HOLDERS
-    holders = holder if asked or wide else 0
+    holders = holder if frame.holders or wide else 0
     room -= holders + 1 if holders else 0
-    timeline = room * 2 // 5 if width >= WIDE_ENOUGH_FOR_TIMELINE and (wide or not holders) else 0
-    return holders, timeline, max(8, room - timeline - (1 if timeline else 0))
+    if width < WIDE_ENOUGH_FOR_TIMELINE or (holders and not wide):
+        return holders, 0, max(8, room)
+    names = max(8, min(name, room * 3 // 5))
+    return holders, room - names - 1, names
+
+
+def _longest(board: Board) -> tuple[int, int]:
+    """How wide the longest name of a step, and of whoever holds one, is."""
+    steps = board.plan.steps
+    names = max((cell_len(board.name_of(step)) for step in steps), default=0)
+    holders = max((cell_len(_holder(step)) for step in steps), default=0)
+    return names, max(2, min(holders, WIDEST_HOLDER))
 
 
 def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
