@@ -1,0 +1,225 @@
+"""Bad input changes nothing and gets a named error that says what to do; nothing breaks."""
+
+import json
+import logging
+import math
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from servers import Server, create_database, drop_database
+from tool_calls import a_call_of, arguments_of
+from waybook.doorway import TOOLS, Answer
+from waybook.store.ids import new_id
+from worlds import Agent, World, a_world
+
+#: Codes that say the caller asked for something that cannot be.
+NAMED = {
+    "INVALID_INPUT",
+    "TOO_LARGE",
+    "NOT_FOUND",
+    "INVALID_STEP_REFERENCE",
+    "INVALID_TRANSITION",
+    "BAD_EXPRESSION",
+    "STALE_ATTEMPT",
+    "STALE_PLAN",
+    "NOT_AWAITING_REVIEW",
+    "IDEMPOTENCY_CONFLICT",
+}
+
+
+def nested(depth: int) -> Any:  # noqa: ANN401 - lists in lists, as deep as it says
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+BAD: dict[str, Any] = {
+    "null": None,
+    "a number": 3,
+    "a negative number": -1,
+    "zero": 0,
+    "a fraction": 0.5,
+    "truth": True,
+    "an empty text": "",
+    "a blank": "   ",
+    "a text": "nope",
+    "a number as text": "12",
+    "an empty list": [],
+    "a list": [1, "a", None],
+    "a list of lists": [[[]]],
+    "an empty object": {},
+    "an object": {"a": 1, "stepType": "search"},
+    "not a number": math.nan,
+    "infinity": math.inf,
+    "beyond 64 bits": 2**64,
+    "5,000 digits": 10**5_000,
+    "-5,000 digits": -(10**5_000),
+    "NUL": "a\0b",
+    "NUL inside": {"a": ["b\0"]},
+    "NUL as a name": {"a\0": 1},
+    "half a character": "a\ud800b",
+    "half a character inside": [{"a": "\udfff"}],
+    "100 levels": nested(100),
+    "100,000 levels": nested(100_000),
+    "300 kB": "x" * 300_000,
+    "2 MB": "x" * 2_000_000,
+    "many": ["x"] * 5_000,
+    "JSON text of a list": "[1, 2]",
+    "JSON text of an object": '{"a": 1}',
+    "JSON text, broken": '[{"a": ',
+    "JSON text, infinite": "[1e400]",
+    "JSON text, not a number": "[NaN]",
+    "JSON text, 5,000 digits": f"[{'9' * 5_000}]",
+    "JSON text, 500 levels": "[" * 500 + "]" * 500,
+    "JSON text, 100,000 levels": "[" * 100_000 + "]" * 100_000,
+    "JSON text with NUL": '["\\u0000"]',
+    "JSON text with half a character": '["\\ud800"]',
+    "quotes": "'; drop table plan; --",
+    "controls": "\x01\x02\x1b[31m\x7f\u202e",
+}
+
+
+@pytest.fixture
+async def alone(eighteen: Server) -> AsyncIterator[World]:
+    """A database nobody else writes to."""
+    place = create_database(eighteen, f"alone_{new_id().replace('-', '')}")
+    async with a_world(place) as world:
+        yield world
+    drop_database(place)
+
+
+@pytest.fixture
+def admin(alone: World) -> Iterator[psycopg.Connection]:
+    """Somebody who sees all of it."""
+    with psycopg.connect(alone.place.admin_dsn, autocommit=True) as connection:
+        yield connection
+
+
+def digest(admin: psycopg.Connection) -> list[tuple[str, str]]:
+    """What all tables hold; the call log, which is telemetry, excepted."""
+    tables = admin.execute(
+        """select relname from pg_class
+            where relnamespace = 'public'::regnamespace and relkind = 'r'
+              and relname not like 'mcp_tool_call_log%'
+            order by relname"""
+    ).fetchall()
+    each = [_DIGEST.replace("TABLE", name) for (name,) in tables]
+    return admin.execute(" union all ".join(each).encode()).fetchall()
+
+
+_DIGEST = "select 'TABLE', md5(string_agg(t::text, '|' order by t::text)) from TABLE t"
+
+
+def check_refusal(answer: Answer, what: str) -> None:
+    error: Any = answer.body["error"]
+    assert error["code"] in NAMED, (what, error)
+    assert set(error) == {"code", "message", "details", "next"}
+    assert len(error["message"]) > 10, what
+    assert len(json.dumps(answer.body)) < 48_000, what
+    assert "broke" not in error["message"]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_no_argument_can_break_anything(
+    alone: World, admin: psycopg.Connection, tool: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = alone.agent
+    good = await a_call_of(agent, tool)
+    before = digest(admin)
+    for name in {**arguments_of(tool), "unheardOf": ""}:
+        for kind, value in BAD.items():
+            what = f"{tool}: {name} = {kind}"
+            answer = await agent.ask(tool, {**good, name: value})
+            if answer.is_error:
+                check_refusal(answer, what)
+            if not answer.is_error or kept(answer):
+                good = await a_call_of(agent, tool)
+                before = digest(admin)
+        assert digest(admin) == before, name
+    assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+def kept(answer: Answer) -> bool:
+    """Whether this refusal is the one that writes: a late result is refused, and kept."""
+    error: Any = answer.body["error"]
+    return answer.is_error and error["code"] == "STALE_ATTEMPT"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_a_missing_argument_is_named(agent: Agent, tool: str) -> None:
+    good = await a_call_of(agent, tool)
+    model = TOOLS[tool].arguments
+    needed = [str(f.alias) for f in model.model_fields.values() if f.is_required()]
+    for name in needed:
+        error = await agent.refused(tool, **{n: v for n, v in good.items() if n != name})
+        assert error["code"] == "INVALID_INPUT"
+        assert error["message"] == f"{name}: is missing"
+        assert error["details"]["faults"] == [{"at": name, "fault": "is missing"}]
+
+
+STEPS: list[tuple[Any, str]] = [
+    ([], "INVALID_INPUT"),
+    ("[]", "INVALID_INPUT"),
+    ([{"stepType": "search"}], "INVALID_INPUT"),
+    ([{"stepType": "dance", "instructions": "x"}], "INVALID_INPUT"),
+    ([{"stepType": "search", "instructions": ""}], "INVALID_INPUT"),
+    ([{"stepType": "search", "instructions": "x", "colour": "red"}], "INVALID_INPUT"),
+    ([{"stepType": "search", "instructions": "x" * 20_001}], "TOO_LARGE"),
+    ([{"stepType": "search", "instructions": "x", "title": "x" * 201}], "TOO_LARGE"),
+    ([{"stepType": "search", "instructions": "x", "stallMinutes": 0}], "INVALID_INPUT"),
+    ([{"stepType": "search", "instructions": "x", "stallMinutes": -1}], "INVALID_INPUT"),
+    ([{"stepType": "search", "instructions": "x", "stallMinutes": "nan"}], "INVALID_INPUT"),
+    ([{"stepType": "search", "instructions": "x", "stallMinutes": 1e9}], "INVALID_INPUT"),
+    ([{"stepType": "search", "instructions": "x", "resultSchema": "x"}], "INVALID_INPUT"),
+    ([{"stepType": "search", "instructions": "x", "resultSchema": {"type": 3}}], "INVALID_INPUT"),
+    (
+        [{"stepType": "search", "instructions": "x", "resultSchema": {"$ref": "http://x"}}],
+        "INVALID_INPUT",
+    ),
+]
+
+
+@pytest.mark.parametrize(("steps", "code"), STEPS, ids=str)
+async def test_a_step_not_of_its_form_is_refused(agent: Agent, steps: Any, code: str) -> None:  # noqa: ANN401 - anything
+    named = {"name": "x", "researchQuestion": "x", "steps": steps}
+    assert (await agent.refused("create_research_plan", **named))["code"] == code
+    plan = await agent.plan()
+    adding = [{"action": "add_steps", "steps": steps}]
+    error = await agent.refused("modify_plan", planId=plan["planId"], modifications=adding)
+    assert error["code"] == code
+    assert (await agent.status(plan))["revision"] == 1
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "x",
+        "",
+        "e30=",
+        "bnVsbA==",
+        "WzEsIDJd",
+        "////",
+        "é",
+        "WyIyMDMwLTAxLTAxVDAwOjAwOjAwKzIzOjU5IiwgIjAxYTFkZWU5LTg2YzMtNzg1YS1iZTgyLTNmYmE4N2Y5ZTU4MiJd",
+        "WyIwMDAxLTAxLTAxVDAwOjAwOjAwKzE0OjAwIiwgIjAxYTFkZWU5LTg2YzMtNzg1YS1iZTgyLTNmYmE4N2Y5ZTU4MiJd",
+        "WyIyMDMwLTAxLTAxIiwgIjAxYTFkZWU5LTg2YzMtNzg1YS1iZTgyLTNmYmE4N2Y5ZTU4MiJd",
+    ],
+)
+async def test_a_cursor_nobody_gave_out_breaks_nothing(agent: Agent, cursor: str) -> None:
+    answer = await agent.ask("list_active_plans", {"cursor": cursor})
+    if answer.is_error:
+        check_refusal(answer, cursor)
+
+
+async def test_a_call_of_100_000_levels_is_refused_and_noted(world: World) -> None:
+    await world.agent.refused("ping", a=nested(100_000))
+    await world.agent.refused("list_active_plans", a=nested(100_000), b=10 ** (sys.maxsize % 5_000))
+    await world.doorway.calls.flush()
+    counting = "select count(*) from mcp_tool_call_log"
+    (found,) = await world.database.read(world.agent.org_id, counting)
+    assert found == [(1,)]

@@ -1,0 +1,78 @@
+"""The plan's row is locked first; whoever waits too long is told so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from servers import Place
+from tool_calls import MUTATING, a_call_of
+from waybook.doorway import TOOLS
+from worlds import Agent, World, a_world
+
+#: Tools that make something new, and so have nothing to lock.
+MAKING = {"create_research_plan", "start_skill"}
+LOCKING = [tool for tool in MUTATING if tool not in MAKING]
+
+
+@pytest.fixture
+async def hasty(shared_place: Place) -> AsyncIterator[World]:
+    """A world whose callers wait a twentieth of a second for a lock."""
+    async with a_world(shared_place, lock_timeout="50ms") as world:
+        yield world
+
+
+@pytest.mark.parametrize("tool", LOCKING)
+async def test_whoever_finds_the_row_held_is_told_busy_and_may_come_again(
+    hasty: World, tool: str
+) -> None:
+    agent = hasty.agent
+    asked = await a_call_of(agent, tool)
+    async with hasty.database.tenant(agent.org_id) as tx:
+        await tx.send(
+            "select from plan for update",
+            "select from skill_execution for update",
+        )
+        error = await agent.refused(tool, **asked, idempotencyKey="k")
+        assert error["code"] == "BUSY"
+        assert "nothing was written" in error["message"]
+        assert "try again" in error["message"]
+    assert "replayed" not in await agent.call(tool, **asked, idempotencyKey="k")
+
+
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in LOCKING])
+async def test_whoever_only_looks_or_makes_something_new_does_not_wait(
+    hasty: World, tool: str
+) -> None:
+    asked = await a_call_of(hasty.agent, tool)
+    async with hasty.database.tenant(hasty.agent.org_id) as tx:
+        await tx.send("select from plan for update")
+        await hasty.agent.call(tool, **asked)
+
+
+async def test_another_plan_is_not_held_up(hasty: World) -> None:
+    held, other = await hasty.agent.plan(), await hasty.agent.plan()
+    async with hasty.database.tenant(hasty.agent.org_id) as tx:
+        await tx.send(f"select from plan where id = '{held['planId']}' for update")
+        await hasty.agent.take(other)
+        assert (await hasty.agent.refused("get_next_step", planId=held["planId"]))["code"] == "BUSY"
+
+
+async def test_whoever_waits_sees_what_was_written_meanwhile(agent: Agent, world: World) -> None:
+    plan = await agent.plan(1)
+    async with world.database.tenant(agent.org_id) as tx:
+        await tx.send(f"select from plan where id = '{plan['planId']}' for update")
+        waiting = asyncio.create_task(agent.call("get_next_step", planId=plan["planId"]))
+        await until_waiting(world, 1)
+        await tx.commit("update plan_step set title = 'changed meanwhile'")
+    assert (await waiting)["title"] == "changed meanwhile"
+    async with world.database.tenant(agent.org_id) as tx:
+        await tx.commit("update plan_step set title = null")
+
+
+async def until_waiting(world: World, number: int) -> None:
+    """Until so many wait for a lock."""
+    counting = "select count(*) from pg_locks where not granted"
+    async with asyncio.timeout(10):
+        while (await world.database.read(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - nothing rings when somebody waits
+            await asyncio.sleep(0.002)
