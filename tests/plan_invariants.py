@@ -1,7 +1,7 @@
 """What holds of every plan, in every state and across every decision, as named checks."""
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Collection
+from functools import lru_cache
 
 from waybook.plan.changes import Change, Decision, Entity
 from waybook.plan.draft import RESULT_FIELDS, condition_row, review_row, step_row
@@ -124,35 +124,25 @@ def a_step_has_one_holder(before: Plan, decision: Decision[object], who: str | N
 def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
     """The rows before, with the changes applied, are the rows after: replay, one link of it."""
     after, changes = decision.plan, _changes(decision)
-    named: dict[tuple[str, str], set[str]] = {}
+    named = {change.id for change in changes}
+    rows, expected = _rows(before, named), _rows(after, named)
     for change in changes:
-        named.setdefault((str(change.entity), change.id), set()).add(change.field)
-    old, new = _rows_by_id(before), _rows_by_id(after)
-    rows = {key: dict(old[key]()) for key in named if key in old}
-    for change in changes:
-        kind = {change.id: rows[key]} if (key := (str(change.entity), change.id)) in rows else {}
-        _apply(kind, change)
-        rows.pop(key, None)
-        rows |= {(str(change.entity), row_id): row for row_id, row in kind.items()}
-    for key in named:
-        if key[0] in CARRIED:
-            assert (_known(key[0], rows[key]) if key in rows else None) == (
-                new[key]() if key in new else None
-            ), (key, changes)
+        _apply(rows.setdefault(str(change.entity), {}), change)
+    for entity in CARRIED:
+        found = {row_id: _known(entity, row) for row_id, row in rows.get(entity, {}).items()}
+        assert found == expected.get(entity, {}), (entity, changes)
     _the_rest_is_as_it_was(before, after, named)
 
 
-def _the_rest_is_as_it_was(
-    before: Plan, after: Plan, named: Mapping[tuple[str, str], object]
-) -> None:
+def _the_rest_is_as_it_was(before: Plan, after: Plan, named: set[str]) -> None:
     were = {step.id: step for step in before.steps}
     for step in after.steps:
-        if ("step", step.id) not in named:
+        if step.id not in named:
             assert step == were[step.id]
             assert after.texts[step.id] == before.texts[step.id]
-    if ("plan", after.id) not in named:
+    if after.id not in named:
         assert _plan_row(after) == _plan_row(before)
-    assert all(("session", session) in named for session in after.sessions - before.sessions)
+    assert after.sessions - before.sessions <= named
 
 
 def _changes(decision: Decision[object]) -> list[Change]:
@@ -164,10 +154,8 @@ def _changes(decision: Decision[object]) -> list[Change]:
 
 def rows_of(plan: Plan) -> Rows:
     """The rows a plan carries, all of them."""
-    rows: Rows = {}
-    for (entity, row_id), row in _rows_by_id(plan).items():
-        rows.setdefault(entity, {})[row_id] = row()
-    return rows
+    named = {plan.id, *(step.id for step in plan.steps), *(c.id for c in plan.conditions)}
+    return _rows(plan, named | ({plan.review.id} if plan.review else set()))
 
 
 def known_rows(rows: Rows) -> Rows:
@@ -179,14 +167,20 @@ def known_rows(rows: Rows) -> Rows:
     }
 
 
-def _rows_by_id(plan: Plan) -> dict[tuple[str, str], Callable[[], Row]]:
-    rows: dict[tuple[str, str], Callable[[], Row]] = {("plan", plan.id): partial(_plan_row, plan)}
-    for step in plan.steps:
-        rows["step", step.id] = partial(_step_row, step, plan.texts[step.id].instructions)
-    for condition in plan.conditions:
-        rows["condition", condition.id] = partial(_condition_row, condition)
-    if plan.review:
-        rows["review", plan.review.id] = partial(review_row, plan.review)
+def _rows(plan: Plan, named: Collection[str]) -> Rows:
+    """The rows of these ids."""
+    rows: Rows = {}
+    if plan.id in named:
+        rows["plan"] = {plan.id: _plan_row(plan)}
+    steps = [step for step in plan.steps if step.id in named]
+    if steps:
+        texts = plan.texts
+        rows["step"] = {s.id: dict(_step_row(s, texts[s.id].instructions)) for s in steps}
+    conditions = [condition for condition in plan.conditions if condition.id in named]
+    if conditions:
+        rows["condition"] = {c.id: dict(_condition_row(c)) for c in conditions}
+    if plan.review and plan.review.id in named:
+        rows["review"] = {plan.review.id: review_row(plan.review)}
     return rows
 
 

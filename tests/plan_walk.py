@@ -169,9 +169,7 @@ def _within(bounds: Bounds, plan: Plan) -> bool:
 def _meet(walked: Walk, seen: dict[State, int], state: State) -> int:
     number = seen.setdefault(state, len(seen))
     if number == len(walked.plans):
-        plan = plan_of(state)
-        check_state(plan)
-        walked.plans.append(plan)
+        walked.plans.append(plan_of(state))
         walked.reached_from.append([])
     return number
 
@@ -185,6 +183,7 @@ def _neighbours(walked: Walk, plan: Plan) -> Iterator[Plan]:
             walked.errors[refusal.code] = walked.errors.get(refusal.code, 0) + 1
             continue
         check_decision(plan, decision, who)
+        check_state(decision.plan)
         if decision.refusal is not None:
             code = decision.refusal.code
             walked.errors[code] = walked.errors.get(code, 0) + 1

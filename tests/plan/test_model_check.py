@@ -1,6 +1,6 @@
 """The rules, walked: every state within the bounds, every call in every state.
 
-`WAYBOOK_WALK=wide` also puts the steps in every order, which takes some ten minutes.
+`WAYBOOK_WALK=wide` also puts the steps in every order, which takes some minutes more.
 """
 
 import os
