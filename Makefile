@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check format lock bench faults clean
+.PHONY: help env demo test quick check format lock bench clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -35,14 +35,21 @@ demo: env
 	@$(BIN)/waybook demo
 
 test: env
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-check: env
+# What needs no database: format, lint, types, import contracts.
+quick: env
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(MAKE) --no-print-directory test
+
+# The whole gate. That store/schema.sql is current is one of the tests.
+check: quick test
+
+bench: env
+	@$(BIN)/python benchmarks/first_list.py
+	@$(BIN)/python benchmarks/step_cycle.py
 
 format: env
 	@$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""How fast is a step cycle (take + submit) beside two hand-written SQL functions?
+"""The rate of step cycles (take + submit) beside two hand-written SQL functions.
 
 Both run on the same embedded server in the same run, 16 at a time, each worker on plans of its
 own; ours with tenant, row-level security, rules, audit chain and idempotency. The peer is the
@@ -11,19 +11,22 @@ and a stored answer, called through the same driver.
 import argparse
 import asyncio
 import resource
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
+from functools import partial
+from typing import TypeAlias
 
 import uvloop
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
+from waybook.cli.demo.place import a_place_for_once
 from waybook.doorway import Channel
 from waybook.settings import read_settings
-from waybook.wiring import Running, opened, running, server
+from waybook.wiring import Running, running, server
+
+Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
 WORKERS = 16
 STEPS = 30
@@ -49,7 +52,8 @@ begin
    where plan_id = p and status = 'pending' order by n limit 1;
   if not found then return null; end if;
   update peer.step set status = 'in_progress' where plan_id = p and n = s.n;
-  insert into peer.audit values (p, q, clock_timestamp(), 'step_started', jsonb_build_object('step', s.n));
+  insert into peer.audit
+  values (p, q, clock_timestamp(), 'step_started', jsonb_build_object('step', s.n));
   a := jsonb_build_object('step', s.n, 'instructions', s.instructions);
   insert into peer.answer values (k, a);
   return a;
@@ -63,7 +67,9 @@ begin
   if found then return a; end if;
   update peer.step set status = 'completed', result = r
    where plan_id = p and n = done and status = 'in_progress';
-  insert into peer.audit values (p, q, clock_timestamp(), 'step_completed', jsonb_build_object('step', done, 'result', r));
+  insert into peer.audit
+  values (p, q, clock_timestamp(), 'step_completed',
+          jsonb_build_object('step', done, 'result', r));
   select count(*) into open from peer.step where plan_id = p and status <> 'completed';
   if open = 0 then update peer.plan set status = 'completed' where id = p; end if;
   a := jsonb_build_object('step', done, 'open', open);
@@ -104,29 +110,28 @@ async def waybook_cycles(system: Running, worker: int, cycles: int) -> None:
         )
 
 
-async def peer_cycles(
-    pool: AsyncConnectionPool[AsyncConnection[TupleRow]], worker: int, cycles: int
-) -> None:
+MAKE_PLAN = """
+with made as (insert into peer.plan (id, status) values (%s, 'planning'))
+insert into peer.step select %s, n, 'pending', %s, null from generate_series(1, %s) n
+"""
+
+
+async def peer_cycles(pool: Pool, worker: int, cycles: int) -> None:
     """Work through plans of 30 steps through the two functions."""
     plan = 0
     for cycle in range(cycles):
         if cycle % STEPS == 0:
             plan = worker * 1_000_000 + cycle
             async with pool.connection() as connection:
-                await connection.execute(
-                    "with p as (insert into peer.plan (id, status) values (%s, 'planning')) "
-                    "insert into peer.step select %s, n, 'pending', %s from generate_series(1, %s) n",
-                    (plan, plan, INSTRUCTIONS, STEPS),
-                )
+                await connection.execute(MAKE_PLAN, (plan, plan, INSTRUCTIONS, STEPS))
         async with pool.connection() as connection:
-            cursor = await connection.execute("select peer.take(%s, %s)", (plan, f"t{worker}-{cycle}"))
+            taken = (plan, f"t{worker}-{cycle}")
+            cursor = await connection.execute("select peer.take(%s, %s)", taken)
             row = await cursor.fetchone()
             assert row
         async with pool.connection() as connection:
-            await connection.execute(
-                "select peer.submit(%s, %s, %s, %s)",
-                (plan, row[0]["step"], RESULT, f"s{worker}-{cycle}"),
-            )
+            done = (plan, row[0]["step"], RESULT, f"s{worker}-{cycle}")
+            await connection.execute("select peer.submit(%s, %s, %s, %s)", done)
 
 
 async def rate(work: Callable[[int, int], Awaitable[None]], cycles: int) -> tuple[float, float]:
@@ -145,24 +150,31 @@ def _cpu() -> float:
 
 async def main(cycles: int, rounds: int) -> None:
     """Measure both, in turns, and compare."""
-    with tempfile.TemporaryDirectory() as folder:
+    ours, peers = [], []
+    with a_place_for_once() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
-        async with running(settings, sweeping=False) as system, server(settings) as postgres:
-            async with AsyncConnectionPool[AsyncConnection[TupleRow]](
+        async with (
+            running(settings, sweeping=False) as system,
+            server(settings) as postgres,
+            Pool(
                 postgres.owner_dsn, min_size=WORKERS, max_size=WORKERS, kwargs={"autocommit": True}
-            ) as pool:
-                async with pool.connection() as connection:
-                    await connection.execute(PEER)
-                ours, peers = [], []
-                for turn in range(rounds + 1):
-                    mine = await rate(
-                        lambda w, n, t=turn: waybook_cycles(system, w + 1000 * t, n), cycles
-                    )
-                    peer = await rate(lambda w, n, t=turn: peer_cycles(pool, w + 100 * t, n), cycles)
-                    if turn:
-                        ours.append(mine)
-                        peers.append(peer)
-        report(ours, peers)
+            ) as pool,
+        ):
+            async with pool.connection() as connection:
+                await connection.execute(PEER)
+            for turn in range(rounds + 1):
+                mine = partial(_shifted, partial(waybook_cycles, system), turn * 1000)
+                peer = partial(_shifted, partial(peer_cycles, pool), turn * 100)
+                ours.append(await rate(mine, cycles))
+                peers.append(await rate(peer, cycles))
+    report(ours[1:], peers[1:])
+
+
+async def _shifted(
+    work: Callable[[int, int], Awaitable[None]], by: int, worker: int, cycles: int
+) -> None:
+    """The same work for workers of other names, so that no key is used twice."""
+    await work(worker + by, cycles)
 
 
 def report(ours: list[tuple[float, float]], peers: list[tuple[float, float]]) -> None:
