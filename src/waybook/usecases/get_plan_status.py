@@ -35,17 +35,21 @@ async def get_plan_status(call: Call, asked: GetPlanStatus) -> Body:
     wanted = Wanted(plan_id=known(asked.plan_id))
     loaded, (results,) = await call.look(wanted, plans.results_statement(wanted.plan_id))
     if newly_stalled(loaded.plan, now=loaded.now, patience=call.house.patience):
-        loaded = await note_stall(call, asked.plan_id)
+        loaded, _ = await note_stall(call, asked.plan_id)
     told = {StepId(row[0]): row for row in results}
     return status_view(call, loaded, told, budget=None if asked.detail else RESULTS_BUDGET)
 
 
-async def note_stall(call: Call, plan_id: str) -> LoadedPlan:
-    """Move a stalled plan to stalled, under its lock; somebody may have been faster."""
+async def note_stall(call: Call, plan_id: str) -> tuple[LoadedPlan, bool]:
+    """Move a stalled plan to stalled, under its lock, unless somebody was faster.
+
+    Returns the plan as it is then, and whether it was we who moved it.
+    """
     async with call.locked(plan_id=plan_id) as held:
         decision = detect_stall(held.plan, held.moment, call.house.patience)
         await held.write(decision, {})
-        return LoadedPlan(plan=decision.plan, now=held.loaded.now, head=held.loaded.head)
+        loaded = LoadedPlan(plan=decision.plan, now=held.loaded.now, head=held.loaded.head)
+        return loaded, decision.reply
 
 
 def status_view(
