@@ -84,11 +84,12 @@ class Agent:
         error: Body = answer.body["error"]  # type: ignore[assignment]  # an error is an object
         return error
 
-    async def plan(self, steps: int = 3, **more: object) -> Body:
-        """Create a plan of so many steps."""
+    async def plan(self, steps: int | list[Body] = 3, **more: object) -> Body:
+        """Create a plan of these steps, or of so many."""
         named = {"name": "Rivers", "researchQuestion": "Which river is longest?"}
-        asked = [a_step(f"Look up {n}.") for n in range(1, steps + 1)]
-        return await self.call("create_research_plan", **{**named, "steps": asked, **more})
+        if isinstance(steps, int):
+            steps = [a_step(f"Look up {n}.") for n in range(1, steps + 1)]
+        return await self.call("create_research_plan", **{**named, "steps": steps, **more})
 
     async def take(self, plan: Body, **more: object) -> Body:
         """Take the next step, where there must be one."""

@@ -1,0 +1,110 @@
+"""The tool-call log: behind the calls, bounded, its drops counted, never for ping (A37)."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from tool_calls import a_call_of
+from waybook.doorway import TOOLS, Doorway
+from waybook.store import calls
+from waybook.store.calls import CallLog
+from worlds import Agent, World
+
+COLUMNS = "tool, actor, channel, session, is_error, error_code, replayed"
+
+
+async def logged(world: World) -> list[tuple[object, ...]]:
+    asked = f"select {COLUMNS} from mcp_tool_call_log order by at, id"  # noqa: S608 - names from above
+    return (await world.database.read(world.agent.org_id, asked))[0]
+
+
+async def test_a37_a_call_is_noted_with_who_what_and_how_it_ended(
+    world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(1, sessionId="s", idempotencyKey="k")
+    await agent.plan(1, sessionId="s", idempotencyKey="k")
+    await agent.refused("get_next_step", planId="nope")
+    assert plan
+    assert await logged(world) == []
+    await world.doorway.calls.flush()
+    assert await logged(world) == [
+        ("create_research_plan", "ann", "mcp", "s", False, None, False),
+        ("create_research_plan", "ann", "mcp", "s", False, None, True),
+        ("get_next_step", "ann", "mcp", None, True, "NOT_FOUND", False),
+    ]
+
+
+async def test_a37_sizes_and_durations_are_noted(world: World, agent: Agent) -> None:
+    await agent.call("list_active_plans", limit=5)
+    await world.doorway.calls.flush()
+    asked = "select duration_ms, request_bytes, response_bytes from mcp_tool_call_log"
+    ((duration, request, response),) = (await world.database.read(agent.org_id, asked))[0]
+    assert duration > 0
+    assert request == len('{"limit":5}')
+    assert response > 50
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_a37_every_tool_but_ping_is_noted(world: World, agent: Agent, tool: str) -> None:
+    asked = await a_call_of(agent, tool)
+    await world.doorway.calls.flush()
+    before = len(await logged(world))
+    await agent.call(tool, **asked)
+    await agent.refused(tool, nonsense=1)
+    await world.doorway.calls.flush()
+    assert len(await logged(world)) - before == (0 if tool == "ping" else 2)
+
+
+async def test_a37_what_waits_is_bounded_and_what_is_dropped_is_counted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "MOST_WAITING", 3)
+    log = CallLog(world.database)
+    agent = Agent(Doorway(world.doorway.house, log), world.agent.caller)
+    for _ in range(5):
+        await agent.call("list_skills")
+    assert log.dropped == 2
+    await log.flush()
+    assert len(await logged(world)) == 3
+    await agent.call("list_skills")
+    await log.flush()
+    assert (len(await logged(world)), log.dropped) == (4, 2)
+
+
+async def test_a37_it_is_written_behind_the_calls_in_few_statements(
+    world: World, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "LINGER", 0)
+    for _ in range(20):
+        await agent.call("list_skills")
+    writing = asyncio.create_task(world.doorway.calls.run())
+    async with asyncio.timeout(10):
+        while len(await logged(world)) < 20:  # noqa: ASYNC110 - nothing rings when it is written
+            await asyncio.sleep(0)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert world.doorway.calls.dropped == 0
+
+
+async def test_a37_a_call_is_answered_though_its_note_cannot_be_written(
+    world: World, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.doorway.calls.flush()
+    await agent.call("list_skills")
+    await agent.call("list_skills")
+    monkeypatch.setattr(world.database, "_lock_timeout", "50ms")
+    with psycopg.connect(world.place.owner_dsn) as owner:
+        owner.execute("lock table mcp_tool_call_log in access exclusive mode")
+        await world.doorway.calls.flush()
+    assert world.doorway.calls.dropped == 2
+    assert (await agent.call("list_skills"))["skills"]
+
+
+async def test_a37_bodies_are_not_kept(world: World, agent: Agent) -> None:
+    await agent.plan(1, name="a secret name")
+    await world.doorway.calls.flush()
+    asked = "select l::text from mcp_tool_call_log l"
+    (rows,) = await world.database.read(agent.org_id, asked)
+    assert not [row for row in rows if "secret" in str(row[0])]

@@ -1,0 +1,136 @@
+"""Sessions: one finds its step again (A10), and is noted once when it resumes a plan (A27)."""
+
+import asyncio
+
+import pytest
+
+from worlds import Agent, Body, World
+
+
+async def events(world: World, plan: Body) -> list[tuple[str, str | None]]:
+    entries = await world.entries(world.agent.org_id, plan["planId"])
+    return [(entry.event, entry.session) for entry in entries]
+
+
+async def resumptions(world: World, plan: Body) -> list[str | None]:
+    return [session for event, session in await events(world, plan) if event == "session_resumed"]
+
+
+async def test_a10_a_session_that_still_holds_a_step_gets_it_again(agent: Agent) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan, sessionId="mine")
+    again = await agent.take(plan, sessionId="mine")
+    assert again == {**taken, "resumed": True}
+
+
+async def test_a10_it_gets_another_when_it_asks_for_another(agent: Agent) -> None:
+    plan = await agent.plan()
+    first = await agent.take(plan, sessionId="mine")
+    second = await agent.take(plan, sessionId="mine", another=True)
+    assert (first["stepOrder"], second["stepOrder"]) == (1, 2)
+    assert (await agent.take(plan, sessionId="mine"))["stepId"] == first["stepId"]
+
+
+async def test_a10_without_a_session_each_call_takes_a_step(agent: Agent) -> None:
+    plan = await agent.plan()
+    assert [(await agent.take(plan))["stepOrder"] for _ in range(3)] == [1, 2, 3]
+
+
+async def test_a10_the_same_key_gets_the_same_step(agent: Agent) -> None:
+    plan = await agent.plan()
+    first = await agent.take(plan, idempotencyKey="k")
+    assert await agent.take(plan, idempotencyKey="k") == {**first, "replayed": True}
+    assert (await agent.take(plan))["stepOrder"] == 2
+
+
+async def test_a10_another_users_session_of_the_same_name_is_another(agent: Agent) -> None:
+    plan = await agent.plan()
+    await agent.take(plan, sessionId="1")
+    bob = agent.acting_as("bob")
+    assert (await bob.take(plan, sessionId="1"))["stepOrder"] == 2
+
+
+async def test_a10_many_retries_at_once_of_one_session_get_one_step(agent: Agent) -> None:
+    plan = await agent.plan(10)
+    asked = [agent.take(plan, sessionId="mine") for _ in range(8)]
+    assert {taken["stepOrder"] for taken in await asyncio.gather(*asked)} == {1}
+
+
+async def test_a10_once_submitted_the_next_step_comes(agent: Agent) -> None:
+    plan = await agent.plan()
+    await agent.submit(await agent.take(plan, sessionId="mine"), sessionId="mine")
+    taken = await agent.take(plan, sessionId="mine")
+    assert (taken["stepOrder"], "resumed" in taken) == (2, False)
+
+
+async def test_a10_a_step_taken_from_it_is_not_given_again(agent: Agent) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan, sessionId="mine")
+    reclaiming = [{"action": "retry_step", "stepId": taken["stepId"]}]
+    await agent.call("modify_plan", planId=plan["planId"], modifications=reclaiming)
+    bob = agent.acting_as("bob")
+    assert (await bob.take(plan, sessionId="his"))["attempt"] == 2
+    assert (await agent.take(plan, sessionId="mine"))["stepOrder"] == 2
+
+
+async def test_a27_a_new_session_on_a_plan_with_history_is_noted_once(
+    world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(sessionId="first")
+    await agent.take(plan, sessionId="first")
+    for _ in range(3):
+        await agent.call("get_research_context", planId=plan["planId"], sessionId="second")
+    await agent.take(plan, sessionId="second")
+    assert await resumptions(world, plan) == ["second"]
+
+
+async def test_a27_of_many_calls_of_a_new_session_at_once_one_notes_it(
+    world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(sessionId="first")
+    await agent.take(plan, sessionId="first")
+    asked = {"planId": plan["planId"], "sessionId": "second"}
+    looks = [agent.call("get_research_context", **asked) for _ in range(4)]
+    await asyncio.gather(*looks, *[agent.take(plan, sessionId="second") for _ in range(4)])
+    assert await resumptions(world, plan) == ["second"]
+
+
+async def test_a27_whoever_begins_a_plan_resumes_nothing(world: World, agent: Agent) -> None:
+    plan = await agent.plan()
+    await agent.call("get_research_context", planId=plan["planId"], sessionId="reader")
+    await agent.take(plan, sessionId="worker")
+    assert await resumptions(world, plan) == []
+
+
+@pytest.mark.parametrize("tool", ["get_next_step", "modify_plan", "submit_step_result"])
+async def test_a27_any_call_of_a_new_session_is_a_resumption(
+    world: World, agent: Agent, tool: str
+) -> None:
+    plan = await agent.plan(sessionId="first")
+    taken = await agent.take(plan, sessionId="first")
+    retry = {"action": "retry_step", "stepId": taken["stepId"]}
+    asked: dict[str, Body] = {
+        "get_next_step": {"planId": plan["planId"]},
+        "modify_plan": {"planId": plan["planId"], "modifications": [retry]},
+        "submit_step_result": {"stepId": taken["stepId"], "resultSummary": "x"},
+    }
+    await agent.call(tool, **asked[tool], sessionId="second")
+    assert await resumptions(world, plan) == ["second"]
+
+
+async def test_a27_a_plan_that_is_over_notes_nobody(world: World, agent: Agent) -> None:
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    before = await events(world, plan)
+    context = await agent.call("get_research_context", planId=plan["planId"], sessionId="late")
+    assert context["status"] == "completed"
+    assert await events(world, plan) == before
+
+
+async def test_every_entry_says_who_acted_and_in_which_session(world: World, agent: Agent) -> None:
+    plan = await agent.plan(1, sessionId="s")
+    await agent.take(plan, sessionId="s")
+    entries = await world.entries(agent.org_id, plan["planId"])
+    assert [(e.actor, e.channel, e.session, e.at) for e in entries] == [
+        ("ann", "mcp", "s", world.clock.now)
+    ] * 2

@@ -1,0 +1,251 @@
+"""Stalls: noticed once, whoever looks; resumed by whoever works; a person's time never counts."""
+
+import asyncio
+import json
+
+import pytest
+
+from waybook import background
+from waybook.background import sweep_once
+from waybook.errors import Busy
+from waybook.plan.model import Channel
+from waybook.usecases.call import Call, Caller
+from worlds import Agent, Body, Clock, World, a_step
+
+
+async def noted(world: World, plan: Body) -> list[str]:
+    """What the plan's audit says of stalls and resumptions, in order."""
+    entries = await world.entries(world.agent.org_id, plan["planId"])
+    actions = [json.loads(entry.details).get("action") for entry in entries]
+    return [action for action in actions if action in {"stall_detected", "resumed"}]
+
+
+async def test_a_step_is_stalled_only_after_thirty_minutes(agent: Agent, clock: Clock) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    clock.advance(minutes=30)
+    status = await agent.status(plan)
+    assert (status["status"], status["stalled"], status["stalledSteps"]) == (
+        "executing",
+        False,
+        [],
+    )
+    clock.advance(minutes=1.5)
+    status = await agent.status(plan)
+    assert (status["status"], status["derivedStatus"], status["stalled"]) == (
+        "stalled",
+        "executing",
+        True,
+    )
+    assert status["stalledSteps"] == [{"stepId": taken["stepId"], "stepOrder": 1, "minutes": 31}]
+
+
+async def test_a_step_waits_as_long_as_it_says_else_as_the_plan_says(
+    agent: Agent, clock: Clock
+) -> None:
+    steps = [a_step(stallMinutes=5), a_step()]
+    plan = await agent.plan(steps=steps, stallMinutes=10)
+    first = await agent.take(plan)
+    second = await agent.take(plan, another=True)
+    clock.advance(minutes=6)
+    stalled = (await agent.status(plan))["stalledSteps"]
+    assert [step["stepId"] for step in stalled] == [first["stepId"]]
+    clock.advance(minutes=5)
+    stalled = (await agent.status(plan))["stalledSteps"]
+    assert [step["stepId"] for step in stalled] == [first["stepId"], second["stepId"]]
+
+
+async def test_a35_a_stall_is_noted_once_and_only_when_it_is_new(
+    world: World, agent: Agent, clock: Clock
+) -> None:
+    plan = await agent.plan()
+    await agent.take(plan)
+    await agent.status(plan)
+    assert await noted(world, plan) == []
+    clock.advance(minutes=31)
+    for _ in range(3):
+        await agent.status(plan)
+    assert await noted(world, plan) == ["stall_detected"]
+
+
+async def test_a35_of_many_who_look_at_once_one_notes_the_stall(
+    world: World, agent: Agent, clock: Clock
+) -> None:
+    plan = await agent.plan()
+    await agent.take(plan)
+    clock.advance(minutes=31)
+    seen = await asyncio.gather(*[agent.status(plan) for _ in range(6)])
+    assert {status["status"] for status in seen} == {"stalled"}
+    assert await noted(world, plan) == ["stall_detected"]
+
+
+@pytest.mark.parametrize(
+    "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
+)
+async def test_a35_nobody_else_who_reads_writes(
+    world: World, agent: Agent, clock: Clock, tool: str
+) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    clock.advance(minutes=31)
+    named = {"get_research_context": {"planId": plan["planId"]}}
+    named["get_step_context"] = {"stepId": taken["stepId"]}
+    await agent.call(tool, **named.get(tool, {}))
+    assert await noted(world, plan) == []
+
+
+async def test_a_sign_of_life_keeps_a_step_from_stalling(agent: Agent, clock: Clock) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    clock.advance(minutes=29)
+    await agent.call("get_step_context", stepId=taken["stepId"])
+    clock.advance(minutes=29)
+    assert (await agent.status(plan))["stalled"] is False
+    clock.advance(minutes=2)
+    assert (await agent.status(plan))["stalled"] is True
+
+
+async def test_a6_resuming_restarts_the_clock_of_the_status_while_the_field_tells_the_truth(
+    world: World, agent: Agent, clock: Clock
+) -> None:
+    plan = await agent.plan(2)
+    first = await agent.take(plan)
+    clock.advance(minutes=40)
+    await agent.status(plan)
+    await agent.take(plan)
+    status = await agent.status(plan)
+    assert (status["status"], status["stalled"]) == ("executing", True)
+    failing = {"action": "fail_step", "stepId": first["stepId"], "reason": "its agent is gone"}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    assert await noted(world, plan) == ["stall_detected", "resumed"]
+
+
+async def test_a6_a_resumed_plan_stalls_again_after_another_silence(
+    world: World, agent: Agent, clock: Clock
+) -> None:
+    plan = await agent.plan(2)
+    await agent.take(plan)
+    clock.advance(minutes=40)
+    await agent.status(plan)
+    second = await agent.take(plan)
+    clock.advance(minutes=29)
+    await agent.call("get_step_context", stepId=second["stepId"])
+    assert (await agent.status(plan))["status"] == "executing"
+    clock.advance(minutes=2)
+    assert (await agent.status(plan))["status"] == "stalled"
+    assert await noted(world, plan) == ["stall_detected", "resumed", "stall_detected"]
+
+
+async def test_a5_the_stuck_last_step_can_be_handed_back(agent: Agent, clock: Clock) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    clock.advance(minutes=31)
+    assert (await agent.status(plan))["status"] == "stalled"
+    assert (await agent.submit(taken))["planStatus"] == "completed"
+
+
+async def test_a7_the_days_a_person_takes_never_count(agent: Agent, clock: Clock) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Look.")
+    clock.advance(days=3)
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+    said = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
+    await agent.call("submit_user_decision", **said)
+    clock.advance(minutes=29)
+    status = await agent.status(plan)
+    assert (status["status"], status["stalled"]) == ("executing", False)
+    clock.advance(minutes=2)
+    assert (await agent.status(plan))["status"] == "stalled"
+
+
+async def test_a_stalled_plan_is_open_and_cannot_be_modified(agent: Agent, clock: Clock) -> None:
+    plan = await agent.plan()
+    await agent.take(plan)
+    clock.advance(minutes=31)
+    await agent.status(plan)
+    (listed,) = (await agent.call("list_active_plans"))["plans"]
+    assert listed["status"] == "stalled"
+    adding = [{"action": "add_steps", "steps": [a_step()]}]
+    error = await agent.refused("modify_plan", planId=plan["planId"], modifications=adding)
+    assert (error["code"], error["next"]["tool"]) == ("NOT_MODIFIABLE", "get_plan_status")
+    assert "get_next_step" in error["message"]
+
+
+# The sweep
+
+
+async def test_a_sweep_notes_the_stalls_of_every_org(own_world: World) -> None:
+    own_world.neighbour_may_change = True
+    ours = await own_world.agent.plan()
+    await own_world.agent.take(ours)
+    await own_world.neighbour.take(own_world.neighbours_plan)
+    fresh = await own_world.agent.plan()
+    own_world.clock.advance(minutes=31)
+    await own_world.agent.take(fresh)
+    assert await sweep_once(own_world.doorway.house) == 2
+    assert (await own_world.agent.status(ours))["status"] == "stalled"
+    assert (await own_world.agent.status(fresh))["status"] == "executing"
+    assert await noted(own_world, ours) == ["stall_detected"]
+    assert await sweep_once(own_world.doorway.house) == 0
+
+
+async def test_a35_of_many_sweeps_at_once_one_notes_each_stall(own_world: World) -> None:
+    agent = own_world.agent
+    plans = [await agent.plan() for _ in range(5)]
+    for plan in plans:
+        await agent.take(plan)
+    own_world.clock.advance(minutes=31)
+    swept = await asyncio.gather(*[sweep_once(own_world.doorway.house) for _ in range(4)])
+    assert sum(swept) == len(plans)
+    for plan in plans:
+        assert await noted(own_world, plan) == ["stall_detected"]
+
+
+async def test_the_sweep_says_in_the_audit_that_it_was_the_sweep(own_world: World) -> None:
+    plan = await own_world.agent.plan()
+    await own_world.agent.take(plan)
+    own_world.clock.advance(minutes=31)
+    await sweep_once(own_world.doorway.house)
+    last = (await own_world.entries(own_world.agent.org_id, plan["planId"]))[-1]
+    assert (last.event, last.actor, last.channel) == ("plan_modified", "waybook", "sweep")
+
+
+async def test_a_plan_somebody_holds_does_not_hold_up_the_sweep(
+    own_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = [await own_world.agent.plan() for _ in range(3)]
+    for plan in plans:
+        await own_world.agent.take(plan)
+    own_world.clock.advance(minutes=31)
+    monkeypatch.setattr(own_world.database, "_lock_timeout", "50ms")
+    async with own_world.database.tenant(own_world.agent.org_id) as tx:
+        await tx.send(f"select from plan where id = '{plans[0]['planId']}' for update")
+        assert await sweep_once(own_world.doorway.house) == 2
+    assert await sweep_once(own_world.doorway.house) == 1
+
+
+async def test_the_sweep_goes_on_after_the_database_was_away(
+    monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
+    swept = asyncio.Event()
+    faults = [Busy(), Busy()]
+
+    async def sweep(_: object) -> int:
+        if faults:
+            raise faults.pop()
+        swept.set()
+        return 0
+
+    monkeypatch.setattr(background, "sweep_once", sweep)
+    task = asyncio.create_task(background.sweep_for_ever(world.doorway.house, 0))
+    async with asyncio.timeout(10):
+        await swept.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_the_sweep_is_a_caller_of_its_own(world: World) -> None:
+    caller = Caller(org_id=world.agent.org_id, user="waybook", channel=Channel.SWEEP)
+    assert Call(house=world.doorway.house, caller=caller).actor().session is None
