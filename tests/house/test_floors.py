@@ -1,0 +1,55 @@
+"""The floors of the house: arrows run down, and none is hidden."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from house.repository import ROOT, SOURCE, modules
+
+#: Who imports by name, to import only what is used: the commands, and the face for programs.
+IMPORTS_BY_NAME = {"src/waybook/__init__.py", "src/waybook/cli/lazy.py"}
+
+
+def test_the_import_contracts_hold() -> None:
+    linter = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run(
+        [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_import_stands_inside_a_function() -> None:
+    found = {
+        f"{module.name}:{node.lineno}"
+        for module in modules()
+        for function in functions(module.tree)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert found == set()
+
+
+def test_only_two_places_import_by_name() -> None:
+    found = {
+        module.name
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Name) and node.id in {"import_module", "__import__"}
+    }
+    assert found == IMPORTS_BY_NAME
+
+
+def test_no_arrow_is_hidden_behind_type_checking() -> None:
+    assert [module.name for module in modules() if "TYPE_CHECKING" in module.text] == []
+
+
+def test_inner_packages_export_nothing() -> None:
+    inner = [m for m in modules() if m.path.name == "__init__.py" and m.path.parent != SOURCE]
+    assert [module.name for module in inner if module.text] == []
+
+
+def functions(tree: ast.Module) -> Iterator[ast.AST]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    return (node for node in ast.walk(tree) if isinstance(node, kinds))

@@ -1,0 +1,78 @@
+"""The rooms of the house: small, well named, each opening with what it is."""
+
+import ast
+from collections.abc import Iterator
+
+import waybook
+from house.repository import Module, modules
+
+LONGEST_MODULE = 350
+LONGEST_FUNCTION = 50
+
+#: Names that say where something was put, not what it is.
+NAMELESS = {"base", "common", "helpers", "manager", "misc", "shared", "types", "util", "utils"}
+
+#: What `import waybook` offers. Adding a name is a decision.
+PUBLIC = [
+    "Client",
+    "PlanStatus",
+    "StepStatus",
+    "WaybookError",
+    "can_move_plan",
+    "can_move_step",
+    "compile_condition",
+    "derive_plan_status",
+    "move_plan",
+    "move_step",
+    "replay",
+]
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def test_a_module_can_be_read_at_a_sitting() -> None:
+    lengths = {module.name: len(module.text.splitlines()) for module in modules()}
+    assert {name for name, lines in lengths.items() if lines > LONGEST_MODULE} == set()
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    found = {
+        f"{module.name}: {function.name}"
+        for module in modules()
+        for function in functions(module.tree)
+        if length(function) > LONGEST_FUNCTION
+    }
+    assert found == set()
+
+
+def test_a_module_is_named_for_what_it_is() -> None:
+    names = {module.name: {*module.path.parts, module.path.stem} for module in modules()}
+    assert {name for name, parts in names.items() if parts & NAMELESS} == set()
+
+
+def test_a_module_opens_with_a_sentence() -> None:
+    opened = {module.name: opening(module) for module in modules() if module.text}
+    assert {name for name, said in opened.items() if not said.endswith((".", ":"))} == set()
+    assert {n for n, said in opened.items() if said.startswith(("This module", "This file"))} == (
+        set()
+    )
+
+
+def test_the_public_face_is_what_was_decided() -> None:
+    assert sorted(waybook.__all__) == PUBLIC
+    assert all(hasattr(waybook, name) for name in PUBLIC)
+
+
+def functions(tree: ast.Module) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def length(function: Function) -> int:
+    """The lines of a function's body, without its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def opening(module: Module) -> str:
+    """The first sentence of a module, or nothing."""
+    return (ast.get_docstring(module.tree) or "").split("\n\n")[0].strip()

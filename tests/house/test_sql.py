@@ -1,0 +1,35 @@
+"""SQL stands in `.sql`, where `psql` can run it and a diff shows it."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from house.repository import SOURCE, modules
+
+QUERY = re.compile(
+    r"\s*(select\s+\S|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|with\s+\w+\s+as\s*\()",
+)
+
+#: Too small for a file of their own: what time it is, and whom a sweep visits.
+ALLOWED = {"select app_now()", "select org_id from org"}
+
+NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+def test_no_query_stands_in_python() -> None:
+    found = {
+        f"{module.name}:{node.lineno}": node.value
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if QUERY.match(node.value) and node.value not in ALLOWED
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("file", sorted(SOURCE.glob("store/*.sql")), ids=lambda file: file.name)
+def test_the_names_in_a_file_of_queries_are_its_own(file: Path) -> None:
+    names = NAMED.findall(file.read_text(encoding="utf-8"))
+    assert len(names) == len(set(names))

@@ -1,0 +1,57 @@
+"""What no file of ours may say: where it was made, where its parts come from, who helped."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from house.repository import ROOT, tracked
+
+#: Paths of a machine, not of the product. A directory the product itself may use is none.
+MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/\w")
+
+#: Package indexes: a lock file pins by content, and whoever installs says from where.
+INDEXES = re.compile(
+    r"(?:files\.pythonhosted|pypi\.org/simple|test\.pypi|registry\.npmjs|registry\.yarnpkg)",
+    re.IGNORECASE,
+)
+
+#: The project speaks of the project alone.
+MAKING = re.compile(
+    r"\b(?:assistant session|ai assistant|as an ai|language model wrote|co-authored-by)\b",
+    re.IGNORECASE,
+)
+
+THIS = Path(__file__).resolve()
+
+
+def text_of(path: Path) -> str | None:
+    """What a file says, if it says it in letters."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        pytest.param(MACHINE, id="machine paths"),
+        pytest.param(INDEXES, id="package indexes"),
+        pytest.param(MAKING, id="how it was made"),
+    ],
+)
+def test_no_file_says(forbidden: re.Pattern[str]) -> None:
+    found = {
+        str(path.relative_to(ROOT)): said.group()
+        for path in tracked()
+        if path != THIS
+        and (text := text_of(path)) is not None
+        and (said := forbidden.search(text)) is not None
+    }
+    assert found == {}
+
+
+def test_the_lock_files_name_no_host() -> None:
+    for lock in (ROOT / "requirements").glob("*.lock"):
+        assert "://" not in lock.read_text(encoding="utf-8"), lock.name
