@@ -1,0 +1,142 @@
+"""get_next_step: a step of one's own, or why there is none."""
+
+from waybook.doorway import Channel
+from worlds import Agent, Clock, a_step
+
+
+async def test_a_ready_step_comes_with_all_it_takes(agent: Agent) -> None:
+    schema = {"type": "object", "required": ["river"]}
+    plan = await agent.plan([a_step("Look.", title="First", resultSchema=schema)])
+    step_id = plan["stepIds"][0]
+    assert await agent.call("get_next_step", planId=plan["planId"]) == {
+        "status": "step_ready",
+        "planId": plan["planId"],
+        "stepId": step_id,
+        "stepOrder": 1,
+        "stepType": "search",
+        "title": "First",
+        "instructions": "Look.",
+        "attempt": 1,
+        "resultSchema": schema,
+        "next": {
+            "tool": "submit_step_result",
+            "args": {"stepId": step_id, "attempt": 1},
+            "why": "when the step's work is done",
+        },
+    }
+    assert (await agent.status(plan))["status"] == "executing"
+
+
+async def test_steps_come_in_their_order(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    back = {"action": "reorder_steps", "stepIds": plan["stepIds"][::-1]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[back])
+    taken = [(await agent.take(plan))["stepId"] for _ in range(3)]
+    assert taken == plan["stepIds"][::-1]
+
+
+async def test_with_nothing_pending_it_tells_who_holds_what_since_when(
+    agent: Agent, clock: Clock
+) -> None:
+    plan = await agent.plan(2)
+    failed = plan["stepIds"][1]
+    await agent.take(plan, sessionId="s")
+    failing = {"action": "fail_step", "stepId": failed, "reason": "no sources"}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    reply = await agent.acting_as("bob").call("get_next_step", planId=plan["planId"])
+    noon = clock.now.isoformat()
+    assert (reply["status"], reply["inProgress"], reply["failed"]) == ("no_pending_steps", 1, 1)
+    assert reply["steps"][0] == {
+        "stepId": plan["stepIds"][0],
+        "stepOrder": 1,
+        "stepType": "search",
+        "status": "in_progress",
+        "attempt": 1,
+        "heldBy": "ann",
+        "sessionId": "s",
+        "since": noon,
+        "lastSeenAt": noon,
+    }
+    assert reply["steps"][1]["status"] == "failed"
+    assert reply["next"]["tool"] == "get_plan_status"
+
+
+async def test_a18_an_emptied_plan_has_nothing_pending(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    removing = {"action": "remove_step", "stepId": plan["stepIds"][0]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[removing])
+    reply = await agent.call("get_next_step", planId=plan["planId"])
+    assert (reply["status"], reply["inProgress"], reply["failed"], reply["steps"]) == (
+        "no_pending_steps",
+        0,
+        0,
+        [],
+    )
+
+
+async def test_a_plan_under_review_shows_the_review(agent: Agent, clock: Clock) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    asked = await agent.call(
+        "request_user_review", stepId=taken["stepId"], summary="Right?", questions=["Is it?"]
+    )
+    reply = await agent.call("get_next_step", planId=plan["planId"])
+    assert reply == {
+        "status": "awaiting_review",
+        "planId": plan["planId"],
+        "review": {
+            "reviewId": asked["reviewId"],
+            "stepId": taken["stepId"],
+            "summary": "Right?",
+            "questions": ["Is it?"],
+            "requestedAt": clock.now.isoformat(),
+            "requestedBy": "ann",
+            "reviewUrl": f"http://127.0.0.1:8750/plans/{plan['planId']}#review",
+        },
+        "next": reply["next"],
+    }
+    assert reply["next"]["tool"] == "get_plan_status"
+
+
+async def test_a_completed_plan_says_how_to_write_it_up(agent: Agent) -> None:
+    plan = await agent.plan(2, outputFormattingNotes="As a table.")
+    await agent.submit(await agent.take(plan), outputFormattingNotes="In bold.")
+    await agent.submit(await agent.take(plan))
+    reply = await agent.call("get_next_step", planId=plan["planId"])
+    assert reply == {
+        "status": "plan_complete",
+        "planId": plan["planId"],
+        "outputMediaType": None,
+        "outputFormattingInstructions": None,
+        "planFormattingNotes": "As a table.",
+        "stepFormattingNotes": [
+            {"stepId": plan["stepIds"][0], "stepOrder": 1, "notes": "In bold."}
+        ],
+        "next": reply["next"],
+    }
+
+
+async def test_a_failed_plan_says_why(agent: Agent) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    said = {"planId": plan["planId"], "decision": "reject", "feedback": "Wrong river."}
+    await agent.call("submit_user_decision", **said)
+    reply = await agent.call("get_next_step", planId=plan["planId"])
+    assert (reply["status"], reply["reason"]) == (
+        "plan_failed",
+        "rejected by ann: Wrong river.",
+    )
+    assert reply["next"]["tool"] == "get_research_context"
+
+
+async def test_a_step_a_person_sent_back_goes_to_the_next_who_asks(agent: Agent) -> None:
+    from_page = agent.acting_as("pat", channel=Channel.DASHBOARD)
+    plan = await agent.plan()
+    taken = await agent.take(plan, sessionId="s")
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    said = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
+    await from_page.call("submit_user_decision", **said)
+    again = await agent.acting_as("bob").take(plan)
+    assert (again["stepId"], again["attempt"], again["resumed"]) == (taken["stepId"], 2, True)
+    assert again["instructions"] == "Look up 1.\n\n---\n\nUser feedback: More."

@@ -1,0 +1,171 @@
+"""submit_step_result: the step completes, its conditions are looked at, the plan settles."""
+
+import json
+from typing import Any
+
+import pytest
+
+from worlds import Agent, World, a_step
+
+
+def a_condition(expression: str, action: str, **params: object) -> dict[str, Any]:
+    told = {"afterStepOrder": 1, "conditionExpression": expression, "ifTrueAction": action}
+    return {**told, "actionParams": params}
+
+
+async def test_the_reply_tells_what_became_of_step_and_plan(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    reply = await agent.submit(await agent.take(plan))
+    assert reply == {
+        "planId": plan["planId"],
+        "stepId": plan["stepIds"][0],
+        "stepStatus": "completed",
+        "planStatus": "executing",
+        "progress": {"percent": 33, "done": 1, "total": 3},
+        "branches": [],
+        "next": {
+            "tool": "get_next_step",
+            "args": {"planId": plan["planId"]},
+            "why": "take the next step",
+        },
+    }
+
+
+RESULTS: list[Any] = [
+    "a text",
+    'it\'s \\ "so" $1 %s ☃ \u2028',
+    {"river": "Nile", "km": 6650, "share": 0.1, "sure": True, "none": None},
+    [1, 2.5, "x", [], {}],
+    0,
+    False,
+    1.5e300,
+    "",
+]
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=str)
+async def test_a_result_is_kept_as_it_was(world: World, agent: Agent, result: Any) -> None:  # noqa: ANN401 - anything
+    plan = await agent.plan(2)
+    more = {"confidence": 0.1, "usage": {"tokens": 3}, "outputFormattingNotes": "Bold."}
+    await agent.submit(await agent.take(plan), result, stepExecutionReport=[result], **more)
+    rows = await world.stored(agent.org_id, plan["planId"])
+    stored = rows["step"][plan["stepIds"][0]]
+    assert json.dumps(stored["result_summary"]) == json.dumps(result)
+    assert stored["report"] == [result]
+    assert (stored["confidence"], stored["usage"], stored["formatting_notes"]) == (
+        0.1,
+        {"tokens": 3},
+        "Bold.",
+    )
+    (shown,) = (await agent.status(plan))["completedSteps"]
+    assert shown["resultSummary"] == result
+
+
+async def test_a_pending_step_takes_a_result_too(agent: Agent) -> None:
+    plan = await agent.plan(2)
+    submitted = {"stepId": plan["stepIds"][1], "resultSummary": "early"}
+    reply = await agent.call("submit_step_result", **submitted)
+    assert (reply["stepStatus"], reply["planStatus"]) == ("completed", "executing")
+
+
+@pytest.mark.parametrize("attempt", [0, 2, -1, 10**12])
+async def test_a_stale_attempt_is_refused_and_its_result_kept(
+    world: World, agent: Agent, attempt: int
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    late = {"stepId": taken["stepId"], "attempt": attempt, "resultSummary": {"late": True}}
+    error = await agent.refused("submit_step_result", **late)
+    assert (error["code"], error["next"]["tool"]) == ("STALE_ATTEMPT", "get_next_step")
+    details = error["details"]
+    assert (details["attempt"], details["currentAttempt"]) == (attempt, 1)
+    rows = await world.stored(agent.org_id, plan["planId"])
+    kept = rows["artifact"][details["artifactId"]]
+    assert (kept["superseded"], kept["step_id"]) == (True, taken["stepId"])
+    assert kept["content"]["result_summary"] == {"late": True}  # type: ignore[call-overload, index]  # an object
+    (listed,) = (await agent.call("get_research_context", planId=plan["planId"]))["artifacts"]
+    assert (listed["artifactId"], listed["superseded"]) == (details["artifactId"], True)
+    assert (await agent.submit(taken))["planStatus"] == "completed"
+
+
+async def test_a_step_that_is_done_takes_no_second_result(agent: Agent) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    await agent.submit(taken)
+    again = {"stepId": taken["stepId"], "resultSummary": "again"}
+    error = await agent.refused("submit_step_result", **again)
+    assert error["code"] == "INVALID_TRANSITION"
+    assert (error["details"]["from"], error["details"]["to"]) == ("completed", "completed")
+    assert error["next"]["tool"] == "get_plan_status"
+
+
+async def test_a_plan_that_is_over_takes_no_result(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    await agent.submit(taken)
+    error = await agent.refused("submit_step_result", stepId=taken["stepId"], resultSummary="x")
+    assert (error["code"], error["next"]["tool"]) == ("PLAN_TERMINAL", "get_plan_status")
+
+
+async def test_a_result_without_its_shape_is_refused_with_what_is_missing(agent: Agent) -> None:
+    schema = {"type": "object", "required": ["river"], "properties": {"km": {"type": "integer"}}}
+    plan = await agent.plan([a_step(resultSchema=schema)])
+    taken = await agent.take(plan)
+    wrong = {"stepId": taken["stepId"], "resultSummary": {"km": "long"}}
+    error = await agent.refused("submit_step_result", **wrong)
+    assert error["code"] == "INVALID_INPUT"
+    assert len(error["details"]["missing"]) == 2
+    assert error["details"]["resultSchema"] == schema
+    assert (await agent.status(plan))["activeSteps"][0]["status"] == "in_progress"
+    assert (await agent.submit(taken, {"river": "Nile"}))["planStatus"] == "completed"
+
+
+@pytest.mark.parametrize("name", ["resultSummary", "stepExecutionReport"])
+async def test_256_kb_are_kept_and_more_is_too_large(agent: Agent, name: str) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    asked = {"stepId": taken["stepId"], "resultSummary": "x", name: "x" * (257 * 1024)}
+    error = await agent.refused("submit_step_result", **asked)
+    assert (error["code"], error["details"]["argument"]) == ("TOO_LARGE", name)
+    await agent.call("submit_step_result", **{**asked, name: "x" * (256 * 1024 - 10)})
+
+
+async def test_a_branch_skips_to_its_target(agent: Agent) -> None:
+    condition = a_condition("confidence < 0.5", "skip_to", targetStepOrder=4)
+    plan = await agent.plan(4, branchingConditions=[condition])
+    reply = await agent.submit(await agent.take(plan), confidence=0.2)
+    (branch,) = reply["branches"]
+    assert (branch["action"], branch["targetStepId"]) == ("skip_to", plan["stepIds"][3])
+    assert branch["skippedStepIds"] == plan["stepIds"][1:3]
+    assert reply["progress"] == {"percent": 75, "done": 3, "total": 4}
+    assert (await agent.take(plan))["stepId"] == plan["stepIds"][3]
+
+
+async def test_a_branch_adds_steps_behind_its_own(agent: Agent) -> None:
+    condition = a_condition("size(result.gaps) > 0", "add_steps", steps=[a_step("Fill it.")])
+    plan = await agent.plan(2, branchingConditions=[condition])
+    reply = await agent.submit(await agent.take(plan), {"gaps": ["sources"]})
+    (branch,) = reply["branches"]
+    taken = await agent.take(plan)
+    assert ([taken["stepId"]], taken["stepOrder"]) == (branch["addedStepIds"], 2)
+    assert taken["instructions"] == "Fill it."
+
+
+async def test_a_branch_fails_the_plan_and_freezes_the_rest(agent: Agent) -> None:
+    condition = a_condition("result == 'nothing'", "fail", reason="There is nothing.")
+    plan = await agent.plan(3, branchingConditions=[condition, a_condition("true", "continue")])
+    reply = await agent.submit(await agent.take(plan), "nothing")
+    assert (reply["planStatus"], reply["reason"]) == ("failed", "There is nothing.")
+    assert [branch["action"] for branch in reply["branches"]] == ["fail"]
+    status = await agent.status(plan)
+    assert (status["outcome"], len(status["pendingSteps"])) == ("failed", 2)
+
+
+async def test_a_condition_that_errs_does_not_fire_and_says_so(agent: Agent) -> None:
+    condition = a_condition("result.sources > 1", "fail")
+    plan = await agent.plan(2, branchingConditions=[condition])
+    reply = await agent.submit(await agent.take(plan), {"no": "sources"})
+    assert (reply["planStatus"], reply["branches"]) == ("executing", [])
+    (error,) = reply["conditionErrors"]
+    assert error["outcome"] == "error"
+    assert error["error"]
