@@ -20,7 +20,10 @@ COMMANDS = {
     "review": ("waybook.cli.review:command", "Decide what waits for a person."),
     "audit": ("waybook.cli.audit:group", "Read the audit, verify it, look back in time."),
     "migrate": ("waybook.cli.migrate:command", "Bring the database up to date."),
-    "doctor": ("waybook.cli.doctor:command", "Say what is in force, and what is wrong."),
+    "doctor": (
+        "waybook.cli.doctor:command",
+        "Say what is in force and from where, and what is wrong.",
+    ),
 }
 
 

@@ -55,11 +55,19 @@ def shares(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int
     return cells
 
 
-def counted(counts: Mapping[StepStatus, int]) -> Text:
-    """The counts in words, each status that occurs."""
-    told = [
-        Text(f"{look.icon} {counts[status]} {look.word}", style=look.style)
+def counted(counts: Mapping[StepStatus, int], width: int) -> Text:
+    """The counts of each status that occurs: in words, or by icon where words do not fit."""
+    worded = Text("   ").join(_counted(counts, words=True))
+    if worded.cell_len <= width:
+        return worded
+    brief = Text("  ").join(_counted(counts, words=False))
+    brief.no_wrap, brief.overflow = True, "ellipsis"
+    return brief
+
+
+def _counted(counts: Mapping[StepStatus, int], *, words: bool) -> list[Text]:
+    return [
+        Text(f"{look.icon} {counts[status]}{f' {look.word}' if words else ''}", style=look.style)
         for status, look in STEP_LOOKS.items()
         if counts.get(status)
     ]
-    return Text("   ").join(told)

@@ -22,10 +22,13 @@ from waybook.usecases.watch_plan import Board
 WIDE_ENOUGH_FOR_HOLDERS = 92
 WIDE_ENOUGH_FOR_TIMELINE = 72
 STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
-WIDEST_HOLDER = 16
+WIDEST_HOLDER, NARROWEST_NAME = 16, 12
 #: Lines of the picture that are neither steps nor foot: frame, name, bar, counts, heading.
 AROUND_STEPS = 6
-FEWEST_ROWS = 3
+#: Below this height the foot gives way to steps.
+LOW = 12
+#: With fewer rows than this nothing is said of the steps that are left out.
+ROWS_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +45,24 @@ class Frame:
     #: As high as allowed, even if there is less to show.
     filled: bool = False
 
+    @property
+    def low(self) -> bool:
+        """Too low for anything but the steps."""
+        return self.height is not None and self.height < LOW
+
 
 def picture(board: Board, frame: Frame) -> RenderableType:
-    """The plan as it stands, within the frame."""
+    """The plan as it stands, never higher than the frame allows."""
     inner = frame.width - 4
-    foot = _foot(board, live=frame.live) if frame.foot else []
-    rows = None
-    if frame.height is not None:
-        rows = max(FEWEST_ROWS, frame.height - AROUND_STEPS - len(foot))
-    parts = [_heading(board), _bar_line(board, inner), counted(_counts(board))]
-    inside = Group(*parts, _steps(board, inner, rows, frame), *foot)
+    parts: list[RenderableType] = [_heading(board), _bar_line(board, inner)]
+    if frame.height is not None and frame.height <= AROUND_STEPS:
+        return Group(*parts[: frame.height])
+    foot = _foot(board, live=frame.live) if frame.foot and not frame.low else []
+    rows = None if frame.height is None else frame.height - AROUND_STEPS - len(foot)
+    parts += [counted(_counts(board), inner), _steps(board, inner, rows, frame), *foot]
     title = Text(f" waybook · {board.plan.id} ", style="dim")
     high = frame.height if frame.filled else None
-    return Panel(inside, title=title, border_style="dim", width=frame.width, height=high)
+    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
 
 
 def _counts(board: Board) -> Counter[StepStatus]:
@@ -116,8 +124,8 @@ def _columns(width: int, frame: Frame, longest: tuple[int, int]) -> tuple[int, i
     holders = holder if frame.holders or wide else 0
     room -= holders + 1 if holders else 0
     if width < WIDE_ENOUGH_FOR_TIMELINE or (holders and not wide):
-        return holders, 0, max(8, room)
-    names = max(8, min(name, room * 3 // 5))
+        return holders, 0, max(NARROWEST_NAME, room)
+    names = max(NARROWEST_NAME, min(name, room * 3 // 5))
     return holders, room - names - 1, names
 
 
@@ -133,10 +141,11 @@ def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
     """The steps to show when there are too many: around where the plan is now."""
     if rows is None or len(steps) <= rows:
         return steps, 0, 0
-    room = max(1, rows - 2)
+    room = rows - 2 if rows > ROWS_TOLD else rows
     here = next((n for n, s in enumerate(steps) if s.status not in DONE_STEP), len(steps))
     first = max(0, min(here - room // 3, len(steps) - room))
-    return steps[first : first + room], first, len(steps) - first - room
+    shown = steps[first : first + room]
+    return (shown, first, len(steps) - first - room) if room < rows else (shown, 0, 0)
 
 
 def _name(board: Board, step: Step) -> Text:

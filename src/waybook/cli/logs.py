@@ -36,4 +36,4 @@ def log_quietly(found: Found) -> None:
 
 def _log_to(handler: logging.Handler, level: str) -> None:
     handler.setFormatter(JsonLines())
-    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.basicConfig(handlers=[handler], level=level.upper())

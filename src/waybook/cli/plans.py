@@ -51,7 +51,7 @@ def _table(plans: list[FoundPlan], width: int) -> Table:
     short = shortest_ids([plan.id for plan in plans])
     bars = width >= WIDE_ENOUGH_FOR_BARS
     rows = [_row(plan, short, bars=bars) for plan in plans]
-    heads = ["id", "plan", "status", *(["progress", ""] if bars else ["progress"]), "active"]
+    heads = ["id", "plan", "status", *(["progress", ""] if bars else ["progress"]), "activity"]
     taken = [
         max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
     ]

@@ -45,10 +45,15 @@ def command(*, plan: str | None, as_json: bool, **given: object) -> None:
     if decided is not None:
         body = asyncio.run(_carry_out(settings, plan, decided))
         _tell(body, as_json=as_json)
-    elif as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    elif as_json or not at_a_terminal():
         asyncio.run(_show(settings, plan, as_json=as_json))
     else:
         asyncio.run(_go_through(settings, plan))
+
+
+def at_a_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _decided(*, approve: bool, modify: str | None, skip: bool, reject: bool) -> Decided | None:

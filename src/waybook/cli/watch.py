@@ -1,6 +1,7 @@
 """`waybook watch`: a plan, live; it changes nothing, and ends when the plan does."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import click
@@ -29,7 +30,9 @@ def command(*, plan: str | None, once: bool, **flags: object) -> None:
     """
     settings = quiet_settings(flags)
     console = the_console()
-    asyncio.run(_watch(settings, plan, console, live=console.is_terminal and not once))
+    live = console.is_terminal and not once
+    with contextlib.suppress(KeyboardInterrupt):  # the way to leave
+        asyncio.run(_watch(settings, plan, console, live=live))
 
 
 async def _watch(settings: Settings, text: str | None, console: Console, *, live: bool) -> None:

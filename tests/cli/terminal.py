@@ -1,0 +1,99 @@
+"""A terminal for tests: commands run in this process, on an embedded database of their own."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from click.testing import CliRunner, Result
+
+from waybook.cli.app import app
+from waybook.cli.inside import Inside, inside
+from waybook.doorway import Channel
+from waybook.settings import read_settings
+
+Body: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Terminal:
+    data_dir: Path
+
+    def run(
+        self, *words: str, columns: int = 80, lines: int = 24, typed: str | None = None
+    ) -> Result:
+        """Run a command line."""
+        environment = {
+            "WAYBOOK_DATA_DIR": str(self.data_dir),
+            "WAYBOOK_CONFIG": str(self.data_dir / "no-config.toml"),
+            "COLUMNS": str(columns),
+            "LINES": str(lines),
+            "NO_COLOR": "1",
+        }
+        return CliRunner().invoke(app, words, input=typed, env=environment)
+
+    def say(self, *words: str, columns: int = 80, lines: int = 24, typed: str | None = None) -> str:
+        """The output of a command that must succeed."""
+        result = self.run(*words, columns=columns, lines=lines, typed=typed)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    def told(self, *words: str) -> Any:  # noqa: ANN401 - JSON
+        """The JSON a command answers with."""
+        return json.loads(self.say(*words, "--json"))
+
+    def inside(self, act: Callable[[Inside], Awaitable[T]]) -> T:
+        """Do something behind the doorway."""
+
+        async def acted() -> T:
+            settings = read_settings({"data_dir": self.data_dir}, {}).settings
+            async with inside(settings) as here:
+                return await act(here)
+
+        return asyncio.run(acted())
+
+    def call(self, tool: str, *, ago: timedelta | None = None, **arguments: object) -> Body:
+        """Call a tool as an agent; `ago` turns the database's clock back for the call."""
+
+        async def act(here: Inside) -> Body:
+            house = here.house
+            if ago is not None:
+                (((now,),),) = await here.call.read("select app_now()")
+                house.doorway.house.database.frozen_now = now - ago
+            answer = await house.doorway.enter(house.caller(Channel.MCP), tool, arguments)
+            assert not answer.is_error, answer.body
+            return answer.body
+
+        return self.inside(act)
+
+    def plan(self, name: str, steps: int = 3) -> str:
+        """The id of a new plan."""
+        asked = [
+            {"stepType": "search", "title": f"Part {n}", "instructions": f"Look up {n}."}
+            for n in range(1, steps + 1)
+        ]
+        question = "Which river is longest?"
+        made = self.call("create_research_plan", name=name, researchQuestion=question, steps=asked)
+        return str(made["planId"])
+
+    def take(self, plan_id: str, *, ago: timedelta | None = None) -> Body:
+        taken = self.call("get_next_step", ago=ago, planId=plan_id)
+        assert taken["status"] == "step_ready", taken
+        return taken
+
+    def under_review(self, name: str) -> str:
+        """The id of a plan whose first step waits for a person."""
+        plan_id = self.plan(name)
+        step = self.take(plan_id)
+        self.call(
+            "request_user_review",
+            stepId=step["stepId"],
+            summary="Is this enough?",
+            questions=["Which one?"],
+            resultSummary="Nile",
+        )
+        return plan_id

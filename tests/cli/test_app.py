@@ -1,0 +1,62 @@
+"""The command line as a whole: what it lists, what it imports, how it fails."""
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from cli.terminal import Terminal
+from waybook.cli.app import COMMANDS, app
+from waybook.cli.lazy import load
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_of_itself_what_the_list_says(name: str) -> None:
+    target, said = COMMANDS[name]
+    assert load(target).get_short_help_str(limit=100) == said
+
+
+def test_help_lists_every_command() -> None:
+    listed = CliRunner().invoke(app, ["--help"]).output
+    assert all(f"  {name} " in listed for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("imported", "spared"),
+    [
+        ("waybook", "waybook.plan waybook.errors pydantic"),
+        ("waybook.cli.app", "rich asyncio pydantic mcp psycopg"),
+        ("waybook.cli.mcp", "rich mcp psycopg pydantic"),
+        ("waybook.cli.stdio", "rich"),
+        ("waybook.cli.call", "mcp uvicorn"),
+    ],
+)
+def test_a_command_imports_no_more_than_it_needs(imported: str, spared: str) -> None:
+    look = f"import sys, {imported}; print(*set({spared.split()!r}) & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
+    assert ran.stdout.strip() == ""
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    assert CliRunner().invoke(app, ["dance"]).exit_code == 2
+
+
+def test_settings_that_cannot_work_are_told_in_a_line(terminal: Terminal) -> None:
+    failed = terminal.run("call", "ping", "--database-url", "postgresql://127.0.0.1:1/none")
+    first, second = failed.stderr.splitlines()
+    assert failed.exit_code == 1
+    assert first.startswith("✗ cannot reach the database")
+    assert second == "  try: waybook doctor"
+
+
+def test_what_should_not_happen_is_told_without_a_stack_trace(terminal: Terminal) -> None:
+    failed = terminal.run("call", "ping", "--database-url", "not a url at all")
+    assert failed.exit_code == 1
+    assert failed.stderr.startswith("✗ ")
+    assert "Traceback" not in failed.output

@@ -1,0 +1,149 @@
+"""`waybook audit`: listing, proving, looking back; and every kind of tampering is caught."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from cli.terminal import Terminal
+from waybook.cli.inside import Inside
+from waybook.postgres.supervisor import Attachment
+from waybook.usecases.verify_audit import audited_subjects
+
+
+@pytest.fixture(scope="module")
+def worked_on(terminal: Terminal) -> str:
+    """A plan with four entries: created, started, completed, started."""
+    plan_id = terminal.plan("Worked on")
+    step = terminal.take(plan_id)
+    terminal.call("submit_step_result", stepId=step["stepId"], resultSummary={"river": "Nile"})
+    terminal.take(plan_id)
+    return plan_id
+
+
+def test_what_happened_is_listed_newest_first(terminal: Terminal, worked_on: str) -> None:
+    entries = terminal.told("audit", "list", worked_on)
+    assert [entry["seq"] for entry in entries] == [4, 3, 2, 1]
+    said = terminal.say("audit", "list", worked_on)
+    assert "completed step 1" in said
+    assert "wrote the plan" in said
+
+
+def test_what_happened_anywhere_is_listed(terminal: Terminal, worked_on: str) -> None:
+    entries = terminal.told("audit", "list", "--limit", "1000")
+    assert {entry["seq"] for entry in entries if entry["subjectId"] == worked_on} == {1, 2, 3, 4}
+    assert terminal.told("audit", "list", "--since", "2999-01-01") == []
+
+
+def test_a_clean_audit_is_proven(terminal: Terminal, worked_on: str) -> None:
+    verdict = terminal.told("audit", "verify")
+    (chain,) = [chain for chain in verdict["chains"] if chain["subjectId"] == worked_on]
+    assert verdict["ok"]
+    assert chain["entries"] == 4
+    assert "every seal holds, state = replay(audit)" in terminal.say("audit", "verify")
+
+
+TAMPERINGS = {
+    "an entry was changed": (
+        "update audit_entry set actor = 'mallory' where subject_id = %(id)s and seq = 2",
+        "update audit_entry set actor = 'local' where subject_id = %(id)s and seq = 2",
+        2,
+        "entry 2 does not match its seal: it was changed",
+    ),
+    "an entry in the middle is gone": (
+        "update audit_entry set seq = 99 where subject_id = %(id)s and seq = 3",
+        "update audit_entry set seq = 3 where subject_id = %(id)s and seq = 99",
+        3,
+        "entry 3 is missing",
+    ),
+    "the last entry is gone": (
+        "update audit_entry set seq = 99 where subject_id = %(id)s and seq = 4",
+        "update audit_entry set seq = 4 where subject_id = %(id)s and seq = 99",
+        4,
+        "entry 4 is missing: 4 were written",
+    ),
+    "the plan forgets its last entry": (
+        "update plan set audit_seq = 3 where id = %(id)s",
+        "update plan set audit_seq = 4 where id = %(id)s",
+        3,
+        "entry 3 is not the one that was written last",
+    ),
+    "a row was changed": (
+        "update plan set name = 'Tampered with' where id = %(id)s",
+        "update plan set name = 'Worked on' where id = %(id)s",
+        None,
+        "name is 'Tampered with', the audit says 'Worked on'",
+    ),
+}
+
+
+@contextmanager
+def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Iterator[None]:
+    """Change the database behind the audit's back, as a superuser, for a while."""
+    with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
+        admin.execute(there, {"id": plan_id})
+        yield
+        admin.execute(back, {"id": plan_id})
+
+
+@pytest.mark.parametrize("how", TAMPERINGS)
+def test_tampering_is_caught_and_named(
+    terminal: Terminal, attachment: Attachment, worked_on: str, how: str
+) -> None:
+    there, back, broken, said = TAMPERINGS[how]
+    with tampered(attachment, there, back, worked_on):
+        told = terminal.run("audit", "verify", "--json")
+        shown = terminal.run("audit", "verify", columns=200)
+    assert (told.exit_code, shown.exit_code) == (1, 1)
+    (chain,) = [chain for chain in json.loads(told.stdout)["chains"] if not chain["ok"]]
+    assert (chain["subjectId"], chain["firstBroken"]) == (worked_on, broken)
+    assert said in shown.stdout
+
+
+def test_a_plan_that_was_deleted_is_missed(
+    terminal: Terminal, attachment: Attachment, worked_on: str
+) -> None:
+    stray = worked_on[:-1] + ("0" if worked_on[-1] != "0" else "1")
+    there = "update audit_entry set subject_id = %(stray)s where subject_id = %(id)s"
+    with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
+        admin.execute(there, {"id": worked_on, "stray": stray})
+        failed = terminal.run("audit", "verify", columns=200)
+        admin.execute(there, {"id": stray, "stray": worked_on})
+    assert failed.exit_code == 1
+    assert f"plan {stray}" in failed.stdout
+    assert "it was deleted" in failed.stdout
+
+
+def test_uses_of_skills_are_verified_too(terminal: Terminal) -> None:
+    skills = terminal.call("list_skills")["skills"]
+    if not skills:
+        pytest.skip("no skill is configured")
+    started = terminal.call("start_skill", name=skills[0]["name"], sessionId="s")
+    terminal.call("complete_skill", skillExecutionId=started["skillExecutionId"])
+
+    async def kinds(here: Inside) -> set[str]:
+        return {subject.kind for subject in await audited_subjects(here.call)}
+
+    assert terminal.inside(kinds) == {"plan", "skill_execution"}
+    assert terminal.told("audit", "verify")["ok"]
+
+
+def test_a_plan_is_shown_as_it_was(terminal: Terminal, worked_on: str) -> None:
+    def first_step(moment: str) -> str:
+        rows = terminal.told("audit", "as-of", worked_on, moment)["rows"]
+        (status,) = [row["status"] for row in rows["step"].values() if row["order"] == 1]
+        return str(status)
+
+    entries = {entry["seq"]: entry for entry in terminal.told("audit", "list", worked_on)}
+    assert [first_step(seq) for seq in "123"] == ["pending", "in_progress", "completed"]
+    assert first_step(entries[2]["at"]) == "in_progress"
+    assert "after entry 2" in terminal.say("audit", "as-of", worked_on, "2")
+
+
+def test_before_it_was_written_there_was_no_plan(terminal: Terminal, worked_on: str) -> None:
+    failed = terminal.run("audit", "as-of", worked_on, "2001-01-01")
+    assert failed.exit_code == 1
+    assert "there was no such plan yet" in failed.stderr
+    assert terminal.run("audit", "as-of", worked_on, "tomorrow").exit_code == 1

@@ -1,0 +1,145 @@
+"""`waybook demo`: the story, its clock and its proof."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from cli.terminal import Terminal
+from waybook.cli.demo import story
+from waybook.cli.demo.clock import FAST, StoryClock
+from waybook.store.database import Database
+
+NINE = datetime(2030, 1, 1, 9, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def played(terminal: Terminal) -> str:
+    return terminal.say("demo", "--fast", "--keep", columns=100)
+
+
+def test_the_story_ends_well_and_is_proven(terminal: Terminal, played: str) -> None:
+    assert "the plan is complete" in played
+    assert "every seal holds, state = replay(audit)" in played
+    (plan,) = [p for p in terminal.told("plans", "--all") if p["name"] == story.NAME]
+    assert plan["status"] == "completed"
+    assert plan["counts"] == {"done": 11, "total": 11, "completed": 10, "skipped": 1}
+    assert terminal.told("audit", "verify")["ok"]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "confidence < 0.5, so 2 steps are added",
+        "result.managed == true, so 1 step is skipped",
+        "repeats it after a time-out: counted once",
+        "is killed in the middle of it",
+        "was silent for 33 min: stalled",
+        "is back, in a new conversation",
+        "for anyone to try again",
+        "Interview the on-call engineer (try 2)",
+        f"sends it back: “{story.FEEDBACK}”",
+        "takes it back up with the feedback (try 2)",
+        "approves",
+    ],
+)
+def test_the_story_has_its_moments(played: str, moment: str) -> None:
+    assert moment in played
+
+
+def test_the_next_steps_are_shown(played: str) -> None:
+    assert "waybook serve" in played
+    assert "claude mcp add waybook -- waybook mcp" in played
+
+
+def test_the_audit_has_every_kind_of_turn(terminal: Terminal, played: str) -> None:
+    assert played
+    plan_id = next(p["planId"] for p in terminal.told("plans", "--all") if p["name"] == story.NAME)
+    entries = terminal.told("audit", "list", plan_id, "--limit", "100")
+    assert {entry["event"] for entry in entries} == {
+        "plan_modified",
+        "session_resumed",
+        "step_completed",
+        "step_started",
+        "user_reviewed",
+    }
+    assert {entry["actor"] for entry in entries} == {"ada", "ben", "cleo", "mira"}
+
+
+def test_one_command_is_enough_and_leaves_nothing_behind() -> None:
+    command = [sys.executable, "-m", "waybook", "demo", "--fast"]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "the plan is complete" in ran.stdout
+    assert ran.stderr == ""
+
+
+# The story's clock
+
+
+def a_clock() -> StoryClock:
+    return StoryClock(cast("Database", SimpleNamespace(frozen_now=None)), NINE, FAST)
+
+
+async def nothing() -> None:
+    """Nobody watches."""
+
+
+async def test_everybody_wakes_in_the_order_of_the_story() -> None:
+    clock = a_clock()
+    heard: list[tuple[str, timedelta]] = []
+
+    async def act(name: str, *minutes: float) -> None:
+        for pause in minutes:
+            await clock.sleep(pause)
+            heard.append((name, clock.now - NINE))
+
+    actors = [clock.enter(act("a", 5, 5)), clock.enter(act("b", 7, 1))]
+    await clock.run(nothing)
+    await asyncio.gather(*actors)
+    assert [(name, gap.seconds // 60) for name, gap in heard] == [
+        ("a", 5),
+        ("b", 7),
+        ("b", 8),
+        ("a", 10),
+    ]
+
+
+async def test_one_who_is_killed_does_not_stop_the_clock() -> None:
+    clock = a_clock()
+
+    async def sleeper() -> None:
+        await clock.sleep(60)
+
+    async def killer() -> None:
+        await clock.sleep(1)
+        victim.cancel()
+        await clock.sleep(1)
+
+    victim = clock.enter(sleeper())
+    other = clock.enter(killer())
+    await clock.run(nothing)
+    await asyncio.gather(victim, other, return_exceptions=True)
+    assert victim.cancelled()
+    assert clock.now == NINE + timedelta(minutes=2)
+
+
+async def test_the_play_ends_when_somebody_falls() -> None:
+    clock = a_clock()
+
+    async def falls() -> None:
+        await clock.sleep(1)
+        raise ValueError
+
+    async def waits() -> None:
+        while True:
+            await clock.sleep(1)
+
+    fallen, waiting = clock.enter(falls()), clock.enter(waits())
+    await clock.run(nothing)
+    waiting.cancel()
+    outcomes = await asyncio.gather(fallen, waiting, return_exceptions=True)
+    assert isinstance(outcomes[0], ValueError)

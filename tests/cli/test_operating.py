@@ -1,0 +1,65 @@
+"""`waybook doctor` and `waybook migrate`."""
+
+import json
+import socket
+from contextlib import closing
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from cli.terminal import Terminal
+from waybook.postgres.supervisor import Attachment
+from waybook.store.migrate import shipped
+
+
+def checks(told: object) -> dict[str, dict[str, str]]:
+    assert isinstance(told, dict)
+    return {check["check"]: check for check in told["checks"]}
+
+
+def test_a_healthy_house_passes_every_check_of_its_database(terminal: Terminal) -> None:
+    terminal.say("migrate")
+    found = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+    guarded = ("database", "server", "migrations", "roles", "row-level security", "audit", "clock")
+    assert {found[name]["state"] for name in guarded} == {"ok"}
+
+
+def test_settings_are_told_with_their_source(terminal: Terminal) -> None:
+    told = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
+    assert told["settings"]["port"] == {"value": "0", "from": "flag"}
+    assert told["settings"]["data_dir"]["from"] == "environment WAYBOOK_DATA_DIR"
+    assert told["settings"]["host"] == {"value": "127.0.0.1", "from": "default"}
+
+
+def test_a_database_out_of_reach_fails_and_its_password_stays_covered(terminal: Terminal) -> None:
+    url = "postgresql://ann:s3cret@127.0.0.1:1/none"
+    failed = terminal.run("doctor", "--database-url", url, columns=160)
+    assert failed.exit_code == 1
+    assert "✗ fail" in failed.stdout
+    assert "s3cret" not in failed.output
+
+
+def test_a_taken_port_is_a_warning_with_a_way_out(terminal: Terminal) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = str(taken.getsockname()[1])
+        found = checks(json.loads(terminal.run("doctor", "--json", "--port", port).stdout))
+    assert found["port"]["state"] == "warn"
+    assert "--port" in found["port"]["todo"]
+
+
+def test_a_fresh_database_is_found_wanting_then_migrated(
+    terminal: Terminal, attachment: Attachment
+) -> None:
+    with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
+        admin.execute("create database fresh owner waybook_owner")
+    fresh = ("--database-url", make_conninfo(attachment.owner_dsn, dbname="fresh"))
+    names = [migration.title for migration in shipped()]
+    before = terminal.run("migrate", "--check", "--json", *fresh)
+    assert (before.exit_code, json.loads(before.stdout)) == (1, {"pending": names})
+    assert (
+        checks(json.loads(terminal.run("doctor", "--json", *fresh).stdout))["migrations"]["todo"]
+        == "waybook migrate"
+    )
+    assert terminal.told("migrate", *fresh) == {"ran": names}
+    assert terminal.told("migrate", *fresh) == {"ran": []}
+    assert "up to date" in terminal.say("migrate", "--check", *fresh)

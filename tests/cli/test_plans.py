@@ -1,0 +1,121 @@
+"""`waybook plans`, `status` and `watch`."""
+
+from datetime import timedelta
+
+import pytest
+
+from cli.terminal import Body, Terminal
+from waybook.cli.inside import Inside
+
+SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3), (30, 1)]
+
+
+@pytest.fixture(scope="module")
+def long_plan(terminal: Terminal) -> str:
+    """A plan of sixty steps, some done, one failed, one in progress."""
+    plan_id = terminal.plan("A long plan with a name that does not fit anywhere at all", 60)
+
+    async def work(here: Inside) -> None:
+        house = here.house
+        caller = here.call.caller
+
+        async def call(tool: str, **arguments: object) -> Body:
+            return (await house.doorway.enter(caller, tool, arguments)).body
+
+        for _ in range(20):
+            step = await call("get_next_step", planId=plan_id)
+            await call("submit_step_result", stepId=step["stepId"], resultSummary="found")
+        lost = await call("get_next_step", planId=plan_id)
+        gone = {"action": "fail_step", "stepId": lost["stepId"], "reason": "gone"}
+        await call("modify_plan", planId=plan_id, modifications=[gone])
+        await call("get_next_step", planId=plan_id, sessionId="ann")
+
+    terminal.inside(work)
+    return plan_id
+
+
+def test_a_plan_is_listed_with_its_figures(terminal: Terminal, long_plan: str) -> None:
+    (found,) = [plan for plan in terminal.told("plans") if plan["planId"] == long_plan]
+    assert found["status"] == "executing"
+    assert found["progress"] == 33
+    assert found["counts"] == {
+        "done": 20,
+        "total": 60,
+        "completed": 20,
+        "failed": 1,
+        "in_progress": 1,
+        "pending": 38,
+    }
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_the_list_fits_the_screen(terminal: Terminal, long_plan: str, columns: int) -> None:
+    said = terminal.say("plans", columns=columns)
+    assert all(len(line.rstrip()) <= columns for line in said.splitlines())
+    assert long_plan[:8] in said
+    assert "20 of 60, 1 failed" in said
+    assert "◐ executing" in said
+
+
+def test_closed_plans_are_listed_when_asked_for(terminal: Terminal) -> None:
+    plan_id = terminal.plan("Soon over", 1)
+    step = terminal.take(plan_id)
+    terminal.call("submit_step_result", stepId=step["stepId"], resultSummary="done")
+    assert plan_id not in {plan["planId"] for plan in terminal.told("plans")}
+    assert plan_id in {plan["planId"] for plan in terminal.told("plans", "--all")}
+
+
+@pytest.mark.parametrize(("columns", "lines"), SCREENS)
+def test_a_picture_never_leaves_the_screen(
+    terminal: Terminal, long_plan: str, columns: int, lines: int
+) -> None:
+    shown = terminal.say("watch", long_plan, "--once", columns=columns, lines=lines).splitlines()
+    assert len(shown) <= lines
+    assert all(len(line) <= columns for line in shown)
+
+
+def test_a_picture_shows_where_the_plan_is(terminal: Terminal, long_plan: str) -> None:
+    shown = terminal.say("watch", long_plan, "--once", columns=120)
+    assert "20 of 60 done" in shown
+    assert "✓ 20 completed   ✗ 1 failed   ◐ 1 in progress   · 38 pending" in shown
+    assert "Part 22" in shown
+    assert "ann" in shown
+    assert "above" in shown
+    assert "below" in shown
+
+
+def test_a_stall_is_told_and_not_noted(terminal: Terminal) -> None:
+    plan_id = terminal.plan("Silent")
+    terminal.take(plan_id, ago=timedelta(hours=2))
+    shown = terminal.say("watch", plan_id, "--once")
+    assert "▲ stalled" in shown
+    assert "step 1 has been silent for 2h00m" in shown
+    newest = max(terminal.told("audit", "list", plan_id), key=lambda entry: entry["seq"])
+    assert newest["event"] == "step_started"
+
+
+def test_a_plan_is_meant_by_a_part_of_its_name(terminal: Terminal) -> None:
+    plan_id = terminal.plan("The Amazon and its sources")
+    assert terminal.told("status", "amazon")["planId"] == plan_id
+    assert "The Amazon and its sources" in terminal.say("status", plan_id[:13])
+
+
+def test_several_plans_are_not_guessed_between(terminal: Terminal) -> None:
+    terminal.plan("Twins, the first")
+    terminal.plan("Twins, the second")
+    failed = terminal.run("status", "twins")
+    assert failed.exit_code == 1
+    assert "could mean several plans" in failed.stderr
+
+
+def test_no_such_plan_is_told_with_the_way_to_the_list(terminal: Terminal) -> None:
+    failed = terminal.run("watch", "no such thing", "--once")
+    assert failed.exit_code == 1
+    assert "there is no plan" in failed.stderr
+    assert "try: waybook plans" in failed.stderr
+
+
+def test_a_step_without_a_title_goes_by_its_instructions(terminal: Terminal) -> None:
+    steps = [{"stepType": "search", "instructions": "Find the source.\nThen the mouth."}]
+    made = terminal.call("create_research_plan", name="Untitled", researchQuestion="?", steps=steps)
+    assert "Find the source." in terminal.say("status", made["planId"])

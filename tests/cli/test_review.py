@@ -1,0 +1,87 @@
+"""`waybook review`."""
+
+import json
+
+import pytest
+
+from cli.terminal import Terminal
+from waybook.cli import review
+
+
+def status_of(terminal: Terminal, plan_id: str) -> str:
+    return str(terminal.told("status", plan_id)["status"])
+
+
+def test_a_review_is_shown_with_what_it_asks(terminal: Terminal) -> None:
+    plan_id = terminal.under_review("Shown")
+    said = terminal.say("review", plan_id)
+    assert "Is this enough?" in said
+    assert "? Which one?" in said
+    assert "Nile" in said
+    (told,) = terminal.told("review", plan_id)
+    assert (told["plan_id"], told["step_order"]) == (plan_id, 1)
+
+
+def test_approving_completes_the_step(terminal: Terminal) -> None:
+    plan_id = terminal.under_review("Approved")
+    assert "✓ approved" in terminal.say("review", plan_id, "--approve")
+    assert status_of(terminal, plan_id) == "executing"
+    assert terminal.told("status", plan_id)["completedSteps"][0]["resultSummary"] == "Nile"
+
+
+def test_sending_back_takes_the_feedback_along(terminal: Terminal) -> None:
+    plan_id = terminal.under_review("Sent back")
+    body = json.loads(terminal.say("review", plan_id, "--modify", "Count them.", "--json"))
+    assert body["attempt"] == 2
+    assert body["instructions"].endswith("Count them.")
+
+
+def test_skipping_goes_on_without_the_step(terminal: Terminal) -> None:
+    plan_id = terminal.under_review("Skipped")
+    assert "the step is skipped, the plan executing" in terminal.say("review", plan_id, "--skip")
+
+
+def test_rejecting_fails_the_plan(terminal: Terminal) -> None:
+    plan_id = terminal.under_review("Rejected")
+    terminal.say("review", plan_id, "--reject")
+    assert status_of(terminal, plan_id) == "failed"
+
+
+def test_a_decision_is_taken_once(terminal: Terminal) -> None:
+    plan_id = terminal.under_review("Once")
+    terminal.say("review", plan_id, "--approve")
+    failed = terminal.run("review", plan_id, "--approve")
+    assert failed.exit_code == 1
+    assert "nothing waits for a decision here" in failed.stderr
+
+
+def test_two_decisions_at_once_are_a_usage_error(terminal: Terminal) -> None:
+    assert terminal.run("review", "any", "--approve", "--skip").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("a\n", "✓ approved"),
+        ("m\nCount them.\n", "✓ sent back with your feedback"),
+        ("s\n", "✓ skipped"),
+        ("r\ny\n", "✓ rejected"),
+    ],
+)
+def test_a_person_is_asked_and_heard(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, typed: str, said: str
+) -> None:
+    monkeypatch.setattr(review, "at_a_terminal", lambda: True)
+    plan_id = terminal.under_review("Asked")
+    shown = terminal.say("review", plan_id, typed=typed)
+    assert said in shown
+    assert shown.endswith("✓ Nothing waits for you.\n")
+
+
+def test_a_person_may_think_twice_before_ending_a_plan(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(review, "at_a_terminal", lambda: True)
+    plan_id = terminal.under_review("Thought twice")
+    terminal.say("review", plan_id, typed="r\nn\n")
+    assert status_of(terminal, plan_id) == "awaiting_review"
