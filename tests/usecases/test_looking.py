@@ -1,0 +1,303 @@
+"""What the reading tools tell: the status, the list, and the context of a step and of a plan."""
+
+import json
+
+from worlds import Agent, Clock, World, a_step
+
+#: The fields of the status, each of them always there.
+STATUS_FIELDS = {
+    "planId",
+    "name",
+    "status",
+    "derivedStatus",
+    "stalled",
+    "progress",
+    "counts",
+    "totalSteps",
+    "currentStep",
+    "activeSteps",
+    "completedSteps",
+    "pendingSteps",
+    "failedSteps",
+    "stalledSteps",
+    "openReview",
+    "revision",
+    "outcome",
+    "reason",
+    "next",
+}
+
+
+async def test_the_status_of_a_plan_at_work(agent: Agent, clock: Clock) -> None:
+    plan = await agent.plan(5)
+    ids = plan["stepIds"]
+    await agent.submit(await agent.take(plan), {"river": "Nile"}, confidence=0.85)
+    await agent.take(plan, sessionId="s")
+    await agent.take(plan, another=True)
+    failing = {"action": "fail_step", "stepId": ids[3], "reason": "no sources"}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    status = await agent.status(plan)
+    noon = clock.now.isoformat()
+    assert set(status) == STATUS_FIELDS
+    assert status["planId"] == plan["planId"]
+    assert (status["name"], status["status"], status["derivedStatus"]) == (
+        "Rivers",
+        "executing",
+        "executing",
+    )
+    assert (status["stalled"], status["stalledSteps"], status["outcome"]) == (False, [], None)
+    assert (status["progress"], status["counts"], status["totalSteps"]) == (
+        20,
+        {"done": 1, "total": 5},
+        5,
+    )
+    assert status["currentStep"] == {
+        "stepId": ids[1],
+        "stepOrder": 2,
+        "stepType": "search",
+        "status": "in_progress",
+        "attempt": 1,
+        "heldBy": "ann",
+        "sessionId": "s",
+        "since": noon,
+        "lastSeenAt": noon,
+    }
+    assert [step["stepId"] for step in status["activeSteps"]] == ids[1:3]
+    assert status["completedSteps"] == [
+        {
+            "stepId": ids[0],
+            "stepOrder": 1,
+            "stepType": "search",
+            "status": "completed",
+            "resultSummary": {"river": "Nile"},
+            "confidence": 0.85,
+        }
+    ]
+    assert status["pendingSteps"] == [
+        {"stepId": ids[4], "stepOrder": 5, "stepType": "search", "status": "pending"}
+    ]
+    assert status["failedSteps"] == [
+        {
+            "stepId": ids[3],
+            "stepOrder": 4,
+            "stepType": "search",
+            "status": "failed",
+            "attempt": 1,
+            "reason": "no sources",
+        }
+    ]
+    assert status["revision"] == 2
+
+
+async def test_a16_before_the_first_step_stored_and_derived_status_differ(agent: Agent) -> None:
+    status = await agent.status(await agent.plan())
+    assert (status["status"], status["derivedStatus"]) == ("planning", "executing")
+
+
+async def test_a19_the_step_that_waits_for_a_person_is_the_current_one(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    await agent.take(plan)
+    second = await agent.take(plan)
+    await agent.call("request_user_review", stepId=second["stepId"], summary="x")
+    status = await agent.status(plan)
+    assert status["currentStep"]["stepId"] == second["stepId"]
+    assert status["openReview"]["summary"] == "x"
+    assert status["next"]["tool"] == "submit_user_decision"
+    assert len(status["activeSteps"]) == 2
+
+
+async def test_skipped_steps_count_as_done_and_failed_ones_do_not(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    skipped = await agent.take(plan)
+    await agent.call("request_user_review", stepId=skipped["stepId"], summary="x")
+    await agent.call("submit_user_decision", planId=plan["planId"], decision="skip")
+    for step in plan["stepIds"][1:]:
+        failing = {"action": "fail_step", "stepId": step, "reason": "x"}
+        await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    status = await agent.status(plan)
+    assert (status["progress"], status["counts"]) == (33, {"done": 1, "total": 3})
+    assert (status["status"], status["outcome"]) == ("completed", "completed_with_failures")
+    assert status["completedSteps"][0]["resultSummary"] is None
+
+
+async def test_long_results_are_cut_fairly_unless_detail_is_asked_for(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    for text in ("short", "x" * 30_000, "y" * 30_000):
+        await agent.submit(await agent.take(plan), text)
+    status = await agent.status(plan)
+    assert len(json.dumps(status)) < 48_000
+    short, long, _ = status["completedSteps"]
+    assert short["resultSummary"] == "short"
+    assert long["cut"]["left"] > 0
+    assert long["cut"]["get"]["tool"] == "get_step_context"
+    whole = await agent.call("get_plan_status", planId=plan["planId"], detail=True)
+    assert whole["completedSteps"][1]["resultSummary"] == "x" * 30_000
+
+
+# The list
+
+
+async def test_the_list_goes_by_newest_activity_and_turns_its_pages(
+    agent: Agent, clock: Clock
+) -> None:
+    plans = []
+    for n in range(5):
+        plans.append((await agent.plan(2, name=f"Plan {n}"))["planId"])
+        clock.advance(minutes=1)
+    await agent.call("get_next_step", planId=plans[0])
+    over = await agent.plan(1)
+    await agent.work_through(over)
+    seen, cursor = [], None
+    while True:
+        page = await agent.call("list_active_plans", limit=2, cursor=cursor)
+        assert page["total"] == 5
+        seen += [plan["planId"] for plan in page["plans"]]
+        cursor = page["nextCursor"]
+        if cursor is None:
+            break
+    assert seen == [plans[0], *plans[:0:-1]]
+
+
+async def test_a_plan_in_the_list_has_its_counts(agent: Agent, clock: Clock) -> None:
+    plan = await agent.plan(4)
+    await agent.submit(await agent.take(plan))
+    await agent.take(plan)
+    failing = {"action": "fail_step", "stepId": plan["stepIds"][3], "reason": "x"}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    (listed,) = (await agent.call("list_active_plans"))["plans"]
+    assert listed == {
+        "planId": plan["planId"],
+        "name": "Rivers",
+        "status": "executing",
+        "progress": 25,
+        "counts": {"done": 1, "total": 4, "failed": 1, "inProgress": 1},
+        "revision": 2,
+        "lastActivityAt": clock.now.isoformat(),
+    }
+
+
+async def test_an_empty_list_points_to_a_new_plan(agent: Agent) -> None:
+    page = await agent.call("list_active_plans")
+    assert (page["plans"], page["total"], page["nextCursor"]) == ([], 0, None)
+    assert page["next"]["tool"] == "create_research_plan"
+
+
+# The context of a step
+
+
+async def test_a_step_is_told_what_came_before_it_nearest_first(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    for text in ("first", "second"):
+        await agent.submit(await agent.take(plan), text)
+    taken = await agent.take(plan)
+    context = await agent.call("get_step_context", stepId=taken["stepId"])
+    assert context["instructions"] == "Look up 3."
+    assert context["researchQuestion"] == "Which river is longest?"
+    assert [e["resultSummary"] for e in context["earlierResults"]] == ["second", "first"]
+    assert context["next"]["args"] == {"stepId": taken["stepId"], "attempt": 1}
+    earlier = await agent.call("get_step_context", stepId=plan["stepIds"][0])
+    assert earlier["result"] == {"resultSummary": "first"}
+    assert earlier["earlierResults"] == []
+
+
+async def test_a_context_keeps_to_its_budget_and_says_what_it_left_out(agent: Agent) -> None:
+    plan = await agent.plan([*[a_step()] * 4, a_step("z" * 15_000)])
+    for _ in range(4):
+        await agent.submit(await agent.take(plan), "x" * 20_000)
+    taken = await agent.take(plan)
+    for tokens in (500, 2_000, 10_000):
+        asked = {"stepId": taken["stepId"], "budgetTokens": tokens}
+        context = await agent.call("get_step_context", **asked)
+        assert len(json.dumps(context)) < 4 * tokens + 3_500
+    assert context["earlierResults"][0]["cut"]["get"]["tool"] == "get_step_context"
+    full = await agent.call("get_step_context", stepId=taken["stepId"], budgetTokens=60_000)
+    assert "cut" not in json.dumps(full)
+
+
+# The context of a plan
+
+
+async def test_a_new_conversation_gets_everything_it_needs(
+    world: World, agent: Agent, clock: Clock
+) -> None:
+    plan = await agent.plan(3, outputFormattingNotes="As a table.", sessionId="s")
+    first = await agent.take(plan, sessionId="s")
+    clock.advance(minutes=2)
+    await agent.submit(first, {"river": "Nile"}, confidence=0.9, sessionId="s")
+    second = await agent.take(plan, sessionId="s")
+    await agent.call(
+        "request_user_review", stepId=second["stepId"], summary="Right?", sessionId="s"
+    )
+    context = await agent.call("get_research_context", planId=plan["planId"])
+    assert context["researchQuestion"] == "Which river is longest?"
+    assert context["planFormattingNotes"] == "As a table."
+    assert context["progress"] == {"percent": 33, "done": 1, "total": 3}
+    done, waiting, pending = context["steps"]
+    assert (done["resultSummary"], done["confidence"]) == ({"river": "Nile"}, 0.9)
+    assert done["lastActivityAt"] == clock.now.isoformat()
+    assert (waiting["status"], waiting["heldBy"]) == ("awaiting_input", "ann")
+    assert (pending["status"], "lastActivityAt" in pending) == ("pending", False)
+    assert context["openReview"]["summary"] == "Right?"
+    events = [event["event"] for event in context["recentEvents"]]
+    assert events == [
+        "user_reviewed",
+        "step_started",
+        "step_completed",
+        "step_started",
+        "plan_modified",
+    ]
+    assert context["seq"] == len(await world.entries(agent.org_id, plan["planId"]))
+
+
+async def test_since_a_number_it_tells_only_what_changed(agent: Agent) -> None:
+    plan = await agent.plan(5)
+    await agent.submit(await agent.take(plan), "old")
+    seq = (await agent.call("get_research_context", planId=plan["planId"]))["seq"]
+    await agent.take(plan)
+    news = await agent.call("get_research_context", planId=plan["planId"], since=seq)
+    assert [step["stepOrder"] for step in news["steps"]] == [2]
+    assert [event["seq"] for event in news["recentEvents"]] == [seq + 1]
+    assert "researchQuestion" not in news
+    nothing = await agent.call("get_research_context", planId=plan["planId"], since=news["seq"])
+    assert (nothing["steps"], nothing["recentEvents"]) == ([], [])
+
+
+async def test_the_largest_plan_fits_into_a_reply(agent: Agent) -> None:
+    plan = await agent.plan([a_step("z" * 4_000)] * 200)
+    for _ in range(8):
+        await agent.submit(await agent.take(plan), "x" * 30_000)
+    for tool in ("get_research_context", "get_plan_status"):
+        reply = await agent.call(tool, planId=plan["planId"])
+        assert len(json.dumps(reply)) < 130_000
+
+
+# Skills
+
+
+async def test_a_skill_is_listed_started_and_completed(world: World, agent: Agent) -> None:
+    listed = await agent.call("list_skills")
+    assert listed["skills"] == [
+        {"name": "survey", "description": "Look around.", "outputMediaType": "text/markdown"}
+    ]
+    started = await agent.call("start_skill", name="survey", sessionId="s")
+    skill_id = started["skillExecutionId"]
+    assert started == {
+        "skillExecutionId": skill_id,
+        "name": "survey",
+        "status": "started",
+        "instructions": "Look at everything once.",
+        "outputMediaType": "text/markdown",
+        "outputFormattingInstructions": "Short sentences.",
+        "next": started["next"],
+    }
+    done = await agent.call("complete_skill", skillExecutionId=skill_id, outcome="Seen.")
+    assert (done["status"], done["name"]) == ("completed", "survey")
+    entries = await world.entries(agent.org_id, skill_id)
+    assert [entry.event for entry in entries] == ["skill_started", "skill_completed"]
+    error = await agent.refused("complete_skill", skillExecutionId=skill_id)
+    assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "list_active_plans")
+
+
+async def test_a_skill_that_is_not_there_points_to_those_that_are(agent: Agent) -> None:
+    error = await agent.refused("start_skill", name="nope", sessionId="s")
+    assert (error["code"], error["next"]["tool"]) == ("NOT_FOUND", "list_skills")

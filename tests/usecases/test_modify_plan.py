@@ -1,0 +1,230 @@
+"""modify_plan: all or nothing, audited, and never of a plan that waits or is over."""
+
+import json
+from typing import Any
+
+import pytest
+
+from worlds import Agent, Body, World, a_step
+
+
+async def modify(agent: Agent, plan: Body, *modifications: Body, **more: object) -> Body:
+    asked = {"planId": plan["planId"], "modifications": list(modifications)}
+    return await agent.call("modify_plan", **asked, **more)
+
+
+async def refused(agent: Agent, plan: Body, *modifications: Body, **more: object) -> Body:
+    asked = {"planId": plan["planId"], "modifications": list(modifications)}
+    return await agent.refused("modify_plan", **asked, **more)
+
+
+def ids(reply: Body) -> list[str]:
+    return [step["stepId"] for step in reply["steps"]]
+
+
+async def test_steps_are_inserted_where_asked_and_the_reply_has_the_new_list(
+    agent: Agent,
+) -> None:
+    plan = await agent.plan(2)
+    a, b = plan["stepIds"]
+    reply = await modify(
+        agent, plan, {"action": "add_steps", "steps": [a_step()], "insertAfterOrder": 1}
+    )
+    assert [ids(reply)[0], ids(reply)[2]] == [a, b]
+    assert [step["stepOrder"] for step in reply["steps"]] == [1, 2, 3]
+    assert (reply["revision"], reply["applied"], reply["planStatus"]) == (2, 1, "planning")
+    assert reply["steps"][1] == {
+        "stepId": ids(reply)[1],
+        "stepOrder": 2,
+        "stepType": "search",
+        "status": "pending",
+        "attempt": 1,
+    }
+    appended = await modify(agent, plan, {"action": "add_steps", "steps": [a_step()]})
+    assert ids(appended)[:3] == ids(reply)
+    first = await modify(
+        agent, plan, {"action": "add_steps", "steps": [a_step()], "insertAfterOrder": 0}
+    )
+    assert ids(first)[1:] == ids(appended)
+
+
+async def test_all_kinds_in_one_call_and_each_in_the_audit_with_the_rationale(
+    world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(4)
+    a, b, c, d = plan["stepIds"]
+    reply = await modify(
+        agent,
+        plan,
+        {"action": "add_steps", "steps": [a_step("New.")]},
+        {"action": "remove_step", "stepId": b},
+        {"action": "update_step_instructions", "stepId": c, "instructions": "Better."},
+        {"action": "fail_step", "stepId": a, "reason": "no sources"},
+        {"action": "retry_step", "stepId": a},
+        {"action": "fail_step", "stepId": d, "reason": "again", "retry": True},
+        modificationRationale="Because.",
+    )
+    assert ids(reply)[:3] == [a, c, d]
+    assert [step["status"] for step in reply["steps"]] == ["pending"] * 4
+    assert [step["attempt"] for step in reply["steps"]] == [2, 1, 2, 1]
+    assert reply["revision"] == 7
+    entries = await world.entries(agent.org_id, plan["planId"])
+    told = [json.loads(entry.details) for entry in entries if entry.event == "plan_modified"]
+    assert [details["action"] for details in told[1:]] == [
+        "add_steps",
+        "remove_step",
+        "update_step_instructions",
+        "fail_step",
+        "retry_step",
+        "fail_step",
+    ]
+    assert {details["rationale"] for details in told[1:]} == {"Because."}
+    rewritten = next(d for d in told if d["action"] == "update_step_instructions")
+    (change,) = [c for c in rewritten["changes"] if c["field"] == "instructions"]
+    assert (change["from"], change["to"]) == ("Look up 3.", "Better.")
+    assert [e.event for e in entries].count("step_failed") == 2
+    assert told[1]["scope"] == {"before": 4, "added": 1, "after": 5}
+
+
+async def test_a31_reorder_needs_exactly_the_steps_there_are(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    a, b, c = plan["stepIds"]
+    reply = await modify(agent, plan, {"action": "reorder_steps", "stepIds": [c, a, b]})
+    assert ids(reply) == [c, a, b]
+    for wrong in ([a, b], [a, b, c, c], [a, a, b], [a, b, "x"], []):
+        error = await refused(agent, plan, {"action": "reorder_steps", "stepIds": wrong})
+        assert error["code"] in {"STALE_PLAN", "INVALID_INPUT"}, wrong
+
+
+async def test_all_or_none(world: World, agent: Agent) -> None:
+    plan = await agent.plan(2)
+    before = await world.stored(agent.org_id, plan["planId"])
+    error = await refused(
+        agent,
+        plan,
+        {"action": "add_steps", "steps": [a_step()]},
+        {"action": "remove_step", "stepId": "nope"},
+    )
+    assert (error["code"], error["next"]["tool"]) == ("INVALID_STEP_REFERENCE", "get_plan_status")
+    assert await world.stored(agent.org_id, plan["planId"]) == before
+
+
+async def test_a_dry_run_shows_the_difference_and_changes_nothing(
+    world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    before = await world.stored(agent.org_id, plan["planId"])
+    reply = await modify(
+        agent, plan, {"action": "remove_step", "stepId": plan["stepIds"][0]}, dryRun=True
+    )
+    assert reply["dryRun"] is True
+    assert ids(reply) == plan["stepIds"][1:]
+    assert {change["field"] for change in reply["diff"]} >= {"*", "order", "revision"}
+    assert await world.stored(agent.org_id, plan["planId"]) == before
+
+
+async def test_an_expected_revision_that_is_not_there_is_stale(agent: Agent) -> None:
+    plan = await agent.plan(2)
+    adding = {"action": "add_steps", "steps": [a_step()]}
+    assert (await modify(agent, plan, adding, expectedRevision=1))["revision"] == 2
+    error = await refused(agent, plan, adding, expectedRevision=1)
+    assert (error["code"], error["details"]) == (
+        "STALE_PLAN",
+        {"revision": 2, "expectedRevision": 1},
+    )
+    assert error["next"]["tool"] == "get_plan_status"
+
+
+async def test_only_a_pending_step_is_removed(agent: Agent) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    error = await refused(agent, plan, {"action": "remove_step", "stepId": taken["stepId"]})
+    assert error["code"] == "INVALID_TRANSITION"
+    assert (error["details"]["from"], error["details"]["to"]) == ("in_progress", "removed")
+
+
+async def test_a22_a_step_a_condition_may_skip_to_stays(agent: Agent) -> None:
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": "confidence < 0.5",
+        "ifTrueAction": "skip_to",
+        "actionParams": {"targetStepOrder": 3},
+    }
+    plan = await agent.plan(3, branchingConditions=[condition])
+    removing = {"action": "remove_step", "stepId": plan["stepIds"][2]}
+    error = await refused(agent, plan, removing)
+    assert (error["code"], error["next"]["tool"]) == ("NOT_MODIFIABLE", "get_plan_status")
+    await agent.submit(await agent.take(plan), confidence=0.9)
+    assert len((await modify(agent, plan, removing))["steps"]) == 2
+
+
+async def test_a_removed_step_takes_its_conditions_with_it(world: World, agent: Agent) -> None:
+    condition = {
+        "afterStepOrder": 2,
+        "conditionExpression": "true",
+        "ifTrueAction": "add_steps",
+        "actionParams": {"steps": [a_step()]},
+    }
+    plan = await agent.plan(2, branchingConditions=[condition])
+    await modify(agent, plan, {"action": "remove_step", "stepId": plan["stepIds"][1]})
+    assert "condition" not in await world.stored(agent.org_id, plan["planId"])
+
+
+async def test_a4_failing_or_removing_the_last_open_step_ends_the_plan(agent: Agent) -> None:
+    plan = await agent.plan(2)
+    await agent.submit(await agent.take(plan))
+    last = plan["stepIds"][1]
+    reply = await modify(agent, plan, {"action": "fail_step", "stepId": last, "reason": "x"})
+    assert reply["planStatus"] == "completed"
+    assert (await agent.status(plan))["outcome"] == "completed_with_failures"
+    plan = await agent.plan(2)
+    await agent.submit(await agent.take(plan))
+    removing = {"action": "remove_step", "stepId": plan["stepIds"][1]}
+    assert (await modify(agent, plan, removing))["planStatus"] == "completed"
+
+
+async def test_a_plan_that_waits_or_is_over_is_not_modified(agent: Agent) -> None:
+    adding = {"action": "add_steps", "steps": [a_step()]}
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="x")
+    assert (await refused(agent, plan, adding))["code"] == "NOT_MODIFIABLE"
+    await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    await agent.work_through(plan)
+    assert (await refused(agent, plan, adding))["code"] == "PLAN_TERMINAL"
+
+
+WRONG: list[tuple[Body, str]] = [
+    ({"action": "add_steps"}, "needs steps"),
+    ({"action": "remove_step"}, "needs stepId"),
+    ({"action": "reorder_steps"}, "needs stepIds"),
+    ({"action": "update_step_instructions", "stepId": "x"}, "needs instructions"),
+    ({"action": "fail_step", "stepId": "x"}, "needs reason"),
+    ({"action": "remove_step", "stepId": "x", "reason": "y"}, "does not take reason"),
+    ({"action": "retry_step", "stepId": "x", "steps": [a_step()]}, "does not take steps"),
+]
+
+
+@pytest.mark.parametrize(("modification", "said"), WRONG, ids=str)
+async def test_what_an_action_needs_or_does_not_take_is_named(
+    agent: Agent, modification: Body, said: str
+) -> None:
+    plan = await agent.plan()
+    error = await refused(agent, plan, modification)
+    assert error["code"] == "INVALID_INPUT"
+    assert said in error["message"]
+    assert error["details"] == {"at": "modifications.0", "action": modification["action"]}
+
+
+@pytest.mark.parametrize("after", [-1, 4, 10**9])
+async def test_a_place_that_is_not_there_is_refused(agent: Agent, after: int) -> None:
+    plan = await agent.plan(3)
+    adding = {"action": "add_steps", "steps": [a_step()], "insertAfterOrder": after}
+    assert (await refused(agent, plan, adding))["code"] == "INVALID_STEP_REFERENCE"
+
+
+async def test_fifty_modifications_are_taken_at_once_and_not_one_more(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    adding: dict[str, Any] = {"action": "add_steps", "steps": [a_step()]}
+    assert len((await modify(agent, plan, *[adding] * 50))["steps"]) == 51
+    assert (await refused(agent, plan, *[adding] * 51))["code"] == "TOO_LARGE"

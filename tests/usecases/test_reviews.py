@@ -1,0 +1,187 @@
+"""request_user_review and submit_user_decision: a pause for a person, decided once."""
+
+import json
+
+import pytest
+
+from waybook.doorway import Channel
+from worlds import Agent, Body, World
+
+
+async def under_review(agent: Agent, steps: int = 2, **more: object) -> tuple[Body, Body]:
+    """A plan whose first step waits for a person, and that step."""
+    plan = await agent.plan(steps)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?", **more)
+    return plan, taken
+
+
+async def decide(agent: Agent, plan: Body, decision: str, **more: object) -> Body:
+    said = {"planId": plan["planId"], "decision": decision}
+    return await agent.call("submit_user_decision", **said, **more)
+
+
+async def test_a_review_pauses_step_and_plan(world: World, agent: Agent) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    reply = await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    assert reply == {
+        "planId": plan["planId"],
+        "reviewId": reply["reviewId"],
+        "stepId": taken["stepId"],
+        "stepStatus": "awaiting_input",
+        "planStatus": "awaiting_review",
+        "reviewUrl": f"http://127.0.0.1:8750/plans/{plan['planId']}#review",
+        "next": reply["next"],
+    }
+    assert reply["next"]["tool"] == "submit_user_decision"
+    last = (await world.entries(agent.org_id, plan["planId"]))[-1]
+    assert (last.event, json.loads(last.details)["action"]) == (
+        "user_reviewed",
+        "review_requested",
+    )
+
+
+async def test_a28_one_review_is_open_at_a_time_and_work_at_hand_may_end(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    first = await agent.take(plan)
+    second = await agent.take(plan, another=True)
+    await agent.call("request_user_review", stepId=first["stepId"], summary="Right?")
+    error = await agent.refused("request_user_review", stepId=second["stepId"], summary="And?")
+    assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "get_plan_status")
+    assert (await agent.submit(second))["planStatus"] == "awaiting_review"
+    assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == (
+        "awaiting_review"
+    )
+
+
+async def test_a_pending_step_cannot_wait_for_a_person(agent: Agent) -> None:
+    plan = await agent.plan()
+    error = await agent.refused("request_user_review", stepId=plan["stepIds"][0], summary="x")
+    assert error["code"] == "INVALID_TRANSITION"
+    assert (error["details"]["from"], error["details"]["to"]) == ("pending", "awaiting_input")
+
+
+async def test_a_plan_that_is_over_asks_nobody(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    error = await agent.refused("request_user_review", stepId=plan["stepIds"][0], summary="x")
+    assert error["code"] == "PLAN_TERMINAL"
+
+
+async def test_a38_approve_completes_the_step_with_the_result_given_before(
+    world: World, agent: Agent
+) -> None:
+    plan, taken = await under_review(agent, resultSummary={"river": "Nile"})
+    reply = await decide(agent, plan, "approve")
+    assert (reply["decision"], reply["stepStatus"], reply["planStatus"]) == (
+        "approve",
+        "completed",
+        "executing",
+    )
+    rows = await world.stored(agent.org_id, plan["planId"])
+    assert rows["step"][taken["stepId"]]["result_summary"] == {"river": "Nile"}
+
+
+@pytest.mark.parametrize("decision", ["approve", "skip"])
+async def test_a3_the_last_step_decided_ends_the_plan(agent: Agent, decision: str) -> None:
+    plan, _ = await under_review(agent, steps=1)
+    assert (await decide(agent, plan, decision))["planStatus"] == "completed"
+    assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == "plan_complete"
+
+
+async def test_a23_approve_looks_at_the_conditions(agent: Agent) -> None:
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": "result.stop",
+        "ifTrueAction": "fail",
+    }
+    plan = await agent.plan(2, branchingConditions=[condition])
+    taken = await agent.take(plan)
+    asked = {"stepId": taken["stepId"], "summary": "x", "resultSummary": {"stop": True}}
+    await agent.call("request_user_review", **asked)
+    reply = await decide(agent, plan, "approve")
+    assert (reply["planStatus"], reply["branches"][0]["action"]) == ("failed", "fail")
+
+
+async def test_reject_fails_step_and_plan(agent: Agent) -> None:
+    plan, taken = await under_review(agent)
+    reply = await decide(agent, plan, "reject", feedback="Wrong river.")
+    assert (reply["stepStatus"], reply["planStatus"]) == ("failed", "failed")
+    status = await agent.status(plan)
+    assert status["reason"] == "rejected by ann: Wrong river."
+    assert [step["stepId"] for step in status["failedSteps"]] == [taken["stepId"]]
+    assert len(status["pendingSteps"]) == 1
+
+
+async def test_modify_gives_the_step_back_with_the_feedback_and_a_new_attempt(
+    agent: Agent,
+) -> None:
+    plan, taken = await under_review(agent)
+    reply = await decide(agent, plan, "modify", feedback="Add sources.")
+    assert (reply["stepStatus"], reply["planStatus"], reply["attempt"]) == (
+        "in_progress",
+        "executing",
+        2,
+    )
+    assert reply["instructions"] == "Look up 1.\n\n---\n\nUser feedback: Add sources."
+    assert reply["next"]["args"] == {"stepId": taken["stepId"], "attempt": 2}
+    late = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "old"}
+    assert (await agent.refused("submit_step_result", **late))["code"] == "STALE_ATTEMPT"
+
+
+@pytest.mark.parametrize("feedback", [{}, {"feedback": " \n"}])
+async def test_modify_needs_feedback(agent: Agent, feedback: Body) -> None:
+    plan, _ = await under_review(agent)
+    said = {"planId": plan["planId"], "decision": "modify", **feedback}
+    error = await agent.refused("submit_user_decision", **said)
+    assert (error["code"], error["details"]["argument"]) == ("INVALID_INPUT", "feedback")
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+
+
+async def test_a_decision_may_name_the_step_instead(agent: Agent) -> None:
+    _, taken = await under_review(agent)
+    said = {"stepId": taken["stepId"], "decision": "skip"}
+    assert (await agent.call("submit_user_decision", **said))["stepStatus"] == "skipped"
+
+
+async def test_a_decision_must_name_something(agent: Agent) -> None:
+    error = await agent.refused("submit_user_decision", decision="approve")
+    assert error["code"] == "INVALID_INPUT"
+    assert "planId" in error["message"]
+
+
+async def test_another_step_than_the_one_under_review_is_not_decided(agent: Agent) -> None:
+    plan, _ = await under_review(agent)
+    said = {"stepId": plan["stepIds"][1], "decision": "approve"}
+    error = await agent.refused("submit_user_decision", **said)
+    assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_plan_status")
+
+
+@pytest.mark.parametrize("first", ["approve", "reject", "modify", "skip"])
+async def test_the_second_decision_is_told_who_decided_what(
+    agent: Agent, world: World, first: str
+) -> None:
+    plan, _ = await under_review(agent, steps=1)
+    pat = agent.acting_as("pat", channel=Channel.DASHBOARD)
+    await decide(pat, plan, first, feedback="So.")
+    said = {"planId": plan["planId"], "decision": "approve"}
+    error = await agent.refused("submit_user_decision", **said)
+    assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_next_step")
+    assert error["details"] == {
+        "decision": first,
+        "decidedBy": "pat",
+        "decidedVia": "dashboard",
+        "decidedAt": world.clock.now.isoformat(),
+        "feedback": "So.",
+    }
+
+
+async def test_nothing_under_review_cannot_be_decided(agent: Agent) -> None:
+    plan = await agent.plan()
+    said = {"planId": plan["planId"], "decision": "approve"}
+    error = await agent.refused("submit_user_decision", **said)
+    assert error["code"] == "NOT_AWAITING_REVIEW"
+    await agent.work_through(plan)
+    error = await agent.refused("submit_user_decision", **said)
+    assert error["code"] == "PLAN_TERMINAL"
