@@ -1,10 +1,14 @@
 -- name: lock_plan
 -- First of every mutating call: two agents asking at once take turns. A statement of its own,
--- because what is loaded after it must be seen after the wait, not before.
-select id
-  from plan
- where id = coalesce(%(plan_id)s::uuid, (select plan_id from plan_step where id = %(step_id)s::uuid))
-   for update;
+-- because what is loaded after it must be seen after the wait, not before. The plan that is meant
+-- is joined: under row-level security no index serves a comparison with a subquery.
+select p.id
+  from (select %(plan_id)s::uuid as id
+         union all
+        select plan_id from plan_step
+         where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
+  join plan p on p.id = meant.id
+   for update of p;
 
 -- name: load_plan
 -- All a decision needs, in one row: every step's state, but of the texts only those of the steps
@@ -50,8 +54,11 @@ select p.id::text,
          order by r.requested_at desc, r.id desc
          limit 1),
        exists (select from plan_session k where k.plan_id = p.id and k.session = %(session)s)
-  from plan p
- where p.id = coalesce(%(plan_id)s::uuid, (select plan_id from plan_step where id = %(step_id)s::uuid));
+  from (select %(plan_id)s::uuid as id
+         union all
+        select plan_id from plan_step
+         where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
+  join plan p on p.id = meant.id;
 
 -- name: brief
 -- What stays the same through a plan's life.
@@ -88,10 +95,13 @@ select s.id::text, r.result_summary, r.confidence, r.report, r.formatting_notes,
 
 -- name: artifacts
 -- What was stored along the way, newest first, without the contents.
-select id::text, step_id::text, kind, title, superseded, created_at, created_by
-  from artifact
- where plan_id = coalesce(%(plan_id)s::uuid, (select plan_id from plan_step where id = %(step_id)s::uuid))
- order by created_at desc, id desc
+select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by
+  from (select %(plan_id)s::uuid as id
+         union all
+        select plan_id from plan_step
+         where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
+  join artifact a on a.plan_id = meant.id
+ order by a.created_at desc, a.id desc
  limit %(most)s;
 
 -- name: count_open_plans
