@@ -1,0 +1,149 @@
+"""Hot queries keep their index, and hot updates touch no index at all."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from postgres.processes import eventually
+from servers import Place, Server, create_database, drop_database
+from waybook.store import plans
+from waybook.store.ids import new_id
+from waybook.store.plans import Wanted
+from waybook.store.sql import Statement
+from waybook.store.tenants import LOCAL_ORG, add_org
+from worlds import a_world
+
+PLANS = 2_500
+STEPS = 6
+
+#: As much of everything as makes a scan of it a bad idea, for two orgs.
+FILL = """
+insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
+select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()
+  from org o, generate_series(1, %(plans)s);
+insert into plan_brief (org_id, plan_id, research_question, created_at, created_by)
+select org_id, id, 'Why?', now(), 'ann' from plan;
+insert into plan_step (org_id, id, plan_id, step_order, step_type, status, attempt)
+select org_id, gen_random_uuid(), id, n, 'search', 'pending', 1
+  from plan, generate_series(1, %(steps)s) n;
+insert into step_brief (org_id, step_id, instructions)
+select org_id, id, 'Look.' from plan_step;
+insert into step_result (org_id, step_id, result_summary)
+select org_id, id, '1' from plan_step;
+insert into branching_condition (org_id, id, plan_id, step_id, position, expression, action)
+select org_id, gen_random_uuid(), plan_id, id, 1, 'true', 'continue' from plan_step;
+insert into review (org_id, id, plan_id, step_id, summary, questions, requested_at, requested_by,
+                    decision, decided_at)
+select org_id, gen_random_uuid(), plan_id, id, 'x', '[]', now(), 'ann', 'approve', now()
+  from plan_step;
+insert into plan_session (org_id, plan_id, session, seen_at)
+select org_id, id, n::text, now() from plan, generate_series(1, 10) n;
+insert into artifact (org_id, id, plan_id, kind, title, content, created_at, created_by)
+select org_id, gen_random_uuid(), id, 'note', 'x', '1', now(), 'ann' from plan;
+analyze;
+"""
+
+
+@pytest.fixture(scope="module")
+def full(server: Server) -> Iterator[Place]:
+    """A database with many plans of two orgs."""
+    place = create_database(server, f"full_{new_id().replace('-', '')}")
+    add_org(place.owner_dsn, UUID(new_id()), "neighbour")
+    counted = FILL % {"plans": PLANS, "steps": STEPS}
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        admin.execute(counted.encode())
+    yield place
+    drop_database(place)
+
+
+def scans(place: Place, statement: Statement) -> set[tuple[str, str]]:
+    """How each table is read, once the statement is prepared and planned for any value."""
+    with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
+        if place.server.role:
+            connection.execute(f"set local role {place.server.role}".encode())
+        connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
+        connection.execute(b"set local plan_cache_mode = force_generic_plan")
+        connection.execute(statement.prepare("hot").encode())
+        explained = f"explain (format json) {statement.execute('hot')}"
+        row = connection.execute(explained.encode()).fetchone()
+        connection.execute(b"deallocate hot")
+    assert row is not None
+    return set(_reads(row[0][0]["Plan"]))
+
+
+def _reads(node: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - a plan as PostgreSQL tells it
+    if "Relation Name" in node:
+        yield node["Relation Name"], node["Node Type"]
+    for inner in node.get("Plans", []):
+        yield from _reads(inner)
+
+
+def a_plan_id(place: Place) -> tuple[str, str]:
+    with psycopg.connect(place.admin_dsn) as admin:
+        asked = "select plan_id::text, id::text from plan_step where org_id = %s limit 1"
+        row = admin.execute(asked, (LOCAL_ORG,)).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+HOT = [
+    "lock by plan",
+    "lock by step",
+    "load by plan",
+    "load by step",
+    "load with candidates",
+    "results",
+    "artifacts",
+    "brief",
+]
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
+    plan_id, step_id = a_plan_id(full)
+    statements = {
+        "lock by plan": plans.lock_statement(Wanted(plan_id=plan_id)),
+        "lock by step": plans.lock_statement(Wanted(step_id=step_id)),
+        "load by plan": plans.load_statement(Wanted(plan_id=plan_id, session="1")),
+        "load by step": plans.load_statement(Wanted(step_id=step_id, session="1")),
+        "load with candidates": plans.load_statement(Wanted(plan_id=plan_id, candidates=True)),
+        "results": plans.results_statement(plan_id),
+        "artifacts": plans.artifacts_statement(plan_id=plan_id, most=20),
+        "brief": plans.brief_statement(plan_id),
+    }
+    found = scans(full, statements[name])
+    assert found
+    assert [table for table, how in found if how == "Seq Scan" and table != "skill_execution"] == []
+
+
+def test_a_page_of_open_plans_counts_steps_by_index(full: Place) -> None:
+    statement = plans.SQL["open_plans"](before=None, before_id=None, most=20)
+    found = scans(full, statement)
+    assert "Seq Scan" not in {how for table, how in found if table == "plan_step"}
+
+
+async def test_updates_of_plans_and_steps_stay_hot(own_place: Place) -> None:
+    """Three hundred steps taken and submitted: nine in ten updates touch no index."""
+    async with a_world(own_place) as world:
+        for _ in range(15):
+            await world.agent.work_through(await world.agent.plan(20))
+
+    def updates() -> dict[str, tuple[int, int]]:
+        with psycopg.connect(own_place.admin_dsn) as admin:
+            found = admin.execute(
+                "select relname, n_tup_hot_upd, n_tup_upd from pg_stat_user_tables"
+                " where relname in ('plan', 'plan_step')"
+            ).fetchall()
+        return {name: (hot, every) for name, hot, every in found}
+
+    told = eventually(
+        lambda: updates() if all(n >= 600 for _, n in updates().values()) else None,
+        "the server has counted",
+    )
+    assert told is not None
+    for table, (hot, every) in told.items():
+        assert hot / every >= 0.9, (table, hot, every, json.dumps(told))
