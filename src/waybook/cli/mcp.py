@@ -1,6 +1,7 @@
 """`waybook mcp`: one agent over stdin and stdout, answering before the database is up."""
 
 import contextlib
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +27,11 @@ def command(**flags: object) -> None:
     found = settings_from(flags)
     log_while_serving(found)
     with _database_starting(found.settings):
-        load("waybook.cli.stdio:serve")(found.settings)
+        gc.disable()  # what is imported stays: looking for garbage in it only takes time
+        serve = load("waybook.cli.stdio:serve")
+        gc.freeze()
+        gc.enable()
+        serve(found.settings)
 
 
 @contextmanager

@@ -2,20 +2,28 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from typing import Final, Protocol
 
 from starlette.requests import Request
 
+from waybook.cli.lazy import load
 from waybook.doorway import TOOLS, Caller, Channel, Doorway
 from waybook.settings import Settings
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
-from waybook.wiring import Running, running
+
+#: The first thing a client wants is the list of tools; what calls need can wait that long.
+FIRST_THINGS_FIRST_SECONDS: Final = 1.0
 
 
-def serve(settings: Settings) -> None:
-    """Serve until the client closes our stdin."""
-    asyncio.run(_serve(settings))
+class House(Protocol):
+    """A running system, as the wiring makes it."""
+
+    @property
+    def doorway(self) -> Doorway: ...
+
+    def caller(self, channel: Channel) -> Caller: ...
 
 
 class Opening:
@@ -24,17 +32,21 @@ class Opening:
     def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
         self._settings = settings
         self._stack = stack
-        self._task: asyncio.Task[Running] | None = None
+        self._task: asyncio.Task[House] | None = None
 
-    def begin(self) -> asyncio.Task[Running]:
+    def begin(self) -> asyncio.Task[House]:
         """Begin to open, unless that is under way or done."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
-            opened = self._stack.enter_async_context(running(self._settings))
-            self._task = task = asyncio.ensure_future(opened)
+            self._task = task = asyncio.create_task(self._open())
         return task
 
-    async def opened(self) -> Running:
+    async def _open(self) -> House:
+        running = await asyncio.to_thread(load, "waybook.wiring:running")
+        house: House = await self._stack.enter_async_context(running(self._settings))
+        return house
+
+    async def opened(self) -> House:
         """The open system; a caller that gives up waiting does not stop the opening."""
         return await asyncio.shield(self.begin())
 
@@ -43,6 +55,11 @@ class Opening:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+
+def serve(settings: Settings) -> None:
+    """Serve until the client closes our stdin."""
+    asyncio.run(_serve(settings))
 
 
 async def _serve(settings: Settings) -> None:
@@ -55,7 +72,7 @@ async def _serve(settings: Settings) -> None:
         async def caller(_: Request | None) -> Caller:
             return (await opening.opened()).caller(Channel.MCP)
 
-        opening.begin()
+        asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_SECONDS, opening.begin)
         try:
             server = build_server(TOOLS, Entrance(doorway, caller), profile=settings.tools)
             await serve_stdio(server)

@@ -11,6 +11,7 @@ from rich.live import Live
 from waybook.cli.board import Frame, picture
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import database_options
+from waybook.errors import Busy, Unavailable
 from waybook.settings import Settings
 from waybook.usecases.find_plans import meant_plan
 from waybook.usecases.watch_plan import Board, watch_plan
@@ -55,7 +56,8 @@ async def _follow(here: Inside, board: Board, show: Callable[[Board], None]) -> 
         if board.over:
             return board
         await asyncio.sleep(EVERY_SECONDS)
-        board = await watch_plan(here.call, board.plan.id, board)
+        with contextlib.suppress(Busy, Unavailable):  # the next look may succeed
+            board = await watch_plan(here.call, board.plan.id, board)
 
 
 def _live(board: Board, console: Console) -> RenderableType:
