@@ -1,6 +1,8 @@
 """A database for the demo alone, gone afterwards."""
 
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,6 +23,8 @@ def a_place_for_once() -> Iterator[Path]:
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
     above.chmod(0o711)  # as root, the server runs as somebody else, who must pass through
     data_dir = above / "data"
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends the play tidily too
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
         with attach(data_dir, grace_seconds=0):
             yield data_dir
