@@ -127,6 +127,34 @@ async def test_one_who_is_killed_does_not_stop_the_clock() -> None:
     assert clock.now == NINE + timedelta(minutes=2)
 
 
+async def test_one_is_awake_at_a_time_even_when_another_dies() -> None:
+    clock = a_clock()
+    awake: list[str] = []
+
+    async def works(name: str) -> None:
+        for _ in range(5):
+            await clock.sleep(1)
+            awake.append(name)
+            await asyncio.sleep(0)
+            assert awake == [name]
+            awake.clear()
+
+    async def dies() -> None:
+        await clock.sleep(1)
+        myself = asyncio.current_task()
+        assert myself is not None
+        myself.cancel()
+        await clock.sleep(1)
+
+    async def show() -> None:
+        await asyncio.sleep(0)
+
+    actors = [clock.enter(dies()), clock.enter(works("a")), clock.enter(works("b"))]
+    await clock.run(show)
+    outcomes = await asyncio.gather(*actors, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes[1:]] == [type(None)] * 2
+
+
 async def test_the_play_ends_when_somebody_falls() -> None:
     clock = a_clock()
 

@@ -90,8 +90,9 @@ class StoryClock:
     async def run(self, show: Show) -> None:
         """Play until nobody sleeps any more, or somebody fell."""
         while True:
-            await self._all_asleep.wait()
-            self._all_asleep.clear()
+            while self._awake:
+                self._all_asleep.clear()
+                await self._all_asleep.wait()
             await self._let_read(show)
             self._asleep = [s for s in self._asleep if not s[2].done()]
             heapq.heapify(self._asleep)

@@ -53,6 +53,7 @@ def _facts(facts: Mapping[str, object]) -> Padding:
 
 def _deeds(scene: Scene) -> dict[str, str]:
     notes = {
+        "ada": ", and one that a person approved",
         "ben": ", one of them twice over a bad line, counted once",
         "cleo": ", killed during another, back in a new conversation",
     }
