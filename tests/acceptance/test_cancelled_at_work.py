@@ -1,0 +1,110 @@
+"""A call that is given up half-way: no open transaction stays, and nothing half-written."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import psycopg
+import pytest
+
+from tool_calls import MUTATING, a_call_of
+from waybook.store.database import Results, Tx
+from worlds import Agent, World
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    try:
+        async with asyncio.timeout(10):
+            while not await condition():  # noqa: ASYNC110 - the server rings no bell
+                await asyncio.sleep(0.002)
+    except TimeoutError:
+        pytest.fail(f"waited in vain until {what}")
+
+
+def transactions(world: World) -> list[tuple[str, str]]:
+    """Those in our database who are in the middle of something."""
+    with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
+        return admin.execute(
+            """select state, query from pg_stat_activity
+                where datname = current_database() and pid <> pg_backend_pid()
+                  and state <> 'idle' and backend_type = 'client backend'"""
+        ).fetchall()
+
+
+async def is_quiet(world: World) -> bool:
+    return not await asyncio.to_thread(transactions, world)
+
+
+async def test_a_call_given_up_while_it_waits_for_the_lock_leaves_nothing(
+    own_world: World,
+) -> None:
+    agent = own_world.agent
+    plan = await agent.plan()
+    before = await own_world.stored(agent.org_id, plan["planId"])
+    async with own_world.database.tenant(agent.org_id) as tx:
+        await tx.send("select from plan for update")
+        waiting = asyncio.create_task(agent.take(plan))
+
+        async def waits() -> bool:
+            counting = "select count(*) from pg_locks where not granted"
+            return bool((await own_world.database.read(agent.org_id, counting))[0][0][0])
+
+        await until(waits, "the call waits")
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    await until(lambda: is_quiet(own_world), "nothing is open")
+    assert await own_world.stored(agent.org_id, plan["planId"]) == before
+    assert (await agent.take(plan))["stepOrder"] == 1
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_a_call_given_up_with_everything_written_but_the_commit_leaves_nothing(
+    own_world: World, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    agent = own_world.agent
+    asked = {**await a_call_of(agent, tool), "idempotencyKey": "k"}
+    written = asyncio.Event()
+    commit = Tx.commit
+
+    async def stopping(tx: Tx, *statements: str) -> Results:
+        await tx.send(*statements)
+        written.set()
+        await asyncio.Event().wait()
+        return []
+
+    monkeypatch.setattr(Tx, "commit", stopping)
+    given_up = asyncio.create_task(agent.call(tool, **asked))
+    async with asyncio.timeout(10):
+        await written.wait()
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    monkeypatch.setattr(Tx, "commit", commit)
+    await until(lambda: is_quiet(own_world), "nothing is open")
+    assert "replayed" not in await agent.call(tool, **asked)
+
+
+async def test_calls_given_up_at_any_moment_happened_wholly_or_not_at_all(
+    own_world: World,
+) -> None:
+    """The audit is held against the rows at the end of the test, as always."""
+    agent = own_world.agent
+    plan = await agent.plan(100)
+    for turns in range(60):
+        task = asyncio.create_task(agent.take(plan, sessionId=f"s{turns}"))
+        for _ in range(turns * 15):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await until(lambda: is_quiet(own_world), "nothing is open")
+    status = await agent.status(plan)
+    assert status["totalSteps"] == 100
+    await _end(agent, own_world, plan["planId"])
+
+
+async def _end(agent: Agent, world: World, plan_id: str) -> None:
+    """Every step can still be worked on, in as many calls as there are steps."""
+    rows = await world.stored(agent.org_id, plan_id)
+    for step_id in rows["step"]:
+        await agent.call("submit_step_result", stepId=step_id, resultSummary="done")
+    assert (await agent.call("get_next_step", planId=plan_id))["status"] == "plan_complete"

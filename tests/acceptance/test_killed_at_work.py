@@ -1,0 +1,158 @@
+"""A process killed at its work: what it was told is durable, what it was not never happened."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from worlds import Agent, Body, World
+
+PATIENCE = 30
+
+#: Takes a step, or submits one, and says how far it came; then it waits to be killed.
+WORKER = """
+import asyncio, json, sys
+from uuid import UUID
+from psycopg_pool import AsyncConnectionPool
+from waybook.doorway import Caller, Channel, Doorway
+from waybook.store.calls import CallLog
+from waybook.store.database import Database, Tx
+from waybook.usecases.call import House
+
+dsn, role, org, moment, tool, arguments = sys.argv[1:]
+commit = Tx.commit
+
+
+def say(word):
+    print(word, flush=True)
+    sys.stdin.read()
+
+
+async def stopping(tx, *statements):
+    if moment == "before":
+        await tx.send(*statements)
+        say("written, not committed")
+    answer = await commit(tx, *statements)
+    if moment == "after":
+        say("committed, not answered")
+    return answer
+
+
+async def main():
+    Tx.commit = stopping
+    options = {"autocommit": True, "prepare_threshold": None}
+    async with AsyncConnectionPool(dsn, kwargs=options, min_size=1, open=False) as pool:
+        database = Database(pool, role=role or None)
+        doorway = Doorway(House(database=database), CallLog(database))
+        caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
+        answer = await doorway.enter(caller, tool, json.loads(arguments))
+        print(json.dumps(answer.body), flush=True)
+        sys.stdin.read()
+
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def a_worker(
+    world: World, moment: str, tool: str, **arguments: object
+) -> Iterator[subprocess.Popen[str]]:
+    """A process of its own that makes this call, stops at this moment, and is killed."""
+    place = world.place
+    named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, *named, moment, tool, json.dumps(arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+async def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        return (await asyncio.to_thread(process.stdout.readline)).strip()
+
+
+async def resumed(agent: Agent, plan: Body, session: str) -> Body:
+    """What a new conversation of the same name finds."""
+    await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
+    return await agent.take(plan, sessionId=session)
+
+
+@pytest.mark.parametrize("key", [{}, {"idempotencyKey": "k"}])
+async def test_killed_before_the_commit_nothing_happened(
+    world: World, agent: Agent, key: Body
+) -> None:
+    plan = await agent.plan(2)
+    before = await world.stored(agent.org_id, plan["planId"])
+    asked = {"planId": plan["planId"], "sessionId": "s", **key}
+    with a_worker(world, "before", "get_next_step", **asked) as worker:
+        assert await said(worker) == "written, not committed"
+    assert await world.stored(agent.org_id, plan["planId"]) == before
+    taken = await agent.take(plan, sessionId="s", **key)
+    assert (taken["stepOrder"], "resumed" in taken, "replayed" in taken) == (1, False, False)
+
+
+async def test_killed_after_the_commit_its_session_finds_the_step_again(
+    world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    asked = {"planId": plan["planId"], "sessionId": "s"}
+    with a_worker(world, "after", "get_next_step", **asked) as worker:
+        assert await said(worker) == "committed, not answered"
+    taken = await resumed(agent, plan, "s")
+    assert (taken["stepId"], taken["resumed"]) == (plan["stepIds"][0], True)
+    assert (await agent.submit(taken, sessionId="s"))["progress"]["done"] == 1
+
+
+async def test_killed_after_the_commit_of_a_result_it_counts_once(
+    world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan, sessionId="s")
+    asked = {
+        "stepId": taken["stepId"],
+        "attempt": 1,
+        "resultSummary": "found",
+        "idempotencyKey": "once",
+        "sessionId": "s",
+    }
+    with a_worker(world, "after", "submit_step_result", **asked) as worker:
+        assert await said(worker) == "committed, not answered"
+    again = await agent.call("submit_step_result", **asked)
+    assert (again["replayed"], again["progress"]["done"]) == (True, 1)
+    assert (await resumed(agent, plan, "s"))["stepOrder"] == 2
+
+
+async def test_killed_before_the_commit_of_a_result_the_step_is_still_its_own(
+    world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan, sessionId="s")
+    asked = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "found"}
+    with a_worker(world, "before", "submit_step_result", **asked) as worker:
+        assert await said(worker) == "written, not committed"
+    again = await resumed(agent, plan, "s")
+    assert (again["stepId"], again["attempt"]) == (taken["stepId"], 1)
+    assert (await agent.submit(again))["planStatus"] == "completed"
+
+
+async def test_killed_between_its_calls_another_process_goes_on(world: World, agent: Agent) -> None:
+    plan = await agent.plan(1)
+    asked = {"planId": plan["planId"], "sessionId": "s"}
+    with a_worker(world, "never", "get_next_step", **asked) as worker:
+        assert json.loads(await said(worker))["stepId"] == plan["stepIds"][0]
+    assert (await agent.submit(await resumed(agent, plan, "s")))["planStatus"] == "completed"
