@@ -205,10 +205,12 @@ async def test_a_context_keeps_to_its_budget_and_says_what_it_left_out(agent: Ag
     for _ in range(4):
         await agent.submit(await agent.take(plan), "x" * 20_000)
     taken = await agent.take(plan)
-    for tokens in (500, 2_000, 10_000):
+    for tokens in (500, 2_000):
         asked = {"stepId": taken["stepId"], "budgetTokens": tokens}
         context = await agent.call("get_step_context", **asked)
         assert len(json.dumps(context)) < 4 * tokens + 3_500
+    context = await agent.call("get_step_context", stepId=taken["stepId"], budgetTokens=10_000)
+    assert len(json.dumps(context)) < 43_500
     assert context["earlierResults"][0]["cut"]["get"]["tool"] == "get_step_context"
     full = await agent.call("get_step_context", stepId=taken["stepId"], budgetTokens=60_000)
     assert "cut" not in json.dumps(full)
@@ -262,13 +264,34 @@ async def test_since_a_number_it_tells_only_what_changed(agent: Agent) -> None:
     assert (nothing["steps"], nothing["recentEvents"]) == ([], [])
 
 
-async def test_the_largest_plan_fits_into_a_reply(agent: Agent) -> None:
-    plan = await agent.plan([a_step("z" * 4_000)] * 200)
-    for _ in range(8):
-        await agent.submit(await agent.take(plan), "x" * 30_000)
-    for tool in ("get_research_context", "get_plan_status"):
-        reply = await agent.call(tool, planId=plan["planId"])
-        assert len(json.dumps(reply)) < 130_000
+async def test_no_reply_about_the_largest_plan_is_too_long(agent: Agent) -> None:
+    """Unless detail is asked for, 48 kB; what is left out is counted."""
+    step = {"stepType": "synthesize", "title": "é" * 200, "instructions": "z" * 4_000}
+    plan = await agent.plan([step] * 200)
+    named = {"planId": plan["planId"]}
+    for n in range(120):
+        taken = await agent.take(plan, sessionId=f"session {n}")
+        if n < 60:
+            await agent.submit(taken, "x" * 3_000)
+    rewriting = {"action": "update_step_instructions", "instructions": "x"}
+    rewriting["stepId"] = plan["stepIds"][0]
+    replies = [
+        await agent.call("get_plan_status", **named),
+        await agent.call("get_research_context", **named),
+        await agent.call("modify_plan", **named, modifications=[rewriting]),
+    ]
+    whole = await agent.call("get_plan_status", **named, detail=True)
+    for _ in range(80):
+        await agent.take(plan)
+    replies.append(await agent.call("get_next_step", **named))
+    assert replies[-1]["status"] == "no_pending_steps"
+    for reply in replies:
+        assert len(json.dumps(reply, ensure_ascii=False).encode()) < 48_000
+        assert reply["cut"]["get"]["args"]["detail"] is True
+    status = replies[0]
+    for name, left in status["cut"]["left"].items():
+        assert len(whole[name]) == len(status[name]) + left
+    assert status["counts"] == {"done": 60, "total": 200}
 
 
 # Skills

@@ -19,7 +19,7 @@ from waybook.usecases.arguments import Id, Mutating
 from waybook.usecases.call import Body, Call, Held
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following, holder_view, review_view, told
+from waybook.usecases.views import following, holder_view, review_view, told, within_reply
 
 
 class GetNextStep(Mutating):
@@ -107,7 +107,7 @@ def _awaiting(held: Held, review: Body | None) -> Body:
 def _nothing(nothing: NothingPending, plan_id: str) -> Body:
     steps: list[Json] = [holder_view(step) for step in (*nothing.in_progress, *nothing.failed)]
     why = "others still work; a stuck or failed step can be given back with modify_plan retry_step"
-    return {
+    body: Body = {
         "status": "no_pending_steps",
         "planId": plan_id,
         "inProgress": len(nothing.in_progress),
@@ -115,6 +115,8 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         "steps": steps,
         "next": following("get_plan_status", why, planId=plan_id),
     }
+    whole = following("get_plan_status", "the whole list", planId=plan_id, detail=True)
+    return within_reply(body, ("steps",), whole)
 
 
 TOOL = Tool(

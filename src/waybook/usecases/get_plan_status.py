@@ -22,7 +22,11 @@ from waybook.usecases.views import (
     progress_view,
     review_view,
     step_view,
+    within_reply,
 )
+
+#: The lists of steps in a reply.
+LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
 
 
 class GetPlanStatus(Reading):
@@ -37,7 +41,9 @@ async def get_plan_status(call: Call, asked: GetPlanStatus) -> Body:
     if newly_stalled(loaded.plan, now=loaded.now, patience=call.house.patience):
         loaded, _ = await note_stall(call, asked.plan_id)
     told = {StepId(row[0]): row for row in results}
-    return status_view(call, loaded, told, budget=None if asked.detail else RESULTS_BUDGET)
+    body = status_view(call, loaded, told, budget=None if asked.detail else RESULTS_BUDGET)
+    whole = following("get_plan_status", "the whole lists", planId=loaded.plan.id, detail=True)
+    return body if asked.detail else within_reply(body, LISTS, whole)
 
 
 async def note_stall(call: Call, plan_id: str) -> tuple[LoadedPlan, bool]:

@@ -25,7 +25,11 @@ from waybook.usecases.views import (
     review_view,
     step_view,
     told,
+    within_reply,
 )
+
+#: The lists in a reply.
+LISTS = ("steps", "artifacts", "recentEvents")
 
 RESULTS = 20_000
 INSTRUCTIONS = 10_000
@@ -63,7 +67,10 @@ async def get_research_context(call: Call, asked: GetResearchContext) -> Body:
     )
     if is_new_session(loaded.plan, call.session):
         await _note_session(call, asked.plan_id)
-    return _view(call, loaded.plan, found, asked)
+    body = _view(call, loaded.plan, found, asked)
+    why = "the whole lists"
+    whole = following("get_research_context", why, planId=loaded.plan.id, detail=True)
+    return body if asked.detail else within_reply(body, LISTS, whole)
 
 
 async def _note_session(call: Call, plan_id: str) -> None:

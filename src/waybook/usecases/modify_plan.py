@@ -13,7 +13,7 @@ from waybook.usecases.asked_steps import AskedStep
 from waybook.usecases.call import Body, Call, Held
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following, step_view, told
+from waybook.usecases.views import following, step_view, told, within_reply
 
 Action = Literal[
     "add_steps",
@@ -118,7 +118,7 @@ def _check_fields(number: int, asked: AskedModification) -> None:
 
 def _reply(plan: Plan, decision: Decision[Plan]) -> Body:
     steps: list[Json] = [step_view(step, attempt=step.attempt) for step in plan.steps]
-    return told(
+    body = told(
         planId=plan.id,
         planStatus=str(plan.status),
         revision=plan.revision,
@@ -126,6 +126,8 @@ def _reply(plan: Plan, decision: Decision[Plan]) -> Body:
         applied=sum(entry.event == "plan_modified" for entry in decision.entries),
         next=following("get_next_step", "go on with the plan", planId=plan.id),
     )
+    whole = following("get_plan_status", "the whole list", planId=plan.id, detail=True)
+    return within_reply(body, ("steps",), whole)
 
 
 def _diff(decision: Decision[Plan]) -> list[Json]:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+
 from waybook.plan.model import Json, Plan, PlanId, Review, Step, StepId
 from waybook.plan.progress import count_done, percent
 from waybook.usecases.call import Body
@@ -12,6 +14,8 @@ from waybook.usecases.call import Body
 #: What all results in one reply may take together, unless the caller asks for detail.
 RESULTS_BUDGET = 24_000
 LEAST_SHARE = 160
+#: How long a reply may be, in bytes, unless the caller asks for detail.
+MOST_IN_A_REPLY = 46_000
 
 
 def told(**fields: Json) -> Body:
@@ -116,6 +120,34 @@ def fitted(results: Mapping[StepId, Json], *, budget: int | None) -> dict[StepId
         }
         for step_id, value in results.items()
     }
+
+
+def within_reply(body: Body, lists: tuple[str, ...], whole: Json) -> Body:
+    """The reply, its longest lists cut until it is short enough for any client.
+
+    What was left out is counted, beside the call that brings the whole.
+    """
+    sizes = {name: _sizes(body[name]) for name in lists}
+    kept = {name: len(items) for name, items in sizes.items()}
+    size = len(orjson.dumps(body))
+    while size > MOST_IN_A_REPLY and any(kept.values()):
+        longest = max(lists, key=lambda name: sum(sizes[name][: kept[name]]))
+        half = kept[longest] // 2
+        size -= sum(sizes[longest][half : kept[longest]])
+        kept[longest] = half
+    left: Body = {name: len(sizes[name]) - kept[name] for name in lists}
+    if not any(left.values()):
+        return body
+    cut = {name: _items(body[name])[: kept[name]] for name in lists}
+    return {**body, **cut, "cut": {"left": {n: k for n, k in left.items() if k}, "get": whole}}
+
+
+def _items(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _sizes(value: Json) -> list[int]:
+    return [len(orjson.dumps(item)) + 1 for item in _items(value)]
 
 
 def fair_share(lengths: list[int], budget: int) -> int:
