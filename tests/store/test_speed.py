@@ -11,6 +11,7 @@ import pytest
 from postgres.processes import eventually
 from servers import Place, Server, create_database, drop_database
 from waybook.store import plans
+from waybook.store.idempotency import Key
 from waybook.store.ids import new_id
 from waybook.store.plans import Wanted
 from waybook.store.sql import Statement
@@ -93,9 +94,10 @@ def a_plan_id(place: Place) -> tuple[str, str]:
 HOT = [
     "lock by plan",
     "lock by step",
-    "load by plan",
-    "load by step",
-    "load with candidates",
+    "steps by plan",
+    "steps by step",
+    "the rest by plan",
+    "the rest by step",
     "results",
     "artifacts",
     "brief",
@@ -105,12 +107,16 @@ HOT = [
 @pytest.mark.parametrize("name", HOT)
 def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
     plan_id, step_id = a_plan_id(full)
+    key = Key(tool="get_next_step", key="k", arguments_hash=b"")
+    by_plan = plans.lock_statements(Wanted(plan_id=plan_id, candidates=True, session="1"), key)
+    by_step = plans.lock_statements(Wanted(step_id=step_id, session="1"), key)
     statements = {
-        "lock by plan": plans.lock_statement(Wanted(plan_id=plan_id)),
-        "lock by step": plans.lock_statement(Wanted(step_id=step_id)),
-        "load by plan": plans.load_statement(Wanted(plan_id=plan_id, session="1")),
-        "load by step": plans.load_statement(Wanted(step_id=step_id, session="1")),
-        "load with candidates": plans.load_statement(Wanted(plan_id=plan_id, candidates=True)),
+        "lock by plan": by_plan[0],
+        "lock by step": by_step[0],
+        "steps by plan": by_plan[1],
+        "steps by step": by_step[1],
+        "the rest by plan": by_plan[2],
+        "the rest by step": by_step[2],
         "results": plans.results_statement(plan_id),
         "artifacts": plans.artifacts_statement(plan_id=plan_id, most=20),
         "brief": plans.brief_statement(plan_id),

@@ -20,10 +20,11 @@ from weakref import WeakKeyDictionary
 import orjson
 import psycopg
 from psycopg import AsyncConnection, errors, generators
+from psycopg.abc import PQGen
 from psycopg.abc import Transformer as TransformerProtocol
 from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, TransactionStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
@@ -221,7 +222,7 @@ async def _run(connection: Connection, text: str) -> list[PGresult]:
     """Send one text of several statements and wait for its results, the driver's short way."""
     try:
         connection.pgconn.send_query(text.encode())
-        results: list[PGresult] = await connection.wait(generators.execute(connection.pgconn))
+        results: list[PGresult] = await connection.wait(_answers(connection.pgconn))
         if results[-1].status == ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(results[-1], encoding=connection.info.encoding)
     except errors.UniqueViolation as fault:
@@ -238,6 +239,13 @@ async def _run(connection: Connection, text: str) -> list[PGresult]:
         ) from fault
     else:
         return results
+
+
+def _answers(pgconn: PGconn) -> PQGen[list[PGresult]]:
+    """Wait for the answers; for the sending only if it did not all go out at once."""
+    waiting: PQGen[list[PGresult]]
+    waiting = generators.execute(pgconn) if pgconn.flush() else generators.fetch_many(pgconn)
+    return waiting
 
 
 def _rows(transformer: TransformerProtocol, result: PGresult) -> list[tuple[Any, ...]]:

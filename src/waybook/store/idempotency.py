@@ -1,5 +1,6 @@
 """Stored answers: a retried call is answered, not carried out again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -38,16 +39,14 @@ def lookup_statement(key: Key) -> Statement:
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 
 
-def read_answer(rows: list[tuple[Any, ...]], key: Key) -> StoredAnswer | None:
-    """The stored answer to the same question.
+def read_answer(told: Sequence[Any], key: Key) -> StoredAnswer:
+    """The stored answer to the same question, from its hash, its kind and its body.
 
     Raises:
         IdempotencyConflict: the key was used for another question.
     """
-    if not rows:
-        return None
-    arguments_hash, is_error, body = rows[0]
-    if bytes(arguments_hash) != key.arguments_hash:
+    arguments_hash, is_error, body = told
+    if bytes.fromhex(arguments_hash) != key.arguments_hash:
         raise IdempotencyConflict(
             f"idempotencyKey was used before for {key.tool} with other arguments; use a new key "
             "for a new call, the same key only to repeat the very same call",

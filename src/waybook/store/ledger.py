@@ -165,7 +165,7 @@ def _moved_steps(before: Plan, decision: Decision[object], hand: Hand) -> Iterat
     moved = [s for s in decision.plan.steps if s.id in old and s is not old[s.id]]
     if moved:
         rows = [_moved_step(old[s.id], s, touched=s.id in decision.touched) for s in moved]
-        yield SQL["update_steps"](rows=Rows(rows), now=hand.now, count=len(rows))
+        yield SQL["update_steps"](rows=Rows(rows), now=hand.now)
     silent: set[StepId] = {step.id for step in moved}
     touched = [step_id for step_id in decision.touched if step_id not in silent]
     if touched:

@@ -10,20 +10,19 @@ values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execut
         %(created_at)s, %(created_by)s);
 
 -- name: update_plan
--- Names the old status and the old number: the database is the second lock of the machine.
-with written as (
-  update plan
-     set status = %(status)s,
-         revision = %(revision)s,
-         resumed_at = %(resumed_at)s,
-         completed_at = coalesce(completed_at, %(completed_at)s),
-         fail_reason = %(fail_reason)s,
-         audit_seq = %(audit_seq)s,
-         audit_hash = %(audit_hash)s,
-         updated_at = %(now)s
-   where id = %(id)s and status = %(old_status)s and audit_seq = %(old_seq)s
-  returning 1)
-select 1 / count(*) from written;
+-- A number that is not the one we loaded becomes null, which the column refuses: the database is
+-- the second lock of the machine.
+update plan
+   set status = %(status)s,
+       revision = %(revision)s,
+       resumed_at = %(resumed_at)s,
+       completed_at = coalesce(completed_at, %(completed_at)s),
+       fail_reason = %(fail_reason)s,
+       audit_seq = case when audit_seq = %(old_seq)s and status = %(old_status)s
+                        then %(audit_seq)s::integer end,
+       audit_hash = %(audit_hash)s,
+       updated_at = %(now)s
+ where id = %(id)s;
 
 -- name: insert_steps
 insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds)
@@ -34,23 +33,21 @@ insert into step_brief (step_id, instructions, result_schema)
 values %(rows)s;
 
 -- name: update_steps
-with written as (
-  update plan_step s
-     set step_order = v.step_order::integer,
-         status = v.status,
-         attempt = v.attempt::integer,
-         in_progress_since = v.in_progress_since::timestamptz,
-         last_seen_at = case when v.seen::boolean then %(now)s else s.last_seen_at end,
-         completed_at = v.completed_at::timestamptz,
-         held_by = v.held_by,
-         held_session = v.held_session,
-         fail_reason = v.fail_reason
-    from (values %(rows)s)
-      as v (id, old_status, step_order, status, attempt, in_progress_since, seen, completed_at,
-            held_by, held_session, fail_reason)
-   where s.id = v.id::uuid and s.status = v.old_status
-  returning 1)
-select 1 / (count(*) = %(count)s)::integer from written;
+-- As above: a status that is not the one we loaded becomes null, and is refused.
+update plan_step s
+   set step_order = v.step_order::integer,
+       status = case when s.status = v.old_status then v.status end,
+       attempt = v.attempt::integer,
+       in_progress_since = v.in_progress_since::timestamptz,
+       last_seen_at = case when v.seen::boolean then %(now)s else s.last_seen_at end,
+       completed_at = v.completed_at::timestamptz,
+       held_by = v.held_by,
+       held_session = v.held_session,
+       fail_reason = v.fail_reason
+  from (values %(rows)s)
+    as v (id, old_status, step_order, status, attempt, in_progress_since, seen, completed_at,
+          held_by, held_session, fail_reason)
+ where s.id = v.id::uuid;
 
 -- name: touch_steps
 update plan_step set last_seen_at = %(now)s where id = any (%(ids)s);

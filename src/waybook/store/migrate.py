@@ -12,6 +12,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from waybook.errors import Misconfigured, Unavailable
 from waybook.store.sql import load
@@ -72,6 +73,12 @@ def pending(dsn: str) -> list[str]:
 
 @contextmanager
 def _connected(dsn: str) -> Iterator[psycopg.Connection]:
+    try:
+        conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise Misconfigured(
+            "the database URL cannot be read; write it like postgresql://user:password@host/name"
+        ) from None
     try:
         with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
             if connection.info.server_version < OLDEST:

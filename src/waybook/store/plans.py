@@ -25,8 +25,11 @@ from waybook.plan.model import (
 )
 from waybook.plan.replay import Rows as PlanRows
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.store import idempotency
 from waybook.store.audit import Head
-from waybook.store.sql import Ids, Statement, load
+from waybook.store.database import Results
+from waybook.store.idempotency import Key, StoredAnswer
+from waybook.store.sql import Ids, Statement, Value, load
 
 SQL = load("plans")
 
@@ -63,21 +66,38 @@ class Wanted:
     session: str | None = None
 
 
-def lock_statement(wanted: Wanted) -> Statement:
-    """Lock the plan's row."""
-    return SQL["lock_plan"](plan_id=wanted.plan_id, step_id=wanted.step_id)
+LOCK_PLAN = SQL["load_plan"].locking("p")
 
 
-def load_statement(wanted: Wanted) -> Statement:
-    """Load the plan."""
+def lock_statements(wanted: Wanted, key: Key | None = None) -> tuple[Statement, ...]:
+    """Lock the plan, then load it; beside it the answer to a repeated call."""
+    return (LOCK_PLAN(**_meant(wanted)), *_rest(wanted, key))
+
+
+def look_statements(wanted: Wanted) -> tuple[Statement, ...]:
+    """Load the plan as it is, without a lock."""
+    return (SQL["load_plan"](**_meant(wanted)), *_rest(wanted, None))
+
+
+def _rest(wanted: Wanted, key: Key | None) -> tuple[Statement, ...]:
     texts = (*wanted.texts, *((wanted.step_id,) if wanted.step_id else ()))
-    return SQL["load_plan"](
-        plan_id=wanted.plan_id,
-        step_id=wanted.step_id,
+    steps = SQL["load_steps"](
         wanted=Ids(texts),
         candidates=wanted.candidates,
         session=wanted.session,
+        **_meant(wanted),
     )
+    beside = SQL["load_beside"](
+        session=wanted.session,
+        tool=key.tool if key else None,
+        key=key.key if key else None,
+        **_meant(wanted),
+    )
+    return steps, beside
+
+
+def _meant(wanted: Wanted) -> dict[str, Value]:
+    return {"plan_id": wanted.plan_id, "step_id": wanted.step_id}
 
 
 def brief_statement(plan_id: str | None) -> Statement:
@@ -97,30 +117,37 @@ def artifacts_statement(
     return SQL["artifacts"](plan_id=plan_id, step_id=step_id, most=most)
 
 
-def read_plan(rows: list[tuple[Any, ...]], session: str | None) -> LoadedPlan | None:
-    """The plan `load_plan` found, if any."""
-    if not rows:
+def read_plan(found: Results, session: str | None) -> LoadedPlan | None:
+    """The plan that the three statements found, if any."""
+    plans, steps, ((conditions, review, known, _),) = found
+    if not plans:
         return None
+    (row,) = plans
     (plan_id, name, status, revision, stall_seconds, resumed_at, fail_reason, seq, digest, now) = (
-        rows[0][:10]
+        row
     )
-    steps, texts, conditions, review, known = rows[0][10:]
     plan = Plan(
         id=PlanId(plan_id),
         name=name,
         status=PlanStatus(status),
         revision=revision,
         stall_seconds=stall_seconds,
-        resumed_at=resumed_at,
+        resumed_at=_in_utc(resumed_at),
         fail_reason=fail_reason,
         seq=seq,
-        steps=tuple(_step(*row) for row in steps or ()),
-        texts={StepId(key): _text(row) for key, row in (texts or {}).items()},
+        steps=tuple(_step(*row[:-1]) for row in steps),
+        texts={StepId(row[0]): _text(row[-1]) for row in steps if row[-1] is not None},
         conditions=tuple(_condition(row) for row in conditions or ()),
         review=_review(review) if review else None,
         sessions=frozenset({session} if known and session is not None else ()),
     )
     return LoadedPlan(plan=plan, now=now.astimezone(UTC), head=Head(seq, bytes(digest)))
+
+
+def read_answer(found: Results, key: Key) -> StoredAnswer | None:
+    """The answer stored for a repeated call, that the last of the three statements found."""
+    told = found[-1][0][-1]
+    return None if told is None else idempotency.read_answer(told, key)
 
 
 def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
@@ -147,9 +174,9 @@ def _step(*row: Any) -> Step:  # noqa: ANN401 - a row of the database
         status=StepStatus(status),
         attempt=attempt,
         stall_seconds=stall_seconds,
-        in_progress_since=_time(since),
-        last_seen_at=_time(seen),
-        completed_at=_time(completed),
+        in_progress_since=_in_utc(since),
+        last_seen_at=_in_utc(seen),
+        completed_at=_in_utc(completed),
         held_by=held_by,
         held_session=held_session,
         fail_reason=fail_reason,
@@ -193,6 +220,10 @@ def _review(row: list[Any]) -> Review:
         decided_by=row[10],
         decided_via=Channel(row[11]) if row[11] else None,
     )
+
+
+def _in_utc(at: datetime | None) -> datetime | None:
+    return at.astimezone(UTC) if at is not None else None
 
 
 def _time(text: str | None) -> datetime | None:

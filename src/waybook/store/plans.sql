@@ -1,64 +1,65 @@
--- name: lock_plan
--- First of every mutating call: two agents asking at once take turns. A statement of its own,
--- because what is loaded after it must be seen after the wait, not before. The plan that is meant
--- is joined: under row-level security no index serves a comparison with a subquery.
-select p.id
-  from (select %(plan_id)s::uuid as id
-         union all
-        select plan_id from plan_step
-         where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
-  join plan p on p.id = meant.id
-   for update of p;
-
 -- name: load_plan
--- All a decision needs, in one row: every step's state, but of the texts only those of the steps
--- named and, for whoever asks for work, of the steps it could get.
-select p.id::text,
-       p.name,
-       p.status,
-       p.revision,
-       p.stall_seconds,
-       p.resumed_at,
-       p.fail_reason,
-       p.audit_seq,
-       p.audit_hash,
-       app_now(),
-       (select json_agg(json_build_array(
-                 s.id, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
-                 s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-                 s.fail_reason) order by s.step_order)
-          from plan_step s
-         where s.plan_id = p.id),
-       (select json_object_agg(b.step_id, json_build_array(b.instructions, b.result_schema))
-          from plan_step s
-          join step_brief b on b.step_id = s.id
-         where s.plan_id = p.id
-           and (s.id = any (%(wanted)s)
-                or %(candidates)s
-                   and (s.status = 'awaiting_input'
-                        or s.status = 'in_progress'
-                           and (s.held_by is null or s.held_session = %(session)s)
-                        or s.step_order = (select min(n.step_order)
-                                             from plan_step n
-                                            where n.plan_id = p.id and n.status = 'pending')))),
-       (select json_agg(json_build_array(
-                 c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id, c.steps,
-                 c.reason, c.outcome) order by c.position)
-          from branching_condition c
-         where c.plan_id = p.id and c.outcome is null),
-       (select json_build_array(
-                 r.id, r.step_id, r.summary, r.questions, r.result_summary, r.requested_at,
-                 r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via)
-          from review r
-         where r.plan_id = p.id
-         order by r.requested_at desc, r.id desc
-         limit 1),
-       exists (select from plan_session k where k.plan_id = p.id and k.session = %(session)s)
+-- The plan itself, without its steps. For a decision this is the first statement, and locks: two
+-- agents asking at once take turns, and what the next statements load is seen after the wait. The
+-- plan that is meant is joined: under row-level security no index serves a comparison with a
+-- subquery.
+select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
+       p.audit_seq, p.audit_hash, app_now()
   from (select %(plan_id)s::uuid as id
          union all
         select plan_id from plan_step
          where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
   join plan p on p.id = meant.id;
+
+-- name: load_steps
+-- Every step's state in plan order, but of the texts only those of the steps named and, for
+-- whoever asks for work, of the steps it could get.
+select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
+       s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
+       s.fail_reason,
+       case when s.id = any (%(wanted)s)
+                 or %(candidates)s
+                    and (s.status = 'awaiting_input'
+                         or s.status = 'in_progress'
+                            and (s.held_by is null or s.held_session = %(session)s)
+                         or s.status = 'pending'
+                            and not exists (select
+                                              from plan_step n
+                                             where n.plan_id = s.plan_id
+                                               and n.step_order < s.step_order
+                                               and n.status = 'pending'))
+            then (select json_build_array(b.instructions, b.result_schema)
+                    from step_brief b
+                   where b.step_id = s.id)
+       end
+  from (select %(plan_id)s::uuid as id
+         union all
+        select plan_id from plan_step
+         where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
+  join plan_step s on s.plan_id = meant.id
+ order by s.step_order;
+
+-- name: load_beside
+-- What else a decision needs: the conditions nobody has looked at, the last review, whether the
+-- plan knows the session, and the answer this very call got before, if it is a repeated one.
+select (select json_agg(json_build_array(
+                 c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id, c.steps,
+                 c.reason, c.outcome) order by c.position)
+          from branching_condition c
+         where c.plan_id = meant.id and c.outcome is null),
+       (select json_build_array(
+                 r.id, r.step_id, r.summary, r.questions, r.result_summary, r.requested_at,
+                 r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via)
+          from review r
+         where r.plan_id = meant.id
+         order by r.requested_at desc, r.id desc
+         limit 1),
+       exists (select from plan_session k where k.plan_id = meant.id and k.session = %(session)s),
+       (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer)
+          from idempotency_answer a
+         where a.tool = %(tool)s and a.key = %(key)s)
+  from (select coalesce(%(plan_id)s::uuid,
+                        (select plan_id from plan_step where id = %(step_id)s::uuid)) as id) meant;
 
 -- name: brief
 -- What stays the same through a plan's life.

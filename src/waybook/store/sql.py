@@ -52,7 +52,8 @@ class Query:
     def __init__(self, name: str, text: str) -> None:
         """Split the text at its places."""
         self.name = name
-        parts = _PLACE.split(text.strip().rstrip(";"))
+        self._text = text.strip().rstrip(";")
+        parts = _PLACE.split(self._text)
         self._texts = parts[::2]
         self._order = parts[1::2]
         #: The places, each once, in order of appearance.
@@ -63,6 +64,10 @@ class Query:
     def __call__(self, **values: Value) -> "Statement":
         """The query with its values."""
         return Statement(self, [values[place] for place in self.places])
+
+    def locking(self, table: str) -> "Query":
+        """The same query, locking the rows it finds in this table."""
+        return Query(f"{self.name}_locked", f"{self._text}\n   for update of {table}")
 
     def with_literals(self, told: list[str]) -> str:
         """The text with these in the places."""

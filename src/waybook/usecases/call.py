@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 from uuid import UUID
 
 from waybook.errors import NextCall, NotFound
@@ -71,8 +71,9 @@ class Call:
 
     async def look(self, wanted: Wanted, *more: Statement) -> tuple[LoadedPlan, Results]:
         """A plan as it is now, unlocked, and whatever else is asked in the same snapshot."""
-        found = await self.read(plans.load_statement(wanted), *more)
-        return _found(found[0], self.session, wanted), found[1:]
+        asked = plans.look_statements(wanted)
+        found = await self.read(*asked, *more)
+        return found_plan(found[: len(asked)], self.session, wanted), found[len(asked) :]
 
     @asynccontextmanager
     async def open(self, *statements: Statement | str) -> AsyncIterator["Opened"]:
@@ -82,7 +83,8 @@ class Call:
             # A lock comes first: what is read after the wait must be seen after it.
             results = await tx.send(*statements, "select app_now()", *asked)
             found, (now, *stored) = results[: len(statements)], results[len(statements) :]
-            self._answered(stored[0] if stored else [])
+            if self.key is not None and stored[0]:
+                _answered(idempotency.read_answer(stored[0][0], self.key))
             yield Opened(self, tx, now[0][0].astimezone(UTC), found)
 
     @asynccontextmanager
@@ -108,17 +110,10 @@ class Call:
             session=self.session,
         )
         async with self.house.database.tenant(self.caller.org_id) as tx:
-            asked = [idempotency.lookup_statement(self.key)] if self.key else []
-            results = await tx.send(
-                plans.lock_statement(wanted), *asked, plans.load_statement(wanted)
-            )
-            self._answered(results[1] if asked else [])
-            yield Held(self, tx, _found(results[-1], self.session, wanted))
-
-    def _answered(self, rows: list[tuple[Any, ...]]) -> None:
-        stored = idempotency.read_answer(rows, self.key) if self.key else None
-        if stored is not None:
-            raise Answered(stored)
+            found = await tx.send(*plans.lock_statements(wanted, self.key))
+            if self.key is not None:
+                _answered(plans.read_answer(found, self.key))
+            yield Held(self, tx, found_plan(found, self.session, wanted))
 
     def keep(self, body: Body, now: datetime, *, is_error: bool = False) -> list[Statement]:
         """The statement that keeps this answer for a repeated call, if it may be repeated."""
@@ -206,8 +201,18 @@ def known(row_id: str | None) -> str | None:
     return row_id if row_id is None or is_id(row_id) else NOBODY
 
 
-def _found(rows: list[tuple[Any, ...]], session: str | None, wanted: Wanted) -> LoadedPlan:
-    loaded = plans.read_plan(rows, session)
+def _answered(stored: StoredAnswer | None) -> None:
+    if stored is not None:
+        raise Answered(stored)
+
+
+def found_plan(found: Results, session: str | None, wanted: Wanted) -> LoadedPlan:
+    """The plan that was loaded.
+
+    Raises:
+        NotFound: there is none.
+    """
+    loaded = plans.read_plan(found, session)
     if loaded is None:
         raise not_found("plan" if wanted.plan_id else "step")
     return loaded

@@ -10,7 +10,7 @@ from waybook.plan.states import TERMINAL_STEP
 from waybook.store import plans
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, Reading
-from waybook.usecases.call import Body, Call, known, not_found
+from waybook.usecases.call import Body, Call, found_plan, known
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import artifact_view, fitted, following, step_view, told
@@ -34,17 +34,16 @@ async def get_step_context(call: Call, asked: GetStepContext) -> Body:
     A sign of life: whoever reads up on a step is working on it.
     """
     step_id = known(asked.step_id)
+    wanted = Wanted(step_id=step_id)
     statements = (
         plans.SQL["touch_step"](step_id=step_id),
-        plans.load_statement(Wanted(step_id=step_id)),
+        *plans.look_statements(wanted),
         plans.SQL["step_results"](step_id=step_id),
         plans.artifacts_statement(step_id=step_id, most=MOST_ARTIFACTS),
     )
     async with call.open(*statements) as opened:
-        _, plan_rows, results, artifacts = opened.found
-        loaded = plans.read_plan(plan_rows, call.session)
-        if loaded is None:
-            raise not_found("step")
+        _, *plan_rows, results, artifacts = opened.found
+        loaded = found_plan(plan_rows, call.session, wanted)
         step = loaded.plan.step(StepId(asked.step_id.lower()))
         budget = CHARACTERS * (asked.budget_tokens or DEFAULT_TOKENS)
         return await opened.write([], _packet(loaded.plan, step, results, artifacts, budget))
