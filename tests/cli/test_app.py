@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.terminal import Terminal
+from waybook.cli import migrate
 from waybook.cli.app import COMMANDS, app
 from waybook.cli.lazy import load
 
@@ -55,8 +56,21 @@ def test_settings_that_cannot_work_are_told_in_a_line(terminal: Terminal) -> Non
     assert second == "  try: waybook doctor"
 
 
-def test_what_should_not_happen_is_told_without_a_stack_trace(terminal: Terminal) -> None:
-    failed = terminal.run("call", "ping", "--database-url", "not a url at all")
+def test_an_unreadable_url_is_told_with_an_example(terminal: Terminal) -> None:
+    failed = terminal.run("call", "ping", "--database-url", "s3cret is not a url")
     assert failed.exit_code == 1
-    assert failed.stderr.startswith("✗ ")
+    assert "postgresql://user:password@host/name" in failed.stderr
+    assert "s3cret" not in failed.stderr
+
+
+def test_what_should_not_happen_is_told_without_a_stack_trace(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise ZeroDivisionError("the moon is down\nand more")
+
+    monkeypatch.setattr(migrate, "run_migrations", broken)
+    failed = terminal.run("migrate")
+    assert failed.exit_code == 1
+    assert failed.stderr.startswith("✗ ZeroDivisionError: the moon is down\n")
     assert "Traceback" not in failed.output
