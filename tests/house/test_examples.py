@@ -1,0 +1,89 @@
+"""The examples: each runs against a real server, on a database of its own."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from house.repository import ROOT
+from postgres.places import a_place
+
+PATIENCE = 30.0  # seconds a server may take to be ready, and an example to run
+ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A `waybook serve` of its own, ready."""
+    with a_place() as place:
+        command = [
+            sys.executable,
+            "-m",
+            "waybook",
+            "serve",
+            "--port",
+            "0",
+            "--data-dir",
+            str(place),
+        ]
+        surroundings = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
+        server = subprocess.Popen(
+            command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        try:
+            yield ready(server)
+        finally:
+            server.terminate()
+            server.communicate(timeout=PATIENCE)
+
+
+def ready(server: "subprocess.Popen[bytes]") -> str:
+    """The server's address, once its database answers."""
+    assert server.stdout is not None
+    announced = ADDRESS.search(server.stdout.readline())
+    assert announced is not None, "the server did not start"
+    url = announced[0].decode()
+    deadline = time.monotonic() + PATIENCE
+    while httpx2.get(f"{url}/readyz").status_code != httpx2.codes.OK:
+        assert time.monotonic() < deadline, "the server is not ready"
+    return url
+
+
+def told_by(example: str, address: str) -> list[str]:
+    """What an example prints."""
+    command = [sys.executable, str(ROOT / "examples" / example), address]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=Path("/")
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_one_agent_works_through_a_plan_that_grows(address: str) -> None:
+    assert told_by("one_agent.py", address) == [
+        "Find candidates: 1 of 3 done",
+        "Compare them: 2 of 4 done",
+        "  confidence < 0.6, so add_steps",
+        "Look again: 3 of 4 done",
+        "Write it up: 4 of 4 done",
+        "plan_complete",
+    ]
+
+
+def test_three_agents_share_a_plan_and_none_of_it_is_done_twice(address: str) -> None:
+    told = told_by("three_agents_one_plan.py", address)
+    assert told[0] == "cleo comes back too late: STALE_ATTEMPT"
+    assert told[1] == "9 of 9 done, completed"
+    assert told[2].startswith("9 steps in ")
+    assert told[2].endswith("none of them twice")
+
+
+def test_every_example_is_run_here() -> None:
+    run = set(re.findall(r'told_by\("(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
+    assert run == {path.name for path in (ROOT / "examples").glob("*.py")}

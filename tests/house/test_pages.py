@@ -1,0 +1,115 @@
+"""The pages: current, linked, one sentence per line, and true to the source they describe."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from house.repository import DOCS, README, ROOT, SOURCE, headings, pages, prose_lines, read
+from waybook.doorway import TOOLS
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+LONGEST_README = 150
+DECISION_HEADINGS = ["Context", "Decision", "Consequences"]
+#: Where a sentence ends and another one begins on the same line. A list of short ones may.
+TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
+
+each_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+
+
+def test_the_generated_parts_are_current() -> None:
+    command = [sys.executable, str(DOCS / "generated.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run python docs/generated.py\n{done.stdout}{done.stderr}"
+
+
+@each_page
+def test_every_link_leads_somewhere(page: Path) -> None:
+    found = [link for line in prose_lines(page.read_text("utf-8")) for link in LINK.findall(line)]
+    broken = [link for link in found if "://" not in link and not leads_somewhere(page, link)]
+    assert broken == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    """Whether a link names a file that is there, and a heading that is in it."""
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.exists():
+        return False
+    return not anchor or anchor in {anchor_of(h) for h in headings(target.read_text("utf-8"))}
+
+
+def anchor_of(heading: str) -> str:
+    """The anchor a heading gets where pages are shown."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@each_page
+def test_a_line_is_a_sentence(page: Path) -> None:
+    prose = (
+        line for line in prose_lines(page.read_text("utf-8")) if not line.startswith(("|", "**"))
+    )
+    assert [line for line in prose if TWO_SENTENCES.search(line)] == []
+
+
+# README
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text("utf-8").splitlines()) < LONGEST_README
+
+
+def test_the_readme_names_every_tool_and_no_other() -> None:
+    table = [line for line in prose_lines(README.read_text("utf-8")) if line.startswith("| `")]
+    named = {name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == set(TOOLS)
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for page in pages():
+        named = set(re.findall(r"(?:`|\$ )make (\w+)", page.read_text("utf-8")))
+        assert named <= targets, page.name
+
+
+# Decisions and words
+
+
+def test_every_decision_says_why_what_and_then() -> None:
+    found = {page.name: headings(page.read_text("utf-8"), 2) for page in decisions()}
+    assert {name for name, told in found.items() if told != DECISION_HEADINGS} == set()
+
+
+def test_the_decisions_are_numbered_and_listed() -> None:
+    names = [page.name for page in decisions()]
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    listed = LINK.findall(read("decisions", "README.md"))
+    assert listed == names
+
+
+def decisions() -> list[Path]:
+    return sorted((DOCS / "decisions").glob("[0-9]*.md"))
+
+
+def test_every_word_of_the_glossary_is_used_in_the_source() -> None:
+    words = re.findall(r"^\*\*(.+?)\*\*:", read("glossary.md"), re.MULTILINE)
+    assert words == sorted(words)
+    source = "\n".join(
+        path.read_text("utf-8").lower() for path in SOURCE.rglob("*") if path.suffix in KINDS
+    )
+    spelled = {word: re.escape(word).replace(r"\ ", "[ _]") for word in words}
+    assert [word for word in words if not re.search(rf"\b{spelled[word]}", source)] == []
+
+
+KINDS = {".py", ".sql"}
+
+
+def test_every_dependency_has_its_reason() -> None:
+    told = read("decisions", "0011-what-we-depend-on.md")
+    listed = (ROOT / "pyproject.toml").read_text("utf-8")
+    block = re.search(r"^dependencies = \[\n(.*?)^\]", listed, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    names = re.findall(r'"([\w-]+)', block[1])
+    assert [name for name in names if f"`{name}`" not in told] == []

@@ -1,0 +1,103 @@
+"""The reference: every tool, error, setting, command, event, field and table has its heading."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+
+import click
+
+from house.repository import SOURCE, headings, read, sections
+from waybook import errors
+from waybook.cli.app import app
+from waybook.doorway import TOOLS
+from waybook.plan.changes import Entity, Event
+from waybook.plan.model import Channel
+from waybook.settings import Settings
+
+TICKED = re.compile(r"`([^`]+)`")
+
+
+def test_every_tool_has_its_section_with_its_arguments() -> None:
+    page = sections(read("reference", "tools.md"), 2)
+    assert [name for name in page if name != "Structures"] == list(TOOLS)
+    for name in TOOLS:
+        assert f"<!-- generated: arguments of {name} -->" in page[name]
+
+
+def test_every_error_code_has_its_heading_and_no_other() -> None:
+    codes = {kind.code for kind in subclasses(errors.WaybookError)}
+    assert set(headings(read("reference", "errors.md"), 2)) == codes
+
+
+def subclasses(kind: type[errors.WaybookError]) -> Iterator[type[errors.WaybookError]]:
+    for below in kind.__subclasses__():
+        if below.__module__ == errors.__name__:
+            yield below
+            yield from subclasses(below)
+
+
+def test_every_setting_has_its_heading_and_no_other() -> None:
+    page = sections(read("reference", "settings.md"), 2)
+    assert list(page) == [setting.name for setting in fields(Settings)]
+    for name, body in page.items():
+        assert f"<!-- generated: setting {name} -->" in body
+
+
+def test_every_command_has_its_heading_and_no_other() -> None:
+    page = sections(read("reference", "command-line.md"), 2)
+    assert list(page) == list(commands(app))
+    for name, body in page.items():
+        assert f"<!-- generated: help of {name} -->" in body
+
+
+def commands(group: click.Group, above: str = "") -> Iterator[str]:
+    """Every command by its whole name, in the order of `--help`."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield f"{above}{name}"
+        if isinstance(command, click.Group):
+            yield from sorted(commands(command, f"{above}{name} "), key=ORDER.index)
+
+
+ORDER = ["audit list", "audit verify", "audit as-of"]
+
+
+def test_every_audit_event_has_its_heading_and_no_other() -> None:
+    events = sections(read("reference", "audit.md"), 2)["Events"]
+    assert set(headings(events, 3)) == set(Event)
+
+
+def test_every_channel_is_named() -> None:
+    page = read("reference", "audit.md")
+    assert [channel for channel in Channel if f"`{channel}`" not in page] == []
+
+
+def test_every_kind_of_row_that_changes_has_its_fields_listed() -> None:
+    changes = sections(sections(read("reference", "audit.md"), 2)["Changes"], 3)
+    assert set(changes) == set(Entity)
+    assert {entity: listed(body) for entity, body in changes.items()} == audited_fields()
+
+
+def listed(section: str) -> set[str]:
+    """The names a section lists: those in ticks before the colon of each item."""
+    items = re.findall(r"^- (.+?):", section, re.MULTILINE)
+    return {name for item in items for name in TICKED.findall(item)}
+
+
+def audited_fields() -> dict[str, set[str]]:
+    """The fields of each kind of row, as the queries that are held against the replay have them."""
+    plans = (SOURCE / "store" / "plans.sql").read_text("utf-8")
+    skills = (SOURCE / "store" / "skill_executions.sql").read_text("utf-8")
+    built = re.compile(
+        r"select (?:'(\w+)', [\w.:]+, )?json_build_object\((.*?)\)\s+from", re.DOTALL
+    )
+    found = {entity: body for entity, body in built.findall(plans) if entity}
+    found["skill_execution"] = built.findall(skills)[0][1]
+    return {entity: set(re.findall(r"'(\w+)',", body)) for entity, body in found.items()}
+
+
+def test_every_table_has_its_heading_and_no_other() -> None:
+    dump = (SOURCE / "store" / "schema.sql").read_text("utf-8")
+    tables = set(re.findall(r"^create table (\w+) \($", dump, re.MULTILINE))
+    assert set(headings(read("reference", "schema.md"), 2)) == tables
