@@ -187,13 +187,15 @@ def _alone(name: str) -> Iterator[None]:
 
 def _ensure_builder(server: Server) -> None:
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
-        if not admin.execute("select from pg_roles where rolname = %s", (BUILDER,)).fetchone():
+        if not admin.execute("select 1 from pg_roles where rolname = %s", (BUILDER,)).fetchone():
             admin.execute(f"create role {BUILDER} login createrole nosuperuser")
 
 
 def _ensure_template(server: Server) -> None:
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
-        found = admin.execute("select from pg_database where datname = %s", (TEMPLATE,)).fetchone()
+        found = admin.execute(
+            "select 1 from pg_database where datname = %s", (TEMPLATE,)
+        ).fetchone()
         if not found:
             admin.execute(f"create database {TEMPLATE} owner {server.owner}")
             migrate(Place(server=server, dbname=TEMPLATE).owner_dsn)

@@ -149,9 +149,3 @@ def test_a_list_of_ids_comes_back_as_it_was(
 def test_a_text_with_nul_never_reaches_the_server() -> None:
     with pytest.raises(ValueError, match="NUL"):
         quote("a\0b")
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_json_cannot_write_never_reaches_the_server(value: float) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        literal(AsJson({"a": value}))
