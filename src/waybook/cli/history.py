@@ -13,7 +13,8 @@ from waybook.plan.states import PlanStatus, StepStatus
 from waybook.usecases.call import Body
 from waybook.usecases.plan_as_of import PlanAsOf
 
-TELLING = ("reason", "rationale", "decision", "feedback", "skill", "sessionId")
+#: Details that say why.
+TELLING = ("reason", "rationale", "decision", "feedback", "skill")
 
 
 def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
@@ -21,15 +22,14 @@ def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     if not one_plan:
         table.add_column("plan", no_wrap=True, style="dim")
-    table.add_column("seq", justify="right")
+    table.add_column("seq", justify="right", no_wrap=True)
     table.add_column("time (UTC)", no_wrap=True, style="dim")
     table.add_column("who", no_wrap=True)
-    table.add_column("did what", no_wrap=True)
-    table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1, style="dim")
+    table.add_column("did what")
     for entry in entries:
         subject = [] if one_plan else [str(entry["subjectId"])[:13]]
         when = str(entry["at"])[:19].replace("T", " ")
-        table.add_row(*subject, str(entry["seq"]), when, _who(entry), _what(entry), _why(entry))
+        table.add_row(*subject, str(entry["seq"]), when, _who(entry), _what(entry))
     return table
 
 
@@ -37,16 +37,13 @@ def _who(entry: Body) -> str:
     return f"{entry.get('sessionId') or entry['actor']} ({entry['channel']})"
 
 
-def _what(entry: Body) -> str:
+def _what(entry: Body) -> Text:
     details = cast("dict[str, Any]", entry["details"])
     said = deed(str(entry["event"]), details.get("action"))
     order = details.get("stepOrder")
-    return said.replace("a step", f"step {order}") if order else said
-
-
-def _why(entry: Body) -> str:
-    details = cast("dict[str, Any]", entry["details"])
-    return "; ".join(f"{name}: {details[name]}" for name in TELLING if details.get(name))
+    what = Text(said.replace("a step", f"step {order}") if order else said)
+    why = ", ".join(str(details[name]) for name in TELLING if details.get(name))
+    return what.append(f": {why}", style="dim") if why else what
 
 
 def plan_then(then: PlanAsOf) -> RenderableType:
@@ -60,10 +57,10 @@ def plan_then(then: PlanAsOf) -> RenderableType:
 
 def _steps_then(then: PlanAsOf) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("#", justify="right")
-    table.add_column("step", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("step")
     table.add_column("status", no_wrap=True)
-    table.add_column("try", justify="right")
+    table.add_column("try", justify="right", no_wrap=True)
     table.add_column("by", no_wrap=True, style="dim")
     for row in sorted(then.rows["step"].values(), key=lambda row: cast("int", row["order"])):
         look = STEP_LOOKS[StepStatus(str(row["status"]))]

@@ -22,9 +22,9 @@ def say_empty(console: Console) -> None:
 def inbox(reviews: list[OpenReview]) -> Table:
     """The open reviews, longest waiting first."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("#", justify="right")
-    for name in ("plan", "step"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("plan")
+    table.add_column("step")
     table.add_column("asked", no_wrap=True)
     for number, review in enumerate(reviews, start=1):
         when = Text(ago(review.requested_at, review.now), style="dim")
