@@ -1,0 +1,59 @@
+"""The commands and calls the pages show: each is one that exists, with arguments that fit."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from house.repository import ROOT, code_blocks, pages
+from waybook.cli.app import app
+from waybook.doorway import TOOLS
+from waybook.usecases.arguments import read_arguments
+from waybook.usecases.asked_steps import AskedCondition
+
+COMMAND = re.compile(r"^\$ (?:\S*/)?waybook (.+)$", re.MULTILINE)
+
+SHOWN = [
+    pytest.param(line, id=f"{page.name}: {line[:40]}")
+    for page in pages()
+    for block in code_blocks(page.read_text("utf-8"), "console", "")
+    for line in COMMAND.findall(block)
+]
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_a_command_that_is_shown_can_be_typed(line: str) -> None:
+    command: click.Command = app
+    context = click.Context(app, info_name="waybook")
+    words = shlex.split(line)
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words.pop(0))
+        assert found is not None, line
+        command = found
+    asked = command.make_context(command.name, words, parent=context).params
+    if "tool" in asked:
+        read_arguments(TOOLS[asked["tool"]].arguments, json.loads(asked["arguments"]))
+
+
+def test_there_are_commands_to_look_at() -> None:
+    assert len(SHOWN) > 20
+
+
+def test_the_conditions_that_are_shown_are_conditions() -> None:
+    page = ROOT / "docs" / "how-to" / "branch-on-results.md"
+    shown = code_blocks(page.read_text("utf-8"), "json")
+    assert len(shown) == 3
+    for block in shown:
+        read_arguments(AskedCondition, json.loads(block))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_the_python_and_json_that_is_shown_is_python_and_json(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for block in code_blocks(text, "json"):
+        json.loads(block)
+    for block in code_blocks(text, "python"):
+        compile(block, page.name, "exec")

@@ -1,0 +1,126 @@
+"""What the page about the tools says of replies: exactly the fields that can occur."""
+
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from house.repository import read, sections
+from servers import Place, Server, create_database, drop_database
+from tool_calls import a_call_of
+from waybook.doorway import TOOLS, Answer
+from waybook.store.ids import new_id
+from worlds import Agent, Body, World, a_step, a_world
+
+TICKED = re.compile(r"`(\w+)`")
+
+
+@pytest.fixture(scope="module")
+def place(eighteen: Server) -> Iterator[Place]:
+    made = create_database(eighteen, f"test_{new_id().replace('-', '')}")
+    yield made
+    drop_database(made)
+
+
+@pytest.fixture
+async def a_place_to_act(place: Place) -> AsyncIterator[World]:
+    async with a_world(place) as made:
+        yield made
+
+
+class Listening(Agent):
+    """An agent that remembers which fields each tool's replies had."""
+
+    seen: dict[str, set[str]]
+
+    async def ask(self, tool: str, arguments: dict[str, object]) -> Answer:  # type: ignore[override]  # narrower on purpose
+        answer = await super().ask(tool, arguments)
+        if not answer.is_error:
+            self.seen[tool] |= set(answer.body)
+        return answer
+
+
+def documented() -> dict[str, set[str]]:
+    """The fields each tool's reply has, by the page: those in ticks before an item's colon."""
+    page = sections(read("reference", "tools.md"), 2)
+    return {name: fields_in(sections(page[name], 3)["Reply"]) for name in TOOLS}
+
+
+def fields_in(section: str) -> set[str]:
+    items = re.findall(r"^- (.+?):", section, re.MULTILINE)
+    return {name for item in items for name in TICKED.findall(item)}
+
+
+async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -> None:
+    known = a_place_to_act.agent
+    agent = Listening(known.doorway, known.caller)
+    agent.seen = defaultdict(set)
+    for tool in TOOLS:
+        await agent.call(tool, **await a_call_of(agent, tool))
+    await a_plan_that_ends_well(agent)
+    await a_plan_that_fails(agent)
+    await a_plan_that_is_reviewed(agent)
+    await a_long_read(agent)
+    told = documented()
+    invented = {tool: told[tool] - agent.seen[tool] for tool in TOOLS}
+    left_out = {tool: agent.seen[tool] - told[tool] - {"replayed"} for tool in TOOLS}
+    assert {tool: fields for tool, fields in invented.items() if fields} == {}
+    assert {tool: fields for tool, fields in left_out.items() if fields} == {}
+
+
+async def a_plan_that_ends_well(agent: Agent) -> None:
+    """Skilled, titled, with a shape to fill, a condition that errs, a step to retry."""
+    await agent.call("start_skill", name="survey", sessionId="s")
+    missing = {
+        "afterStepOrder": 1,
+        "conditionExpression": "result.nothing > 1",
+        "ifTrueAction": "continue",
+    }
+    shape = {"type": "object"}
+    plan = await agent.plan(
+        steps=[a_step(title="First", resultSchema=shape), a_step()],
+        branchingConditions=[missing],
+        outputFormattingNotes="As a table.",
+        sessionId="s",
+    )
+    taken = await agent.take(plan, sessionId="s")
+    await agent.take(plan, sessionId="s")
+    await agent.call("get_step_context", stepId=taken["stepId"])
+    await agent.submit(taken, {"a": 1}, outputFormattingNotes="In bold.")
+    await agent.call("get_step_context", stepId=taken["stepId"])
+    second = await agent.take(plan)
+    await agent.call("get_next_step", planId=plan["planId"])
+    retry: Body = {"action": "retry_step", "stepId": second["stepId"]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[retry], dryRun=True)
+    await agent.submit(second)
+    await agent.call("get_next_step", planId=plan["planId"])
+    await agent.call("get_research_context", planId=plan["planId"])
+
+
+async def a_plan_that_fails(agent: Agent) -> None:
+    end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
+    plan = await agent.plan(branchingConditions=[end])
+    await agent.submit(await agent.take(plan))
+    await agent.call("get_next_step", planId=plan["planId"])
+    await agent.call("get_research_context", planId=plan["planId"])
+
+
+async def a_plan_that_is_reviewed(agent: Agent) -> None:
+    errs = {"afterStepOrder": 1, "conditionExpression": "result.x > 1", "ifTrueAction": "continue"}
+    end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
+    plan = await agent.plan(branchingConditions=[errs, end])
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
+    await agent.call("get_next_step", planId=plan["planId"])
+    await agent.call("get_research_context", planId=plan["planId"])
+    await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+
+
+async def a_long_read(agent: Agent) -> None:
+    """Instructions too long for a small budget, of a step that failed."""
+    plan = await agent.plan(steps=[a_step("Read on. " * 1_000), a_step()])
+    step_id = plan["stepIds"][0]
+    failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long."}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failed])
+    await agent.call("get_step_context", stepId=step_id, budgetTokens=500)
