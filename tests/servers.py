@@ -25,7 +25,7 @@ from waybook.postgres.supervisor import attach
 from waybook.store.migrate import APP_ROLE, migrate
 
 PLACE = "WAYBOOK_TEST_PLACE"
-FIFTEEN = Path("/usr/lib/postgresql/15/bin")
+FIFTEEN = Path(os.environ.get("WAYBOOK_TEST_FIFTEEN", "/usr/lib/postgresql/15/bin"))
 NO_FIFTEEN = f"PostgreSQL 15 is not installed here ({FIFTEEN})"
 
 #: The user of the one URL on 15: it may make roles, and is no superuser.

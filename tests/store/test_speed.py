@@ -45,6 +45,9 @@ insert into plan_session (org_id, plan_id, session, seen_at)
 select org_id, id, n::text, now() from plan, generate_series(1, 10) n;
 insert into artifact (org_id, id, plan_id, kind, title, content, created_at, created_by)
 select org_id, gen_random_uuid(), id, 'note', 'x', '1', now(), 'ann' from plan;
+insert into idempotency_answer (org_id, tool, key, arguments_hash, is_error, answer, created_at)
+select org_id, 'get_next_step', n::text, '\\x00', false, '{}', now()
+  from org, generate_series(1, 2000) n;
 analyze;
 """
 
@@ -68,10 +71,10 @@ def scans(place: Place, statement: Statement) -> set[tuple[str, str]]:
             connection.execute(f"set local role {place.server.role}".encode())
         connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
         connection.execute(b"set local plan_cache_mode = force_generic_plan")
-        connection.execute(statement.prepare("hot").encode())
-        explained = f"explain (format json) {statement.execute('hot')}"
+        connection.execute(statement.prepare().encode())
+        explained = f"explain (format json) {statement.execute()}"
         row = connection.execute(explained.encode()).fetchone()
-        connection.execute(b"deallocate hot")
+        connection.execute(b"deallocate all")
     assert row is not None
     return set(_reads(row[0][0]["Plan"]))
 

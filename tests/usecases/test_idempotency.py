@@ -88,9 +88,10 @@ async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
                 await gate.wait()
         return await commit(tx, *statements)
 
-    monkeypatch.setattr(Tx, "commit", gated)
     before = await counts(world, agent.org_id)
+    monkeypatch.setattr(Tx, "commit", gated)
     answers = await asyncio.gather(agent.call(tool, **asked), agent.call(tool, **asked))
+    monkeypatch.undo()
     assert difference(before, await counts(world, agent.org_id))["idempotency_answer"] == 1
     first, second = sorted(answers, key=lambda body: "replayed" in body)
     assert second == {**first, "replayed": True}
