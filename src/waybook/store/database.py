@@ -90,14 +90,13 @@ class Wire:
         if opening:
             texts += [*(() if line.prepared else (GENERIC,)), *opening]
         for statement in statements:
-            name = statement.name() if self.preparing and isinstance(statement, Statement) else None
-            if name is None or isinstance(statement, str):
+            if isinstance(statement, str) or not self.preparing or statement.name is None:
                 texts.append(str(statement))
             else:
-                if name not in line.prepared and name not in new:
-                    texts.append(statement.prepare(name))
-                    new.add(name)
-                texts.append(statement.execute(name))
+                if statement.name not in line.prepared and statement.name not in new:
+                    texts.append(statement.prepare())
+                    new.add(statement.name)
+                texts.append(statement.execute())
             kept.append(len(texts) - 1)
         results = await _run(connection, ";\n".join(texts))
         line.prepared |= new

@@ -5,14 +5,15 @@ so values become literals here, and nowhere else. `literal` is total over the fe
 and refuses the rest.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from importlib.resources import files
 from itertools import count
 from re import compile as pattern
-from typing import TypeAlias
+from types import NoneType
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import orjson
@@ -86,37 +87,34 @@ class Query:
         return name
 
 
-@dataclass(frozen=True, slots=True)
 class Statement:
     """A query with its values: to be sent as text, or to be executed as prepared before."""
 
-    query: Query
-    values: list[Value]
+    __slots__ = ("name", "query", "values")
+
+    def __init__(self, query: Query, values: list[Value]) -> None:
+        """Find the name to prepare it under: None if it has too many rows to be worth it."""
+        self.query = query
+        self.values = values
+        shape = tuple([len(value.rows) for value in values if type(value) is Rows])
+        self.name = (
+            None if shape and max(shape) > MOST_PREPARED_ROWS else query.prepared_name(shape)
+        )
 
     def __str__(self) -> str:
         """The statement as one text."""
         return self.query.with_literals([literal(value) for value in self.values])
 
-    def shape(self) -> tuple[int, ...] | None:
-        """How many rows each list of rows has; None if that varies too much to prepare."""
-        counts = tuple(len(value.rows) for value in self.values if isinstance(value, Rows))
-        return counts if all(count <= MOST_PREPARED_ROWS for count in counts) else None
-
-    def name(self) -> str | None:
-        """The name to prepare it under, if it is worth preparing."""
-        shape = self.shape()
-        return None if shape is None else self.query.prepared_name(shape)
-
-    def prepare(self, name: str) -> str:
+    def prepare(self) -> str:
         """The text that prepares it."""
         numbers = count(1)
         places = [_numbered(value, numbers) for value in self.values]
-        return f"prepare {name} as {self.query.with_literals(places)}"
+        return f"prepare {self.name} as {self.query.with_literals(places)}"
 
-    def execute(self, name: str) -> str:
+    def execute(self) -> str:
         """The text that executes it once it is prepared."""
-        told = ", ".join(literal(value) for value in _flat(self.values))
-        return f"execute {name}({told})" if told else f"execute {name}"
+        told = ", ".join([_argument(value) for value in self.values])
+        return f"execute {self.name}({told})" if told else f"execute {self.name}"
 
 
 def _numbered(value: Value, numbers: Iterator[int]) -> str:
@@ -127,13 +125,10 @@ def _numbered(value: Value, numbers: Iterator[int]) -> str:
     return f"${next(numbers)}"
 
 
-def _flat(values: list[Value]) -> Iterator[Value]:
-    for value in values:
-        if isinstance(value, Rows):
-            for row in value.rows:
-                yield from row
-        else:
-            yield value
+def _argument(value: Value) -> str:
+    if type(value) is Rows:
+        return ", ".join([literal(inner) for row in value.rows for inner in row])
+    return literal(value)
 
 
 def load(name: str) -> Mapping[str, Query]:
@@ -156,37 +151,24 @@ def literal(value: Value) -> str:
     >>> literal(Rows([(1, "a"), (2, None)]))
     "(1, 'a'), (2, null)"
     """
-    match value:
-        case str():
-            return quote(value)
-        case None | bool():
-            return {None: "null", True: "true", False: "false"}[value]
-        case int() | float():
-            return repr(value) if value >= 0 else f"({value!r})"
-        case AsJson() | Ids() | Rows():
-            return _compound(value)
-        case _:
-            return _plain(value)
+    write = WRITERS.get(type(value))
+    if write is not None:
+        return write(value)
+    if isinstance(value, str):
+        return quote(str(value))
+    raise TypeError(f"{type(value).__name__} is not written into SQL")
 
 
-def _plain(value: bytes | datetime | UUID) -> str:
-    match value:
-        case bytes():
-            return f"'\\x{value.hex()}'"
-        case datetime():
-            return f"'{value.isoformat()}'"
-        case UUID():
-            return f"'{value}'"
+def _number(value: float) -> str:
+    return repr(value) if value >= 0 else f"({value!r})"
 
 
-def _compound(value: "Rows | AsJson | Ids") -> str:
-    match value:
-        case AsJson(inner):
-            return "null" if inner is None else quote(as_json_text(inner))
-        case Ids(ids):
-            return "array[" + ", ".join(quote(i) for i in ids) + "]::uuid[]"
-        case Rows(rows):
-            return ", ".join("(" + ", ".join(literal(v) for v in row) + ")" for row in rows)
+def _rows(value: Rows) -> str:
+    return ", ".join(["(" + ", ".join([literal(v) for v in row]) + ")" for row in value.rows])
+
+
+def _json(value: AsJson) -> str:
+    return "null" if value.value is None else quote(as_json_text(value.value))
 
 
 def quote(text: str) -> str:
@@ -205,3 +187,19 @@ def quote(text: str) -> str:
 def as_json_text(value: object) -> str:
     """The one way we write JSON for keeping: compact, in the order given."""
     return orjson.dumps(value).decode()
+
+
+#: How each type is written. Words of an enumeration are written as texts.
+WRITERS: Mapping[type, Callable[[Any], str]] = {
+    str: quote,
+    int: _number,
+    float: _number,
+    NoneType: lambda _: "null",
+    bool: lambda value: "true" if value else "false",
+    bytes: lambda value: f"'\\x{value.hex()}'",
+    datetime: lambda value: f"'{value.isoformat()}'",
+    UUID: lambda value: f"'{value}'",
+    AsJson: _json,
+    Ids: lambda value: "array[" + ", ".join([quote(i) for i in value.ids]) + "]::uuid[]",
+    Rows: _rows,
+}
