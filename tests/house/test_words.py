@@ -8,7 +8,7 @@ import pytest
 from house.repository import ROOT, tracked
 
 #: Paths of a machine, not of the product. A directory the product itself may use is none.
-MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/\w")
+MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/[\w.]")
 
 #: Package indexes: a lock file pins by content, and whoever installs says from where.
 INDEXES = re.compile(
