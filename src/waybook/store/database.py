@@ -41,8 +41,14 @@ Results: TypeAlias = list[list[tuple[Any, ...]]]
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10s"
-#: Our statements look rows up by key: one plan serves all values, and need not be made again.
-GENERIC = "set plan_cache_mode = force_generic_plan"
+#: Our statements look rows up by key, so one plan serves all values, and that plan goes through
+#: indexes in loops, also while the tables are still small; a plan made then is kept for long.
+BY_KEY = (
+    "set plan_cache_mode = force_generic_plan",
+    "set enable_seqscan = off",
+    "set enable_hashjoin = off",
+    "set enable_mergejoin = off",
+)
 
 
 class Taken(Exception):
@@ -64,6 +70,7 @@ class Line:
 
     transformer: TransformerProtocol
     prepared: set[str] = field(default_factory=set)
+    greeted: bool = False
 
 
 @dataclass(slots=True)
@@ -88,7 +95,7 @@ class Wire:
         line = self.line(connection)
         texts, kept, new = [], [], set[str]()
         if opening:
-            texts += [*(() if line.prepared else (GENERIC,)), *opening]
+            texts += [*(() if line.greeted else BY_KEY), *opening]
         for statement in statements:
             if isinstance(statement, str) or not self.preparing or statement.name is None:
                 texts.append(str(statement))
@@ -99,6 +106,7 @@ class Wire:
                 texts.append(statement.execute())
             kept.append(len(texts) - 1)
         results = await _run(connection, ";\n".join(texts))
+        line.greeted = True
         line.prepared |= new
         return [_rows(line.transformer, results[place]) for place in kept]
 

@@ -22,12 +22,12 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
                     and (s.status = 'awaiting_input'
                          or s.status = 'in_progress'
                             and (s.held_by is null or s.held_session = %(session)s)
-                         or s.status = 'pending'
-                            and not exists (select
+                         or s.step_order = (select n.step_order
                                               from plan_step n
-                                             where n.plan_id = s.plan_id
-                                               and n.step_order < s.step_order
-                                               and n.status = 'pending'))
+                                             where n.plan_id = %(plan_id)s::uuid
+                                               and n.status = 'pending'
+                                             order by n.step_order
+                                             limit 1))
             then (select json_build_array(b.instructions, b.result_schema)
                     from step_brief b
                    where b.step_id = s.id)
