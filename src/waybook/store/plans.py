@@ -66,7 +66,8 @@ class Wanted:
     session: str | None = None
 
 
-LOCK_PLAN = SQL["load_plan"].locking("p")
+LOAD_PLAN = SQL["load_plan"]
+LOCK_PLAN = LOAD_PLAN.locking("p")
 
 
 def lock_statements(wanted: Wanted, key: Key | None = None) -> tuple[Statement, ...]:
@@ -76,7 +77,7 @@ def lock_statements(wanted: Wanted, key: Key | None = None) -> tuple[Statement, 
 
 def look_statements(wanted: Wanted) -> tuple[Statement, ...]:
     """Load the plan as it is, without a lock."""
-    return (SQL["load_plan"](**_meant(wanted)), *_rest(wanted, None))
+    return (LOAD_PLAN(**_meant(wanted)), *_rest(wanted, None))
 
 
 def _rest(wanted: Wanted, key: Key | None) -> tuple[Statement, ...]:

@@ -2,10 +2,12 @@
 -- The plan itself, without its steps. For a decision this is the first statement, and locks: two
 -- agents asking at once take turns, and what the next statements load is seen after the wait. The
 -- plan that is meant is joined: under row-level security no index serves a comparison with a
--- subquery.
+-- subquery. It is one row or none: after a wait PostgreSQL looks again at the locked row with the
+-- first row of the join only.
 select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
        p.audit_seq, p.audit_hash, app_now()
   from (select %(plan_id)s::uuid as id
+         where %(plan_id)s::uuid is not null
          union all
         select plan_id from plan_step
          where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
@@ -33,6 +35,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
                    where b.step_id = s.id)
        end
   from (select %(plan_id)s::uuid as id
+         where %(plan_id)s::uuid is not null
          union all
         select plan_id from plan_step
          where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
@@ -98,6 +101,7 @@ select s.id::text, r.result_summary, r.confidence, r.report, r.formatting_notes,
 -- What was stored along the way, newest first, without the contents.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by
   from (select %(plan_id)s::uuid as id
+         where %(plan_id)s::uuid is not null
          union all
         select plan_id from plan_step
          where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant

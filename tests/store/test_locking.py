@@ -1,0 +1,69 @@
+"""The lock finds its row again after a wait, whatever plan the server has chosen."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from postgres.processes import eventually
+from servers import Place
+from waybook.store import plans
+from waybook.store.plans import Wanted
+from waybook.store.sql import literal
+from waybook.store.tenants import LOCAL_ORG
+
+#: Plans and steps, enough that the server reads each by its index.
+FILL = """
+insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
+select org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()
+  from org, generate_series(1, 3000);
+insert into plan_step (org_id, id, plan_id, step_order, step_type, status, attempt)
+select org_id, gen_random_uuid(), id, 1, 'search', 'pending', 1 from plan;
+analyze;
+"""
+
+
+@contextmanager
+def a_transaction(place: Place) -> Iterator[psycopg.Connection]:
+    """One of the local org, by the serving role."""
+    with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
+        if place.server.role:
+            connection.execute(f"set local role {place.server.role}".encode())
+        connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
+        connection.execute(b"set local plan_cache_mode = force_generic_plan")
+        yield connection
+
+
+@pytest.mark.parametrize("named", ["plan", "step"])
+def test_whoever_waited_for_a_changed_plan_gets_it_as_it_is_now(
+    own_place: Place, named: str
+) -> None:
+    with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
+        admin.execute(FILL.encode())
+        row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()
+        assert row is not None
+        plan_id, step_id = row
+        wanted = Wanted(plan_id=plan_id) if named == "plan" else Wanted(step_id=step_id)
+        lock = plans.lock_statements(wanted)[0]
+
+        def locked() -> list[tuple[object, ...]]:
+            with a_transaction(own_place) as connection:
+                connection.execute(lock.prepare().encode())
+                return connection.execute(lock.execute().encode()).fetchall()
+
+        def waits() -> bool:
+            counted = admin.execute("select count(*) from pg_locks where not granted").fetchone()
+            return counted != (0,)
+
+        with ThreadPoolExecutor(1) as other, a_transaction(own_place) as first:
+            changing = f"update plan set name = 'Changed' where id = {literal(plan_id)}"  # noqa: S608 - our own id
+            first.execute(changing.encode())
+            touching = f"update plan_step set attempt = 2 where id = {literal(step_id)}"  # noqa: S608 - as above
+            first.execute(touching.encode())
+            waiting = other.submit(locked)
+            eventually(waits, "the other waits")
+            first.execute(b"commit; begin")
+            ((found, name, *_),) = waiting.result(20)
+    assert (found, name) == (plan_id, "Changed")
