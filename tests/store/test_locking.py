@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import psycopg
-import pytest
 
 from postgres.processes import eventually
 from servers import Place
@@ -36,17 +35,13 @@ def a_transaction(place: Place) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-@pytest.mark.parametrize("named", ["plan", "step"])
-def test_whoever_waited_for_a_changed_plan_gets_it_as_it_is_now(
-    own_place: Place, named: str
-) -> None:
+def test_whoever_waited_for_a_changed_plan_gets_it_as_it_is_now(own_place: Place) -> None:
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
         admin.execute(FILL.encode())
         row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()
         assert row is not None
         plan_id, step_id = row
-        wanted = Wanted(plan_id=plan_id) if named == "plan" else Wanted(step_id=step_id)
-        lock = plans.lock_statements(wanted)[0]
+        lock = plans.lock_statements(Wanted(plan_id=plan_id))[0]
 
         def locked() -> list[tuple[object, ...]]:
             with a_transaction(own_place) as connection:

@@ -95,12 +95,10 @@ def a_plan_id(place: Place) -> tuple[str, str]:
 
 
 HOT = [
-    "lock by plan",
-    "lock by step",
-    "steps by plan",
-    "steps by step",
-    "the rest by plan",
-    "the rest by step",
+    "plan of a step",
+    "lock",
+    "steps",
+    "the rest",
     "results",
     "artifacts",
     "brief",
@@ -112,14 +110,11 @@ def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
     plan_id, step_id = a_plan_id(full)
     key = Key(tool="get_next_step", key="k", arguments_hash=b"")
     by_plan = plans.lock_statements(Wanted(plan_id=plan_id, candidates=True, session="1"), key)
-    by_step = plans.lock_statements(Wanted(step_id=step_id, session="1"), key)
     statements = {
-        "lock by plan": by_plan[0],
-        "lock by step": by_step[0],
-        "steps by plan": by_plan[1],
-        "steps by step": by_step[1],
-        "the rest by plan": by_plan[2],
-        "the rest by step": by_step[2],
+        "plan of a step": plans.plan_of_step_statement(step_id),
+        "lock": by_plan[0],
+        "steps": by_plan[1],
+        "the rest": by_plan[2],
         "results": plans.results_statement(plan_id),
         "artifacts": plans.artifacts_statement(plan_id=plan_id, most=20),
         "brief": plans.brief_statement(plan_id),

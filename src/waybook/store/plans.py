@@ -29,7 +29,7 @@ from waybook.store import idempotency
 from waybook.store.audit import Head
 from waybook.store.database import Results
 from waybook.store.idempotency import Key, StoredAnswer
-from waybook.store.sql import Ids, Statement, Value, load
+from waybook.store.sql import Ids, Statement, load
 
 SQL = load("plans")
 
@@ -59,46 +59,47 @@ class LoadedPlan:
 class Wanted:
     """Which plan to load, and how much of it."""
 
-    plan_id: str | None = None
-    step_id: str | None = None
+    plan_id: str
+    #: The steps whose texts are needed.
     texts: tuple[str, ...] = ()
+    #: Also the texts of the steps the session could get.
     candidates: bool = False
     session: str | None = None
 
 
 LOAD_PLAN = SQL["load_plan"]
-LOCK_PLAN = LOAD_PLAN.locking("p")
+LOCK_PLAN = SQL["load_plan"].locking("p")
 
 
 def lock_statements(wanted: Wanted, key: Key | None = None) -> tuple[Statement, ...]:
     """Lock the plan, then load it; beside it the answer to a repeated call."""
-    return (LOCK_PLAN(**_meant(wanted)), *_rest(wanted, key))
+    return (LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key))
 
 
 def look_statements(wanted: Wanted) -> tuple[Statement, ...]:
     """Load the plan as it is, without a lock."""
-    return (LOAD_PLAN(**_meant(wanted)), *_rest(wanted, None))
+    return (SQL["load_plan"](plan_id=wanted.plan_id), *_rest(wanted, None))
 
 
-def _rest(wanted: Wanted, key: Key | None) -> tuple[Statement, ...]:
-    texts = (*wanted.texts, *((wanted.step_id,) if wanted.step_id else ()))
+def _rest(wanted: Wanted, key: Key | None) -> tuple[Statement, Statement]:
     steps = SQL["load_steps"](
-        wanted=Ids(texts),
+        plan_id=wanted.plan_id,
+        wanted=Ids(wanted.texts),
         candidates=wanted.candidates,
         session=wanted.session,
-        **_meant(wanted),
     )
     beside = SQL["load_beside"](
+        plan_id=wanted.plan_id,
         session=wanted.session,
         tool=key.tool if key else None,
         key=key.key if key else None,
-        **_meant(wanted),
     )
     return steps, beside
 
 
-def _meant(wanted: Wanted) -> dict[str, Value]:
-    return {"plan_id": wanted.plan_id, "step_id": wanted.step_id}
+def plan_of_step_statement(step_id: str) -> Statement:
+    """Find the plan a step belongs to."""
+    return SQL["plan_of_step"](step_id=step_id)
 
 
 def brief_statement(plan_id: str | None) -> Statement:
@@ -111,11 +112,9 @@ def results_statement(plan_id: str | None) -> Statement:
     return SQL["results"](plan_id=plan_id)
 
 
-def artifacts_statement(
-    *, plan_id: str | None = None, step_id: str | None = None, most: int
-) -> Statement:
-    """What was stored with a plan, or with the plan of a step, newest first."""
-    return SQL["artifacts"](plan_id=plan_id, step_id=step_id, most=most)
+def artifacts_statement(plan_id: str | None, most: int) -> Statement:
+    """What was stored with a plan, newest first."""
+    return SQL["artifacts"](plan_id=plan_id, most=most)
 
 
 def read_plan(found: Results, session: str | None) -> LoadedPlan | None:

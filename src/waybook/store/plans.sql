@@ -1,17 +1,15 @@
+-- name: plan_of_step
+-- Asked beforehand, so that all that follows goes by the plan's key: under row-level security no
+-- index serves a comparison with a subquery.
+select plan_id::text from plan_step where id = %(step_id)s;
+
 -- name: load_plan
 -- The plan itself, without its steps. For a decision this is the first statement, and locks: two
--- agents asking at once take turns, and what the next statements load is seen after the wait. The
--- plan that is meant is joined: under row-level security no index serves a comparison with a
--- subquery. It is one row or none: after a wait PostgreSQL looks again at the locked row with the
--- first row of the join only.
+-- agents asking at once take turns, and what the next statements load is seen after the wait.
 select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
        p.audit_seq, p.audit_hash, app_now()
-  from (select %(plan_id)s::uuid as id
-         where %(plan_id)s::uuid is not null
-         union all
-        select plan_id from plan_step
-         where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
-  join plan p on p.id = meant.id;
+  from plan p
+ where p.id = %(plan_id)s;
 
 -- name: load_steps
 -- Every step's state in plan order, but of the texts only those of the steps named and, for
@@ -26,7 +24,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
                             and (s.held_by is null or s.held_session = %(session)s)
                          or s.step_order = (select n.step_order
                                               from plan_step n
-                                             where n.plan_id = %(plan_id)s::uuid
+                                             where n.plan_id = %(plan_id)s
                                                and n.status = 'pending'
                                              order by n.step_order
                                              limit 1))
@@ -34,12 +32,8 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
                     from step_brief b
                    where b.step_id = s.id)
        end
-  from (select %(plan_id)s::uuid as id
-         where %(plan_id)s::uuid is not null
-         union all
-        select plan_id from plan_step
-         where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
-  join plan_step s on s.plan_id = meant.id
+  from plan_step s
+ where s.plan_id = %(plan_id)s
  order by s.step_order;
 
 -- name: load_beside
@@ -49,20 +43,18 @@ select (select json_agg(json_build_array(
                  c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id, c.steps,
                  c.reason, c.outcome) order by c.position)
           from branching_condition c
-         where c.plan_id = meant.id and c.outcome is null),
+         where c.plan_id = %(plan_id)s and c.outcome is null),
        (select json_build_array(
                  r.id, r.step_id, r.summary, r.questions, r.result_summary, r.requested_at,
                  r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via)
           from review r
-         where r.plan_id = meant.id
+         where r.plan_id = %(plan_id)s
          order by r.requested_at desc, r.id desc
          limit 1),
-       exists (select from plan_session k where k.plan_id = meant.id and k.session = %(session)s),
+       exists (select from plan_session k where k.plan_id = %(plan_id)s and k.session = %(session)s),
        (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer)
           from idempotency_answer a
-         where a.tool = %(tool)s and a.key = %(key)s)
-  from (select coalesce(%(plan_id)s::uuid,
-                        (select plan_id from plan_step where id = %(step_id)s::uuid)) as id) meant;
+         where a.tool = %(tool)s and a.key = %(key)s);
 
 -- name: brief
 -- What stays the same through a plan's life.
@@ -99,14 +91,10 @@ select s.id::text, r.result_summary, r.confidence, r.report, r.formatting_notes,
 
 -- name: artifacts
 -- What was stored along the way, newest first, without the contents.
-select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by
-  from (select %(plan_id)s::uuid as id
-         where %(plan_id)s::uuid is not null
-         union all
-        select plan_id from plan_step
-         where id = %(step_id)s::uuid and %(plan_id)s::uuid is null) meant
-  join artifact a on a.plan_id = meant.id
- order by a.created_at desc, a.id desc
+select id::text, step_id::text, kind, title, superseded, created_at, created_by
+  from artifact
+ where plan_id = %(plan_id)s
+ order by created_at desc, id desc
  limit %(most)s;
 
 -- name: count_open_plans

@@ -6,7 +6,7 @@ stored answer to a repeated call second, the load third, all in one message.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar, cast
 from uuid import UUID
@@ -20,6 +20,7 @@ from waybook.store.idempotency import Key, StoredAnswer
 from waybook.store.ids import is_id, new_id
 from waybook.store.plans import LoadedPlan, Wanted
 from waybook.store.sql import Statement
+from waybook.store.whereabouts import Whereabouts
 from waybook.usecases.skills import Skill
 
 Body = dict[str, Json]
@@ -52,6 +53,7 @@ class House:
     skills: tuple[Skill, ...] = ()
     patience: timedelta = timedelta(minutes=30)
     base_url: str = "http://127.0.0.1:8750"
+    whereabouts: Whereabouts = field(default_factory=Whereabouts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ class Call:
         """A plan as it is now, unlocked, and whatever else is asked in the same snapshot."""
         asked = plans.look_statements(wanted)
         found = await self.read(*asked, *more)
-        return found_plan(found[: len(asked)], self.session, wanted), found[len(asked) :]
+        return found_plan(found[: len(asked)], self.session), found[len(asked) :]
 
     @asynccontextmanager
     async def open(self, *statements: Statement | str) -> AsyncIterator["Opened"]:
@@ -102,9 +104,10 @@ class Call:
             NotFound: it is not there, or not this org's.
             Answered: the call was carried out before.
         """
+        meant = known(plan_id) if plan_id else await self.plan_of(step_id or NOBODY)
+        texts = (*texts, *((step_id,) if step_id else ()))
         wanted = Wanted(
-            plan_id=known(plan_id),
-            step_id=known(step_id),
+            plan_id=meant,
             texts=tuple(text for text in texts if is_id(text)),
             candidates=candidates,
             session=self.session,
@@ -113,7 +116,27 @@ class Call:
             found = await tx.send(*plans.lock_statements(wanted, self.key))
             if self.key is not None:
                 _answered(plans.read_answer(found, self.key))
-            yield Held(self, tx, found_plan(found, self.session, wanted))
+            yield Held(self, tx, found_plan(found, self.session, step_id))
+
+    async def plan_of(self, step_id: str) -> str:
+        """The plan this step belongs to.
+
+        Raises:
+            NotFound: there is no such step.
+        """
+        step_id = known(step_id).lower()
+        remembered = self.house.whereabouts.plan_of(self.caller.org_id, step_id)
+        if remembered is not None:
+            return remembered
+        (rows,) = await self.read(plans.plan_of_step_statement(step_id))
+        if not rows:
+            raise not_found("step")
+        self.remember(step_id, rows[0][0])
+        return str(rows[0][0])
+
+    def remember(self, step_id: str, plan_id: str) -> None:
+        """Note where a step is, for whoever names it next."""
+        self.house.whereabouts.remember(self.caller.org_id, step_id, plan_id)
 
     def keep(self, body: Body, now: datetime, *, is_error: bool = False) -> list[Statement]:
         """The statement that keeps this answer for a repeated call, if it may be repeated."""
@@ -193,12 +216,14 @@ class Held:
             await self.tx.commit(*statements, *self.call.keep(refused, now, is_error=True))
             raise decision.refusal
         await self.tx.commit(*statements, *self.call.keep(body, now))
+        for step_id in decision.touched:
+            self.call.remember(step_id, self.plan.id)
         return body
 
 
-def known(row_id: str | None) -> str | None:
+def known(row_id: str) -> str:
     """An id we could have given out; any other text is an id that nobody has."""
-    return row_id if row_id is None or is_id(row_id) else NOBODY
+    return row_id if is_id(row_id) else NOBODY
 
 
 def _answered(stored: StoredAnswer | None) -> None:
@@ -206,15 +231,17 @@ def _answered(stored: StoredAnswer | None) -> None:
         raise Answered(stored)
 
 
-def found_plan(found: Results, session: str | None, wanted: Wanted) -> LoadedPlan:
-    """The plan that was loaded.
+def found_plan(found: Results, session: str | None, step_id: str | None = None) -> LoadedPlan:
+    """The plan that was loaded, with the step that was named, if one was.
 
     Raises:
-        NotFound: there is none.
+        NotFound: it is not there; or the step is not there any more.
     """
     loaded = plans.read_plan(found, session)
     if loaded is None:
-        raise not_found("plan" if wanted.plan_id else "step")
+        raise not_found("plan")
+    if step_id is not None and all(step.id != step_id.lower() for step in loaded.plan.steps):
+        raise not_found("step")
     return loaded
 
 

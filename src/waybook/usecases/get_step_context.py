@@ -33,18 +33,19 @@ async def get_step_context(call: Call, asked: GetStepContext) -> Body:
 
     A sign of life: whoever reads up on a step is working on it.
     """
-    step_id = known(asked.step_id)
-    wanted = Wanted(step_id=step_id)
+    step_id = known(asked.step_id).lower()
+    plan_id = await call.plan_of(step_id)
+    wanted = Wanted(plan_id=plan_id, texts=(step_id,))
     statements = (
         plans.SQL["touch_step"](step_id=step_id),
         *plans.look_statements(wanted),
         plans.SQL["step_results"](step_id=step_id),
-        plans.artifacts_statement(step_id=step_id, most=MOST_ARTIFACTS),
+        plans.artifacts_statement(plan_id, MOST_ARTIFACTS),
     )
     async with call.open(*statements) as opened:
         _, *plan_rows, results, artifacts = opened.found
-        loaded = found_plan(plan_rows, call.session, wanted)
-        step = loaded.plan.step(StepId(asked.step_id.lower()))
+        loaded = found_plan(plan_rows, call.session, step_id)
+        step = loaded.plan.step(StepId(step_id))
         budget = CHARACTERS * (asked.budget_tokens or DEFAULT_TOKENS)
         return await opened.write([], _packet(loaded.plan, step, results, artifacts, budget))
 

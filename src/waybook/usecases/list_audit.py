@@ -16,7 +16,9 @@ async def list_audit(
     call: Call, plan_id: str | None = None, *, since: datetime | None = None, limit: int = 50
 ) -> list[Body]:
     """The last entries of a plan, or of the whole org, newest first."""
-    statement = audit.SQL["recent"](subject_id=known(plan_id), since=since, most=min(limit, MOST))
+    statement = audit.SQL["recent"](
+        subject_id=known(plan_id) if plan_id else None, since=since, most=min(limit, MOST)
+    )
     (rows,) = await call.read(statement)
     return [entry_view(entry) for entry in audit.read_entries(rows)]
 

@@ -33,6 +33,6 @@ async def list_reviews(
     call: Call, plan_id: str | None = None, *, limit: int = 100
 ) -> list[OpenReview]:
     """The open reviews, longest waiting first."""
-    statement = plans.SQL["open_reviews"](plan_id=known(plan_id), most=limit)
+    statement = plans.SQL["open_reviews"](plan_id=known(plan_id) if plan_id else None, most=limit)
     (rows,) = await call.read(statement)
     return [OpenReview(**dict(zip(OpenReview.__slots__, row, strict=True))) for row in rows]

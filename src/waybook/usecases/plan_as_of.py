@@ -28,7 +28,7 @@ async def plan_as_of(
         NotFound: there was no such plan yet.
     """
     until = seq if seq is not None else await _seq_at(call, plan_id, at)
-    entries = await whole_trail(call, known(plan_id) or "", until=until)
+    entries = await whole_trail(call, known(plan_id), until=until)
     if not entries:
         raise NotFound("there was no such plan yet at that time")
     return PlanAsOf(replay(changes_in(entries)), entries[-1])
