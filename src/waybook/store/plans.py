@@ -68,7 +68,7 @@ class Wanted:
 
 
 LOAD_PLAN = SQL["load_plan"]
-LOCK_PLAN = SQL["load_plan"].locking("p")
+LOCK_PLAN = LOAD_PLAN.locking("p")
 
 
 def lock_statements(wanted: Wanted, key: Key | None = None) -> tuple[Statement, ...]:
@@ -78,7 +78,7 @@ def lock_statements(wanted: Wanted, key: Key | None = None) -> tuple[Statement, 
 
 def look_statements(wanted: Wanted) -> tuple[Statement, ...]:
     """Load the plan as it is, without a lock."""
-    return (SQL["load_plan"](plan_id=wanted.plan_id), *_rest(wanted, None))
+    return (LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None))
 
 
 def _rest(wanted: Wanted, key: Key | None) -> tuple[Statement, Statement]:
