@@ -5,7 +5,7 @@ draft is where the two stay together: nothing can change the plan without leavin
 """
 
 from dataclasses import fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from waybook.errors import Refused
 from waybook.plan.changes import WHOLE_ROW, Change, Decision, Entity, Entry, Event, as_json
@@ -39,11 +39,30 @@ RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes", "
 class Draft:
     def __init__(self, plan: Plan, moment: Moment) -> None:
         """Begin with the plan as it is."""
-        self.plan = plan
+        self._plan = plan
+        self._set: dict[str, Any] = {}
         self.moment = moment
         self._changes: list[Change] = []
         self._entries: list[Entry] = []
         self._touched: list[StepId] = []
+
+    @property
+    def plan(self) -> Plan:
+        """The plan with all that has been changed so far."""
+        if self._set:
+            self._plan, self._set = replace(self._plan, **self._set), {}
+        return self._plan
+
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        self._plan, self._set = plan, {}
+
+    def _steps(self) -> tuple[Step, ...]:
+        steps: tuple[Step, ...] = self._set.get("steps", self._plan.steps)
+        return steps
+
+    def _step(self, step_id: StepId) -> Step:
+        return next((s for s in self._steps() if s.id == step_id), None) or self.plan.step(step_id)
 
     # Moving
 
@@ -58,7 +77,7 @@ class Draft:
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
         """Walk a step's status along documented edges, keeping its clock."""
         for status in path:
-            moved = move_step(self.plan.step(step_id).status, status)
+            moved = move_step(self._step(step_id).status, status)
             self.set_step(step_id, status=moved, **self._clock(status))
 
     def _clock(self, status: StepStatus) -> dict[str, object]:
@@ -70,19 +89,19 @@ class Draft:
 
     def set_plan(self, **values: object) -> None:
         for name, value in values.items():
-            old = getattr(self.plan, name)
+            old = self._set.get(name, getattr(self._plan, name))
             if old != value:
-                self._note(Entity.PLAN, self.plan.id, name, as_json(old), as_json(value))
-        self.plan = replace(self.plan, **values)  # type: ignore[arg-type]  # names are Plan's own
+                self._note(Entity.PLAN, self._plan.id, name, as_json(old), as_json(value))
+                self._set[name] = value
 
     def set_step(self, step_id: StepId, **values: object) -> None:
-        step = self.plan.step(step_id)
+        step = self._step(step_id)
         for name, value in values.items():
             old = getattr(step, name)
             if old != value:
                 self._note(Entity.STEP, step_id, name, as_json(old), as_json(value))
         changed = replace(step, **values)  # type: ignore[arg-type]  # names are Step's own
-        self._with_steps(tuple(changed if s.id == step_id else s for s in self.plan.steps))
+        self._with_steps(tuple([changed if s is step else s for s in self._steps()]))
 
     def set_instructions(self, step_id: StepId, instructions: str) -> None:
         old = self.plan.texts[step_id]
@@ -168,7 +187,7 @@ class Draft:
         """Close the changes so far into one audit entry."""
         self._entries.append(Entry(event, details, tuple(self._changes)))
         self._changes = []
-        self.plan = replace(self.plan, seq=self.plan.seq + 1)
+        self._set["seq"] = self._set.get("seq", self._plan.seq) + 1
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
         """Hand back what was decided. Every change has been recorded by then."""
@@ -181,7 +200,7 @@ class Draft:
         self._changes.append(Change(entity, row_id, field, old, new))
 
     def _with_steps(self, steps: tuple[Step, ...]) -> None:
-        self.plan = replace(self.plan, steps=steps)
+        self._set["steps"] = steps
 
 
 def fresh_step(step_id: StepId, new: NewStep, order: int) -> Step:

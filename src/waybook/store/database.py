@@ -41,14 +41,18 @@ Results: TypeAlias = list[list[tuple[Any, ...]]]
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10s"
-#: Our statements look rows up by key, so one plan serves all values, and that plan goes through
-#: indexes in loops, also while the tables are still small; a plan made then is kept for long.
+#: Our statements look rows up by key: one plan serves all values, and goes through indexes.
 BY_KEY = (
+    f"set statement_timeout = '{STATEMENT_TIMEOUT}'",
     "set plan_cache_mode = force_generic_plan",
     "set enable_seqscan = off",
     "set enable_hashjoin = off",
     "set enable_mergejoin = off",
 )
+
+
+PLAN_ANEW_FIRST = 16
+PLAN_ANEW_EVERY = 4096
 
 
 class Taken(Exception):
@@ -70,13 +74,30 @@ class Line:
 
     transformer: TransformerProtocol
     prepared: set[str] = field(default_factory=set)
-    greeted: bool = False
+    messages: int = 0
+    plan_anew_at: int = PLAN_ANEW_FIRST
+
+    def preface(self, greeting: tuple[str, ...]) -> tuple[str, ...]:
+        """What goes before a transaction: the greeting at first, then now and then new plans.
+
+        A plan made while a table was nearly empty may take a poor index, and is kept. So plans
+        are made anew as the tables grow: after 16 messages, 64, 256, …, then every 4,096.
+        """
+        self.messages += 1
+        if self.messages == 1:
+            return greeting
+        if self.messages < self.plan_anew_at:
+            return ()
+        self.plan_anew_at = min(4 * self.messages, self.messages + PLAN_ANEW_EVERY)
+        return ("discard plans",)
 
 
 @dataclass(slots=True)
 class Wire:
     """How statements go out: prepared or as text, and what we know of each connection."""
 
+    #: What a connection is told first; behind a pooler, which shares connections, every time.
+    greeting: tuple[str, ...] = BY_KEY
     preparing: bool = True
     lines: WeakKeyDictionary[Connection, Line] = field(default_factory=WeakKeyDictionary)
 
@@ -95,7 +116,7 @@ class Wire:
         line = self.line(connection)
         texts, kept, new = [], [], set[str]()
         if opening:
-            texts += [*(() if line.greeted else BY_KEY), *opening]
+            texts += [*(line.preface(self.greeting) if self.preparing else self.greeting), *opening]
         for statement in statements:
             if isinstance(statement, str) or not self.preparing or statement.name is None:
                 texts.append(str(statement))
@@ -106,7 +127,6 @@ class Wire:
                 texts.append(statement.execute())
             kept.append(len(texts) - 1)
         results = await _run(connection, ";\n".join(texts))
-        line.greeted = True
         line.prepared |= new
         return [_rows(line.transformer, results[place]) for place in kept]
 
@@ -160,9 +180,8 @@ class Database:
     ) -> None:
         """Use this pool; `role` is taken in each transaction."""
         self.pool = pool
-        self.wire = Wire()
+        self.wire = Wire((f"set lock_timeout = '{lock_timeout}'", *BY_KEY))
         self._role = role
-        self._lock_timeout = lock_timeout
         #: For tests: the time it always is.
         self.frozen_now: datetime | None = None
 
@@ -189,8 +208,6 @@ class Database:
             begin,
             *self._set_role(),
             f"set local app.org_id = {literal(org_id)}",
-            f"set local lock_timeout = '{self._lock_timeout}'",
-            f"set local statement_timeout = '{STATEMENT_TIMEOUT}'",
             *((f"set local app.now = {literal(frozen)}",) if frozen else ()),
         )
 

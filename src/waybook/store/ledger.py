@@ -110,7 +110,7 @@ def _plan(
         yield _fill(SQL["insert_plan"], patch.values, id=plan.id, now=hand.now, **_head(sealed))
         yield _fill(SQL["insert_plan_brief"], patch.values, plan_id=plan.id)
     if before is not None and sealed:
-        patch = next(iter(patches.changed(Entity.PLAN)), Patch(Entity.PLAN, plan.id))
+        patch = next(iter(patches.changed(Entity.PLAN)), Patch(plan.id))
         yield SQL["update_plan"](
             id=plan.id,
             status=plan.status,
@@ -163,28 +163,28 @@ def _new_brief(patch: Patch) -> tuple[Value, ...]:
 def _moved_steps(before: Plan, decision: Decision[object], hand: Hand) -> Iterator[Statement]:
     old = {step.id: step for step in before.steps}
     moved = [s for s in decision.plan.steps if s.id in old and s is not old[s.id]]
-    if moved:
-        rows = [_moved_step(old[s.id], s, touched=s.id in decision.touched) for s in moved]
-        yield SQL["update_steps"](rows=Rows(rows), now=hand.now)
-    silent: set[StepId] = {step.id for step in moved}
-    touched = [step_id for step_id in decision.touched if step_id not in silent]
+    for step in moved:
+        seen_at = hand.now if step.id in decision.touched else None
+        yield _moved_step(old[step.id], step, seen_at)
+    written: set[StepId] = {step.id for step in moved}
+    touched = [step_id for step_id in decision.touched if step_id not in written]
     if touched:
         yield SQL["touch_steps"](ids=Ids(touched), now=hand.now)
 
 
-def _moved_step(old: Step, new: Step, *, touched: bool) -> tuple[Value, ...]:
-    return (
-        new.id,
-        old.status,
-        new.order,
-        new.status,
-        new.attempt,
-        new.in_progress_since,
-        touched,
-        new.completed_at,
-        new.held_by,
-        new.held_session,
-        new.fail_reason,
+def _moved_step(old: Step, new: Step, seen_at: datetime | None) -> Statement:
+    return SQL["update_step"](
+        id=new.id,
+        old_status=old.status,
+        step_order=new.order,
+        status=new.status,
+        attempt=new.attempt,
+        in_progress_since=new.in_progress_since,
+        seen_at=seen_at,
+        completed_at=new.completed_at,
+        held_by=new.held_by,
+        held_session=new.held_session,
+        fail_reason=new.fail_reason,
     )
 
 
@@ -195,10 +195,8 @@ def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
     made = patches.made(Entity.CONDITION)
     if made:
         yield SQL["insert_conditions"](rows=Rows([_new_condition(plan, patch) for patch in made]))
-    looked_at = [p for p in patches.changed(Entity.CONDITION) if "outcome" in p.values]
-    if looked_at:
-        rows = [(p.id, _scalar(p.values["outcome"])) for p in looked_at]
-        yield SQL["update_conditions"](rows=Rows(rows))
+    for patch in patches.changed(Entity.CONDITION):
+        yield _fill(SQL["update_condition"], patch.values, id=patch.id)
 
 
 def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:

@@ -32,22 +32,20 @@ values %(rows)s;
 insert into step_brief (step_id, instructions, result_schema)
 values %(rows)s;
 
--- name: update_steps
--- As above: a status that is not the one we loaded becomes null, and is refused.
-update plan_step s
-   set step_order = v.step_order::integer,
-       status = case when s.status = v.old_status then v.status end,
-       attempt = v.attempt::integer,
-       in_progress_since = v.in_progress_since::timestamptz,
-       last_seen_at = case when v.seen::boolean then %(now)s else s.last_seen_at end,
-       completed_at = v.completed_at::timestamptz,
-       held_by = v.held_by,
-       held_session = v.held_session,
-       fail_reason = v.fail_reason
-  from (values %(rows)s)
-    as v (id, old_status, step_order, status, attempt, in_progress_since, seen, completed_at,
-          held_by, held_session, fail_reason)
- where s.id = v.id::uuid;
+-- name: update_step
+-- As above: a status that is not the one we loaded becomes null, and is refused. One row at a
+-- time: joined with a list of rows it would be planned for a table as small as it was then.
+update plan_step
+   set step_order = %(step_order)s,
+       status = case when status = %(old_status)s then %(status)s end,
+       attempt = %(attempt)s,
+       in_progress_since = %(in_progress_since)s,
+       last_seen_at = coalesce(%(seen_at)s, last_seen_at),
+       completed_at = %(completed_at)s,
+       held_by = %(held_by)s,
+       held_session = %(held_session)s,
+       fail_reason = %(fail_reason)s
+ where id = %(id)s;
 
 -- name: touch_steps
 update plan_step set last_seen_at = %(now)s where id = any (%(ids)s);
@@ -73,11 +71,8 @@ insert into branching_condition (id, plan_id, step_id, position, expression, act
                                  target_step_id, steps, reason)
 values %(rows)s;
 
--- name: update_conditions
-update branching_condition c
-   set outcome = v.outcome
-  from (values %(rows)s) as v (id, outcome)
- where c.id = v.id::uuid;
+-- name: update_condition
+update branching_condition set outcome = %(outcome)s where id = %(id)s;
 
 -- name: insert_review
 insert into review (id, plan_id, step_id, summary, questions, result_summary, requested_at,

@@ -1,6 +1,6 @@
 """Changes brought together: what becomes of each row, whatever happened to it on the way."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from waybook.plan.changes import WHOLE_ROW, Change, Entity
@@ -11,7 +11,6 @@ from waybook.plan.model import Json
 class Patch:
     """One row's way through a decision: made or found, with these values, maybe removed."""
 
-    entity: Entity
     id: str
     made: bool = False
     removed: bool = False
@@ -21,10 +20,13 @@ class Patch:
 class Patches:
     def __init__(self, changes: Iterable[Change]) -> None:
         """Bring the changes together, one patch per row, in order of first mention."""
-        self._patches: dict[tuple[Entity, str], Patch] = {}
+        self._patches: dict[Entity, dict[str, Patch]] = {}
         for change in changes:
-            key = (change.entity, change.id)
-            _merge(self._patches.setdefault(key, Patch(*key)), change)
+            kind = self._patches.setdefault(change.entity, {})
+            patch = kind.get(change.id)
+            if patch is None:
+                patch = kind[change.id] = Patch(change.id)
+            _merge(patch, change)
 
     def made(self, entity: Entity) -> list[Patch]:
         """The rows to insert."""
@@ -38,8 +40,9 @@ class Patches:
         """The ids of the rows to delete."""
         return [p.id for p in self._of(entity) if p.removed and not p.made]
 
-    def _of(self, entity: Entity) -> Iterator[Patch]:
-        return (patch for patch in self._patches.values() if patch.entity is entity)
+    def _of(self, entity: Entity) -> Iterable[Patch]:
+        found = self._patches.get(entity)
+        return found.values() if found else ()
 
 
 def _merge(patch: Patch, change: Change) -> None:

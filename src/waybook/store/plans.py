@@ -135,7 +135,7 @@ def read_plan(found: Results, session: str | None) -> LoadedPlan | None:
         resumed_at=_in_utc(resumed_at),
         fail_reason=fail_reason,
         seq=seq,
-        steps=tuple(_step(*row[:-1]) for row in steps),
+        steps=tuple([_step(row[:-1]) for row in steps]),
         texts={StepId(row[0]): _text(row[-1]) for row in steps if row[-1] is not None},
         conditions=tuple(_condition(row) for row in conditions or ()),
         review=_review(review) if review else None,
@@ -162,7 +162,7 @@ def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
 
 
 @lru_cache(maxsize=50_000)
-def _step(*row: Any) -> Step:  # noqa: ANN401 - a row of the database
+def _step(row: tuple[Any, ...]) -> Step:
     """A step from its row. Kept: most steps of a plan are as they were at the last call."""
     step_id, order, step_type, title, status, attempt, stall_seconds, *times_and_holder = row
     since, seen, completed, held_by, held_session, fail_reason = times_and_holder

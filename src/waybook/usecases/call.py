@@ -89,34 +89,21 @@ class Call:
                 _answered(idempotency.read_answer(stored[0][0], self.key))
             yield Opened(self, tx, now[0][0].astimezone(UTC), found)
 
-    @asynccontextmanager
-    async def locked(
+    def locked(
         self,
         *,
         plan_id: str | None = None,
         step_id: str | None = None,
         texts: tuple[str, ...] = (),
         candidates: bool = False,
-    ) -> AsyncIterator["Held"]:
+    ) -> "Locking":
         """A plan, locked and loaded.
 
         Raises:
             NotFound: it is not there, or not this org's.
             Answered: the call was carried out before.
         """
-        meant = known(plan_id) if plan_id else await self.plan_of(step_id or NOBODY)
-        texts = (*texts, *((step_id,) if step_id else ()))
-        wanted = Wanted(
-            plan_id=meant,
-            texts=tuple(text for text in texts if is_id(text)),
-            candidates=candidates,
-            session=self.session,
-        )
-        async with self.house.database.tenant(self.caller.org_id) as tx:
-            found = await tx.send(*plans.lock_statements(wanted, self.key))
-            if self.key is not None:
-                _answered(plans.read_answer(found, self.key))
-            yield Held(self, tx, found_plan(found, self.session, step_id))
+        return Locking(self, plan_id, step_id, texts, candidates=candidates)
 
     async def plan_of(self, step_id: str) -> str:
         """The plan this step belongs to.
@@ -152,6 +139,49 @@ class Call:
                 now=now,
             )
         ]
+
+
+class Locking:
+    """A plan on its way into our hands, and out of them again."""
+
+    def __init__(
+        self,
+        call: Call,
+        plan_id: str | None,
+        step_id: str | None,
+        texts: tuple[str, ...],
+        *,
+        candidates: bool,
+    ) -> None:
+        """Which plan, named by itself or by one of its steps, and how much of it."""
+        self._call = call
+        self._plan_id = plan_id
+        self._step_id = step_id
+        self._texts = texts if step_id is None else (*texts, step_id)
+        self._candidates = candidates
+        self._lent = call.house.database.tenant(call.caller.org_id)
+
+    async def __aenter__(self) -> "Held":
+        call = self._call
+        plan_id = known(self._plan_id) if self._plan_id else None
+        wanted = Wanted(
+            plan_id=plan_id or await call.plan_of(self._step_id or NOBODY),
+            texts=tuple([text for text in self._texts if is_id(text)]),
+            candidates=self._candidates,
+            session=call.session,
+        )
+        tx = await self._lent.__aenter__()
+        try:
+            found = await tx.send(*plans.lock_statements(wanted, call.key))
+            if call.key is not None:
+                _answered(plans.read_answer(found, call.key))
+            return Held(call, tx, found_plan(found, call.session, self._step_id))
+        except BaseException:
+            await self._lent.__aexit__()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._lent.__aexit__()
 
 
 @dataclass(frozen=True, slots=True)
