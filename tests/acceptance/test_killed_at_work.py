@@ -34,6 +34,8 @@ def say(word):
 
 
 async def stopping(tx, *statements):
+    if not any(str(statement).startswith("update plan") for statement in statements):
+        return await commit(tx, *statements)
     if moment == "before":
         await tx.send(*statements)
         say("written, not committed")

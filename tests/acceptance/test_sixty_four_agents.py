@@ -75,7 +75,9 @@ async def test_sixty_four_agents_get_sixty_four_steps_and_each_is_completed_once
             )
             taken = await asyncio.gather(*agents)
             status = await call(client, "get_plan_status", planId=plan["planId"])
-            context = await call(client, "get_research_context", planId=plan["planId"], since=0)
+            context = await call(
+                client, "get_research_context", planId=plan["planId"], since=0, detail=True
+            )
     assert {order for order, _ in taken} == set(range(1, AGENTS + 1))
     assert {outcome for _, outcome in taken} == {"completed"}
     assert (status["status"], status["progress"]) == ("completed", 100)

@@ -9,6 +9,7 @@ from waybook import background
 from waybook.background import sweep_once
 from waybook.errors import Busy
 from waybook.plan.model import Channel
+from waybook.store.database import Wire
 from waybook.usecases.call import Call, Caller
 from worlds import Agent, Body, Clock, World, a_step
 
@@ -218,7 +219,9 @@ async def test_a_plan_somebody_holds_does_not_hold_up_the_sweep(
     for plan in plans:
         await own_world.agent.take(plan)
     own_world.clock.advance(minutes=31)
-    monkeypatch.setattr(own_world.database, "_lock_timeout", "50ms")
+    monkeypatch.setattr(
+        own_world.database, "wire", Wire(("set lock_timeout = '50ms'",), preparing=False)
+    )
     async with own_world.database.tenant(own_world.agent.org_id) as tx:
         await tx.send(f"select from plan where id = '{plans[0]['planId']}' for update")
         assert await sweep_once(own_world.doorway.house) == 2
