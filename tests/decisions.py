@@ -1,8 +1,8 @@
 """What the documents behind the plans left open, and what we decided: each with its proof.
 
-A test names the decisions it proves with `@decision("A5")`. `tests/plan/test_decisions.py` checks
-that every decision has such a test among the rules, and that what the rules alone cannot prove is
-proven where `ELSEWHERE` says.
+A test names the decisions it proves with `@decision("A5")`, or in its name: `test_a05_…`.
+`tests/plan/test_decisions.py` checks that every decision has such a test among the rules, and that
+what the rules alone cannot prove is proven where `ELSEWHERE` says.
 """
 
 from collections.abc import Callable, Mapping
@@ -60,15 +60,13 @@ class Elsewhere:
 
     what: str
     place: str
-    #: Whether those tests exist. They carry the decision's name then, and this says True.
-    written: bool = False
 
 
 ELSEWHERE: Mapping[str, Elsewhere] = MappingProxyType(
     {
         "A10": Elsewhere("a repeated key gets the stored answer", "tests/usecases"),
         "A11": Elsewhere("every mutating tool keeps its answer under its key", "tests/usecases"),
-        "A12": Elsewhere("the plan's row is locked first", "tests/store"),
+        "A12": Elsewhere("the plan's row is locked first", "tests/usecases"),
         "A35": Elsewhere("get_plan_status locks only to write", "tests/usecases"),
         "A37": Elsewhere("a lost log line loses no audit entry", "tests/usecases"),
     }

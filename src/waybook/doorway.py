@@ -6,6 +6,7 @@ into answers, and notes the call. No other place does any of these.
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from typing import cast
 import orjson
 
 from waybook.errors import Unavailable, WaybookError
-from waybook.plan.model import Channel, Json
+from waybook.plan.model import Channel
 from waybook.store.calls import CallLog, LoggedCall
 from waybook.store.database import Taken
 from waybook.store.idempotency import Key, hash_of
@@ -79,6 +80,8 @@ class Doorway:
         """A doorway of this house, noting its calls here."""
         self.house = house
         self.calls = calls
+        #: How often each tool was answered, and how: ok, or an error's code.
+        self.counted: Counter[tuple[str, str]] = Counter()
 
     async def enter(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
@@ -87,6 +90,7 @@ class Doorway:
         tool = TOOLS[tool_name]
         started = time.perf_counter()
         answer = await self._answer(tool, caller, arguments)
+        self.counted[tool.name, _outcome(answer)] += 1
         if tool.logged:
             took = (time.perf_counter() - started) * 1000
             self.calls.note(_logged(tool, caller, arguments, answer, took))
@@ -138,7 +142,6 @@ def _logged(
     tool: Tool, caller: Caller, given: Mapping[str, object], answer: Answer, took: float
 ) -> LoggedCall:
     session = given.get("sessionId")
-    error = cast("dict[str, Json]", answer.body.get("error") or {})
     return LoggedCall(
         org_id=caller.org_id,
         at=datetime.fromtimestamp(time.time(), UTC),
@@ -150,9 +153,14 @@ def _logged(
         request_bytes=_size(given),
         response_bytes=_size(answer.body),
         is_error=answer.is_error,
-        error_code=str(error["code"]) if answer.is_error else None,
+        error_code=_outcome(answer) if answer.is_error else None,
         replayed=bool(answer.body.get("replayed")),
     )
+
+
+def _outcome(answer: Answer) -> str:
+    error = answer.body.get("error")
+    return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"
 
 
 def _size(value: object) -> int:

@@ -129,6 +129,10 @@ def _check(settings: Settings) -> None:
             f"serving on {settings.host} would let anybody in: without sign-in Waybook serves "
             "this machine only. Use 127.0.0.1, and a tunnel or proxy of your own"
         )
+    if settings.log_level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
+        raise Misconfigured(
+            f"there is no log level {settings.log_level!r}: use DEBUG, INFO, WARNING or ERROR"
+        )
     if settings.tools not in {"plan", "research", "runs", "all"}:
         raise Misconfigured(
             f"there is no tool profile {settings.tools!r}: use plan, research, runs or all"

@@ -9,12 +9,14 @@ from decisions import DECISIONS, ELSEWHERE, Elsewhere, decision
 
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
+IN_THE_NAME = re.compile(r"def test_a(\d+)_")
 
 
 def decisions_named_in(folder: Path) -> set[str]:
     texts = [path.read_text(encoding="utf-8") for path in folder.rglob("test_*.py")]
     named = [names for text in texts for names in NAMED.findall(text)]
-    return {name for names in named for name in re.findall(r"A\d+", names)}
+    in_names = {f"A{int(number)}" for text in texts for number in IN_THE_NAME.findall(text)}
+    return in_names | {name for names in named for name in re.findall(r"A\d+", names)}
 
 
 def test_every_decision_has_a_test_among_the_rules() -> None:
@@ -31,8 +33,7 @@ def test_what_the_rules_cannot_prove_is_proven_where_the_list_says(
     name: str, elsewhere: Elsewhere
 ) -> None:
     assert elsewhere.place.startswith("tests/")
-    found = name in decisions_named_in(TESTS.parent / elsewhere.place)
-    assert found == elsewhere.written
+    assert name in decisions_named_in(TESTS.parent / elsewhere.place)
 
 
 def test_a_test_cannot_name_a_decision_nobody_took() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Literal
 
 import httpx2
@@ -19,6 +20,7 @@ from waybook.settings import Settings
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
+from waybook.transport.web.figures import figures
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.serving import listen, serving
 from waybook.wiring import running
@@ -50,7 +52,8 @@ async def address() -> AsyncIterator[str]:
 
             entrance = Entrance(doorway, caller)
             server = build_server(TOOLS, entrance, profile="all")
-            app = build_app(server, hosts=Hosts(), ready=entrance.answers)
+            counted = partial(figures, system.doorway)
+            app = build_app(server, hosts=Hosts(), ready=entrance.answers, metrics=counted)
             async with serving(app, listen("127.0.0.1", 0)) as where:
                 yield where
 
@@ -136,3 +139,11 @@ async def test_garbage_leaves_the_house_standing(address: str, corpus: dict[str,
             assert reply.status_code < 500, name
             assert keeps_silent(reply), name
             assert '"code":-32603' not in reply.text, name
+
+
+async def test_calls_are_counted_by_tool_and_outcome(address: str) -> None:
+    async with Client(f"{address}/mcp") as client, httpx2.AsyncClient() as http:
+        await client.call_tool("get_plan_status", {"planId": "nobody"})
+        told = (await http.get(f"{address}/metrics")).text
+    assert 'waybook_calls_total{tool="get_plan_status",outcome="NOT_FOUND"}' in told
+    assert "waybook_call_log_dropped_total 0" in told

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 from dataclasses import replace
+from functools import partial
 
 import click
 from starlette.requests import Request
@@ -14,6 +15,7 @@ from waybook.settings import Settings
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
+from waybook.transport.web.figures import figures
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.serving import listen, run, serve
 from waybook.wiring import Running, running
@@ -39,7 +41,12 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
     async with running(settings) as house:
         entrance = entrance_of(house)
         server = build_server(TOOLS, entrance, profile=settings.tools)
-        app = build_app(server, hosts=Hosts(), ready=entrance.answers)
+        app = build_app(
+            server,
+            hosts=Hosts(),
+            ready=entrance.answers,
+            metrics=partial(figures, house.doorway),
+        )
         _announce(settings)
         await serve(app, listening)
     click.echo("Stopped; everything acknowledged is in the database.")

@@ -77,15 +77,17 @@ class Line:
     messages: int = 0
     plan_anew_at: int = PLAN_ANEW_FIRST
 
-    def preface(self, greeting: tuple[str, ...]) -> tuple[str, ...]:
-        """What goes before a transaction: the greeting at first, then now and then new plans.
+    def is_new(self) -> bool:
+        """Whether nothing has gone over it yet."""
+        return self.messages == 0
+
+    def new_plans(self) -> tuple[str, ...]:
+        """Now and then, have the server make its plans anew.
 
         A plan made while a table was nearly empty may take a poor index, and is kept. So plans
         are made anew as the tables grow: after 16 messages, 64, 256, …, then every 4,096.
         """
         self.messages += 1
-        if self.messages == 1:
-            return greeting
         if self.messages < self.plan_anew_at:
             return ()
         self.plan_anew_at = min(4 * self.messages, self.messages + PLAN_ANEW_EVERY)
@@ -116,7 +118,8 @@ class Wire:
         line = self.line(connection)
         texts, kept, new = [], [], set[str]()
         if opening:
-            texts += [*(line.preface(self.greeting) if self.preparing else self.greeting), *opening]
+            texts += [*self.greeting] if line.is_new() or not self.preparing else []
+            texts += [*opening, *line.new_plans()]
         for statement in statements:
             if isinstance(statement, str) or not self.preparing or statement.name is None:
                 texts.append(str(statement))

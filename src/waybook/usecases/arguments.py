@@ -167,20 +167,57 @@ def limit_result(**values: object) -> None:
 
 
 def _refusal(kind: type[Arguments], fault: ValidationError) -> InvalidInput:
-    faults = [_fault(kind, error) for error in fault.errors(include_url=False)[:MAX_FAULTS]]
-    too_large = any(error["type"] in {"string_too_long", "too_long"} for error in fault.errors())
+    errors = sorted(fault.errors(include_url=False), key=_least_useful)
+    faults = [_fault(kind, error) for error in errors[:MAX_FAULTS]]
+    too_large = any(error["type"] in {"string_too_long", "too_long"} for error in errors)
     refused = TooLarge if too_large else InvalidInput
     first = faults[0]
     more = f" (and {fault.error_count() - 1} more)" if fault.error_count() > 1 else ""
     return refused(f"{first['at']}: {first['fault']}{more}", faults=faults)
 
 
+def _least_useful(error: ErrorDetails) -> bool:
+    """What was misspelt tells more than what is then missing."""
+    return error["type"] != "extra_forbidden"
+
+
+#: What the checks say, in words for whoever calls.
+WORDS = {
+    "missing": "is missing",
+    "list_type": "must be a list",
+    "model_type": "must be an object",
+    "dict_type": "must be an object",
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+}
+LIMITS = {
+    "too_short": ("needs at least {} in the list", "min_length"),
+    "too_long": ("takes at most {} in the list", "max_length"),
+    "string_too_short": ("must have at least {} characters", "min_length"),
+    "string_too_long": ("takes at most {} characters", "max_length"),
+    "greater_than": ("must be more than {}", "gt"),
+    "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than_equal": ("must be at most {}", "le"),
+}
+
+
+def _in_words(error: ErrorDetails) -> str:
+    if error["type"] in LIMITS:
+        said, limit = LIMITS[error["type"]]
+        return said.format(error.get("ctx", {}).get(limit))
+    return WORDS.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+
+
 def _fault(kind: type[Arguments], error: ErrorDetails) -> dict[str, str]:
     at = ".".join(str(part) for part in error["loc"]) or "arguments"
-    said = error["msg"].removeprefix("Value error, ")
+    said = _in_words(error)
     if error["type"] == "extra_forbidden":
         known = ", ".join(sorted(str(f.alias) for f in kind.model_fields.values()))
         said = "unknown argument" + (f"; this tool takes {known}" if len(error["loc"]) == 1 else "")
-    elif error["type"] == "missing":
-        said = "is missing"
     return {"at": at, "fault": said}

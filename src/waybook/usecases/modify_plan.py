@@ -31,7 +31,7 @@ FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "reorder_steps": (frozenset({"step_ids"}), frozenset()),
     "update_step_instructions": (frozenset({"step_id", "instructions"}), frozenset()),
     "fail_step": (frozenset({"step_id", "reason"}), frozenset({"retry"})),
-    "retry_step": (frozenset({"step_id"}), frozenset({"reason"})),
+    "retry_step": (frozenset({"step_id"}), frozenset()),
 }
 
 
