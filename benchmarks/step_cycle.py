@@ -25,7 +25,7 @@ from waybook.cli.demo.place import a_place_for_once
 from waybook.doorway import Channel
 from waybook.settings import read_settings
 from waybook.store.tenants import LOCAL_ORG
-from waybook.wiring import Running, running, server
+from waybook.wiring import Running, running, server, settle_memory
 
 Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
@@ -145,6 +145,7 @@ async def main(cycles: int, rounds: int) -> None:
         ):
             async with owner.connection() as connection:
                 await connection.execute(PEER.read_bytes())
+            settle_memory()
             for turn in range(rounds + 1):
                 ours.append(await our_round(system, turn, each))
                 peers.append(await peer_round(owner, pool, turn, each))

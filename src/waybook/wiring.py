@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -115,3 +116,13 @@ async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIte
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await calls.flush()
+
+
+def settle_memory() -> None:
+    """Once all is up: what was made at the start stays, so do not look at it again and again.
+
+    A call makes a few thousand objects that die by themselves; the collector may wait for more.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -18,7 +18,7 @@ from waybook.transport.web.app import build_app
 from waybook.transport.web.figures import figures
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.serving import listen, run, serve
-from waybook.wiring import Running, running
+from waybook.wiring import Running, running, settle_memory
 
 
 @click.command()
@@ -47,6 +47,7 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
             ready=entrance.answers,
             metrics=partial(figures, house.doorway),
         )
+        settle_memory()
         _announce(settings)
         await serve(app, listening)
     click.echo("Stopped; everything acknowledged is in the database.")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from waybook.errors import Refused
 from waybook.plan.model import Json, Plan, StepId
@@ -42,8 +42,9 @@ class Entity(StrEnum):
     SKILL_EXECUTION = "skill_execution"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
+    """One field of one row, from and to."""
+
     entity: Entity
     id: str
     field: str

@@ -9,6 +9,7 @@ planning. Behind a pooler that hands out another connection for each transaction
 work; the first sign of one switches it off.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,10 @@ from weakref import WeakKeyDictionary
 import orjson
 import psycopg
 from psycopg import AsyncConnection, errors, generators
-from psycopg.abc import PQGen
 from psycopg.abc import Transformer as TransformerProtocol
 from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, TransactionStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
@@ -41,6 +41,7 @@ Results: TypeAlias = list[list[tuple[Any, ...]]]
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10s"
+CANCEL_SECONDS = 5
 #: Our statements look rows up by key: one plan serves all values, and goes through indexes.
 BY_KEY = (
     f"set statement_timeout = '{STATEMENT_TIMEOUT}'",
@@ -236,20 +237,24 @@ async def _send(
         return await wire.send(connection, opening, statements)
     except BaseException:
         wire.lines.pop(connection, None)
-        if not connection.closed and connection.pgconn.transaction_status != _UNKNOWN:
-            await connection.rollback()
-            await connection.execute("deallocate all")
+        await _start_afresh(connection)
         raise
 
 
-_UNKNOWN = TransactionStatus.UNKNOWN
+async def _start_afresh(connection: Connection) -> None:
+    """Undo what a failed message left behind; a connection that cannot do that is given up."""
+    try:
+        await connection.rollback()
+        await connection.execute("deallocate all")
+    except psycopg.Error:
+        await connection.close()
 
 
 async def _run(connection: Connection, text: str) -> list[PGresult]:
     """Send one text of several statements and wait for its results, the driver's short way."""
     try:
         connection.pgconn.send_query(text.encode())
-        results: list[PGresult] = await connection.wait(_answers(connection.pgconn))
+        results = await _answers(connection)
         if results[-1].status == ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(results[-1], encoding=connection.info.encoding)
     except errors.UniqueViolation as fault:
@@ -268,11 +273,44 @@ async def _run(connection: Connection, text: str) -> list[PGresult]:
         return results
 
 
-def _answers(pgconn: PGconn) -> PQGen[list[PGresult]]:
-    """Wait for the answers; for the sending only if it did not all go out at once."""
-    waiting: PQGen[list[PGresult]]
-    waiting = generators.execute(pgconn) if pgconn.flush() else generators.fetch_many(pgconn)
-    return waiting
+async def _answers(connection: Connection) -> list[PGresult]:
+    """Wait for all answers to what was sent.
+
+    The usual case is done by hand, for it is done in every call: all went out at once, and the
+    answers come in one piece. Sending in pieces and being cancelled are left to the driver.
+    """
+    pgconn, results = connection.pgconn, list[PGresult]()
+    if pgconn.flush():
+        return await connection.wait(generators.execute(pgconn))
+    try:
+        while True:
+            while pgconn.is_busy():
+                await _readable(pgconn.socket)
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                return results
+            results.append(result)
+    except asyncio.CancelledError:
+        await connection.cancel_safe(timeout=CANCEL_SECONDS)
+        await connection.wait(generators.fetch_many(pgconn))
+        raise
+
+
+async def _readable(socket: int) -> None:
+    """Wait until there is something to read."""
+    loop = asyncio.get_running_loop()
+    arrived = loop.create_future()
+    loop.add_reader(socket, _arrive, arrived)
+    try:
+        await arrived
+    finally:
+        loop.remove_reader(socket)
+
+
+def _arrive(arrived: "asyncio.Future[None]") -> None:
+    if not arrived.done():
+        arrived.set_result(None)
 
 
 def _rows(transformer: TransformerProtocol, result: PGresult) -> list[tuple[Any, ...]]:

@@ -113,7 +113,7 @@ class Statement:
 
     def execute(self) -> str:
         """The text that executes it once it is prepared."""
-        told = ", ".join([_argument(value) for value in self.values])
+        told = ", ".join([ARGUMENTS.get(type(v), literal)(v) for v in self.values])
         return f"execute {self.name}({told})" if told else f"execute {self.name}"
 
 
@@ -123,12 +123,6 @@ def _numbered(value: Value, numbers: Iterator[int]) -> str:
             "(" + ", ".join(f"${next(numbers)}" for _ in row) + ")" for row in value.rows
         )
     return f"${next(numbers)}"
-
-
-def _argument(value: Value) -> str:
-    if type(value) is Rows:
-        return ", ".join([literal(inner) for row in value.rows for inner in row])
-    return literal(value)
 
 
 def load(name: str) -> Mapping[str, Query]:
@@ -154,7 +148,7 @@ def literal(value: Value) -> str:
     write = WRITERS.get(type(value))
     if write is not None:
         return write(value)
-    if isinstance(value, str):
+    if isinstance(value, str):  # a word of an enumeration
         return quote(str(value))
     raise TypeError(f"{type(value).__name__} is not written into SQL")
 
@@ -203,3 +197,11 @@ WRITERS: Mapping[type, Callable[[Any], str]] = {
     Ids: lambda value: "array[" + ", ".join([quote(i) for i in value.ids]) + "]::uuid[]",
     Rows: _rows,
 }
+
+
+def _flat(value: Rows) -> str:
+    return ", ".join([WRITERS.get(type(v), literal)(v) for row in value.rows for v in row])
+
+
+#: How each type is written as an argument of a prepared statement.
+ARGUMENTS: Mapping[type, Callable[[Any], str]] = {**WRITERS, Rows: _flat}
