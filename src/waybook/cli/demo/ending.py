@@ -1,5 +1,8 @@
 """How the demo ends: the answer, who did what, the proof, and what to try next."""
 
+import os
+import shutil
+import sys
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -35,6 +38,9 @@ async def tell_ending(console: Console, scene: Scene, verdicts: list[Verdict]) -
         console.print(Text(f"  entry {entries[0]['seq']} ends the chain, sealed {seal}…", "dim"))
     _heading(console, "Next")
     console.print(_facts(dict(NEXT)))
+    if shutil.which("waybook") is None:
+        here = os.path.relpath(sys.argv[0])
+        console.print(Text(f"  waybook is not on your PATH; it is {here}", "dim"))
 
 
 def _heading(console: Console, said: str) -> None:
