@@ -38,6 +38,11 @@ async def tell_ending(console: Console, scene: Scene, verdicts: list[Verdict]) -
         console.print(Text(f"  entry {entries[0]['seq']} ends the chain, sealed {seal}…", "dim"))
     _heading(console, "Next")
     console.print(_facts(dict(NEXT)))
+    _say_where(console)
+
+
+def _say_where(console: Console) -> None:
+    """Help whoever has just built it and cannot call it by its name yet."""
     if shutil.which("waybook") is None:
         here = os.path.relpath(sys.argv[0])
         console.print(Text(f"  waybook is not on your PATH; it is {here}", "dim"))
