@@ -121,10 +121,15 @@ def check_json(value: Json, depth: int = 0) -> int:
         )
     if isinstance(value, str):
         return _check_text(value)
+    size = 2
     if isinstance(value, dict):
-        return 2 + sum(_check_text(k) + check_json(v, depth + 1) + 2 for k, v in value.items())
+        for key, inner in value.items():
+            size += _check_text(key) + check_json(inner, depth + 1) + 2
+        return size
     if isinstance(value, list):
-        return 2 + sum(check_json(v, depth + 1) + 1 for v in value)
+        for inner in value:
+            size += check_json(inner, depth + 1) + 1
+        return size
     return _check_scalar(value)
 
 
