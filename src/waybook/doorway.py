@@ -112,15 +112,14 @@ class Doorway:
 
     async def _carry_out(self, tool: Tool, call: Call, asked: Arguments) -> Answer:
         try:
-            return Answer(cast("dict[str, object]", await tool.run(call, asked)))
+            try:
+                body = await tool.run(call, asked)
+            except Taken:
+                # A twin with the same key was faster and has committed: its answer is there now.
+                body = await tool.run(call, asked)
         except Answered as before:
             return _replayed(before)
-        except Taken:
-            # A twin with the same key was faster; it has committed, so its answer is there now.
-            try:
-                return Answer(cast("dict[str, object]", await tool.run(call, asked)))
-            except Answered as before:
-                return _replayed(before)
+        return Answer(cast("dict[str, object]", body))
 
     def _call(self, tool: Tool, caller: Caller, asked: Arguments) -> Call:
         key = getattr(asked, "idempotency_key", None)

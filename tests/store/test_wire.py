@@ -1,0 +1,59 @@
+"""How statements go out: prepared once, planned anew now and then, and what a pooler does to it."""
+
+from itertools import pairwise
+
+import pytest
+
+from waybook.errors import Busy
+from waybook.store.database import PLAN_ANEW_EVERY, Line, Tx
+from waybook.store.sql import Query
+from worlds import World
+
+ONE = Query("one", "select 1")
+TWO = Query("two", "select 2")
+
+
+async def forget(tx: Tx) -> None:
+    """What a pooler does: behind our back, the connection is another one."""
+    await tx.send("deallocate all")
+
+
+async def test_a_statement_is_prepared_once_and_then_only_executed(own_world: World) -> None:
+    database = own_world.database
+    async with database.tenant(own_world.agent.org_id) as tx:
+        await tx.send(ONE())
+        await tx.send(ONE())
+        (names,) = await tx.commit(
+            "select name from pg_prepared_statements where name ~ '^wb_one_'"
+        )
+    assert len(names) == 1
+
+
+async def test_a_forgotten_statement_at_the_opening_is_sent_as_text(own_world: World) -> None:
+    database = own_world.database
+    for _ in range(database.pool.max_size):
+        async with database.tenant(own_world.agent.org_id) as tx:
+            await tx.send(ONE())
+            await forget(tx)
+    found = await database.read(own_world.agent.org_id, ONE())
+    assert found == [[(1,)]]
+    assert not database.wire.preparing
+    plan = await own_world.agent.plan(1)
+    assert (await own_world.agent.work_through(plan))["status"] == "plan_complete"
+
+
+async def test_a_statement_forgotten_later_is_busy_and_nothing_is_written(own_world: World) -> None:
+    database = own_world.database
+    async with database.tenant(own_world.agent.org_id) as tx:
+        await tx.send(ONE(), TWO())
+        await forget(tx)
+        with pytest.raises(Busy):
+            await tx.commit(TWO())
+    assert not database.wire.preparing
+
+
+def test_plans_are_made_anew_as_the_tables_grow() -> None:
+    line = Line(transformer=None)  # type: ignore[arg-type]  # nothing is read here
+    anew = [n for n in range(1, 20_000) if line.new_plans()]
+    assert anew[:4] == [16, 64, 256, 1024]
+    assert all(b - a <= PLAN_ANEW_EVERY for a, b in pairwise(anew))
