@@ -216,7 +216,8 @@ def _in_words(error: ErrorDetails) -> str:
     if error["type"] in LIMITS:
         said, limit = LIMITS[error["type"]]
         return said.format(error.get("ctx", {}).get(limit))
-    return WORDS.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+    said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+    return WORDS.get(error["type"], said)
 
 
 def _fault(kind: type[Arguments], error: ErrorDetails) -> dict[str, str]:
