@@ -3,7 +3,6 @@
 These are structure only. Where a run stands on it is evidence, and comes in from outside.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -90,10 +89,6 @@ class RecipeStep:
 class Recipe:
     steps: tuple[RecipeStep, ...]
     edges: tuple[tuple[str, str], ...] = ()
-
-    def by_key(self) -> Mapping[str, RecipeStep]:
-        """The steps by their keys."""
-        return {step.key: step for step in self.steps}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from waybook.dag.faults import Fault, refuse
-from waybook.dag.model import Recipe
+from waybook.dag.model import Recipe, RecipeStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
+    steps: Mapping[str, RecipeStep]
     #: All keys, each behind everything it depends on; ties by step number, then as declared.
     order: tuple[str, ...]
     predecessors: Mapping[str, tuple[str, ...]]
@@ -37,6 +38,7 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
     if len(order) < len(keys):
         raise refuse([_cycle(before, set(keys) - set(order), at)])
     return Graph(
+        steps={step.key: step for step in recipe.steps},
         order=tuple(order),
         predecessors=before,
         successors=after,

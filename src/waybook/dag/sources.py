@@ -25,24 +25,23 @@ def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
     return {key: tuple(steps) for key, steps in found.items()}
 
 
-def candidates(step: RecipeStep, stage: Stage, graph: Graph) -> tuple[str, ...]:
+def candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
     """The predecessors that could be this step's primary source; in a good recipe, one."""
     before = graph.predecessors[step.key]
     if step.inputs is None:
         return before
     primary = next(iter(step.inputs), None)
-    if primary is None or primary.stage not in {None, stage.slug}:
+    if primary is None or primary.stage not in {None, stage_slug}:
         return ()
-    steps = stage.recipe.by_key()
-    return tuple(key for key in before if primary.document_key in makes(steps[key]))
+    return tuple(key for key in before if primary.document_key in makes(graph.steps[key]))
 
 
-def primary_source(step: RecipeStep, stage: Stage, graph: Graph) -> str | None:
+def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | None:
     """The predecessor whose outputs this step has a unit for each; None if it has none.
 
     The recipe has been checked: a `per_source_document` step that is no root has exactly one.
     """
     if step.strategy is not Strategy.PER_SOURCE_DOCUMENT or not graph.predecessors[step.key]:
         return None
-    found = candidates(step, stage, graph)
+    found = candidates(step, stage_slug, graph)
     return found[0] if len(found) == 1 else None
