@@ -1,8 +1,8 @@
-"""What the documents behind the plans left open, and what we decided: each with its proof.
+"""What the documents behind plans and runs left open, and what we decided: each with its proof.
 
 A test names the decisions it proves with `@decision("A5")`, or in its name: `test_a05_…`.
-`tests/plan/test_decisions.py` checks that every decision has such a test among the rules, and that
-what the rules alone cannot prove is proven where `ELSEWHERE` says.
+`tests/plan/test_decisions.py` checks that every decision about plans has such a test among the
+rules, and that what the rules alone cannot prove is proven where `ELSEWHERE` says.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,6 +53,31 @@ DECISIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: About runs: the map, and where we are on it. The X are about plans and runs alike.
+RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "B1": "A step closes with its last job, and closing is final.",
+        "B2": "Closed before failed before in progress before passed before not started.",
+        "B3": "A leaf closes like any step.",
+        "B4": "A step is passed when any step behind it, however far, has been reached.",
+        "B5": "All jobs of a step come at once, and a continuation when its parent ends.",
+        "B6": "Completed steps and stages never fall; failed ones may, after a retry.",
+        "B7": "Nothing of nothing is not completed, and an empty recipe is refused.",
+        "B8": "A stage with a failed step is failed, whatever else runs in it.",
+        "B9": "The steps as listed are what is counted: 3 of 13, 23 percent.",
+        "B10": "Lineages are carried: what is counted are distinct origins and authors.",
+        "B12": "A step per source document goes by its first input, made by one predecessor.",
+        "B13": "A PLAN that all models feed on makes one output for each, any other one.",
+        "B14": "A stage that has not begun is 0 of 0; its map is its own read.",
+        "B15": "A needed document of the same stage needs a path of edges from its maker.",
+        "B16": "What cannot be told becomes null with a warning; the rest is told.",
+        "B17": "Two jobs that end at once are counted one after the other.",
+        "X1": "A plan completes with failed steps; in its report, the stage is failed.",
+        "X2": "A plan's six step statuses are four in a report.",
+        "X3": "A started stage keeps its structure; a plan's report carries its revision.",
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
@@ -79,7 +104,7 @@ def decision(*names: str) -> Callable[[TestT], TestT]:
     Raises:
         ValueError: there is no such decision.
     """
-    unknown = [name for name in names if name not in DECISIONS]
+    unknown = [name for name in names if name not in {*DECISIONS, *RUN_DECISIONS}]
     if unknown:
         raise ValueError(f"no such decision: {unknown}")
 
