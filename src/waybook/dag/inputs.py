@@ -1,0 +1,138 @@
+"""Which documents a unit is given to work with: of each input, those that concern it.
+
+An input that no step makes is external: it comes with the run, or from a person. Of the others a
+unit gets the documents of its lineage, of its reviewer, or of its own model, as far as there are
+such; else all there are.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from waybook.dag.lineage import Made
+from waybook.dag.model import Dag, Input, RecipeStep, Strategy
+from waybook.dag.recipe import Graph
+from waybook.dag.sources import makes, primary_source
+from waybook.dag.units import Unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The latest version of what a unit made."""
+
+    id: str
+    stage: str
+    step_key: str
+    document_key: str
+    model: str
+    lineage: str
+    #: Whose review went into it, where its unit had a reviewer.
+    reviewer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """An input, and what there is of it."""
+
+    input: Input
+    documents: tuple[Document, ...] = ()
+    #: No step makes it: the run's input or a person's feedback stands in for it.
+    external: bool = False
+
+    @property
+    def missing(self) -> bool:
+        """Whether the unit needs it and nobody has made it yet."""
+        return self.input.required and not self.external and not self.documents
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where documents stand on the shelf; what is None stands for any."""
+
+    stage: str
+    document_key: str
+    lineage: str | None = None
+    model: str | None = None
+
+
+Shelf = Mapping[Place, tuple[Document, ...]]
+#: A stage and the key of a document that a step of it makes.
+Makes = Collection[tuple[str, str]]
+
+
+def shelve(documents: Iterable[Document]) -> Shelf:
+    """The documents, found by every place a unit may look at."""
+    shelf: dict[Place, list[Document]] = {}
+    for doc in documents:
+        for lineage in (None, doc.lineage):
+            for model in (None, doc.model):
+                place = Place(doc.stage, doc.document_key, lineage, model)
+                shelf.setdefault(place, []).append(doc)
+    return {place: tuple(found) for place, found in shelf.items()}
+
+
+def made_in(dag: Dag) -> Makes:
+    """Everything the steps of a DAG make; any other input is external."""
+    return frozenset(
+        (stage.slug, key)
+        for stage in dag.stages
+        for step in stage.recipe.steps
+        for key in makes(step)
+    )
+
+
+def inputs_of(
+    unit: Unit, stage_slug: str, graph: Graph, shelf: Shelf, made: Makes
+) -> tuple[Given, ...]:
+    """What this unit is given, input by input; an optional one of which there is nothing is not.
+
+    A step that says nothing of inputs is given what its predecessors make.
+    """
+    step = graph.steps[unit.step_key]
+    given: list[Given] = []
+    for number, wanted in enumerate(_inputs(step, graph)):
+        place = Place(stage_slug if wanted.stage is None else wanted.stage, wanted.document_key)
+        primary = number == 0 or step.inputs is None
+        if (place.stage, place.document_key) not in made:
+            given.append(Given(input=wanted, external=True))
+        elif primary and unit.source is not None:
+            maker = primary_source(step, stage_slug, graph)
+            documents = _of_source(unit.source, maker, place, shelf)
+            given.append(Given(input=wanted, documents=documents))
+        else:
+            nearest = _nearest(place, unit, _author(unit, step, place, stage_slug), shelf)
+            given.append(Given(input=wanted, documents=shelf.get(nearest, ())))
+    return tuple(one for one in given if one.external or one.documents or one.missing)
+
+
+def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
+    if step.inputs is not None:
+        return step.inputs
+    before = [graph.steps[key] for key in graph.predecessors[step.key]]
+    keys = dict.fromkeys(key for predecessor in before for key in makes(predecessor))
+    return [Input(document_key=key, required=False) for key in keys]
+
+
+def _of_source(source: Made, maker: str | None, place: Place, shelf: Shelf) -> tuple[Document, ...]:
+    """The very document a unit goes by: that step's, with this author, lineage and reviewer."""
+    here = replace(place, lineage=source.lineage, model=source.model)
+    return tuple(
+        document
+        for document in shelf.get(here, ())
+        if document.step_key == maker and document.reviewer == source.reviewer
+    )
+
+
+def _author(unit: Unit, step: RecipeStep, place: Place, stage_slug: str) -> str | None:
+    """Whose documents the unit would rather have."""
+    if unit.reviewer is not None:
+        return unit.reviewer
+    own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug
+    return unit.model if own else None
+
+
+def _nearest(place: Place, unit: Unit, author: str | None, shelf: Shelf) -> Place:
+    """The place nearest to the unit where anything stands: of its lineage, then by the author."""
+    of_lineage = replace(place, lineage=unit.lineage)
+    nearer = of_lineage if of_lineage in shelf else place
+    by_author = replace(nearer, model=author)
+    return by_author if by_author in shelf else nearer
