@@ -1,0 +1,40 @@
+"""Warnings: what a reader of a report should know; each once, in one order, and not too many."""
+
+from collections.abc import Iterable
+
+from waybook.dag.faults import MOST_TOLD
+
+#: A name from outside may be a book; this much of it is enough to find it again.
+MOST_SHOWN = 80
+
+
+def shown(name: object) -> str:
+    """A name from outside, quoted, and no longer than a line.
+
+    >>> print(shown("thesis"), shown("x" * 1000)[-4:], shown(None))
+    'thesis' xxx… None
+    """
+    text = repr(name if not isinstance(name, str) else name[:MOST_SHOWN])
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "job"), counted(3, "job")
+    ('1 job', '3 jobs')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def told(warnings: Iterable[str]) -> list[str]:
+    """The warnings as they are told, whatever order they were found in.
+
+    >>> told(["no b", "no a", "no b"])
+    ['no a', 'no b']
+    >>> told(map(str, range(100)))[-1]
+    'and 80 more warnings'
+    """
+    found = sorted(set(warnings))
+    more = len(found) - MOST_TOLD
+    return [*found[:MOST_TOLD], f"and {counted(more, 'more warning')}"] if more > 0 else found

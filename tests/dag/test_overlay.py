@@ -1,0 +1,220 @@
+"""Where each step stands, by every rule and over any graph."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import a_chain, a_recipe, a_step, recipes
+from dag_evidence import any_evidence
+from decisions import decision
+from waybook.dag.model import FAILED_JOB, JobStatus, JobType, Recipe, Standing
+from waybook.dag.overlay import COUNTS, Evidence, Work, evidence_of, overlay, stage_standing
+from waybook.dag.recipe import Graph, graph_of
+
+S = Standing
+
+CLOSED, DONE = Evidence(closed=True), Evidence(done=2)
+RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
+
+#: Four steps in a row; the third branches off to `side`.
+ROW = graph_of(
+    a_recipe(
+        *map(a_step, ["first", "second", "third", "last", "side"]),
+        edges=[*a_chain("first", "second", "third", "last"), ("second", "side")],
+    )
+)
+
+
+def standings(**evidence: Evidence) -> list[Standing]:
+    """Where the four in the row stand."""
+    found = overlay(ROW, evidence)
+    return [found[key] for key in ("first", "second", "third", "last")]
+
+
+def test_without_evidence_nothing_has_started() -> None:
+    assert set(overlay(ROW, {}).values()) == {S.NOT_STARTED}
+
+
+@decision("B1")
+def test_a_step_whose_jobs_are_all_done_is_completed_before_anyone_goes_on() -> None:
+    assert standings(first=DONE) == [S.COMPLETED, S.NOT_STARTED, S.NOT_STARTED, S.NOT_STARTED]
+
+
+@decision("B1")
+@pytest.mark.parametrize("later", [CLOSED, DONE, RUNNING, FAILED])
+def test_what_is_closed_stays_completed_whatever_comes_later(later: Evidence) -> None:
+    assert standings(first=replace(later, closed=True))[0] is S.COMPLETED
+
+
+@decision("B2")
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("failed", [0, 1])
+@pytest.mark.parametrize("active", [0, 2])
+@pytest.mark.parametrize("done", [0, 3])
+@pytest.mark.parametrize("passed", [True, False])
+def test_of_several_rules_that_hold_the_first_decides(
+    *, closed: bool, failed: int, active: int, done: int, passed: bool
+) -> None:
+    own = Evidence(closed=closed, failed=failed, active=active, done=done)
+    (standing, *_) = standings(first=own, **({"last": RUNNING} if passed else {}))
+    rules = [
+        (closed, S.COMPLETED),
+        (failed, S.FAILED),
+        (active, S.IN_PROGRESS),
+        (done or passed, S.COMPLETED),
+        (True, S.NOT_STARTED),
+    ]
+    assert standing is next(told for holds, told in rules if holds)
+
+
+@decision("B3")
+def test_a_leaf_closes_like_any_step() -> None:
+    assert overlay(ROW, {"last": CLOSED})["last"] is S.COMPLETED
+    assert overlay(ROW, {"last": DONE})["last"] is S.COMPLETED
+    assert overlay(ROW, {"last": CLOSED})["side"] is S.NOT_STARTED
+
+
+@decision("B4")
+@pytest.mark.parametrize("reached", [CLOSED, DONE, RUNNING, FAILED])
+def test_a_step_is_passed_by_any_step_behind_it_however_far(reached: Evidence) -> None:
+    assert standings(last=reached)[:3] == [S.COMPLETED] * 3
+    assert overlay(ROW, {"last": reached})["side"] is S.NOT_STARTED
+
+
+def test_one_of_several_branches_is_enough_to_have_passed() -> None:
+    found = overlay(ROW, {"side": RUNNING})
+    assert (found["second"], found["third"]) == (S.COMPLETED, S.NOT_STARTED)
+
+
+def test_a_step_to_be_skipped_is_completed_with_everything_before_it() -> None:
+    steps = [a_step("a"), a_step("b"), a_step("skipped", skip=True), a_step("next", skip=True)]
+    edges = [("a", "skipped"), ("b", "skipped"), ("skipped", "next")]
+    graph = graph_of(a_recipe(*steps, edges=edges))
+    half = overlay(graph, {"a": DONE, "b": RUNNING})
+    assert (half["skipped"], half["next"]) == (S.NOT_STARTED, S.NOT_STARTED)
+    both = overlay(graph, {"a": DONE, "b": CLOSED})
+    assert (both["skipped"], both["next"]) == (S.COMPLETED, S.COMPLETED)
+
+
+def test_a_root_to_be_skipped_is_completed_from_the_start() -> None:
+    assert overlay(graph_of(a_recipe(a_step("a", skip=True))), {}) == {"a": S.COMPLETED}
+
+
+def test_work_on_a_step_to_be_skipped_is_told_as_it_is() -> None:
+    graph = graph_of(a_recipe(a_step("a", skip=True)))
+    assert overlay(graph, {"a": FAILED}) == {"a": S.FAILED}
+    assert overlay(graph, {"a": RUNNING}) == {"a": S.IN_PROGRESS}
+
+
+@given(recipes(), st.data())
+def test_the_overlay_is_what_the_rules_say_of_any_graph(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    graph = graph_of(recipe)
+    evidence = data.draw(any_evidence(graph))
+    by_rules = {key: by_the_rules(graph, evidence, key) for key in graph.order}
+    assert overlay(graph, evidence) == by_rules
+
+
+def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> Standing:
+    """The rules as they are written down, with no thought of cost."""
+    own = evidence.get(key, Evidence())
+    if own.closed:
+        return S.COMPLETED
+    if own.failed:
+        return S.FAILED
+    if own.active:
+        return S.IN_PROGRESS
+    if own.done or any(evidence.get(k, Evidence()).reached for k in behind(graph, key)):
+        return S.COMPLETED
+    before = (by_the_rules(graph, evidence, k) for k in graph.predecessors[key])
+    skipped = graph.steps[key].skip and all(standing is S.COMPLETED for standing in before)
+    return S.COMPLETED if skipped else S.NOT_STARTED
+
+
+def behind(graph: Graph, key: str) -> set[str]:
+    """Every step that depends on this one, directly or not."""
+    found: set[str] = set()
+    asked = [*graph.successors[key]]
+    while asked:
+        if (step := asked.pop()) not in found:
+            found.add(step)
+            asked += graph.successors[step]
+    return found
+
+
+# Stages
+
+
+@decision("B8")
+def test_a_stage_with_a_failed_step_is_failed_whatever_else_runs() -> None:
+    assert stage_standing([S.COMPLETED, S.FAILED, S.IN_PROGRESS]) is S.FAILED
+
+
+@pytest.mark.parametrize(
+    ("steps", "stage"),
+    [
+        ([], S.NOT_STARTED),
+        ([S.NOT_STARTED, S.NOT_STARTED], S.NOT_STARTED),
+        ([S.IN_PROGRESS, S.NOT_STARTED], S.IN_PROGRESS),
+        ([S.COMPLETED, S.NOT_STARTED], S.IN_PROGRESS),
+        ([S.COMPLETED, S.COMPLETED], S.COMPLETED),
+        ([S.COMPLETED, S.FAILED], S.FAILED),
+    ],
+)
+def test_a_stage_stands_where_its_steps_stand(steps: list[Standing], stage: Standing) -> None:
+    assert stage_standing(steps) is stage
+
+
+# Jobs
+
+
+def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -> Work:
+    return Work(step, kind, status)
+
+
+def test_every_status_of_a_job_is_done_or_unfinished_or_failed_or_no_evidence() -> None:
+    assert set(COUNTS) == set(JobStatus)
+    assert {status for status, count in COUNTS.items() if count.failed} == FAILED_JOB
+    assert {status for status, count in COUNTS.items() if sum(count) != 1} == {"superseded"}
+
+
+def test_jobs_are_counted_by_step() -> None:
+    jobs = [work("completed"), work("completed"), work("waiting"), work("failed", "second")]
+    found, warnings = evidence_of(jobs, closed=["second", "third"])
+    assert found == {
+        "first": Evidence(done=2, active=1),
+        "second": Evidence(closed=True, failed=1),
+        "third": Evidence(closed=True),
+    }
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    "job",
+    [work("superseded"), work("pending", None), work("pending", kind=JobType.RENDER)],
+    ids=["superseded", "without a step", "RENDER"],
+)
+def test_some_jobs_are_no_evidence(job: Work) -> None:
+    found, warnings = evidence_of([job])
+    assert not any(evidence.reached for evidence in found.values())
+    assert warnings == []
+
+
+@decision("B16")
+def test_an_unknown_status_counts_as_unfinished_and_is_told_once() -> None:
+    found, warnings = evidence_of([work("paused"), work("paused"), work("completed")])
+    assert found == {"first": Evidence(done=1, active=2)}
+    assert warnings == [
+        "step 'first': 2 jobs in the unknown status 'paused', counted as unfinished"
+    ]
+
+
+@decision("B5")
+def test_a_continuation_keeps_its_step_unfinished_like_its_parent_did() -> None:
+    before, _ = evidence_of([work("processing")])
+    after, _ = evidence_of([work("completed"), work("pending")])
+    assert overlay(ROW, before)["first"] is overlay(ROW, after)["first"] is S.IN_PROGRESS
