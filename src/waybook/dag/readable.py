@@ -1,0 +1,181 @@
+"""JSON as Markdown for people: headings, lists, and tables of what is alike.
+
+The same value always gives the same text. Texts inside are taken as Markdown themselves.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeGuard
+
+from waybook.conditions.values import Json
+
+#: Deeper parts are shown as JSON.
+DEEPEST = 6
+MOST_CHARACTERS = 1 << 20
+WIDEST_TABLE = 8
+#: A text longer than this gets a heading and lines of its own.
+LONGEST_BRIEF = 120
+LONGEST_LABEL = 80
+
+#: What names an object among others of its kind, the best first.
+_NAMES = ("title", "name", "label", "heading", "key", "id", "question", "claim")
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s]+")
+_MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")
+_TICKS = re.compile(r"`{3,}")
+
+Record = Mapping[str, Json]
+
+
+def readable(value: Json, level: int = 2) -> str:
+    r"""A value as Markdown whose headings begin at this level.
+
+    >>> readable({"riskLevel": "high", "steps": ["look", "leap"]})
+    '- **Risk level:** high\n\n## Steps\n\n- look\n- leap'
+    """
+    blocks: list[str] = []
+    left = MOST_CHARACTERS
+    for block in _blocks(value, level, 0):
+        left -= len(block) + 2
+        if left < 0:
+            blocks.append("*The rest is left out: it is too long.*")
+            break
+        blocks.append(block)
+    return "\n\n".join(blocks)
+
+
+def shown(value: Json) -> str:
+    """A value as text: nothing for None, JSON for what is no plain value.
+
+    >>> shown(None), shown(True), shown("a"), shown([1, "b"])
+    ('', 'true', 'a', '[1, "b"]')
+    """
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def as_json(value: Json, indent: int | None = None) -> str:
+    """A value as JSON."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent)
+    except ValueError:  # Python writes no number of more than some thousand digits
+        return "a number too large to be written"
+
+
+def is_list(value: Json) -> TypeGuard[Sequence[Json]]:
+    """Whether a value is a list; a text is none."""
+    return isinstance(value, list | tuple)
+
+
+def one_line(text: str) -> str:
+    """A text without its line breaks."""
+    return " ".join(text.split())
+
+
+def heading(text: str, level: int) -> str:
+    """A text as a Markdown heading; there are six levels."""
+    return f"{'#' * min(max(level, 1), 6)} {one_line(text)}"
+
+
+def cell(value: Json) -> str:
+    """A value as it can stand in a Markdown table: on one line, its bars escaped."""
+    return one_line(shown(value)).replace("|", "\\|")
+
+
+def code_block(text: str, language: str = "") -> str:
+    """A text as it is, behind a fence longer than any in it."""
+    ticks = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
+    return f"{ticks}{language}\n{text}\n{ticks}"
+
+
+def label(key: str) -> str:
+    """A key as people write it.
+
+    >>> label("riskLevel"), label("next_steps"), label("API")
+    ('Risk level', 'Next steps', 'API')
+    """
+    words = [word for word in _WORDS.split(key[:LONGEST_LABEL]) if word]
+    lowered = [word if word.isupper() else word.lower() for word in words]
+    text = " ".join(lowered)
+    return _MARKUP.sub(r"\\\1", text[:1].upper() + text[1:]) or "—"
+
+
+def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
+    if depth > DEEPEST and not _is_plain(value):
+        yield code_block(as_json(value, 2), "json")
+    elif isinstance(value, dict):
+        yield from _record(value, level, depth)
+    elif is_list(value):
+        yield from _list(value, level, depth)
+    elif text := shown(value).strip():
+        yield text
+
+
+def _record(record: Record, level: int, depth: int) -> Iterator[str]:
+    """What is brief first, as a list; then each longer part under its heading."""
+    brief = [f"- **{label(key)}:** {shown(v)}" for key, v in record.items() if _is_brief(v)]
+    if brief:
+        yield "\n".join(brief)
+    for key, value in record.items():
+        if not _is_brief(value):
+            yield heading(label(key), level)
+            yield from _blocks(value, level + 1, depth + 1)
+
+
+def _list(items: Sequence[Json], level: int, depth: int) -> Iterator[str]:
+    if columns := _columns(items):
+        yield _table(items, columns)
+    elif all(map(_is_plain, items)):
+        yield "\n".join(f"- {_indented(shown(item))}" for item in items)
+    else:
+        for number, item in enumerate(items, start=1):
+            yield heading(_name_of(item, number), level)
+            yield from _blocks(item, level + 1, depth + 1)
+
+
+def _is_plain(value: Json) -> bool:
+    return not isinstance(value, dict) and not is_list(value)
+
+
+def _is_brief(value: Json) -> bool:
+    """Whether a value fits on a line of its own; so does a missing or an empty one."""
+    if not _is_plain(value):
+        return not value
+    return not isinstance(value, str) or (len(value) <= LONGEST_BRIEF and "\n" not in value)
+
+
+def _columns(items: Sequence[Json]) -> tuple[str, ...]:
+    """The keys the items have in common, if a table can hold them all; else none."""
+    first = items[0] if items else None
+    if not isinstance(first, dict) or not 0 < len(first) <= WIDEST_TABLE:
+        return ()
+    keys = set(first)
+    alike = (
+        isinstance(item, dict)
+        and item.keys() == keys
+        and all(_is_plain(value) for value in item.values())
+        for item in items
+    )
+    return tuple(first) if all(alike) else ()
+
+
+def _table(items: Sequence[Json], columns: Sequence[str]) -> str:
+    head = [label(key) for key in columns]
+    rows = [[cell(item.get(key)) for key in columns] for item in items if isinstance(item, dict)]
+    lines = [head, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _indented(text: str) -> str:
+    """A text as an item of a list: its further lines belong to the same item."""
+    return text.strip().replace("\n", "\n  ")
+
+
+def _name_of(item: Json, number: int) -> str:
+    if isinstance(item, dict):
+        for key in _NAMES:
+            name = item.get(key)
+            if isinstance(name, str) and name.strip():
+                return f"{number}. {one_line(name)[:LONGEST_BRIEF]}"
+    return f"{number}."

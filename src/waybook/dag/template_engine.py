@@ -1,0 +1,187 @@
+"""The engine behind templates: Jinja's sandbox, in which everything is data and has its price.
+
+What a template does with values has an answer for every value, so one that passed the check
+renders whatever comes, or says that it would cost too much.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+from jinja2 import Template, TemplateError, Undefined, UndefinedError, nodes, pass_context
+from jinja2.exceptions import TemplateRuntimeError
+from jinja2.runtime import Context, LoopContext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing
+from jinja2.visitor import NodeTransformer
+
+from waybook.conditions.values import Json
+from waybook.dag import template_filters
+from waybook.dag.readable import shown
+from waybook.dag.template_budget import Budget, Exhausted
+from waybook.dag.template_language import TemplateFault, check, targets
+
+LONGEST_TEMPLATE = 65_536
+MOST_OUTPUT = 1 << 20
+
+# Names no template can name.
+_BUDGET = "·budget"
+_EACH = "·each"
+_COMPARE = "·compare"
+
+
+def output(template: Template, context: Mapping[str, Json]) -> str:
+    """What the template makes of these values.
+
+    Raises:
+        Exhausted: it would be too long, or cost too much.
+        UndefinedError: a name the template uses is not among the values.
+    """
+    pieces: list[str] = []
+    left = MOST_OUTPUT
+    for piece in template.generate({**context, _BUDGET: Budget()}):
+        left -= len(piece.encode(errors="replace"))
+        if left < 0:
+            raise Exhausted(f"it would be longer than {MOST_OUTPUT} bytes")
+        pieces.append(piece)
+    return storable("".join(pieces))
+
+
+def storable(text: str) -> str:
+    """A text as a database and the wire can hold it: no NUL, no half of a character."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+class Missing(Undefined):
+    """A field that is not there is empty, and so is everything in it; a name must be there."""
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: object = missing,
+        name: str | None = None,
+        exc: type[TemplateRuntimeError] = UndefinedError,
+    ) -> None:
+        """Refuse a name that nothing gives."""
+        super().__init__(hint, obj, name, exc)
+        if obj is missing and name is not None:
+            raise UndefinedError(f"there is no name {name!r} here")
+
+
+class DataEnvironment(ImmutableSandboxedEnvironment):
+    """A sandbox in which everything is data: a dot or a bracket looks into mappings and lists."""
+
+    def getattr(self, obj: object, attribute: str) -> object:
+        """The field of a mapping, or what a loop tells of itself."""
+        if isinstance(obj, LoopContext):
+            told = attribute in {"first", "index", "index0", "last", "length"}
+            return getattr(obj, attribute) if told else self.undefined(obj=obj, name=attribute)
+        return self.getitem(obj, attribute)
+
+    def getitem(self, obj: object, argument: object) -> object:
+        """The field of a mapping, or the item of a list."""
+        if isinstance(obj, dict) and argument in obj:
+            return obj[argument]
+        if isinstance(obj, list | tuple) and isinstance(argument, int) and argument < len(obj):
+            return obj[argument]
+        return self.undefined(obj=obj, name=str(argument))
+
+
+def _value(value: object) -> Json:
+    """What a filter sees: a missing field as None, and so a loop itself; all else is data."""
+    return None if isinstance(value, Undefined | LoopContext) else cast("Json", value)
+
+
+def _filter(function: Callable[..., Json], *, thorough: bool) -> Callable[..., Json]:
+    @pass_context
+    def paid(context: Context, *values: object) -> Json:
+        arguments = [_value(value) for value in values]
+        budget: Budget = context[_BUDGET]
+        if thorough:
+            for argument in arguments:
+                budget.weigh(argument)
+        return function(*arguments)
+
+    return paid
+
+
+@pass_context
+def _each(context: Context, value: object, parts: int, cost: int) -> Iterable[Json]:
+    budget: Budget = context[_BUDGET]
+    items = template_filters.each(_value(value), parts)
+    budget.spend(len(items) * cost)
+    return items
+
+
+@pass_context
+def _finalize(context: Context, value: object) -> str:
+    plain = _value(value)
+    budget: Budget = context[_BUDGET]
+    budget.weigh(plain)
+    return shown(plain)
+
+
+def _environment() -> DataEnvironment:
+    environment = DataEnvironment(
+        undefined=Missing,
+        finalize=_finalize,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        cache_size=0,
+    )
+    environment.globals.clear()
+    environment.filters = {
+        _EACH: _each,
+        _COMPARE: _filter(template_filters.compare, thorough=True),
+        **{n: _filter(f, thorough=True) for n, f in template_filters.THOROUGH.items()},
+        **{n: _filter(f, thorough=False) for n, f in template_filters.GLANCING.items()},
+    }
+    environment.tests = {
+        n: lambda value, test=f: test(_value(value)) for n, f in template_filters.TESTS.items()
+    }
+    return environment
+
+
+class _Metered(NodeTransformer):
+    """Puts our own loops and comparisons, which are paid for, in place of Jinja's."""
+
+    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
+        """Have the loop pay a body's worth of nodes for each round."""
+        self.generic_visit(node)
+        cost = 1 + sum(1 for _ in node.find_all(nodes.Node))
+        parts = nodes.Const(len(targets(node)) if isinstance(node.target, nodes.Tuple) else 0)
+        node.iter = _applied(_EACH, node.iter, parts, nodes.Const(cost))
+        return node
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Filter:  # noqa: N802 - as above
+        """Have the comparison answer for all values."""
+        self.generic_visit(node)
+        operand = node.ops[0]
+        return _applied(_COMPARE, node.expr, nodes.Const(operand.op), operand.expr)
+
+
+def _applied(name: str, value: nodes.Node, *arguments: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(value, name, list(arguments), [], None, None, lineno=value.lineno)
+
+
+_ENVIRONMENT = _environment()
+
+
+def compiled(text: str, names: frozenset[str]) -> Template:
+    """The template, ready to be rendered; it may use these names.
+
+    Raises:
+        TemplateFault: it is too long, no template, or says what a template may not say.
+    """
+    if len(text) > LONGEST_TEMPLATE:
+        raise TemplateFault(f"a template has at most {LONGEST_TEMPLATE} characters", 1)
+    try:
+        tree = _ENVIRONMENT.parse(text)
+        check(tree, names)
+        metered = _Metered().visit(tree).set_environment(_ENVIRONMENT)
+        return _ENVIRONMENT.from_string(metered)
+    except TemplateError as fault:
+        line = getattr(fault, "lineno", None) or 1
+        raise TemplateFault(fault.message or "it is no template", line) from fault
+    except (RecursionError, ValueError, SyntaxError, MemoryError) as fault:
+        raise TemplateFault("the template is too large or nested too deeply", 1) from fault

@@ -1,0 +1,173 @@
+"""What a template may say: Jinja's notation, cut down until its cost is bounded by the data.
+
+Left are output, `if`, `for` over data, names, fields by constant, comparisons, `and`, `or`, `not`,
+and a few filters and tests. There are no calls, no arithmetic, no assignments, no other files.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from types import MappingProxyType
+
+from jinja2 import nodes
+from jinja2.meta import find_undeclared_variables
+
+DEEPEST_LOOPS = 2
+DEEPEST_TREE = 40
+MOST_NODES = 2_000
+
+#: Each filter with the fewest and the most arguments it takes.
+FILTERS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "cell": (0, 0),
+        "default": (1, 1),
+        "first": (0, 0),
+        "heading": (0, 1),
+        "items": (0, 0),
+        "join": (0, 2),
+        "last": (0, 0),
+        "length": (0, 0),
+        "lower": (0, 0),
+        "markdown": (0, 1),
+        "title": (0, 0),
+        "tojson": (0, 0),
+        "trim": (0, 0),
+        "upper": (0, 0),
+    }
+)
+TESTS = ("defined", "list", "mapping", "none", "number", "string")
+
+_PLAIN = (
+    nodes.Template,
+    nodes.Output,
+    nodes.TemplateData,
+    nodes.If,
+    nodes.CondExpr,
+    nodes.Name,
+    nodes.Operand,
+    nodes.And,
+    nodes.Or,
+    nodes.Not,
+    nodes.Getattr,
+)
+_CALLED: Mapping[type[nodes.Node], str] = MappingProxyType(
+    {
+        nodes.Assign: "set",
+        nodes.AssignBlock: "set",
+        nodes.Block: "block",
+        nodes.Call: "a call",
+        nodes.CallBlock: "call",
+        nodes.Dict: "a dictionary",
+        nodes.Extends: "extends",
+        nodes.FilterBlock: "a filter block",
+        nodes.FromImport: "import",
+        nodes.Import: "import",
+        nodes.Include: "include",
+        nodes.Macro: "macro",
+        nodes.Tuple: "a tuple",
+        nodes.With: "with",
+    }
+)
+
+
+class TemplateFault(Exception):
+    """What is wrong with a template, and in which line."""
+
+    def __init__(self, message: str, line: int) -> None:
+        """Keep both apart; as text they are one sentence."""
+        super().__init__(f"line {line}: {message}")
+
+
+def check(tree: nodes.Template, names: frozenset[str]) -> None:
+    """Let only a tree pass that says what a template may say, of these names.
+
+    Raises:
+        TemplateFault: the first place that does not.
+    """
+    for count, (node, depth, loops) in enumerate(_walk(tree)):
+        if depth > DEEPEST_TREE or count >= MOST_NODES:
+            raise TemplateFault("the template is too large or nested too deeply", node.lineno)
+        if loops > DEEPEST_LOOPS:
+            raise TemplateFault(f"loops may be nested {DEEPEST_LOOPS} deep", node.lineno)
+        _check_node(node)
+    _check_names(tree, names)
+
+
+def _walk(tree: nodes.Node) -> Iterator[tuple[nodes.Node, int, int]]:
+    """Every node but the targets of loops, with how many nodes and how many loops it is in."""
+    waiting: list[tuple[nodes.Node, int, int]] = [(tree, 0, 0)]
+    while waiting:
+        node, depth, around = waiting.pop()
+        loops = around + isinstance(node, nodes.For)
+        yield node, depth, loops
+        inside = list(node.iter_child_nodes(exclude=("target",)))
+        waiting += [(child, depth + 1, loops) for child in reversed(inside)]
+
+
+def _check_node(node: nodes.Node) -> None:
+    match node:
+        case nodes.For():
+            _check_loop(node)
+        case nodes.Filter():
+            _check_filter(node)
+        case nodes.Test():
+            _check_test(node)
+        case nodes.Compare() | nodes.Getitem() | nodes.List() | nodes.Const():
+            _check_form(node)
+        case _ if not isinstance(node, _PLAIN):
+            called = _CALLED.get(type(node), f"{type(node).__name__.lower()} (an operation)")
+            raise TemplateFault(f"{called} is not part of the template language", node.lineno)
+
+
+def _check_form(node: nodes.Compare | nodes.Getitem | nodes.List | nodes.Const) -> None:
+    match node:
+        case nodes.Compare(ops=[_, _, *_]):
+            raise TemplateFault("compare two things at a time, joined by and", node.lineno)
+        case nodes.Getitem() if not isinstance(node.arg, nodes.Const):
+            raise TemplateFault("what stands in [ ] must be a constant", node.lineno)
+        case nodes.List() if not all(isinstance(item, nodes.Const) for item in node.items):
+            raise TemplateFault("a list holds constants", node.lineno)
+        case nodes.Const(value=float(number)) if not isfinite(number):
+            raise TemplateFault("the number is too large", node.lineno)
+
+
+def _check_loop(node: nodes.For) -> None:
+    if node.recursive:
+        raise TemplateFault("a loop cannot be recursive", node.lineno)
+    if not all(isinstance(target, nodes.Name) for target in targets(node)):
+        raise TemplateFault("a loop gives names to what it finds, nothing else", node.lineno)
+
+
+def targets(node: nodes.For) -> list[nodes.Node]:
+    """What a loop gives names to: each thing it finds, or the parts of each."""
+    return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
+
+
+def _check_filter(node: nodes.Filter) -> None:
+    if node.name not in FILTERS:
+        known = ", ".join(FILTERS)
+        raise TemplateFault(f"there is no filter {node.name!r}; there are {known}", node.lineno)
+    least, most = FILTERS[node.name]
+    named = bool(node.kwargs or node.dyn_args or node.dyn_kwargs)
+    if named or not least <= len(node.args) <= most:
+        takes = f"{least} to {most}" if least < most else str(most)
+        told = f"the filter {node.name} takes {takes} plain arguments"
+        raise TemplateFault(told, node.lineno)
+
+
+def _check_test(node: nodes.Test) -> None:
+    if node.name not in TESTS:
+        known = ", ".join(TESTS)
+        raise TemplateFault(f"there is no test {node.name!r}; there are {known}", node.lineno)
+    if node.args or node.kwargs or node.dyn_args or node.dyn_kwargs:
+        raise TemplateFault(f"the test {node.name} takes no arguments", node.lineno)
+
+
+def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
+    # Jinja gives every template a `self`, and so does not count it among the undeclared.
+    unknown = (find_undeclared_variables(tree) | {"self"}) - names
+    used = [node for node in tree.find_all(nodes.Name) if node.name in unknown]
+    if used:
+        first = min(used, key=lambda node: node.lineno)
+        known = ", ".join(sorted(names))
+        told = f"there is no name {first.name!r} here; there are {known}"
+        raise TemplateFault(told, first.lineno)
