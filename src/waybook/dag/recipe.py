@@ -3,12 +3,15 @@
 Everything here is one pass over steps and edges.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from waybook.dag.faults import Fault, refuse
 from waybook.dag.model import Recipe, RecipeStep
+
+#: A cycle longer than this is told in part.
+MOST_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +31,24 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
     Raises:
         BadRecipe: it has no steps, duplicate keys, dangling or duplicate edges, or a cycle.
     """
+    found = graph_or_faults(recipe, at)
+    if isinstance(found, Graph):
+        return found
+    raise refuse(found)
+
+
+def graph_or_faults(recipe: Recipe, at: str = "recipe") -> Graph | list[Fault]:
+    """The recipe's graph, or everything that keeps it from being one."""
     faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
     if faults:
-        raise refuse(faults)
+        return faults
     keys = [step.key for step in recipe.steps]
     before, after = _neighbours(keys, recipe.edges)
     rank = {step.key: (step.number, place) for place, step in enumerate(recipe.steps)}
     order = _order(keys, before, after, rank)
     if len(order) < len(keys):
-        raise refuse([_cycle(before, set(keys) - set(order), at)])
+        around = a_cycle(before, set(keys) - set(order))
+        return [Fault("cycle", f"{at}.edges", f"the steps wait for each other: {around}")]
     return Graph(
         steps={step.key: step for step in recipe.steps},
         order=tuple(order),
@@ -109,8 +121,12 @@ def _order(
     return order
 
 
-def _cycle(before: Neighbours, stuck: set[str], at: str) -> Fault:
-    """One cycle among the steps that can never come: walk back until a step is met again."""
+def a_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> str:
+    """One cycle among those that can never come: walk back until one is met again.
+
+    >>> a_cycle({"a": ["b"], "b": ["a"], "c": ["b"]}, {"a", "b", "c"})
+    'b → a → b'
+    """
     key, seen = min(stuck), dict[str, int]()
     path: list[str] = []
     while key not in seen:
@@ -118,5 +134,6 @@ def _cycle(before: Neighbours, stuck: set[str], at: str) -> Fault:
         path.append(key)
         key = next(source for source in before[key] if source in stuck)
     around = [*reversed(path[seen[key] :])]
-    told = " → ".join([*around, around[0]])
-    return Fault("cycle", f"{at}.edges", f"the steps wait for each other: {told}")
+    if len(around) > MOST_SHOWN:
+        around = [*around[:MOST_SHOWN], "…"]
+    return " → ".join([*around, around[0]])
