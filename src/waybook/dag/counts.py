@@ -19,13 +19,12 @@ from waybook.dag.granularity import (
     unit_count,
 )
 from waybook.dag.lineage import (
-    Made,
     Origins,
+    authored,
     distinct,
     entry_origins,
     joined,
     lineage_name,
-    origins_of,
 )
 from waybook.dag.model import Dag, JobType, RecipeStep, Stage, Strategy
 from waybook.dag.recipe import Graph
@@ -85,13 +84,13 @@ def _one_each(step: RecipeStep, graph: Graph) -> bool:
 
 def _new(stage: str, step: RecipeStep, models: Sequence[str], *, one_each: bool) -> Origins:
     if one_each:
-        return origins_of(Made(model, lineage_name(stage, step.key, model)) for model in models)
-    return origins_of([Made(first_of(models), lineage_name(stage, step.key))])
+        return authored({lineage_name(stage, step.key, model): model for model in models})
+    return authored({lineage_name(stage, step.key): first_of(models)})
 
 
 def _kept(strategy: Strategy, models: Sequence[str], prior: Origins) -> Origins:
     if GRANULARITY[strategy].worker is Worker.AUTHOR:
-        return origins_of(Made(model, name) for name, model in keepers(models, prior).items())
+        return authored(keepers(models, prior))
     return Origins(
         lineages=prior.lineages,
         authors=tuple(models),

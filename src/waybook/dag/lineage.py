@@ -52,6 +52,15 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
     return f"{stage}/{step}" if model is None else f"{stage}/{step}/{model}"
 
 
+def authored(first_author: Mapping[str, str]) -> Origins:
+    """The origins of lineages that have one author each."""
+    return Origins(
+        lineages=tuple(first_author),
+        authors=distinct(first_author.values()),
+        first_author=first_author,
+    )
+
+
 def origins_of(made: Iterable[Made]) -> Origins:
     """The origins of these outputs, in their order."""
     first_author: dict[str, str] = {}
@@ -64,7 +73,7 @@ def origins_of(made: Iterable[Made]) -> Origins:
 
 def entry_origins(models: Sequence[str]) -> Origins:
     """What the first stage starts from: a lineage for each of its models, its own author."""
-    return origins_of(Made(model, f"{ENTRY}/{model}") for model in distinct(models))
+    return authored({f"{ENTRY}/{model}": model for model in models})
 
 
 def joined(parts: Iterable[Origins]) -> Origins:

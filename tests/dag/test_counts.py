@@ -1,0 +1,221 @@
+import pytest
+from hypothesis import given
+
+from dag_builders import (
+    a_chain,
+    a_dag,
+    a_plan_step,
+    a_stage,
+    a_step,
+    an_input,
+    an_output,
+    models,
+    recipes,
+)
+from dag_dialectic import dialectic
+from dag_runs import StageRun, a_stage_run, graphs_of, runs, stage_runs
+from decisions import decision
+from waybook.dag.counts import StageCounts, dag_counts, documents_expected, expected
+from waybook.dag.granularity import fans_out
+from waybook.dag.lineage import Made, Origins, entry_origins, origins_of
+from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
+from waybook.dag.sources import primary_source
+
+S = Strategy
+
+
+def counts_of(run: StageRun) -> StageCounts:
+    return expected(run.stage, run.graph, run.models, run.prior)
+
+
+def dialectic_counts(n: int) -> dict[str, StageCounts]:
+    dag, names = dialectic(), [f"m{number}" for number in range(n)]
+    return dict(dag_counts(dag, graphs_of(dag), {stage.slug: names for stage in dag.stages}))
+
+
+@decision("B10")
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_the_dialectic_has_the_totals_that_were_promised(n: int) -> None:
+    totals = [counts.total for counts in dialectic_counts(n).values()]
+    assert totals == [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
+
+
+def test_the_dialectic_of_three_models_has_221_units() -> None:
+    counts = dialectic_counts(3)
+    assert [counts[slug].total for slug in counts] == [13, 63, 125, 10, 10]
+
+
+@decision("B10")
+def test_leaves_that_keep_a_lineage_count_it_once_however_many_wrote_them() -> None:
+    review = dialectic_counts(3)["review"]
+    assert review.outputs["critique"] == 9
+    assert review.leaves.lineages == tuple(f"propose/header/m{n}" for n in range(3))
+    assert review.leaves.authors == ("m0", "m1", "m2")
+
+
+@decision("B10")
+def test_where_leaves_begin_their_lineages_there_are_as_many_as_outputs() -> None:
+    merge = dialectic_counts(3)["merge"]
+    assert merge.leaves.lineages == ("merge/requirements", "merge/architecture", "merge/stack")
+    assert merge.leaves.authors == ("m0",)
+
+
+def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
+    """Units and outputs of a step as the table of strategies says, one number after the other."""
+    n, lineages, reviewers = len(run.models), len(run.prior.lineages), len(run.prior.authors)
+    if step.skip:
+        return 0, 0
+    source = primary_source(step, run.stage.slug, run.graph)
+    if source is not None:
+        outputs = by_the_book(run, run.graph.steps[source])[1]
+        return outputs, outputs
+    if step.strategy is S.ALL_TO_ONE:
+        return 1, n if fans_out(step, run.graph) else 1
+    count = {
+        S.PER_MODEL: n,
+        S.PER_SOURCE_DOCUMENT: lineages,
+        S.PER_SOURCE_DOCUMENT_BY_LINEAGE: n * lineages,
+        S.PAIRWISE_BY_ORIGIN: lineages * reviewers * n,
+        S.PER_SOURCE_GROUP: lineages,
+    }[step.strategy]
+    return count, count
+
+
+@given(recipes(), models(), models())
+def test_every_step_has_the_units_and_outputs_of_its_strategy(
+    recipe: Recipe, now: list[str], before: list[str]
+) -> None:
+    run = a_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))
+    counts = counts_of(run)
+    told = {key: (counts.units[key], counts.outputs[key]) for key in run.graph.order}
+    assert told == {key: by_the_book(run, run.graph.steps[key]) for key in run.graph.order}
+    assert counts.total == sum(units for units, _ in told.values())
+
+
+@given(runs())
+def test_what_a_stage_leaves_is_known_before_any_work(
+    drawn: tuple[Dag, dict[str, list[str]]],
+) -> None:
+    dag, models_of = drawn
+    counts = dag_counts(dag, graphs_of(dag), models_of)
+    assert list(counts) == [stage.slug for stage in dag.stages]
+    for slug, run in stage_runs(dag, models_of).items():
+        assert counts[slug] == counts_of(run)
+        assert counts[slug].leaves == run.leaves()
+        assert list(counts[slug].leaves.first_author) == list(counts[slug].leaves.lineages)
+
+
+@decision("B12")
+def test_a_step_per_source_document_goes_by_the_maker_of_its_first_input() -> None:
+    follower = a_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
+    steps = [a_step("a", S.ALL_TO_ONE), a_step("b", S.PER_MODEL), follower]
+    run = a_stage_run(a_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))
+    assert counts_of(run).units == {"a": 1, "b": 3, "c": 3}
+
+
+@decision("B12")
+def test_a_root_per_source_document_takes_the_prior_lineages_else_one_for_each_model() -> None:
+    stage = a_stage("s", a_step("a", S.PER_SOURCE_DOCUMENT))
+    prior = origins_of(Made("x", f"l/{number}") for number in range(7))
+    assert counts_of(a_stage_run(stage, prior=prior)).units == {"a": 7}
+    assert counts_of(a_stage_run(stage)).units == {"a": 3}
+
+
+@decision("B13")
+@pytest.mark.parametrize(
+    ("child", "outputs"), [(S.PER_SOURCE_DOCUMENT, 3), (S.PER_MODEL, 1), (S.ALL_TO_ONE, 1)]
+)
+def test_a_plan_makes_an_output_for_each_model_if_a_child_goes_by_its_documents(
+    child: Strategy, outputs: int
+) -> None:
+    stage = a_stage("s", a_plan_step("p"), a_step("c", child), edges=[("p", "c")])
+    counts = counts_of(a_stage_run(stage))
+    assert counts.units["p"] == 1
+    assert counts.outputs["p"] == outputs
+
+
+def test_the_same_model_twice_counts_once() -> None:
+    stage = a_stage("s", a_step("a", S.PER_MODEL))
+    assert counts_of(a_stage_run(stage, ["m", "k", "m"])).total == 2
+
+
+def test_a_skipped_step_has_nothing_and_leaves_nothing_to_those_that_follow_it() -> None:
+    steps = [a_step("a", skip=True), a_step("b", S.PER_SOURCE_DOCUMENT), a_step("c")]
+    run = a_stage_run(a_stage("s", *steps, edges=[("a", "b")]))
+    counts = counts_of(run)
+    assert counts.units == {"a": 0, "b": 0, "c": 3}
+    assert counts.leaves.lineages == ("s/c/a", "s/c/b", "s/c/c")
+
+
+def test_a_stage_whose_leaves_are_skipped_leaves_nothing() -> None:
+    dag = a_dag(
+        a_stage("one", a_step("a", skip=True)),
+        a_stage("two", a_step("b", S.PER_SOURCE_GROUP), a_step("c", S.PER_MODEL)),
+    )
+    counts = dag_counts(dag, graphs_of(dag), {"one": ["m"], "two": ["m"]})
+    assert counts["one"].leaves == Origins(lineages=(), authors=(), first_author={})
+    assert counts["two"].units == {"b": 0, "c": 1}
+
+
+def test_a_stage_after_several_has_all_they_left() -> None:
+    group = a_step("d", S.PER_SOURCE_GROUP)
+    dag = a_dag(
+        a_stage("end", group),
+        a_stage("start"),
+        a_stage("right", a_step("r", S.PER_MODEL)),
+        a_stage("left", a_step("l", S.ALL_TO_ONE)),
+        transitions=[("left", "end"), ("right", "end"), ("start", "left"), ("start", "right")],
+    )
+    models_of = {"start": ["m"], "left": ["m"], "right": ["m", "k"], "end": ["k"]}
+    counts = dag_counts(dag, graphs_of(dag), models_of)
+    assert counts["end"].units == {"d": 3}
+    assert counts["end"].leaves.lineages == ("right/r/m", "right/r/k", "left/l")
+
+
+def test_a_stage_nobody_chose_models_for_has_none() -> None:
+    dag = a_dag(a_stage("s", a_step("a", S.PER_MODEL), a_step("b", S.ALL_TO_ONE)))
+    assert dag_counts(dag, graphs_of(dag), {})["s"].units == {"a": 0, "b": 1}
+
+
+@pytest.mark.parametrize("strategy", [S.PAIRWISE_BY_ORIGIN, S.PER_MODEL])
+def test_ten_thousand_steps_and_a_hundred_models_are_counted_not_enumerated(
+    strategy: Strategy,
+) -> None:
+    keys = [f"s{number}" for number in range(10_000)]
+    followers = [a_step(key, S.PER_SOURCE_DOCUMENT) for key in keys[1:5_000]]
+    others = [a_step(key, strategy) for key in keys[5_000:]]
+    edges = [*a_chain(*keys[:5_000]), *[(keys[0], key) for key in keys[5_000:]]]
+    stage = a_stage("s", a_plan_step(keys[0]), *followers, *others, edges=edges)
+    names = [f"m{number}" for number in range(100)]
+    counts = counts_of(a_stage_run(stage, names))
+    each = 100**3 if strategy is S.PAIRWISE_BY_ORIGIN else 100
+    assert counts.total == 1 + 4_999 * 100 + 5_000 * each
+
+
+@decision("B10")
+def test_ten_thousand_leaves_share_the_lineages_they_keep() -> None:
+    prior = origins_of(Made("x", f"l/{number}") for number in range(10_000))
+    steps = [a_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
+    counts = counts_of(a_stage_run(a_stage("s", *steps), ["x"], prior))
+    assert counts.total == 100_000_000
+    assert counts.leaves.lineages == prior.lineages
+
+
+def test_the_documents_to_expect_are_those_that_are_rendered() -> None:
+    both = [an_output("text", "# {{ body }}"), an_output("data")]
+    stage = a_stage("s", a_step("a", outputs=both), a_step("b"), a_plan_step("c"))
+    assert documents_expected(stage, counts_of(a_stage_run(stage))) == 3
+
+
+def test_where_nothing_is_rendered_all_that_is_executed_is_to_be_expected() -> None:
+    twice = [an_output("text"), an_output("text"), an_output("data")]
+    stage = a_stage("s", a_step("a", outputs=twice), a_step("b", skip=True), a_plan_step("c"))
+    assert documents_expected(stage, counts_of(a_stage_run(stage))) == 2 * 3
+
+
+def test_a_rendered_plan_is_a_document_for_each_of_its_outputs() -> None:
+    plan = a_plan_step("p", outputs=[an_output("plan", "# Plan")])
+    child = a_step("c", S.PER_SOURCE_DOCUMENT, inputs=[an_input("plan")])
+    stage = a_stage("s", plan, child, edges=[("p", "c")])
+    assert plan.job_type is JobType.PLAN
+    assert documents_expected(stage, counts_of(a_stage_run(stage))) == 3

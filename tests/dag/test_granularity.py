@@ -1,0 +1,97 @@
+import pytest
+from hypothesis import given
+
+from dag_builders import a_plan_step, a_stage, a_step, models
+from dag_runs import a_stage_run
+from decisions import decision
+from waybook.dag.granularity import (
+    GRANULARITY,
+    NOBODY,
+    Axis,
+    Descent,
+    Worker,
+    fans_out,
+    first_of,
+    keepers,
+    unit_count,
+)
+from waybook.dag.lineage import Made, entry_origins, origins_of
+from waybook.dag.model import RecipeStep, Strategy
+
+S = Strategy
+#: Five lineages by two authors.
+PRIOR = origins_of([*[Made("x", f"l/{number}") for number in range(4)], Made("y", "l/4")])
+
+
+def test_the_table_is_total() -> None:
+    assert set(GRANULARITY) == set(Strategy)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "count"),
+    [
+        (S.ALL_TO_ONE, 1),
+        (S.PER_MODEL, 3),
+        (S.PER_SOURCE_DOCUMENT, 5),
+        (S.PER_SOURCE_DOCUMENT_BY_LINEAGE, 3 * 5),
+        (S.PAIRWISE_BY_ORIGIN, 5 * 2 * 3),
+        (S.PER_SOURCE_GROUP, 5),
+    ],
+)
+def test_the_count_is_the_product_of_the_axes(strategy: Strategy, count: int) -> None:
+    assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
+
+
+def test_who_keeps_a_lineage_has_it_on_an_axis() -> None:
+    for row in GRANULARITY.values():
+        assert (row.descent is Descent.KEPT) == (Axis.LINEAGE in row.axes)
+        assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)
+
+
+@decision("B13")
+@pytest.mark.parametrize(
+    ("step", "child", "fans"),
+    [
+        (a_plan_step("p"), a_step("c", S.PER_SOURCE_DOCUMENT), True),
+        (a_plan_step("p"), a_step("c", S.PER_MODEL), False),
+        (a_step("p", S.ALL_TO_ONE), a_step("c", S.PER_SOURCE_DOCUMENT), False),
+        (a_plan_step("p", S.PER_MODEL), a_step("c", S.PER_SOURCE_DOCUMENT), False),
+    ],
+)
+def test_only_a_plan_of_all_fans_out_and_only_for_a_child_per_document(
+    step: RecipeStep, child: RecipeStep, *, fans: bool
+) -> None:
+    run = a_stage_run(a_stage("s", step, child, edges=[("p", "c")]))
+    assert fans_out(step, run.graph) == fans
+
+
+@decision("B13")
+def test_a_child_of_a_child_does_not_make_a_plan_fan_out() -> None:
+    steps = [a_plan_step("p"), a_step("c"), a_step("d", S.PER_SOURCE_DOCUMENT)]
+    run = a_stage_run(a_stage("s", *steps, edges=[("p", "c"), ("c", "d")]))
+    assert not fans_out(steps[0], run.graph)
+
+
+def test_a_lineage_goes_back_to_its_first_author_else_to_the_models_in_turn() -> None:
+    assert keepers(["y", "z"], PRIOR) == {
+        "l/0": "y",
+        "l/1": "z",
+        "l/2": "y",
+        "l/3": "z",
+        "l/4": "y",
+    }
+
+
+@given(models(), models())
+def test_every_lineage_is_kept_by_a_model_of_the_stage(now: list[str], before: list[str]) -> None:
+    prior = entry_origins(before)
+    kept = keepers(now, prior)
+    assert tuple(kept) == prior.lineages
+    assert set(kept.values()) <= set(now)
+    stayed = {lineage: author for lineage, author in prior.first_author.items() if author in now}
+    assert stayed.items() <= kept.items()
+
+
+def test_where_there_are_no_models_nobody_works() -> None:
+    assert first_of([]) == NOBODY
+    assert set(keepers([], PRIOR).values()) == {NOBODY}

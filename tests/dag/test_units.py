@@ -1,0 +1,163 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import a_chain, a_plan_step, a_stage, a_step, models, recipes
+from dag_dialectic import dialectic
+from dag_runs import StageRun, a_stage_run, graphs_of, runs, stage_runs
+from decisions import decision
+from waybook.dag.counts import dag_counts, expected
+from waybook.dag.granularity import NOBODY
+from waybook.dag.lineage import Made, entry_origins, origins_of
+from waybook.dag.model import Dag, Recipe, Stage, Strategy
+from waybook.dag.units import Unit
+
+S = Strategy
+Run = tuple[Dag, dict[str, list[str]]]
+
+
+def outputs_of(units: tuple[Unit, ...]) -> list[Made]:
+    return [made for unit in units for made in unit.makes]
+
+
+@decision("B10", "B12", "B13")
+@given(runs())
+def test_every_step_has_as_many_units_and_outputs_as_were_expected(drawn: Run) -> None:
+    dag, models_of = drawn
+    counts = dag_counts(dag, graphs_of(dag), models_of)
+    for slug, run in stage_runs(dag, models_of).items():
+        for key in run.graph.order:
+            units = run.units(key)
+            assert len(units) == counts[slug].units[key]
+            assert len(outputs_of(units)) == counts[slug].outputs[key]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_the_dialectic_makes_the_units_it_promised(n: int) -> None:
+    dag = dialectic()
+    models_of = {stage.slug: [f"m{number}" for number in range(n)] for stage in dag.stages}
+    made = [
+        sum(len(run.units(key)) for key in run.graph.order)
+        for run in stage_runs(dag, models_of).values()
+    ]
+    assert made == [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
+
+
+def any_stage_run() -> st.SearchStrategy[StageRun]:
+    stages = st.builds(Stage, st.just("stage"), st.just("Stage"), recipes())
+    return st.builds(a_stage_run, stages, models(), st.builds(entry_origins, models()))
+
+
+@given(any_stage_run())
+def test_units_are_numbered_and_go_to_models_of_the_stage(run: StageRun) -> None:
+    for key in run.graph.order:
+        units = run.units(key)
+        assert [unit.number for unit in units] == list(range(1, len(units) + 1))
+        assert {unit.step_key for unit in units} <= {key}
+        assert {unit.model for unit in units} <= set(run.models)
+        assert {made.model for made in outputs_of(units)} <= set(run.models)
+
+
+@given(any_stage_run())
+def test_no_two_outputs_of_a_step_are_alike(run: StageRun) -> None:
+    for key in run.graph.order:
+        made = outputs_of(run.units(key))
+        assert len(made) == len(set(made))
+
+
+@given(any_stage_run())
+def test_a_unit_keeps_the_lineage_it_has(run: StageRun) -> None:
+    for key in run.graph.order:
+        for unit in run.units(key):
+            if unit.lineage is not None:
+                assert unit.makes == (Made(unit.model, unit.lineage, unit.reviewer),)
+            if unit.source is not None:
+                assert unit.makes == (unit.source,)
+
+
+@given(any_stage_run())
+def test_the_same_step_always_has_the_same_units(run: StageRun) -> None:
+    again = a_stage_run(run.stage, [*run.models, *run.models], run.prior)
+    assert all(run.units(key) == again.units(key) for key in run.graph.order)
+
+
+def test_one_unit_for_all_goes_to_the_first_model_and_begins_a_lineage() -> None:
+    [unit] = a_stage_run(a_stage("s", a_step("a", S.ALL_TO_ONE))).units("a")
+    assert unit == Unit(step_key="a", number=1, model="a", makes=(Made("a", "s/a"),))
+
+
+def test_each_model_has_a_unit_that_begins_a_lineage_of_its_own() -> None:
+    units = a_stage_run(a_stage("s", a_step("x")), ["b", "a"]).units("x")
+    assert [unit.model for unit in units] == ["b", "a"]
+    assert outputs_of(units) == [Made("b", "s/x/b"), Made("a", "s/x/a")]
+
+
+@decision("B13")
+def test_a_plan_that_fans_out_is_one_unit_with_an_output_for_each_model() -> None:
+    steps = [a_plan_step("p"), a_step("c", S.PER_SOURCE_DOCUMENT)]
+    run = a_stage_run(a_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
+    [plan] = run.units("p")
+    assert plan.model == "a"
+    assert plan.makes == (Made("a", "s/p/a"), Made("b", "s/p/b"))
+    assert [(unit.model, unit.source) for unit in run.units("c")] == [
+        ("a", Made("a", "s/p/a")),
+        ("b", Made("b", "s/p/b")),
+    ]
+
+
+def test_a_pair_is_a_lineage_a_reviewer_and_a_model() -> None:
+    prior = origins_of([Made("r", "l/1"), Made("q", "l/2")])
+    units = a_stage_run(a_stage("s", a_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior).units("x")
+    assert [(unit.lineage, unit.reviewer, unit.model) for unit in units] == [
+        ("l/1", "r", "m"),
+        ("l/1", "q", "m"),
+        ("l/2", "r", "m"),
+        ("l/2", "q", "m"),
+    ]
+
+
+def test_what_follows_a_pair_remembers_its_reviewer() -> None:
+    steps = [a_step("x", S.PAIRWISE_BY_ORIGIN), a_step("y", S.PER_SOURCE_DOCUMENT)]
+    run = a_stage_run(a_stage("s", *steps, edges=[("x", "y")]))
+    pairs = outputs_of(run.units("x"))
+    assert [unit.source for unit in run.units("y")] == pairs
+    assert [unit.reviewer for unit in run.units("y")] == [pair.reviewer for pair in pairs]
+
+
+@pytest.mark.parametrize("strategy", [S.PER_SOURCE_DOCUMENT, S.PER_SOURCE_GROUP])
+def test_a_prior_lineage_goes_back_to_its_author_if_it_is_still_there(strategy: Strategy) -> None:
+    prior = origins_of([Made("gone", "l/1"), Made("b", "l/2"), Made("gone", "l/3")])
+    units = a_stage_run(a_stage("s", a_step("x", strategy)), ["a", "b"], prior).units("x")
+    assert [(unit.lineage, unit.model) for unit in units] == [
+        ("l/1", "a"),
+        ("l/2", "b"),
+        ("l/3", "a"),
+    ]
+
+
+def test_a_chain_of_ten_thousand_is_followed_to_its_beginning() -> None:
+    keys = [f"s{number}" for number in range(10_000)]
+    steps = [a_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
+    run = a_stage_run(a_stage("s", *steps, edges=a_chain(*keys)))
+    assert [unit.lineage for unit in run.units(keys[-1])] == ["entry/a", "entry/b", "entry/c"]
+
+
+def test_a_chain_behind_a_skipped_step_has_no_units() -> None:
+    steps = [a_step("a"), a_step("b", S.PER_SOURCE_DOCUMENT, skip=True)]
+    steps += [a_step("c", S.PER_SOURCE_DOCUMENT)]
+    run = a_stage_run(a_stage("s", *steps, edges=a_chain("a", "b", "c")))
+    assert [len(run.units(key)) for key in "abc"] == [3, 0, 0]
+
+
+@given(recipes(), models())
+def test_without_models_there_are_still_as_many_units_as_expected(
+    recipe: Recipe, before: list[str]
+) -> None:
+    run = a_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))
+    counts = expected(run.stage, run.graph, [], run.prior)
+    for key in run.graph.order:
+        units = run.units(key)
+        assert len(units) == counts.units[key]
+        assert len(outputs_of(units)) == counts.outputs[key]
+        assert {unit.model for unit in units} <= {NOBODY}
+    assert counts.leaves == run.leaves()

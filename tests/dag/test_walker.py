@@ -1,0 +1,237 @@
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import a_chain, a_stage, a_step, recipes
+from dag_runs import StageRun, a_stage_run, graphs_of, runs, stage_runs
+from decisions import decision
+from waybook.dag.counts import dag_counts
+from waybook.dag.lineage import Made, origins_of
+from waybook.dag.model import Dag, JobStatus, Recipe, Stage
+from waybook.dag.recipe import Graph, graph_of
+from waybook.dag.units import Unit
+from waybook.dag.walker import StepState, Walk, stage_complete, start, walk
+
+RUNNING = StepState(opened=True, closed=False, total=2, done=1)
+DONE = replace(RUNNING, done=2)
+CLOSED = replace(DONE, closed=True)
+
+
+class Event(StrEnum):
+    """What may happen to a job, or to a stage."""
+
+    FINISH = "its unit is done"
+    CONTINUE = "it ends, and another goes on with its unit"
+    FAIL = "it fails, and is tried again"
+    DIE = "its worker is never heard of again; the lease runs out"
+    GIVE_UP = "it fails for good"
+    RETRY = "a person has everything tried again that failed for good"
+
+
+Events = Sequence[tuple[Event, int]]
+EVENTS = st.lists(st.tuples(st.sampled_from(Event), st.integers(0, 1000)), max_size=60)
+
+
+@dataclass(slots=True)
+class Job:
+    unit: Unit
+    status: JobStatus = JobStatus.PENDING
+
+
+@dataclass(slots=True)
+class Workshop:
+    """A stage at work, its jobs in memory: what the walker says is done, and every word checked."""
+
+    run: StageRun
+    jobs: dict[str, list[Job]] = field(default_factory=dict)
+    closed: list[str] = field(default_factory=list)
+    #: The jobs somebody may work on, and those that failed for good.
+    open: list[Job] = field(default_factory=list)
+    failed: list[Job] = field(default_factory=list)
+    made: dict[str, list[Made]] = field(default_factory=dict)
+
+    def count_of(self, key: str) -> int:
+        return len(self.run.units(key))
+
+    def state(self, key: str) -> StepState:
+        """A unit is done when no job of its chain is left to do."""
+        jobs = self.jobs[key]
+        left = {job.unit.number for job in jobs if job.status is not JobStatus.COMPLETED}
+        total = len({job.unit.number for job in jobs})
+        return StepState(
+            opened=True, closed=key in self.closed, total=total, done=total - len(left)
+        )
+
+    def walk(self) -> Walk:
+        states = {key: self.state(key) for key in self.jobs}
+        return walk(self.run.graph, states, self.count_of)
+
+    def happen(self, event: Event, choice: int) -> None:
+        """One transaction: something happens to a job, and the walker is asked."""
+        if event is Event.RETRY:
+            for job in self.failed:
+                self.offer(job)
+            self.failed = []
+        elif self.open:
+            self.happen_to(self.open.pop(choice % len(self.open)), event)
+        self.follow(self.walk())
+
+    def happen_to(self, job: Job, event: Event) -> None:
+        match event:
+            case Event.FINISH:
+                job.status = JobStatus.COMPLETED
+                self.made.setdefault(job.unit.step_key, []).extend(job.unit.makes)
+            case Event.CONTINUE:
+                job.status = JobStatus.COMPLETED
+                self.insert(job.unit)
+            case Event.GIVE_UP:
+                job.status = JobStatus.FAILED
+                self.failed.append(job)
+            case _:
+                self.offer(job)
+
+    def offer(self, job: Job) -> None:
+        job.status = JobStatus.RETRYING
+        self.open.append(job)
+
+    def insert(self, unit: Unit) -> None:
+        job = Job(unit)
+        self.jobs[unit.step_key].append(job)
+        self.open.append(job)
+
+    def follow(self, said: Walk) -> None:
+        """Write what the walker said: all units of an opened step at once."""
+        place = {key: number for number, key in enumerate(self.run.graph.order)}
+        for keys in (said.closed, said.opened):
+            assert list(keys) == sorted(keys, key=place.__getitem__)
+        for key in said.opened:
+            assert key not in self.jobs
+            self.jobs[key] = []
+            for unit in self.run.units(key):
+                self.insert(unit)
+        for key in said.closed:
+            assert key not in self.closed
+            assert self.state(key).done == self.state(key).total
+        self.closed += said.closed
+        for key in said.opened:
+            assert set(self.closed).issuperset(self.run.graph.predecessors[key])
+        if said.opened or said.closed:
+            assert self.walk() == Walk((), ())
+
+    def work(self, events: Events) -> None:
+        """Let these events happen, then let all that is left come to a good end."""
+        self.follow(start(self.run.graph, self.count_of))
+        for event, choice in events:
+            self.happen(event, choice)
+        while self.open or self.failed:
+            self.happen(Event.FINISH if self.open else Event.RETRY, 0)
+
+
+@decision("B1", "B3", "B5", "B6")
+@given(recipes(), EVENTS)
+def test_any_stage_comes_to_its_end_whatever_happens_to_its_jobs(
+    recipe: Recipe, events: Events
+) -> None:
+    workshop = Workshop(a_stage_run(Stage("stage", "Stage", recipe), ["a", "b"]))
+    workshop.work(events)
+    assert stage_complete(workshop.run.graph, workshop.closed)
+    assert sorted(workshop.closed) == sorted(workshop.jobs) == sorted(workshop.run.graph.order)
+
+
+@decision("B5", "B10")
+@given(runs(), EVENTS)
+def test_any_run_makes_in_every_stage_what_was_known_before(
+    drawn: tuple[Dag, dict[str, list[str]]], events: Events
+) -> None:
+    dag, models_of = drawn
+    counts = dag_counts(dag, graphs_of(dag), models_of)
+    for slug, run in stage_runs(dag, models_of).items():
+        workshop = Workshop(run)
+        workshop.work(events)
+        assert stage_complete(run.graph, workshop.closed)
+        assert {key: workshop.state(key).total for key in workshop.jobs} == counts[slug].units
+        left = origins_of(made for key in run.graph.leaves for made in workshop.made.get(key, ()))
+        assert set(left.lineages) == set(counts[slug].leaves.lineages)
+        assert set(left.authors) == set(counts[slug].leaves.authors)
+
+
+def graph(*edges: tuple[str, str], keys: str = "") -> Graph:
+    names = dict.fromkeys([*keys, *(end for edge in edges for end in edge)])
+    return graph_of(a_stage("s", *map(a_step, names), edges=edges).recipe)
+
+
+def two(_: str) -> int:
+    return 2
+
+
+def none(_: str) -> int:
+    return 0
+
+
+def test_a_stage_starts_with_its_roots() -> None:
+    assert start(graph(("a", "c"), ("b", "c")), two) == Walk((), ("a", "b"))
+
+
+def test_a_step_opens_when_the_last_of_those_before_it_closes() -> None:
+    joins = graph(("a", "c"), ("b", "c"))
+    assert walk(joins, {"a": DONE, "b": RUNNING}, two) == Walk(("a",), ())
+    assert walk(joins, {"a": CLOSED, "b": DONE}, two) == Walk(("b",), ("c",))
+
+
+def test_independent_branches_do_not_wait_for_each_other() -> None:
+    branches = graph(("root", "a"), ("a", "b"), ("root", "x"), ("x", "y"))
+    states = {"root": CLOSED, "a": DONE, "x": RUNNING}
+    assert walk(branches, states, two) == Walk(("a",), ("b",))
+
+
+def test_a_step_without_units_closes_at_once_and_the_walk_goes_on() -> None:
+    counts = Counter({"a": 0, "b": 0, "c": 2, "d": 2})
+    chain = graph(*a_chain(*"abcd"))
+    assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
+
+
+def test_a_skipped_step_closes_at_once_without_being_counted() -> None:
+    steps = [a_step("a", skip=True), a_step("b")]
+    skipping = graph_of(a_stage("s", *steps, edges=[("a", "b")]).recipe)
+    assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
+
+
+def test_a_stage_of_nothing_but_empty_steps_is_complete_at_once() -> None:
+    keys = [f"s{number}" for number in range(10_000)]
+    chain = graph(*a_chain(*keys))
+    said = start(chain, none)
+    assert said.closed == said.opened == chain.order
+    assert stage_complete(chain, said.closed)
+
+
+@decision("B1")
+def test_what_is_closed_stays_closed_whatever_is_said_of_its_units() -> None:
+    reopened = replace(CLOSED, done=0)
+    assert walk(graph(("a", "b")), {"a": reopened, "b": RUNNING}, two) == Walk((), ())
+
+
+def test_a_step_with_a_unit_that_failed_holds_up_only_those_behind_it() -> None:
+    assert walk(graph(("a", "b"), keys="c"), {"a": RUNNING, "c": DONE}, two) == Walk(("c",), ())
+
+
+def test_a_stage_is_complete_when_every_step_is_closed() -> None:
+    pair = graph(("a", "b"))
+    assert not stage_complete(pair, {"a"})
+    assert stage_complete(pair, ["b", "a"])
+
+
+@given(recipes())
+def test_each_step_that_opens_is_counted_once(recipe: Recipe) -> None:
+    asked: Counter[str] = Counter()
+
+    def count_of(key: str) -> int:
+        asked[key] += 1
+        return 0
+
+    whole = graph_of(recipe)
+    start(whole, count_of)
+    assert asked == Counter(key for key in whole.order if not whole.steps[key].skip)

@@ -1,0 +1,64 @@
+"""A dialectic in five stages, as its counts need it: propose, review, merge, plan, build."""
+
+from collections.abc import Sequence
+
+from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_input
+from waybook.dag.model import Dag, RecipeStep, Stage, Strategy
+
+S = Strategy
+ASPECTS = ("case", "features", "approach", "metrics")
+REVIEWS = ("critique", "feasibility", "risks", "qualities", "dependencies", "comparison")
+FINALS = ("requirements", "architecture", "stack")
+
+
+def fan(source: str, targets: Sequence[str]) -> list[tuple[str, str]]:
+    return [(source, target) for target in targets]
+
+
+def propose() -> Stage:
+    header = a_plan_step("header", inputs=["brief"])
+    parts = [a_step(key, S.PER_SOURCE_DOCUMENT, inputs=["header"]) for key in ASPECTS]
+    return a_stage("propose", header, *parts, edges=fan("header", ASPECTS))
+
+
+def review() -> Stage:
+    proposals = [an_input(key, "propose") for key in ASPECTS]
+    header = a_plan_step("header", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, inputs=proposals)
+    first = an_input("header", "review")
+    parts = [a_step(key, S.PER_SOURCE_DOCUMENT, inputs=[first, *proposals]) for key in REVIEWS]
+    return a_stage("review", header, *parts, edges=fan("header", REVIEWS))
+
+
+def merge() -> Stage:
+    pairs = [_pair(key, REVIEWS[place]) for place, key in enumerate(ASPECTS)]
+    wholes = [a_step(f"whole-{key}", S.PER_MODEL, inputs=[f"pair-{key}"]) for key in ASPECTS]
+    merged = [whole.key for whole in wholes]
+    last = a_plan_step("last", inputs=merged)
+    finals = [a_step(key, S.ALL_TO_ONE, inputs=["last", *merged]) for key in FINALS]
+    edges = [
+        *fan("first", [pair.key for pair in pairs]),
+        *[way for key in ASPECTS for way in a_chain(f"pair-{key}", f"whole-{key}", "last")],
+        *fan("last", FINALS),
+    ]
+    return a_stage("merge", a_plan_step("first"), *pairs, *wholes, last, *finals, edges=edges)
+
+
+def _pair(aspect: str, reviewed: str) -> RecipeStep:
+    inputs = [an_input("first"), an_input(aspect, "propose"), an_input(reviewed, "review")]
+    return a_step(f"pair-{aspect}", S.PAIRWISE_BY_ORIGIN, inputs=inputs)
+
+
+def planned(slug: str, *keys: str) -> Stage:
+    """A plan, and steps one after the other in which every model takes part."""
+    steps = [a_step(key, S.PER_MODEL) for key in keys]
+    return a_stage(slug, a_plan_step("header"), *steps, edges=a_chain("header", *keys))
+
+
+def dialectic() -> Dag:
+    return a_dag(
+        propose(),
+        review(),
+        merge(),
+        planned("plan", "technical", "master", "milestones"),
+        planned("build", "checklist", "update", "advice"),
+    )
