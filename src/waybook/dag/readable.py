@@ -75,7 +75,7 @@ def one_line(text: str) -> str:
 
 def heading(text: str, level: int) -> str:
     """A text as a Markdown heading; there are six levels."""
-    return f"{'#' * min(max(level, 1), 6)} {one_line(text)}"
+    return f"{'#' * min(max(level, 1), 6)} {one_line(text)}".rstrip()
 
 
 def cell(value: Json) -> str:
@@ -114,7 +114,7 @@ def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
 
 def _record(record: Record, level: int, depth: int) -> Iterator[str]:
     """What is brief first, as a list; then each longer part under its heading."""
-    brief = [f"- **{label(key)}:** {shown(v)}" for key, v in record.items() if _is_brief(v)]
+    brief = [f"- **{label(key)}:** {_briefly(v)}" for key, v in record.items() if _is_brief(v)]
     if brief:
         yield "\n".join(brief)
     for key, value in record.items():
@@ -130,8 +130,9 @@ def _list(items: Sequence[Json], level: int, depth: int) -> Iterator[str]:
         yield "\n".join(f"- {_indented(shown(item))}" for item in items)
     else:
         for number, item in enumerate(items, start=1):
-            yield heading(_name_of(item, number), level)
-            yield from _blocks(item, level + 1, depth + 1)
+            name, rest = _named(item)
+            yield heading(f"{number}. {name}", level)
+            yield from _blocks(rest, level + 1, depth + 1)
 
 
 def _is_plain(value: Json) -> bool:
@@ -143,6 +144,10 @@ def _is_brief(value: Json) -> bool:
     if not _is_plain(value):
         return not value
     return not isinstance(value, str) or (len(value) <= LONGEST_BRIEF and "\n" not in value)
+
+
+def _briefly(value: Json) -> str:
+    return (shown(value).strip() if _is_plain(value) else "") or "—"
 
 
 def _columns(items: Sequence[Json]) -> tuple[str, ...]:
@@ -172,10 +177,11 @@ def _indented(text: str) -> str:
     return text.strip().replace("\n", "\n  ")
 
 
-def _name_of(item: Json, number: int) -> str:
+def _named(item: Json) -> tuple[str, Json]:
+    """What an object is called among others, and the rest of it."""
     if isinstance(item, dict):
         for key in _NAMES:
             name = item.get(key)
-            if isinstance(name, str) and name.strip():
-                return f"{number}. {one_line(name)[:LONGEST_BRIEF]}"
-    return f"{number}."
+            if isinstance(name, str) and name.strip() and _is_brief(name):
+                return one_line(name), {k: v for k, v in item.items() if k != key}
+    return "", item

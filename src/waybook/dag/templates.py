@@ -105,7 +105,7 @@ def _rendered(text: str, kind: Kind, context: Mapping[str, Json]) -> str:
     except (TemplateFault, UndefinedError) as fault:
         raise refuse([Fault("template", f"the {kind} template", str(fault))]) from fault
     except Exhausted as fault:
-        raise TooLarge(f"the {kind} cannot be rendered: {fault}", kind=str(kind)) from fault
+        raise TooLarge(f"the {kind} template: {fault}", kind=str(kind)) from fault
 
 
 @lru_cache(maxsize=512)
