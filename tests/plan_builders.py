@@ -5,17 +5,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from waybook.plan.changes import Change, Decision
 from waybook.plan.create import NewCondition, NewPlan, create
+from waybook.plan.decision import Decision
 from waybook.plan.draft import fresh_step
 from waybook.plan.model import (
-    Actor,
     BranchAction,
-    Channel,
     Condition,
     ConditionId,
-    Json,
-    Moment,
     NewStep,
     Plan,
     PlanId,
@@ -28,6 +24,8 @@ from waybook.plan.model import (
 )
 from waybook.plan.settle import derivable
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.changes import Change
+from waybook.record.moment import Actor, Channel, Json, Moment
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

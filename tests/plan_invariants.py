@@ -3,12 +3,11 @@
 from collections.abc import Collection
 from functools import lru_cache
 
-from waybook.plan.changes import Change, Decision, Entity
+from waybook.plan.decision import Decision
 from waybook.plan.draft import RESULT_FIELDS, condition_row, review_row, step_row
 from waybook.plan.model import Condition, Plan, Step, StepText
 from waybook.plan.next_step import StepReady
 from waybook.plan.progress import count_done
-from waybook.plan.replay import Row, Rows, _apply
 from waybook.plan.settle import derivable
 from waybook.plan.states import (
     CLOSED_PLAN,
@@ -18,6 +17,8 @@ from waybook.plan.states import (
     can_move_plan,
     can_move_step,
 )
+from waybook.record.changes import Change, Entity
+from waybook.record.replay import Row, Rows, _apply
 
 #: Fields of the plan's row that a Plan carries.
 PLAN_FIELDS = ("name", "status", "revision", "stall_seconds", "resumed_at", "fail_reason")

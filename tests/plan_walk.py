@@ -25,14 +25,12 @@ from plan_builders import (
 )
 from plan_invariants import check_decision, check_state
 from waybook.errors import WaybookError
-from waybook.plan.changes import Decision
+from waybook.plan.decision import Decision
 from waybook.plan.model import (
     BranchAction,
     BranchOutcome,
     Condition,
     DecisionKind,
-    Json,
-    Moment,
     Plan,
     Review,
     Step,
@@ -55,6 +53,7 @@ from waybook.plan.sessions import resume_session
 from waybook.plan.stalls import PATIENCE, detect_stall
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
+from waybook.record.moment import Json, Moment
 
 FRESH = NOON
 OLD = NOON - PATIENCE - timedelta(minutes=1)

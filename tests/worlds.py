@@ -13,7 +13,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from servers import Place
 from waybook.doorway import Answer, Caller, Channel, Doorway
-from waybook.plan.replay import Rows
+from waybook.record.replay import Rows
 from waybook.store import audit, plans
 from waybook.store.calls import CallLog
 from waybook.store.database import LOCK_TIMEOUT, Database

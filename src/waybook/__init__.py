@@ -17,7 +17,7 @@ _HOMES = {
     "derive_plan_status": "waybook.plan.derive",
     "move_plan": "waybook.plan.states",
     "move_step": "waybook.plan.states",
-    "replay": "waybook.plan.replay",
+    "replay": "waybook.record.replay",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub beside this file writes them out

@@ -2,7 +2,7 @@ from waybook.client import Client
 from waybook.conditions.condition import compile_condition
 from waybook.errors import WaybookError
 from waybook.plan.derive import derive_plan_status
-from waybook.plan.replay import replay
+from waybook.record.replay import replay
 from waybook.plan.states import (
     PlanStatus,
     StepStatus,

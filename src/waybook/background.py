@@ -5,7 +5,7 @@ import logging
 from uuid import UUID
 
 from waybook.errors import WaybookError
-from waybook.plan.model import Channel
+from waybook.record.moment import Channel
 from waybook.usecases.call import Call, Caller, House
 from waybook.usecases.sweep_stalls import sweep_stalls
 

@@ -16,7 +16,7 @@ from typing import cast
 import orjson
 
 from waybook.errors import Unavailable, WaybookError
-from waybook.plan.model import Channel
+from waybook.record.moment import Channel
 from waybook.store.calls import CallLog, LoggedCall
 from waybook.store.database import Taken
 from waybook.store.idempotency import Key, hash_of

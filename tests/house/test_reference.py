@@ -10,8 +10,8 @@ from house.repository import SOURCE, headings, read, sections
 from waybook import errors
 from waybook.cli.app import app
 from waybook.doorway import TOOLS
-from waybook.plan.changes import Entity, Event
-from waybook.plan.model import Channel
+from waybook.record.changes import Entity, Event
+from waybook.record.moment import Channel
 from waybook.settings import Settings
 
 TICKED = re.compile(r"`([^`]+)`")

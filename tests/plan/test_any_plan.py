@@ -11,9 +11,9 @@ from decisions import decision
 from plan_builders import ANN, BOB, NOON, PAT, a_moment, a_new_step, numbered_ids
 from plan_invariants import check_decision, check_state, known_rows, rows_of
 from waybook.errors import WaybookError
-from waybook.plan.changes import Change, Decision
 from waybook.plan.create import NewCondition, NewPlan, create
-from waybook.plan.model import BranchAction, DecisionKind, Json, Moment, Plan, Step, StepId
+from waybook.plan.decision import Decision
+from waybook.plan.model import BranchAction, DecisionKind, Plan, Step, StepId
 from waybook.plan.modify import (
     AddSteps,
     FailStep,
@@ -26,12 +26,14 @@ from waybook.plan.modify import (
 )
 from waybook.plan.next_step import next_step
 from waybook.plan.progress import count_done, percent
-from waybook.plan.replay import replay
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.sessions import resume_session
 from waybook.plan.stalls import detect_stall
 from waybook.plan.states import CLOSED_PLAN, StepStatus
 from waybook.plan.submit import Submission, submit
+from waybook.record.changes import Change
+from waybook.record.moment import Json, Moment
+from waybook.record.replay import replay
 
 ACTORS = (ANN, BOB, PAT, replace(ANN, session=None), replace(BOB, session="a"))
 EXPRESSIONS = (

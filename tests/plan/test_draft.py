@@ -3,10 +3,10 @@ import pytest
 from decisions import decision
 from plan_builders import NOON, a_condition, a_moment, a_new_step, a_plan, a_review, a_step, step_id
 from waybook.errors import IllegalMove
-from waybook.plan.changes import Entity, Event
 from waybook.plan.draft import Draft, condition_row, step_row
 from waybook.plan.model import BranchAction, DecisionKind, StepText
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.changes import Entity, Event
 
 S = StepStatus
 

@@ -16,7 +16,7 @@ from plan_builders import (
     events_of,
     step_id,
 )
-from waybook.plan.model import Actor, DecisionKind, Plan
+from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.modify import RemoveStep, modify
 from waybook.plan.next_step import (
     AwaitingReview,
@@ -29,6 +29,7 @@ from waybook.plan.next_step import (
 )
 from waybook.plan.review import decide
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.moment import Actor
 
 S = StepStatus
 

@@ -16,9 +16,10 @@ from plan_builders import (
     step_id,
 )
 from waybook.errors import IllegalMove, InvalidInput, NotAwaitingReview, PlanTerminal
-from waybook.plan.model import Channel, DecisionKind, Plan
+from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.review import ReviewRequest, decide, open_review, request_review
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.moment import Channel
 
 S = StepStatus
 K = DecisionKind

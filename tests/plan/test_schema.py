@@ -3,7 +3,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waybook.errors import InvalidInput, TooLarge, WaybookError
-from waybook.plan.model import Json
 from waybook.plan.schema import (
     MAX_DEPTH,
     MAX_NODES,
@@ -13,6 +12,7 @@ from waybook.plan.schema import (
     check_schema,
     check_schemas,
 )
+from waybook.record.moment import Json
 
 PEOPLE: Json = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

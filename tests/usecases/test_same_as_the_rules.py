@@ -28,14 +28,11 @@ from servers import Place
 from waybook.doorway import Answer
 from waybook.errors import WaybookError
 from waybook.plan import modify as rules
-from waybook.plan.changes import Decision
 from waybook.plan.create import NewCondition, NewPlan, create
+from waybook.plan.decision import Decision
 from waybook.plan.model import (
-    Actor,
     BranchAction,
-    Channel,
     DecisionKind,
-    Moment,
     NewStep,
     Plan,
     StepId,
@@ -54,6 +51,7 @@ from waybook.plan.sessions import is_new_session, resume_session
 from waybook.plan.stalls import detect_stall
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
+from waybook.record.moment import Actor, Channel, Moment
 from waybook.store import ids
 from waybook.usecases import call as calls
 from worlds import Agent, Body, World, a_step, a_world

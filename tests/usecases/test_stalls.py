@@ -8,7 +8,7 @@ import pytest
 from waybook import background
 from waybook.background import sweep_once
 from waybook.errors import Busy
-from waybook.plan.model import Channel
+from waybook.record.moment import Channel
 from waybook.store.database import Wire
 from waybook.usecases.call import Call, Caller
 from worlds import Agent, Body, Clock, World, a_step

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from waybook.cli.events import deed
 from waybook.cli.looks import PLAN_LOOKS, STEP_LOOKS
-from waybook.plan.model import Json
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.moment import Json
 from waybook.usecases.call import Body
 from waybook.usecases.plan_as_of import PlanAsOf
 

@@ -4,15 +4,13 @@ from dataclasses import dataclass, replace
 
 from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
 from waybook.plan.branching import expression
-from waybook.plan.changes import Decision, Entity, Event, as_json
+from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft, condition_row
 from waybook.plan.limits import MAX_CONDITIONS, MAX_STEPS
 from waybook.plan.model import (
     BranchAction,
     Condition,
     ConditionId,
-    Json,
-    Moment,
     NewStep,
     Plan,
     PlanId,
@@ -21,6 +19,8 @@ from waybook.plan.model import (
 from waybook.plan.schema import check_schemas
 from waybook.plan.sessions import greet
 from waybook.plan.states import PlanStatus
+from waybook.record.changes import Entity, Event, as_json
+from waybook.record.moment import Json, Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,9 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from waybook.errors import Refused
-from waybook.plan.changes import WHOLE_ROW, Change, Decision, Entity, Entry, Event, as_json
+from waybook.plan.decision import Decision
 from waybook.plan.model import (
     Condition,
-    Json,
-    Moment,
     NewStep,
     Plan,
     Review,
@@ -29,6 +27,15 @@ from waybook.plan.states import (
     move_plan,
     move_step,
 )
+from waybook.record.changes import (
+    WHOLE_ROW,
+    Change,
+    Entity,
+    Entry,
+    Event,
+    as_json,
+)
+from waybook.record.moment import Json, Moment
 
 ReplyT = TypeVar("ReplyT")
 

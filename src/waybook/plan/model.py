@@ -1,15 +1,14 @@
 """The values a plan consists of: steps, conditions, reviews, and who acts at which moment."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NewType, TypeAlias
+from typing import NewType
 
 from waybook.errors import NotFound
 from waybook.plan.states import PlanStatus, StepStatus
-
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+from waybook.record.moment import Channel, Json
 
 PlanId = NewType("PlanId", str)
 StepId = NewType("StepId", str)
@@ -49,34 +48,6 @@ class DecisionKind(StrEnum):
     REJECT = "reject"
     MODIFY = "modify"
     SKIP = "skip"
-
-
-class Channel(StrEnum):
-    """The door a call came through."""
-
-    MCP = "mcp"
-    DASHBOARD = "dashboard"
-    CLI = "cli"
-    REST = "rest"
-    SWEEP = "sweep"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
-    """Who acts, through which door, in which conversation of their own naming."""
-
-    user: str
-    channel: Channel
-    session: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """What a rule is told of the world: the time, the actor, and fresh ids."""
-
-    now: datetime
-    actor: Actor
-    new_id: Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

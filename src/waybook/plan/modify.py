@@ -9,16 +9,18 @@ from waybook.errors import (
     NotModifiable,
     StalePlan,
 )
-from waybook.plan.changes import Decision, Event
 from waybook.plan.create import check_size
+from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
-from waybook.plan.model import Json, Moment, NewStep, Plan, Step, StepId
+from waybook.plan.model import NewStep, Plan, Step, StepId
 from waybook.plan.ordering import complete_order, place_to_insert
 from waybook.plan.refusals import look_at, refuse_closed
 from waybook.plan.schema import check_schemas
 from waybook.plan.sessions import greet
 from waybook.plan.settle import settle
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
+from waybook.record.changes import Event
+from waybook.record.moment import Json, Moment
 
 MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING})
 

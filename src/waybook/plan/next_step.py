@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
-from waybook.plan.changes import Decision, Event
+from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
-from waybook.plan.model import Actor, Moment, Plan, Review, Step, StepText
+from waybook.plan.model import Plan, Review, Step, StepText
 from waybook.plan.sessions import greet
 from waybook.plan.settle import settle
 from waybook.plan.stalls import resume
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.changes import Event
+from waybook.record.moment import Actor, Moment
 
 
 @dataclass(frozen=True, slots=True)

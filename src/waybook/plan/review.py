@@ -3,18 +3,9 @@
 from dataclasses import dataclass, replace
 
 from waybook.errors import IllegalMove, InvalidInput, NextCall, NotAwaitingReview
-from waybook.plan.changes import Decision, Entity, Event
+from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft, review_row
-from waybook.plan.model import (
-    Channel,
-    DecisionKind,
-    Json,
-    Moment,
-    Plan,
-    Review,
-    ReviewId,
-    StepId,
-)
+from waybook.plan.model import DecisionKind, Plan, Review, ReviewId, StepId
 from waybook.plan.refusals import look_at, refuse_closed
 from waybook.plan.schema import check_result
 from waybook.plan.sessions import greet
@@ -22,6 +13,8 @@ from waybook.plan.settle import settle
 from waybook.plan.stalls import resume
 from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
+from waybook.record.changes import Entity, Event
+from waybook.record.moment import Channel, Json, Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

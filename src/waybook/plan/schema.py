@@ -12,7 +12,7 @@ import jsonschema
 from jsonschema import Draft202012Validator
 
 from waybook.errors import InvalidInput, TooLarge
-from waybook.plan.model import Json
+from waybook.record.moment import Json
 
 #: Keywords whose cost or meaning nobody can foresee.
 REFUSED = frozenset(

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
-from waybook.plan.changes import Decision, Entity, Event, as_json
+from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
-from waybook.plan.model import Moment, Plan
+from waybook.plan.model import Plan
 from waybook.plan.states import CLOSED_PLAN
+from waybook.record.changes import Entity, Event, as_json
+from waybook.record.moment import Moment
 
 
 def is_new_session(plan: Plan, session: str | None) -> bool:

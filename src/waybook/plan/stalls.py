@@ -2,10 +2,12 @@
 
 from datetime import datetime, timedelta
 
-from waybook.plan.changes import Decision, Event
+from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
-from waybook.plan.model import Json, Moment, Plan, Step
+from waybook.plan.model import Plan, Step
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.changes import Event
+from waybook.record.moment import Json, Moment
 
 #: How long a step may be silent when nobody said otherwise.
 PATIENCE = timedelta(minutes=30)

@@ -4,15 +4,17 @@ from dataclasses import dataclass
 
 from waybook.errors import IllegalMove, NextCall, StaleAttempt
 from waybook.plan.branching import Branch, branch
-from waybook.plan.changes import Decision, Entity, Event, as_json
+from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
-from waybook.plan.model import BranchOutcome, Json, Moment, Plan, Step, StepId
+from waybook.plan.model import BranchOutcome, Plan, Step, StepId
 from waybook.plan.refusals import look_at, refuse_closed
 from waybook.plan.schema import check_result
 from waybook.plan.sessions import greet
 from waybook.plan.settle import settle
 from waybook.plan.stalls import resume
 from waybook.plan.states import StepStatus
+from waybook.record.changes import Entity, Event, as_json
+from waybook.record.moment import Json, Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

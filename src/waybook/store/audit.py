@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from waybook.plan.changes import Change, Entry
-from waybook.plan.model import Actor, Json
-from waybook.plan.replay import change_from_json
+from waybook.record.changes import Change, Entry
+from waybook.record.moment import Actor, Json
+from waybook.record.replay import change_from_json
 from waybook.store.sql import as_json_text, load
 
 SQL = load("audit")

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from waybook.errors import IdempotencyConflict
-from waybook.plan.model import Json
+from waybook.record.moment import Json
 from waybook.store.sql import Statement, load
 
 SQL = load("idempotency")

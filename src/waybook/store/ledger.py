@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waybook.plan.changes import Decision, Entity, Entry
+from waybook.plan.decision import Decision
 from waybook.plan.draft import RESULT_FIELDS
-from waybook.plan.model import Actor, Json, Plan, Step, StepId
+from waybook.plan.model import Plan, Step, StepId
+from waybook.record.changes import Entity, Entry
+from waybook.record.moment import Actor, Json
 from waybook.store.audit import Head, Sealed, chain
 from waybook.store.patches import Patch, Patches
 from waybook.store.sql import AsJson, Ids, Query, Rows, Statement, Value, load

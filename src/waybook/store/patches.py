@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from waybook.plan.changes import WHOLE_ROW, Change, Entity
-from waybook.plan.model import Json
+from waybook.record.changes import WHOLE_ROW, Change, Entity
+from waybook.record.moment import Json
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ from typing import Any
 from waybook.plan.model import (
     BranchAction,
     BranchOutcome,
-    Channel,
     Condition,
     ConditionId,
     DecisionKind,
@@ -23,8 +22,9 @@ from waybook.plan.model import (
     StepText,
     StepType,
 )
-from waybook.plan.replay import Rows as PlanRows
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.moment import Channel
+from waybook.record.replay import Rows as PlanRows
 from waybook.store import idempotency
 from waybook.store.audit import Head
 from waybook.store.database import Results

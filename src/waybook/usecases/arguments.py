@@ -22,7 +22,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
 from waybook.errors import InvalidInput, TooLarge
-from waybook.plan.model import Json
+from waybook.record.moment import Json
 
 MAX_RESULT = 256 * 1024
 MAX_BODY = 1024 * 1024

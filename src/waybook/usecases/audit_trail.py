@@ -3,8 +3,8 @@
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 
-from waybook.plan.changes import Change
-from waybook.plan.model import Json
+from waybook.record.changes import Change
+from waybook.record.moment import Json
 from waybook.store import audit
 from waybook.store.audit import Sealed
 from waybook.usecases.call import Call

@@ -12,8 +12,9 @@ from typing import TypeVar, cast
 from uuid import UUID
 
 from waybook.errors import NextCall, NotFound
-from waybook.plan.changes import Decision
-from waybook.plan.model import Actor, Channel, Json, Moment, Plan
+from waybook.plan.decision import Decision
+from waybook.plan.model import Plan
+from waybook.record.moment import Actor, Channel, Json, Moment
 from waybook.store import idempotency, ledger, plans
 from waybook.store.database import Database, Results, Tx
 from waybook.store.idempotency import Key, StoredAnswer

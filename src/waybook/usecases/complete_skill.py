@@ -1,8 +1,8 @@
 """complete_skill: the skill's work is done."""
 
 from waybook.errors import IllegalMove, NextCall
-from waybook.plan.changes import Change, Entity, Entry, Event
-from waybook.plan.model import Json
+from waybook.record.changes import Change, Entity, Entry, Event
+from waybook.record.moment import Json
 from waybook.store import ledger, skill_executions
 from waybook.store.audit import Head
 from waybook.usecases.arguments import Id, Line, Mutating

@@ -4,7 +4,6 @@ from typing import assert_never
 
 from pydantic import Field
 
-from waybook.plan.model import Json
 from waybook.plan.next_step import (
     AwaitingReview,
     NextStep,
@@ -14,6 +13,7 @@ from waybook.plan.next_step import (
     StepReady,
     next_step,
 )
+from waybook.record.moment import Json
 from waybook.store import plans
 from waybook.usecases.arguments import Id, Mutating
 from waybook.usecases.call import Body, Call, Held

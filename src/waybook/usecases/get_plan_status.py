@@ -3,11 +3,12 @@
 from datetime import datetime, timedelta
 
 from waybook.plan.derive import derive_plan_status
-from waybook.plan.model import Json, Plan, Step, StepId
+from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.progress import current_step, outcome
 from waybook.plan.review import open_review
 from waybook.plan.stalls import detect_stall, newly_stalled, stalled_steps, whole_minutes
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
+from waybook.record.moment import Json
 from waybook.store import plans
 from waybook.store.plans import LoadedPlan, Wanted
 from waybook.usecases.arguments import Id, Reading

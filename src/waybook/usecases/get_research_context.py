@@ -5,10 +5,11 @@ from typing import Any
 
 from pydantic import Field
 
-from waybook.plan.model import Json, Plan, Step, StepId
+from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.review import open_review
 from waybook.plan.sessions import is_new_session, resume_session
 from waybook.plan.states import CLOSED_PLAN
+from waybook.record.moment import Json
 from waybook.store import audit, plans
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, InSession

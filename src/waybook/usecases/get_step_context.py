@@ -5,8 +5,9 @@ from typing import Any
 
 from pydantic import Field
 
-from waybook.plan.model import Json, Plan, Step, StepId
+from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.states import TERMINAL_STEP
+from waybook.record.moment import Json
 from waybook.store import plans
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, Reading

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import Field
 
 from waybook.errors import InvalidInput
-from waybook.plan.model import Json
 from waybook.plan.progress import percent
+from waybook.record.moment import Json
 from waybook.store import plans
 from waybook.store.ids import is_id
 from waybook.usecases.arguments import Reading

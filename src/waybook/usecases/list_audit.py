@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from waybook.plan.model import Json
+from waybook.record.moment import Json
 from waybook.store import audit
 from waybook.store.audit import Sealed
 from waybook.usecases.audit_trail import changes_in, told_beside

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from waybook.plan.model import Json
+from waybook.record.moment import Json
 from waybook.store import plans
 from waybook.usecases.call import Call, known
 

@@ -1,6 +1,6 @@
 """list_skills: the named ways of working there are."""
 
-from waybook.plan.model import Json
+from waybook.record.moment import Json
 from waybook.usecases.arguments import Reading
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema

@@ -6,8 +6,9 @@ from pydantic import Field, WithJsonSchema
 
 from waybook.errors import InvalidInput
 from waybook.plan import modify as rules
-from waybook.plan.changes import Decision
-from waybook.plan.model import Json, Plan, StepId
+from waybook.plan.decision import Decision
+from waybook.plan.model import Plan, StepId
+from waybook.record.moment import Json
 from waybook.usecases.arguments import Id, Line, Loose, Mutating, Nested, Text
 from waybook.usecases.asked_steps import AskedStep
 from waybook.usecases.call import Body, Call, Held

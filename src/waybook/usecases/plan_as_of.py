@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waybook.errors import NotFound
-from waybook.plan.replay import Rows, replay
+from waybook.record.replay import Rows, replay
 from waybook.store import audit
 from waybook.store.audit import Sealed
 from waybook.usecases.audit_trail import changes_in, whole_trail

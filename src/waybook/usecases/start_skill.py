@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from waybook.errors import NextCall, NotFound
-from waybook.plan.changes import WHOLE_ROW, Change, Entity, Entry, Event
-from waybook.plan.model import Json
+from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event
+from waybook.record.moment import Json
 from waybook.store import ledger
 from waybook.store.ids import new_id
 from waybook.usecases.arguments import Id, Mutating

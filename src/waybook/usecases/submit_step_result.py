@@ -3,10 +3,11 @@
 from pydantic import Field
 
 from waybook.plan.branching import Branch
-from waybook.plan.changes import Decision
-from waybook.plan.model import BranchOutcome, Json, Plan, StepId
+from waybook.plan.decision import Decision
+from waybook.plan.model import BranchOutcome, Plan, StepId
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.plan.submit import StepDone, Submission, fired, submit
+from waybook.record.moment import Json
 from waybook.usecases.arguments import AnyJson, Id, Loose, Mutating, Text, limit_result
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from waybook.plan.changes import Decision
+from waybook.plan.decision import Decision
 from waybook.plan.model import DecisionKind, StepId
 from waybook.plan.review import decide
 from waybook.plan.states import StepStatus

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from waybook.plan.model import Json
-from waybook.plan.replay import Row, Rows, Unreplayable, differences, replay
+from waybook.record.moment import Json
+from waybook.record.replay import Row, Rows, Unreplayable, differences, replay
 from waybook.store import audit, plans, skill_executions
 from waybook.store.audit import GENESIS, Sealed
 from waybook.store.plans import read_stored_rows

@@ -7,8 +7,9 @@ from typing import Any
 
 import orjson
 
-from waybook.plan.model import Json, Plan, PlanId, Review, Step, StepId
+from waybook.plan.model import Plan, PlanId, Review, Step, StepId
 from waybook.plan.progress import count_done, percent
+from waybook.record.moment import Json
 from waybook.usecases.call import Body
 
 #: What all results in one reply may take together, unless the caller asks for detail.

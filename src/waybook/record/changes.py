@@ -6,13 +6,12 @@ stands for the whole row: from null it is made, to null it is removed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from waybook.errors import Refused
-from waybook.plan.model import Json, Plan, StepId
+from waybook.record.moment import Json
 
 WHOLE_ROW = "*"
 
@@ -71,26 +70,10 @@ class Entry:
     changes: tuple[Change, ...]
 
 
-ReplyT_co = TypeVar("ReplyT_co", covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[ReplyT_co]):
-    """What to answer and what to write. It has done neither."""
-
-    reply: ReplyT_co
-    plan: Plan
-    entries: tuple[Entry, ...] = ()
-    #: Steps that gave a sign of life.
-    touched: tuple[StepId, ...] = ()
-    #: An error to answer with after writing: a late result is refused, and kept.
-    refusal: Refused | None = field(default=None)
-
-
 def as_json(value: object) -> Json:
     """A field's value as JSON: times in RFC 3339, enumerations as their words.
 
-    >>> as_json(StepId("a")), as_json(None), as_json((1, 2))
+    >>> as_json("a"), as_json(None), as_json((1, 2))
     ('a', None, [1, 2])
     """
     match value:

@@ -5,8 +5,8 @@ Rows are plain: entity → id → field → value. Nothing here knows what the f
 
 from collections.abc import Iterable, Mapping
 
-from waybook.plan.changes import WHOLE_ROW, Change, Entity
-from waybook.plan.model import Json
+from waybook.record.changes import WHOLE_ROW, Change, Entity
+from waybook.record.moment import Json
 
 Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
