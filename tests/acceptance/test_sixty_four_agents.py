@@ -12,7 +12,7 @@ from mcp import Client
 from mcp_types import TextContent
 
 from postgres.places import a_place
-from waybook.plan.model import Json
+from waybook.record.moment import Json
 
 AGENTS = 64
 
