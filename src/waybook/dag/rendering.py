@@ -18,10 +18,9 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from waybook.conditions.values import Json
-from waybook.dag.readable import code_block, one_line, readable, shown
-from waybook.dag.template_budget import Budget, Exhausted
+from waybook.dag.readable import code_block, one_line, shown
 from waybook.dag.template_engine import storable
-from waybook.dag.templates import render_document
+from waybook.dag.templates import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
 #: A Markdown text longer than this, or with more marks than this, is not laid out.
@@ -56,9 +55,9 @@ class Rendered:
 def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
     """The document as its template shows it; without one, as it is, or its JSON made readable."""
     try:
-        markdown = _markdown(template, context)
+        markdown = render_document(template or DEFAULT_DOCUMENT, context)
         return Rendered(markdown, _html(markdown))
-    except (WaybookError, Exhausted) as fault:
+    except WaybookError as fault:
         return _as_it_came(context, str(fault))
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
         return _as_it_came(context, "its form is beyond us")
@@ -76,16 +75,6 @@ def content_of(text: str) -> Json:
     except (ValueError, RecursionError):
         return text
     return value if isinstance(value, dict | list) else text
-
-
-def _markdown(template: str | None, context: Mapping[str, Json]) -> str:
-    if template:
-        return render_document(template, context)
-    content = context.get("content")
-    if isinstance(content, dict | list):
-        Budget().weigh(content)
-        return storable(readable(content))
-    return storable(shown(context.get("text")))
 
 
 def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:

@@ -18,6 +18,9 @@ from waybook.dag.template_engine import compiled, output
 from waybook.dag.template_language import TemplateFault
 from waybook.errors import TooLarge
 
+#: How a document is shown when nothing else is said: text as it is, JSON made readable.
+DEFAULT_DOCUMENT = "{{ content|markdown }}"
+
 
 class Kind(StrEnum):
     """What a template is for, and so which names it has."""
