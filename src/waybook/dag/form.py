@@ -39,6 +39,8 @@ _WORDS: Mapping[str, str] = {
     "integer": "a whole number",
     "boolean": "true or false",
     "null": "null",
+    "number": "a number with a fraction",
+    "something else": "something else",
 }
 
 
@@ -90,9 +92,10 @@ class _Forms:
 
 def kind_of(value: object) -> str:
     """What a value is, in the words of JSON Schema; a number without a fraction is an integer."""
-    if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
-    return _KINDS.get(type(value), "something else")
+    kind = _KINDS.get(type(value))
+    if kind is None and isinstance(value, float):
+        kind = "integer" if value.is_integer() else "number"
+    return kind or "something else"
 
 
 def _any(_: Schema) -> Check:
@@ -100,11 +103,11 @@ def _any(_: Schema) -> Check:
 
 
 def _check_kind(checks: Mapping[str, Check], value: object) -> Sequence[Fault]:
-    kind = kind_of(value)
+    kind = _KINDS.get(type(value)) or kind_of(value)
     if kind in checks:
         return checks[kind](value)
     wanted = " or ".join(_WORDS[name] for name in checks)
-    return [_fault(f"must be {wanted}, not {_WORDS.get(kind, f'a {kind}')}")]
+    return [_fault(f"must be {wanted}, not {_WORDS[kind]}")]
 
 
 def _check_object(
@@ -200,7 +203,7 @@ def _inside(place: str, faults: Iterable[Fault]) -> list[Fault]:
 
 def _quoted(value: object) -> str:
     if not isinstance(value, str):
-        return _WORDS.get(kind_of(value), "that")
+        return _WORDS[kind_of(value)]
     return repr(value if len(value) <= LONGEST_QUOTE else f"{value[:LONGEST_QUOTE]}…")
 
 
