@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.dag.documents import Document, Render, Resource, Shelf, available
+from waybook.dag.documents import Available, Reading, Render, Resource, available
 from waybook.dag.model import JobStatus
 
 RENDER = Render("j1", "thesis", "completed", "business_case", "alpha")
@@ -14,8 +14,8 @@ RESOURCE = Resource("r1", "j1", None, None)
 
 
 def test_a_document_is_available_when_it_is_rendered_and_there() -> None:
-    document = Document("business_case", "alpha", "r1")
-    assert available([RENDER], [RESOURCE]) == {"thesis": Shelf((document,), ())}
+    document = Available("business_case", "alpha", "r1")
+    assert available([RENDER], [RESOURCE]) == {"thesis": Reading((document,), ())}
     assert document.as_json() == {
         "documentKey": "business_case",
         "modelId": "alpha",
@@ -27,20 +27,20 @@ def test_a_document_is_available_when_it_is_rendered_and_there() -> None:
 def test_what_the_resource_says_of_itself_comes_before_what_its_job_says() -> None:
     resource = RESOURCE._replace(document_key="feature_spec", model_id="beta")
     (document,) = available([RENDER], [resource])["thesis"].documents
-    assert document == Document("feature_spec", "beta", "r1")
+    assert document == Available("feature_spec", "beta", "r1")
 
 
 def test_a_render_job_without_its_document_is_told_in_its_stage() -> None:
     found = available([RENDER], [])
     told = "the RENDER job 'j1' is completed, but there is no document of it"
-    assert found == {"thesis": Shelf((), (told,))}
+    assert found == {"thesis": Reading((), (told,))}
 
 
 @pytest.mark.parametrize("job_id", [None, "j2"])
 def test_a_document_without_its_job_belongs_to_no_stage(job_id: str | None) -> None:
     found = available([], [RESOURCE._replace(job_id=job_id)])
     told = f"the rendered document 'r1' is of no RENDER job that is known ({job_id!r})"
-    assert found == {None: Shelf((), (told,))}
+    assert found == {None: Reading((), (told,))}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_document_without_its_job_belongs_to_no_stage(job_id: str | None) -> N
 def test_a_document_whose_job_is_not_completed_is_told_in_its_stage(status: str) -> None:
     found = available([RENDER._replace(status=status)], [RESOURCE])
     told = "the rendered document 'r1' is of a RENDER job that is not completed ('j1')"
-    assert found == {"thesis": Shelf((), (told,))}
+    assert found == {"thesis": Reading((), (told,))}
 
 
 def test_an_older_version_of_a_document_is_passed_over_in_silence() -> None:
@@ -67,12 +67,12 @@ def test_a_render_job_that_is_under_way_is_nothing_to_tell(status: str) -> None:
 def test_a_document_of_no_stage_is_told_and_not_shown() -> None:
     found = available([RENDER._replace(stage=None)], [RESOURCE])
     told = "the rendered document 'r1' is of a job that names no stage of this DAG ('j1')"
-    assert found == {None: Shelf((), (told,))}
+    assert found == {None: Reading((), (told,))}
 
 
 def test_a_document_that_does_not_say_whose_it_is_is_there_all_the_same() -> None:
     shelf = available([RENDER._replace(document_key=None, model_id=None)], [RESOURCE])["thesis"]
-    assert shelf.documents == (Document(None, None, "r1"),)
+    assert shelf.documents == (Available(None, None, "r1"),)
     assert shelf.warnings == (
         "the rendered document 'r1' does not say its key",
         "the rendered document 'r1' does not say its model",

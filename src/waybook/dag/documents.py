@@ -34,7 +34,7 @@ class Resource(NamedTuple):
     model_id: str | None
 
 
-class Document(NamedTuple):
+class Available(NamedTuple):
     """A document that can be fetched."""
 
     document_key: str | None
@@ -52,20 +52,22 @@ class Document(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class Reading:
     """The documents of one stage, and what is strange about them."""
 
-    documents: tuple[Document, ...]
+    documents: tuple[Available, ...]
     warnings: tuple[str, ...]
 
 
 #: Something found out, and the stage it is of, if it is of any.
-Finding = tuple[str | None, Document | str]
+Finding = tuple[str | None, Available | str]
 
 
-def available(renders: Iterable[Render], resources: Iterable[Resource]) -> dict[str | None, Shelf]:
-    """The documents available in each stage; what belongs to no stage stands under None."""
-    found: dict[str | None, tuple[set[Document], set[str]]] = {}
+def available(
+    renders: Iterable[Render], resources: Iterable[Resource]
+) -> dict[str | None, Reading]:
+    """The documents available in each stage, whatever order the rows are in."""
+    found: dict[str | None, tuple[set[Available], set[str]]] = {}
     for stage, finding in _findings(renders, resources):
         documents, warnings = found.setdefault(stage, (set(), set()))
         if isinstance(finding, str):
@@ -73,7 +75,7 @@ def available(renders: Iterable[Render], resources: Iterable[Resource]) -> dict[
         else:
             documents.add(finding)
     return {
-        stage: Shelf(tuple(sorted(documents, key=_place)), tuple(sorted(warnings)))
+        stage: Reading(tuple(sorted(documents, key=_place)), tuple(sorted(warnings)))
         for stage, (documents, warnings) in found.items()
     }
 
@@ -99,7 +101,7 @@ def _found(resource: Resource, job: Render | None) -> Iterator[Finding]:
     elif job.status == JobStatus.COMPLETED and job.stage is not None:
         key = resource.document_key or job.document_key
         model = resource.model_id or job.model_id
-        yield job.stage, Document(key, model, resource.id)
+        yield job.stage, Available(key, model, resource.id)
         missing = [word for word, said in (("key", key), ("model", model)) if said is None]
         yield from ((job.stage, f"{name} does not say its {word}") for word in missing)
     elif job.status == JobStatus.COMPLETED:
@@ -114,5 +116,5 @@ def _doubt(job: Render) -> tuple[bool, tuple[str, ...]]:
     return job.status != JobStatus.COMPLETED, tuple(map(str, job))
 
 
-def _place(document: Document) -> tuple[str, str, str]:
+def _place(document: Available) -> tuple[str, str, str]:
     return document.document_key or "", document.model_id or "", document.resource_id

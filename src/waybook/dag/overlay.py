@@ -90,8 +90,8 @@ def evidence_of(
 
 
 def _unknown(step: str, status: str, many: int) -> str:
-    told = f"step {shown(step)}: {counted(many, 'job')} in the unknown status {shown(status)}"
-    return f"{told}, counted as unfinished"
+    unknown = f"in the unknown status {shown(status)}" if status else "without a status"
+    return f"step {shown(step)}: {counted(many, 'job')} {unknown}, counted as unfinished"
 
 
 def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, Standing]:

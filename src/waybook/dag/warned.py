@@ -1,11 +1,19 @@
 """Warnings: what a reader of a report should know; each once, in one order, and not too many."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from waybook.dag.faults import MOST_TOLD
 
 #: A name from outside may be a book; this much of it is enough to find it again.
 MOST_SHOWN = 80
+
+
+class Warned(NamedTuple):
+    """A warning, and the stage it is of, if it is of any."""
+
+    stage: str | None
+    said: str
 
 
 def shown(name: object) -> str:
@@ -38,3 +46,11 @@ def told(warnings: Iterable[str]) -> list[str]:
     found = sorted(set(warnings))
     more = len(found) - MOST_TOLD
     return [*found[:MOST_TOLD], f"and {counted(more, 'more warning')}"] if more > 0 else found
+
+
+def by_stage(warned: Iterable[Warned]) -> dict[str | None, list[str]]:
+    """The warnings of each stage; those that are of none stand under None."""
+    found: dict[str | None, list[str]] = {}
+    for stage, said in warned:
+        found.setdefault(stage, []).append(said)
+    return found

@@ -1,0 +1,138 @@
+"""The jobs of a snapshot: rows that some other system wrote, each put where it belongs.
+
+A job belongs to the stage and step it names. A continuation that names no step is of the step it
+continues, and a RENDER job that names no stage is of its parent's.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from waybook.dag.documents import Render
+from waybook.dag.loose import Raw, items, record, text
+from waybook.dag.model import JobType
+from waybook.dag.overlay import Work
+from waybook.dag.warned import Warned, counted, shown
+
+#: So many continuations of continuations are followed to find a step.
+MOST_FOLLOWED = 100
+
+
+class Row(NamedTuple):
+    """A job as its row tells it; what is missing is None."""
+
+    id: str | None
+    stage: str | None
+    step: str | None
+    type: str | None
+    status: str | None
+    model: str | None
+    parent: str | None
+    continues: str | None
+    document_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The jobs, each where it belongs; a stage with any job at all has its list of work."""
+
+    work: Mapping[str, list[Work]]
+    renders: list[Render]
+
+
+def read_rows(raws: object) -> list[Row]:
+    """The rows of the jobs, in the order they came in."""
+    return [_row(record(raw)) for raw in items(raws)]
+
+
+def _row(raw: Raw) -> Row:
+    get = raw.get
+    return Row(
+        text(get("id")),
+        text(get("stageSlug")),
+        text(get("stepKey")),
+        text(get("jobType")),
+        text(get("status")),
+        text(get("modelId")),
+        text(get("parent")),
+        text(get("continues")),
+        text(get("documentKey")),
+    )
+
+
+def place(rows: list[Row], slugs: frozenset[str]) -> tuple[Placed, list[Warned]]:
+    """Put each job into its stage, and say what is strange about it there."""
+    by_id = _by_id(rows)
+    work: dict[str, list[Work]] = {}
+    renders: list[Render] = []
+    strange: Counter[Warned] = Counter()
+    for row in rows:
+        named, step = _whereabouts(row, by_id)
+        stage = named if named in slugs else None
+        strange.update(_strange(row, named, stage))
+        if stage is not None:
+            work.setdefault(stage, [])
+        if row.type == JobType.RENDER:
+            renders += [_render(row, stage, by_id)] if row.id else []
+        elif stage is not None:
+            work[stage].append(Work(step, row.type or "", row.status or ""))
+    twins = sum(row.id is not None for row in rows) - len(by_id)
+    strange.update({Warned(None, "with the id of another one"): twins} if twins else {})
+    return Placed(work, renders), [
+        Warned(stage, f"{counted(many, 'job')} {said}") for (stage, said), many in strange.items()
+    ]
+
+
+Rows = Mapping[str | None, Row]
+
+
+def _by_id(rows: Iterable[Row]) -> Rows:
+    found: dict[str | None, Row] = {}
+    for row in rows:
+        if row.id in found:
+            # Which of two is meant nobody knows; at least it is always the same one.
+            found[row.id] = min(row, found[row.id], key=str)
+        elif row.id is not None:
+            found[row.id] = row
+    return found
+
+
+def _whereabouts(row: Row, by_id: Rows) -> tuple[str | None, str | None]:
+    """The stage and the step a job is of."""
+    if row.type == JobType.RENDER and row.stage is None and row.parent in by_id:
+        return by_id[row.parent].stage, row.step
+    if row.step is None and row.continues is not None:
+        continued = _continued(row, by_id)
+        return row.stage or continued.stage, continued.step
+    return row.stage, row.step
+
+
+def _continued(row: Row, by_id: Rows) -> Row:
+    for _ in range(MOST_FOLLOWED):
+        if row.step is not None or row.continues not in by_id:
+            break
+        row = by_id[row.continues]
+    return row
+
+
+def _render(row: Row, stage: str | None, by_id: Rows) -> Render:
+    parent = by_id.get(row.parent, row)
+    key, model = row.document_key or parent.document_key, row.model or parent.model
+    return Render(row.id or "", stage, row.status or "", key, model)
+
+
+def _strange(row: Row, named: str | None, stage: str | None) -> Iterator[Warned]:
+    if named is None:
+        yield Warned(None, "without a stage")
+    elif stage is None:
+        yield Warned(None, f"of a stage that is not there: {shown(named)}")
+    if row.id is None:
+        yield Warned(stage, "without an id")
+    if row.type is None:
+        yield Warned(stage, "without a type")
+    elif row.type not in KINDS:
+        yield Warned(stage, f"of the unknown type {shown(row.type)}")
+
+
+KINDS = frozenset(JobType)

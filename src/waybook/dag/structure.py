@@ -1,0 +1,133 @@
+"""The structure of a whole DAG: its stages in order, and what each is expected to come to.
+
+What cannot be known is left out rather than guessed: a stage whose recipe is not sound, or whose
+models nobody named, has no expectations, and neither have the stages behind it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict
+
+from waybook.dag.counts import StageCounts, expected
+from waybook.dag.lineage import entry_origins, joined
+from waybook.dag.model import Dag
+from waybook.dag.recipe import Graph
+
+#: Lineages have names, and names take room: where all stages together leave more than this many,
+#: what goes beyond has no expectations.
+MOST_LINEAGES = 300_000
+
+#: The models of each stage of which they are known.
+ModelsOf = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    dag: Dag
+    #: The graph of each stage that has one.
+    graphs: Mapping[str, Graph]
+    #: The stages with nothing wrong in them nor in the way to them; a graph alone is enough to
+    #: see where a stage stands, but not to count what it will make.
+    sound: frozenset[str]
+
+    @property
+    def slugs(self) -> frozenset[str]:
+        """What the stages are called."""
+        return frozenset(stage.slug for stage in self.dag.stages)
+
+
+def sound_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
+    """The structure of a DAG that was read and checked."""
+    return Structure(dag=dag, graphs=graphs, sound=frozenset(graphs))
+
+
+def stage_order(dag: Dag) -> list[str]:
+    """The stages, each behind those with a transition to it; otherwise as declared."""
+    before = {stage.slug: dag.before(stage.slug) for stage in dag.stages}
+    order: dict[str, None] = {}
+    while len(order) < len(before):
+        ready = (s for s in before if s not in order and order.keys() >= set(before[s]))
+        order[next(ready)] = None
+    return list(order)
+
+
+def models_in_force(order: Sequence[str], models_of: ModelsOf) -> dict[str, Sequence[str]]:
+    """The models of each stage: its own, else those of the last stage before it that has some.
+
+    >>> models_in_force(["a", "b", "c"], {"b": ["opus"]})
+    {'b': ['opus'], 'c': ['opus']}
+    """
+    found: dict[str, Sequence[str]] = {}
+    last: Sequence[str] = ()
+    for slug in order:
+        last = models_of.get(slug) or last
+        if last:
+            found[slug] = last
+    return found
+
+
+def counts_of(structure: Structure, models_of: ModelsOf) -> dict[str, StageCounts]:
+    """What is expected of each stage of which that can be known."""
+    if not structure.sound:
+        return {}
+    dag, order = structure.dag, stage_order(structure.dag)
+    models, counts, room = (
+        models_in_force(order, models_of),
+        dict[str, StageCounts](),
+        MOST_LINEAGES,
+    )
+    stages = {stage.slug: stage for stage in dag.stages}
+    for slug in order:
+        before = dag.before(slug)
+        if slug not in structure.sound or slug not in models or not counts.keys() >= {*before}:
+            continue
+        prior = joined(counts[b].leaves for b in before) if before else entry_origins(models[slug])
+        graph = structure.graphs[slug]
+        room -= len(prior.lineages) + len(graph.leaves) * len(models[slug])
+        if room >= 0:
+            counts[slug] = expected(stages[slug], graph, models[slug], prior)
+    return counts
+
+
+# The map as JSON
+
+
+class Expected(TypedDict):
+    """How many units; null where that cannot be known."""
+
+    total: int | None
+    steps: dict[str, int | None]
+
+
+class StageMap(TypedDict):
+    stageSlug: str
+    order: list[str]
+    roots: list[str]
+    leaves: list[str]
+    expected: Expected
+
+
+class Map(TypedDict):
+    stages: list[StageMap]
+    warnings: NotRequired[list[str]]
+
+
+def map_json(structure: Structure, models_of: ModelsOf) -> Map:
+    """The map: each stage's order, roots and leaves, and the units expected of it."""
+    counts = counts_of(structure, models_of)
+    slugs = [stage.slug for stage in structure.dag.stages]
+    return {"stages": [_stage_map(s, structure.graphs[s], counts.get(s)) for s in slugs]}
+
+
+def _stage_map(slug: str, graph: Graph, counts: StageCounts | None) -> StageMap:
+    units: Mapping[str, int | None] = {} if counts is None else counts.units
+    return {
+        "stageSlug": slug,
+        "order": list(graph.order),
+        "roots": list(graph.roots),
+        "leaves": list(graph.leaves),
+        "expected": {
+            "total": None if counts is None else counts.total,
+            "steps": {key: units.get(key) for key in graph.order},
+        },
+    }

@@ -1,0 +1,54 @@
+"""Reports of runs that go on: what is completed stays so, and how one looks changes nothing."""
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dag_builders import dags
+from dag_evidence import CHANCE, History, shuffled
+from decisions import decision
+from waybook.dag.invariants import check, same_whoever_looks
+from waybook.dag.model import Dag
+from waybook.dag.report import Report
+from waybook.dag.snapshot import report_of
+
+MOMENTS = 30
+
+
+HISTORIES = {
+    "dag": dags(max_stages=3, max_steps=5),
+    "chance": CHANCE,
+    "closes": st.booleans(),
+}
+
+
+@decision("B5", "B6")
+@settings(max_examples=25)
+@given(**HISTORIES)
+def test_whatever_happens_what_is_completed_stays_completed(
+    dag: Dag, chance: Random, *, closes: bool
+) -> None:
+    before: Report | None = None
+    for moment in History(dag, chance, closes).moments(MOMENTS):
+        report = report_of(moment)
+        assert check(report, before) == []
+        before = report
+
+
+@settings(max_examples=40)
+@given(**HISTORIES)
+def test_the_order_of_the_rows_changes_nothing(dag: Dag, chance: Random, *, closes: bool) -> None:
+    snapshot = History(dag, chance, closes).played(MOMENTS)
+    assert same_whoever_looks(report_of(snapshot), report_of(shuffled(snapshot, chance)))
+
+
+@decision("B3")
+@settings(max_examples=25)
+@given(dags(max_stages=3, max_steps=5), CHANCE)
+def test_a_stage_is_completed_when_all_its_steps_are_closed_leaves_too(
+    dag: Dag, chance: Random
+) -> None:
+    history = History(dag, chance, closes=True)
+    for stage in report_of(history.played(150))["stages"]:
+        assert (stage["status"] == "completed") == history.is_complete(stage["stageSlug"])

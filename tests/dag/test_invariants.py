@@ -1,0 +1,115 @@
+"""The seven invariants hold of every report, and each notices when it is broken."""
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import a_chain, a_dag, a_stage, a_step, dags
+from dag_evidence import any_evidence
+from decisions import decision
+from waybook.dag.definition import graphs_of
+from waybook.dag.invariants import check, same_whoever_looks
+from waybook.dag.model import Dag, Standing
+from waybook.dag.overlay import Evidence
+from waybook.dag.report import Report, StageEvidence, report
+from waybook.dag.structure import sound_structure
+
+DAG = a_dag(a_stage("first", a_step("a"), a_step("b"), edges=a_chain("a", "b")), a_stage("second"))
+
+
+def a_report(**steps: Evidence) -> Report:
+    """The report of a DAG whose first stage has these steps."""
+    seen = {"first": StageEvidence(models=("m",), steps=steps)}
+    return report(sound_structure(DAG, graphs_of(DAG)), seen)
+
+
+DONE, RUNNING, FAILED = Evidence(done=1), Evidence(active=1), Evidence(failed=1)
+
+
+@given(dags(max_stages=3, max_steps=6), st.data())
+def test_they_hold_whatever_the_evidence(dag: Dag, data: st.DataObject) -> None:
+    graphs = graphs_of(dag)
+    slugs = data.draw(st.lists(st.sampled_from(list(graphs)), unique=True))
+    seen = {
+        slug: StageEvidence(models=("m", "n"), steps=data.draw(any_evidence(graphs[slug])))
+        for slug in slugs
+    }
+    assert check(report(sound_structure(dag, graphs), seen)) == []
+
+
+def broken(change: Callable[[Report], object]) -> list[str]:
+    """What is broken when a report of a completed stage is changed like this."""
+    changed = deepcopy(a_report(a=DONE, b=DONE))
+    change(changed)
+    return check(changed)
+
+
+def first(found: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
+    """The numbers and the steps of the first stage, to be changed."""
+    stage = found["stages"][0]
+    return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
+
+
+def test_each_notices_what_it_is_there_for() -> None:
+    assert broken(lambda _: None) == []
+    assert broken(lambda found: first(found)[0].update(completedSteps=1)) == [
+        "completed_steps_add_up",
+        "completed_means_every_step",
+    ]
+    assert broken(lambda found: first(found)[0].update(totalSteps=3)) == [
+        "total_steps_are_the_list",
+        "completed_means_every_step",
+    ]
+    assert broken(lambda found: first(found)[1][0].update(status="failed")) == [
+        "completed_steps_add_up",
+        "failed_steps_add_up",
+    ]
+    assert broken(
+        lambda found: found["dagProgress"].update({"completedStages": 2, "totalStages": 2})
+    ) == ["completed_stages_add_up"]
+
+
+@decision("B7")
+def test_nothing_of_nothing_is_not_completed() -> None:
+    empty = a_report()
+    assert empty["stages"][1]["progress"] == {
+        "completedSteps": 0,
+        "totalSteps": 0,
+        "failedSteps": 0,
+    }
+    assert empty["stages"][1]["status"] == "not_started"
+    empty["stages"][1]["status"] = Standing.COMPLETED
+    assert "completed_means_every_step" in check(empty)
+
+
+@decision("B6")
+@pytest.mark.parametrize(
+    ("before", "after", "falls"),
+    [
+        (a_report(a=DONE), a_report(a=DONE, b=RUNNING), False),
+        (a_report(a=FAILED), a_report(a=RUNNING), False),
+        (a_report(a=DONE), a_report(a=RUNNING), True),
+        (a_report(a=DONE, b=DONE), a_report(a=DONE, b=RUNNING), True),
+    ],
+    ids=["going on", "trying again", "a step undone", "a stage undone"],
+)
+def test_what_is_completed_does_not_fall_while_what_failed_may(
+    before: Report, after: Report, *, falls: bool
+) -> None:
+    assert check(after, before) == (["never_falls"] if falls else [])
+
+
+def test_a_stage_that_cannot_be_told_is_left_out() -> None:
+    dark = a_report(a=DONE)
+    dark["stages"][0] |= {"status": None, "progress": None, "steps": None}
+    assert check(dark) == []
+    assert check(a_report(), before=dark) == []
+    assert check(dark, before=a_report(a=DONE)) == []
+
+
+def test_the_same_state_makes_the_same_report() -> None:
+    assert same_whoever_looks(a_report(a=DONE, b=RUNNING), a_report(b=RUNNING, a=DONE))
+    assert not same_whoever_looks(a_report(a=DONE), a_report(a=RUNNING))

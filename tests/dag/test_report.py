@@ -1,0 +1,215 @@
+"""The report: its form, its numbers, and what becomes null while the rest is told."""
+
+from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_output
+from decisions import decision
+from waybook.dag.definition import graphs_of
+from waybook.dag.documents import Available
+from waybook.dag.invariants import check
+from waybook.dag.model import Dag, Standing, Strategy
+from waybook.dag.overlay import Evidence
+from waybook.dag.report import Report, StageEvidence, report
+from waybook.dag.structure import Structure, sound_structure
+
+TOPICS = ("business-case", "feature-spec", "technical-approach", "success-metrics")
+PRODUCTS = ("product-requirements", "system-architecture", "tech-stack")
+HEADER, FINAL_HEADER = "prepare-pairwise-synthesis-header", "generate-final-synthesis-header"
+
+#: The stage of the worked example: two plans and eleven steps that execute.
+SYNTHESIS = a_stage(
+    "synthesis",
+    a_plan_step(HEADER),
+    *(a_step(f"pairwise-synthesis-{topic}", Strategy.PAIRWISE_BY_ORIGIN) for topic in TOPICS),
+    *(a_step(f"synthesis-document-{topic}") for topic in TOPICS),
+    a_plan_step(FINAL_HEADER),
+    *(a_step(product, Strategy.ALL_TO_ONE) for product in PRODUCTS),
+    edges=[
+        edge
+        for topic in TOPICS
+        for edge in a_chain(
+            HEADER, f"pairwise-synthesis-{topic}", f"synthesis-document-{topic}", FINAL_HEADER
+        )
+    ]
+    + [(FINAL_HEADER, product) for product in PRODUCTS],
+)
+DIALECTIC = a_dag(
+    a_stage("thesis"),
+    a_stage("antithesis"),
+    SYNTHESIS,
+    a_stage("parenthesis"),
+    a_stage("paralysis"),
+)
+
+CLOSED, DONE, RUNNING = Evidence(closed=True), Evidence(done=27), Evidence(done=20, active=7)
+MODELS = ("alpha", "beta", "gamma")
+
+
+def the_report(dag: Dag, **seen: StageEvidence) -> Report:
+    """The report of a sound DAG; the invariants hold of it."""
+    found = report(sound_structure(dag, graphs_of(dag)), seen)
+    assert check(found) == []
+    return found
+
+
+def halfway() -> Report:
+    """The worked example: two stages done, the third in progress."""
+    done = StageEvidence(models=MODELS, steps={"thesis-work": CLOSED})
+    done_too = StageEvidence(models=MODELS, steps={"antithesis-work": CLOSED})
+    steps = {
+        HEADER: Evidence(done=1),
+        "pairwise-synthesis-business-case": DONE,
+        "pairwise-synthesis-feature-spec": RUNNING,
+        "synthesis-document-business-case": Evidence(done=3),
+    }
+    synthesis = StageEvidence(models=MODELS, steps=steps)
+    return the_report(DIALECTIC, thesis=done, antithesis=done_too, synthesis=synthesis)
+
+
+@decision("B9")
+def test_the_worked_example_has_three_of_thirteen_steps() -> None:
+    found = halfway()
+    assert found["dagProgress"] == {"completedStages": 2, "totalStages": 5}
+    stage = found["stages"][2]
+    assert stage["status"] == "in_progress"
+    assert stage["progress"] == {"completedSteps": 3, "totalSteps": 13, "failedSteps": 0}
+    assert round(100 * 3 / 13) == 23
+
+
+@decision("B9")
+def test_the_worked_example_has_its_steps_where_the_table_says() -> None:
+    steps = {step["stepKey"]: str(step["status"]) for step in halfway()["stages"][2]["steps"] or ()}
+    completed = {
+        HEADER,
+        "pairwise-synthesis-business-case",
+        "synthesis-document-business-case",
+    }
+    assert {key for key, status in steps.items() if status == "completed"} == completed
+    running = {key for key, status in steps.items() if status == "in_progress"}
+    assert running == {"pairwise-synthesis-feature-spec"}
+    assert list(steps.values()).count("not_started") == 9
+
+
+@decision("B14")
+def test_a_stage_that_has_not_begun_is_nought_of_nought() -> None:
+    (*_, last) = halfway()["stages"]
+    assert last == {
+        "stageSlug": "paralysis",
+        "status": "not_started",
+        "modelCount": None,
+        "progress": {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0},
+        "steps": [],
+        "documents": [],
+        "documentsExpected": None,
+        "documentsAvailable": 0,
+        "warnings": [],
+    }
+
+
+def test_the_report_has_the_documented_fields_in_their_order() -> None:
+    dag = a_dag(a_stage("thesis", a_step("write", outputs=[an_output("text", "# Text")])))
+    evidence = Evidence(done=2, active=1, failed=0, started_at="t1", completed_at=None)
+    seen = StageEvidence(
+        models=("alpha", "beta"),
+        steps={"write": evidence},
+        documents=(Available("text", "alpha", "r1"),),
+    )
+    found = the_report(dag, thesis=seen)
+    assert list(found) == ["dagProgress", "stages", "warnings"]
+    (stage,) = found["stages"]
+    assert list(stage.items()) == [
+        ("stageSlug", "thesis"),
+        ("status", "in_progress"),
+        ("modelCount", 2),
+        ("progress", {"completedSteps": 0, "totalSteps": 1, "failedSteps": 0}),
+        (
+            "steps",
+            [
+                {
+                    "stepKey": "write",
+                    "status": "in_progress",
+                    "jobs": {"done": 2, "active": 1, "failed": 0},
+                    "startedAt": "t1",
+                    "completedAt": None,
+                }
+            ],
+        ),
+        (
+            "documents",
+            [
+                {
+                    "documentKey": "text",
+                    "modelId": "alpha",
+                    "resourceId": "r1",
+                    "status": "available",
+                }
+            ],
+        ),
+        ("documentsExpected", 2),
+        ("documentsAvailable", 1),
+        ("warnings", []),
+    ]
+
+
+@decision("B8")
+def test_a_stage_that_failed_and_still_runs_is_failed() -> None:
+    dag = a_dag(a_stage("thesis", a_step("a"), a_step("b")))
+    steps = {"a": Evidence(failed=1), "b": Evidence(active=1)}
+    (stage,) = the_report(dag, thesis=StageEvidence(models=MODELS, steps=steps))["stages"]
+    assert stage["status"] == "failed"
+    assert stage["progress"] == {"completedSteps": 0, "totalSteps": 2, "failedSteps": 1}
+
+
+# What cannot be told
+
+CHAIN = a_dag(a_stage("thesis"), a_stage("antithesis"), a_stage("synthesis"))
+
+
+@decision("B16")
+def test_a_stage_that_cannot_be_walked_is_null_and_the_others_are_told() -> None:
+    graphs = {slug: graph for slug, graph in graphs_of(CHAIN).items() if slug != "antithesis"}
+    structure = Structure(dag=CHAIN, graphs=graphs, sound=frozenset(graphs))
+    seen = {
+        slug: StageEvidence(models=MODELS, steps={f"{slug}-work": CLOSED})
+        for slug in ("thesis", "antithesis", "synthesis")
+    }
+    found = report(structure, seen, {"antithesis": ["its edges go round"]})
+    assert check(found) == []
+    assert found["dagProgress"] == {"completedStages": 2, "totalStages": 3}
+    thesis, antithesis, synthesis = found["stages"]
+    assert (antithesis["status"], antithesis["progress"], antithesis["steps"]) == (None, None, None)
+    assert antithesis["modelCount"] == 3
+    assert antithesis["warnings"] == [
+        "how many documents to expect cannot be told: a recipe on the way here is not clear",
+        "its edges go round",
+        "where its steps stand cannot be told: its recipe cannot be walked",
+    ]
+    assert (thesis["documentsExpected"], thesis["warnings"]) == (3, [])
+    assert (synthesis["status"], synthesis["documentsExpected"]) == (Standing.COMPLETED, None)
+
+
+@decision("B16")
+def test_models_are_those_the_stage_began_with() -> None:
+    seen = {
+        "thesis": StageEvidence(models=("alpha",)),
+        "antithesis": StageEvidence(models=MODELS),
+        "synthesis": StageEvidence(),
+    }
+    found = the_report(CHAIN, **seen)
+    assert [stage["modelCount"] for stage in found["stages"]] == [1, 3, None]
+    assert [stage["documentsExpected"] for stage in found["stages"]] == [1, 3, None]
+    assert found["stages"][2]["warnings"] == [
+        "how many documents to expect cannot be told: its models are not known"
+    ]
+
+
+def test_models_nobody_named_before_are_taken_from_further_before() -> None:
+    """What is expected of a stage may hang on the stages before; one may not have been seen."""
+    pairs = a_step("pairs", Strategy.PAIRWISE_BY_ORIGIN)
+    dag = a_dag(a_stage("thesis"), a_stage("antithesis"), a_stage("synthesis", pairs))
+    seen = {slug: StageEvidence(models=MODELS) for slug in ("thesis", "synthesis")}
+    assert the_report(dag, **seen)["stages"][2]["documentsExpected"] == 27
+
+
+def test_what_belongs_to_no_stage_is_told_on_top() -> None:
+    found = report(sound_structure(CHAIN, graphs_of(CHAIN)), {}, {None: ["b", "a", "b"]})
+    assert found["warnings"] == ["a", "b"]
+    assert all(stage["warnings"] == [] for stage in found["stages"])

@@ -1,0 +1,345 @@
+"""Snapshots of other systems: what they say, what is strange about them, and what is none."""
+
+import json
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dag_builders import a_chain, a_dag, a_stage, a_step, dags
+from dag_evidence import CHANCE, Body, History, a_job, a_snapshot
+from decisions import decision
+from waybook.dag.definition import write_definition
+from waybook.dag.invariants import check
+from waybook.dag.model import Dag, Strategy
+from waybook.dag.report import Report, StageReport
+from waybook.dag.snapshot import map_of, report_of
+from waybook.errors import BadRecipe, InvalidInput, WaybookError
+
+MODELS = ["alpha", "beta"]
+DAG = a_dag(
+    a_stage("thesis", a_step("plan"), a_step("write"), edges=a_chain("plan", "write")),
+    a_stage("antithesis"),
+)
+RUNS = {"thesis": MODELS}
+
+
+def told(snapshot: Body) -> Report:
+    """The report of a snapshot; the invariants hold of it."""
+    found = report_of(snapshot)
+    assert check(found) == []
+    return found
+
+
+def thesis(*jobs: Body, **more: object) -> StageReport:
+    """The first stage of the report of a snapshot with these jobs."""
+    return told({**a_snapshot(DAG, *jobs, runs=RUNS), **more})["stages"][0]
+
+
+def statuses(stage: StageReport) -> list[str]:
+    return [str(step["status"]) for step in stage["steps"] or ()]
+
+
+# What is seen
+
+
+def test_a_snapshot_without_anything_strange_has_no_warnings() -> None:
+    found = told(a_snapshot(DAG, a_job("thesis", "plan", "completed"), runs=RUNS))
+    assert found["warnings"] == []
+    assert [stage["warnings"] for stage in found["stages"]] == [[], []]
+    assert statuses(found["stages"][0]) == ["completed", "not_started"]
+
+
+def test_what_is_closed_is_completed_without_a_job() -> None:
+    runs = [{"stageSlug": "thesis", "models": MODELS, "closed": ["plan", "write"]}]
+    assert thesis(stageRuns=runs)["status"] == "completed"
+
+
+@decision("B14")
+def test_a_stage_is_initiated_by_its_run_or_by_a_job() -> None:
+    nothing = told(a_snapshot(DAG))
+    assert [stage["steps"] for stage in nothing["stages"]] == [[], []]
+    assert statuses(thesis()) == ["not_started", "not_started"]
+    for job in (
+        a_job("antithesis", None, "waiting"),
+        a_job("antithesis", "antithesis-work", "superseded"),
+        a_job("antithesis", "antithesis-work", "pending", jobType="RENDER"),
+    ):
+        stage = told(a_snapshot(DAG, job))["stages"][1]
+        assert (stage["status"], statuses(stage)) == ("not_started", ["not_started"])
+
+
+def test_models_are_counted_once_each() -> None:
+    stage = thesis(stageRuns=[{"stageSlug": "thesis", "models": ["a", "b", "a"]}])
+    assert (stage["modelCount"], stage["documentsExpected"]) == (2, 4)
+
+
+def test_a_continuation_that_names_no_step_is_of_the_step_it_continues() -> None:
+    first = a_job("thesis", "plan", "completed", id="j1")
+    second = {"id": "j2", "jobType": "EXECUTE", "status": "completed", "continues": "j1"}
+    third = {"id": "j3", "jobType": "EXECUTE", "status": "processing", "continues": "j2"}
+    stage = thesis(first, second, third)
+    assert statuses(stage) == ["in_progress", "not_started"]
+    assert stage["warnings"] == []
+
+
+def test_continuations_that_go_round_lead_nowhere() -> None:
+    rounds = [
+        {"id": "j1", "jobType": "PLAN", "status": "completed", "continues": "j2"},
+        {"id": "j2", "jobType": "PLAN", "status": "completed", "continues": "j1"},
+    ]
+    assert told(a_snapshot(DAG, *rounds, runs=RUNS))["warnings"] == ["2 jobs without a stage"]
+
+
+def test_ids_may_be_numbers() -> None:
+    render = a_job("thesis", None, "completed", id=17, jobType="RENDER", documentKey="text")
+    resource = {"id": 3, "resourceType": "rendered_document", "jobId": 17, "modelId": "alpha"}
+    assert thesis(render, resources=[resource])["documents"] == [
+        {"documentKey": "text", "modelId": "alpha", "resourceId": "3", "status": "available"}
+    ]
+
+
+def test_a_document_is_told_as_its_render_job_or_that_ones_parent_knows_it() -> None:
+    write = a_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
+    render = {"id": "j2", "jobType": "RENDER", "status": "completed", "parent": "j1"}
+    resource = {"id": "r1", "resourceType": "rendered_document", "jobId": "j2"}
+    stage = thesis(write, render, resources=[resource])
+    assert stage["documents"] == [
+        {"documentKey": "text", "modelId": "beta", "resourceId": "r1", "status": "available"}
+    ]
+    assert stage["documentsAvailable"] == 1
+
+
+def test_other_resources_are_no_documents() -> None:
+    assert thesis(resources=[{"id": "r1", "resourceType": "seed_prompt"}])["documents"] == []
+
+
+# What is strange
+
+RENDER = a_job("thesis", None, "completed", id="j1", jobType="RENDER")
+
+
+@decision("B16")
+@pytest.mark.parametrize(
+    ("job", "warning"),
+    [
+        (
+            a_job("thesis", "plan", "paused"),
+            "step 'plan': 1 job in the unknown status 'paused', counted as unfinished",
+        ),
+        (
+            {"id": "j1", "stageSlug": "thesis", "stepKey": "plan", "jobType": "PLAN"},
+            "step 'plan': 1 job without a status, counted as unfinished",
+        ),
+        (a_job("thesis", "sing", "pending"), "1 job of a step that is not there: 'sing'"),
+        (a_job("thesis", "plan", "pending", id=None), "1 job without an id"),
+        (a_job("thesis", "plan", "pending", jobType=None), "1 job without a type"),
+        (a_job("thesis", "plan", "pending", jobType="SING"), "1 job of the unknown type 'SING'"),
+        (RENDER, "the RENDER job 'j1' is completed, but there is no document of it"),
+    ],
+    ids=["status", "no status", "step", "id", "no type", "type", "RENDER without its document"],
+)
+def test_a_strange_job_is_told_with_its_stage(job: Body, warning: str) -> None:
+    found = told(a_snapshot(DAG, job, runs=RUNS))
+    assert found["stages"][0]["warnings"] == [warning]
+    assert found["warnings"] == found["stages"][1]["warnings"] == []
+
+
+@decision("B16")
+@pytest.mark.parametrize(
+    ("more", "warning"),
+    [
+        (
+            {"jobs": [a_job("sonata", "x", "pending")]},
+            "1 job of a stage that is not there: 'sonata'",
+        ),
+        ({"jobs": [{"id": "j", "jobType": "PLAN", "status": "pending"}]}, "1 job without a stage"),
+        ({"jobs": [a_job("thesis", None, "pending")] * 3}, "2 jobs with the id of another one"),
+        ({"jobs": None}, "the snapshot has no jobs"),
+        ({"resources": {}}, "the snapshot's resources are not a list"),
+        ({"stageRuns": [{"stageSlug": "x"}]}, "a stage run of a stage that is not there: 'x'"),
+        ({"stageRuns": [{}, 7]}, "2 stage runs without a stage"),
+        (
+            {"resources": [{"id": "r1", "resourceType": "rendered_document", "jobId": "j9"}]},
+            "the rendered document 'r1' is of no RENDER job that is known ('j9')",
+        ),
+        (
+            {"resources": [{"resourceType": "rendered_document"}]},
+            "1 rendered document without an id",
+        ),
+    ],
+    ids=str,
+)
+def test_what_belongs_to_no_stage_is_told_on_top(more: Body, warning: str) -> None:
+    found = told({**a_snapshot(DAG, runs=RUNS), **more})
+    assert found["warnings"] == [warning]
+    assert [stage["warnings"] for stage in found["stages"]] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("runs", "warning"),
+    [
+        (
+            [{"stageSlug": "thesis", "models": MODELS, "closed": ["sing"]}],
+            "there is no step 'sing', which is said to be closed",
+        ),
+        (
+            [{"stageSlug": "thesis", "models": MODELS, "closed": 3}],
+            "its closed are not a list",
+        ),
+        (
+            [{"stageSlug": "thesis", "models": [*MODELS, {}]}],
+            "some of its models are not names, and are left out",
+        ),
+        ([{"stageSlug": "thesis", "models": MODELS}] * 2, "2 stage runs of it, taken together"),
+        (
+            [{"stageSlug": "thesis"}],
+            "how many documents to expect cannot be told: its models are not known",
+        ),
+    ],
+)
+def test_a_strange_stage_run_is_told_with_its_stage(runs: list[Body], warning: str) -> None:
+    stage = thesis(stageRuns=runs)
+    assert stage["warnings"] == [warning]
+    assert statuses(stage) == ["not_started", "not_started"]
+
+
+def test_no_more_warnings_are_told_than_anyone_reads() -> None:
+    jobs = [a_job("thesis", f"s{n}", "pending") for n in range(1000)]
+    warnings = thesis(*jobs)["warnings"]
+    assert (len(warnings), warnings[-1]) == (21, "and 980 more warnings")
+
+
+def test_a_name_as_long_as_a_book_is_told_in_part() -> None:
+    (warning,) = thesis(a_job("thesis", "x" * 100_000, "pending"))["warnings"]
+    assert len(warning) < 200
+
+
+# What is no snapshot
+
+
+@pytest.mark.parametrize("data", [None, 3, "dag", [], [{"dag": {}}], {}, {"dag": None}, {"dag": 1}])
+def test_what_has_no_dag_is_no_snapshot(data: object) -> None:
+    for door in (report_of, map_of):
+        with pytest.raises(InvalidInput):
+            door(data)
+
+
+@pytest.mark.parametrize("dag", [{}, {"slug": "x"}, {"stages": []}, {"slug": "x", "stages": {}}])
+def test_a_dag_without_stages_is_refused(dag: Body) -> None:
+    for door in (report_of, map_of):
+        with pytest.raises(BadRecipe):
+            door({"dag": dag})
+
+
+JUNK: list[object] = [
+    None,
+    0,
+    -1,
+    1.5,
+    True,
+    "",
+    "thesis",
+    "x" * 300,
+    [],
+    {},
+    [[]],
+    [None],
+    {"id": "j"},
+    10**30,
+]
+
+
+def spoiled(value: Any, chance: Random, most: int) -> Any:  # noqa: ANN401 - JSON
+    """A copy of some JSON with up to so many parts of it replaced by junk, or left out."""
+    copy = json.loads(json.dumps(value))
+    for _ in range(chance.randint(1, most)):
+        inner, last = copy, None
+        while isinstance(inner, dict | list) and inner and (last is None or chance.random() < 0.8):
+            place = chance.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
+            last, inner = (inner, place), inner[place]
+        if last is not None:
+            last[0][last[1]] = chance.choice(JUNK)
+    return copy
+
+
+@settings(max_examples=150)
+@given(dags(max_stages=3, max_steps=4), CHANCE)
+def test_whatever_is_wrong_inside_there_is_a_report_or_a_refusal(dag: Dag, chance: Random) -> None:
+    snapshot = spoiled(History(dag, chance, closes=True).played(25), chance, most=6)
+    for door in (report_of, map_of):
+        try:
+            found = door(snapshot)
+        except WaybookError as refusal:
+            found = refusal.as_json()  # type: ignore[assignment]  # any JSON will do
+        json.dumps(found, allow_nan=False)
+        if door is report_of and "stages" in found:
+            assert check(found) == []  # type: ignore[arg-type]  # it has stages
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["dag", "stages", "slug", "recipe", "steps", "edges", "jobs", "stepKey"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@given(JSON)
+def test_no_json_at_all_breaks_anything(data: object) -> None:
+    for door in (report_of, map_of):
+        with suppress(WaybookError):
+            door(data if isinstance(data, dict) else {"dag": data})
+
+
+# Maps
+
+
+def test_the_map_takes_each_stages_models_from_its_run_or_the_last_one_before() -> None:
+    pairs = a_stage("synthesis", a_step("pairs", Strategy.PAIRWISE_BY_ORIGIN))
+    snapshot = a_snapshot(a_dag(*DAG.stages, pairs), runs={"thesis": MODELS, "synthesis": ["a"]})
+    found = map_of(snapshot)
+    assert [stage["expected"]["total"] for stage in found["stages"]] == [4, 2, 4]
+    assert "warnings" not in found
+
+
+def test_a_definition_alone_has_a_map_too() -> None:
+    found = map_of(write_definition(DAG), ["alpha"])
+    assert [stage["expected"] for stage in found["stages"]] == [
+        {"total": 2, "steps": {"plan": 1, "write": 1}},
+        {"total": 1, "steps": {"antithesis-work": 1}},
+    ]
+
+
+def test_a_map_without_models_says_that_there_are_no_numbers() -> None:
+    found = map_of(a_snapshot(DAG))
+    assert found["stages"][0]["order"] == ["plan", "write"]
+    assert found["stages"][0]["expected"] == {"total": None, "steps": {"plan": None, "write": None}}
+    assert found["warnings"] == [
+        "how many units to expect cannot be told: no stage says which models it has"
+    ]
+
+
+def test_a_map_says_what_is_strange_about_the_runs() -> None:
+    found = map_of(a_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
+    assert found["warnings"] == [
+        "a stage run of a stage that is not there: 'sonata'",
+        "how many units to expect of 'thesis' and the stages behind it cannot be told",
+    ]
+
+
+def test_a_structure_that_cannot_be_walked_has_no_map() -> None:
+    dag = a_dag(a_stage("thesis", a_step("a"), a_step("b"), edges=[("a", "b"), ("b", "a")]))
+    with pytest.raises(BadRecipe, match="wait for each other"):
+        map_of(a_snapshot(dag))

@@ -1,0 +1,83 @@
+"""The order of the stages, whose models are in force, and what is expected of a stage."""
+
+import pytest
+from hypothesis import given, settings
+
+from dag_builders import a_chain, a_dag, a_stage, a_step, dags
+from waybook.dag import structure as module
+from waybook.dag.counts import dag_counts
+from waybook.dag.definition import graphs_of
+from waybook.dag.model import Dag, Strategy
+from waybook.dag.structure import (
+    Structure,
+    counts_of,
+    map_json,
+    models_in_force,
+    sound_structure,
+    stage_order,
+)
+
+MODELS = ["alpha", "beta"]
+
+
+@given(dags())
+def test_every_stage_is_behind_those_before_it(dag: Dag) -> None:
+    order = stage_order(dag)
+    assert sorted(order) == sorted(stage.slug for stage in dag.stages)
+    assert all(order.index(way.source) < order.index(way.target) for way in dag.transitions)
+
+
+def test_otherwise_stages_are_in_the_order_they_are_declared_in() -> None:
+    stages = [a_stage(slug) for slug in ("start", "left", "right", "end")]
+    ways = [*a_chain("start", "right", "end"), *a_chain("start", "left", "end")]
+    assert stage_order(a_dag(*stages, transitions=ways)) == ["start", "left", "right", "end"]
+
+
+def test_a_stage_without_models_has_those_of_the_last_one_before_it() -> None:
+    found = models_in_force(["a", "b", "c", "d"], {"a": ["x"], "b": [], "c": ["y", "z"]})
+    assert found == {"a": ["x"], "b": ["x"], "c": ["y", "z"], "d": ["y", "z"]}
+
+
+@settings(max_examples=50)
+@given(dags())
+def test_what_is_expected_of_a_sound_dag_is_what_its_units_come_to(dag: Dag) -> None:
+    graphs = graphs_of(dag)
+    first = stage_order(dag)[0]
+    found = counts_of(sound_structure(dag, graphs), {first: MODELS})
+    assert found == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS))
+
+
+def test_nothing_is_expected_behind_a_stage_that_is_not_sound() -> None:
+    dag = a_dag(a_stage("a"), a_stage("b"), a_stage("c"))
+    structure = Structure(dag=dag, graphs=graphs_of(dag), sound=frozenset({"a", "c"}))
+    assert list(counts_of(structure, {"a": MODELS})) == ["a"]
+
+
+def test_more_lineages_than_anyone_can_name_are_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_LINEAGES", 10)
+    dag = a_dag(a_stage("a", *map(a_step, "xyz")), a_stage("b"), a_stage("c"))
+    assert list(counts_of(sound_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
+
+
+def test_the_map_has_order_roots_leaves_and_the_units_expected() -> None:
+    steps = [a_step("a"), a_step("b", Strategy.ALL_TO_ONE), a_step("c", skip=True)]
+    dag = a_dag(a_stage("thesis", *steps, edges=[("b", "a")]))
+    assert map_json(sound_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {
+        "stages": [
+            {
+                "stageSlug": "thesis",
+                "order": ["b", "a", "c"],
+                "roots": ["b", "c"],
+                "leaves": ["a", "c"],
+                "expected": {"total": 3, "steps": {"b": 1, "a": 2, "c": 0}},
+            }
+        ]
+    }
+
+
+def test_without_models_there_are_no_numbers() -> None:
+    dag = a_dag(a_stage("thesis"))
+    (stage,) = map_json(sound_structure(dag, graphs_of(dag)), {})["stages"]
+    assert stage["expected"] == {"total": None, "steps": {"thesis-work": None}}
