@@ -39,6 +39,14 @@ class Entity(StrEnum):
     SESSION = "session"
     ARTIFACT = "artifact"
     SKILL_EXECUTION = "skill_execution"
+    RUN = "run"
+    STAGE_RUN = "stage_run"
+    STAGE_STEP = "stage_step"
+    JOB = "job"
+    JOB_PART = "job_part"
+    DOCUMENT = "document"
+    RENDERED_DOCUMENT = "rendered_document"
+    LATE_RESULT = "late_result"
 
 
 class Change(NamedTuple):

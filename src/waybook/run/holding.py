@@ -1,0 +1,42 @@
+"""Whether somebody still holds the job they speak of."""
+
+from waybook.dag.model import JobStatus
+from waybook.errors import IllegalMove, NextCall, StaleAttempt
+from waybook.run.model import Job
+
+NEXT = NextCall("get_next_job", {}, "ask for another job")
+
+
+def stale(job: Job, attempt: int) -> StaleAttempt | None:
+    """The refusal for somebody whose job has moved on; None if it has not."""
+    if job.attempt == attempt:
+        return None
+    by = f" by {job.held_by}" if job.held_by else ""
+    return StaleAttempt(
+        f"attempt {attempt} of this job is over: it is at attempt {job.attempt}, {job.status}{by}",
+        jobId=job.id,
+        attempt=attempt,
+        currentAttempt=job.attempt,
+        status=str(job.status),
+        next_call=NEXT,
+    )
+
+
+def held_job(job: Job, attempt: int) -> None:
+    """Let only whoever holds the job pass.
+
+    Raises:
+        StaleAttempt: the job has moved on to another attempt.
+        IllegalMove: it is not being worked on.
+    """
+    refusal = stale(job, attempt)
+    if refusal is not None:
+        raise refusal
+    if job.status is not JobStatus.PROCESSING:
+        raise IllegalMove(
+            f"this job is {job.status}, nobody works on it; take a job with get_next_job first",
+            old=job.status,
+            new=JobStatus.COMPLETED,
+            jobId=job.id,
+            next_call=NEXT,
+        )

@@ -1,0 +1,232 @@
+"""The values a run consists of: its stage runs, their steps, the jobs, and what jobs made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from waybook.dag.inputs import Makes, made_in
+from waybook.dag.lineage import Made, Origins
+from waybook.dag.model import Dag, JobStatus, JobType, Stage
+from waybook.dag.recipe import Graph
+from waybook.dag.structure import stage_order
+from waybook.dag.units import Unit
+from waybook.record.moment import Json
+
+#: Steps of one stage stand within this many ranks of each other.
+RANKS = 100_000
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A definition that has been checked, as a run goes by it."""
+
+    dag: Dag
+    graphs: Mapping[str, Graph]
+    version: int = 1
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The stages, each behind those it follows."""
+        return tuple(stage_order(self.dag))
+
+    @cached_property
+    def made(self) -> Makes:
+        """Everything the steps make; any other input is external."""
+        return made_in(self.dag)
+
+    @cached_property
+    def ranks(self) -> Mapping[tuple[str, str], int]:
+        """Where each step stands in the order in which jobs are handed out."""
+        return {
+            (slug, key): place * RANKS + number
+            for place, slug in enumerate(self.order)
+            for number, key in enumerate(self.graphs[slug].order)
+        }
+
+    @cached_property
+    def stages(self) -> Mapping[str, Stage]:
+        """The stages by their slugs."""
+        return {stage.slug: stage for stage in self.dag.stages}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRun:
+    """One stage of a run, its models frozen when it starts."""
+
+    slug: str
+    models: tuple[str, ...]
+    #: What the stages before left to this one, as it was when this one started.
+    prior: Origins
+    started_at: datetime
+    completed_at: datetime | None = None
+    feedback: str | None = None
+    feedback_at: datetime | None = None
+    feedback_by: str | None = None
+
+    def as_row(self) -> dict[str, Json]:
+        """The row as the audit tells it."""
+        return {
+            "models": [*self.models],
+            "prior": origins_json(self.prior),
+            "started_at": _time(self.started_at),
+            "completed_at": _time(self.completed_at),
+            "feedback": self.feedback,
+            "feedback_at": _time(self.feedback_at),
+            "feedback_by": self.feedback_by,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRun:
+    """A step that has been reached: its units, and how many of them are over."""
+
+    stage: str
+    key: str
+    total: int
+    done: int = 0
+    failed: int = 0
+    opened_at: datetime
+    closed_at: datetime | None = None
+
+    @property
+    def id(self) -> str:
+        """The step's name within its run."""
+        return f"{self.stage}/{self.key}"
+
+    def as_row(self) -> dict[str, Json]:
+        """The row as the audit tells it."""
+        return {
+            "total": self.total,
+            "done": self.done,
+            "failed": self.failed,
+            "opened_at": _time(self.opened_at),
+            "closed_at": _time(self.closed_at),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    id: str
+    stage: str
+    step_key: str
+    job_type: JobType
+    model: str
+    rank: int
+    #: The piece of work it is; None for the server's own rendering.
+    unit: Unit | None
+    status: JobStatus = JobStatus.PENDING
+    #: The fencing token: moves on with every claim.
+    attempt: int = 0
+    #: Claims since it was last given a fresh start.
+    tries: int = 0
+    ready_at: datetime
+    held_by: str | None = None
+    held_session: str | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    error: str | None = None
+    usage: Json = None
+    #: The job it goes on from, and how many went before.
+    continues: str | None = None
+    part: int = 1
+    #: The document to render, or to write anew.
+    document: str | None = None
+    #: Whether its end counts towards its step; a step that is closed is not opened again.
+    counted: bool = True
+
+    def as_row(self) -> dict[str, Json]:
+        """The row as the audit tells it."""
+        return {
+            "stage_slug": self.stage,
+            "step_key": self.step_key,
+            "job_type": str(self.job_type),
+            "model": self.model,
+            "rank": self.rank,
+            "unit": unit_json(self.unit),
+            "status": str(self.status),
+            "attempt": self.attempt,
+            "tries": self.tries,
+            "ready_at": _time(self.ready_at),
+            "held_by": self.held_by,
+            "held_session": self.held_session,
+            "started_at": _time(self.started_at),
+            "completed_at": _time(self.completed_at),
+            "error": self.error,
+            "usage": self.usage,
+            "continues_id": self.continues,
+            "part": self.part,
+            "document_id": self.document,
+            "counted": self.counted,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run, as far as a decision needs it."""
+
+    id: str
+    name: str
+    seq: int
+    completed_at: datetime | None
+    stages: Mapping[str, StageRun]
+    #: The steps of the stages that were loaded, by their names within the run.
+    steps: Mapping[str, StepRun]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDocument:
+    """What a job made. Its text is kept once, in its row; the audit knows it by its hash."""
+
+    id: str
+    stage: str
+    step_key: str
+    job_id: str
+    document_key: str
+    made: Made
+    version: int
+    content: str
+    content_hash: str
+
+    def as_row(self) -> dict[str, Json]:
+        """The row as the audit tells it."""
+        return {
+            "stage_slug": self.stage,
+            "step_key": self.step_key,
+            "job_id": self.job_id,
+            "document_key": self.document_key,
+            "model": self.made.model,
+            "lineage": self.made.lineage,
+            "reviewer": self.made.reviewer,
+            "version": self.version,
+            "content_hash": self.content_hash,
+        }
+
+
+def origins_json(origins: Origins) -> Json:
+    """Origins as they are stored."""
+    return {
+        "firstAuthor": [[lineage, author] for lineage, author in origins.first_author.items()],
+        "authors": [*origins.authors],
+    }
+
+
+def unit_json(unit: Unit | None) -> Json:
+    """A unit as it is stored with its job."""
+    if unit is None:
+        return None
+    return {
+        "number": unit.number,
+        "lineage": unit.lineage,
+        "reviewer": unit.reviewer,
+        "source": None if unit.source is None else _made(unit.source),
+        "makes": [_made(made) for made in unit.makes],
+    }
+
+
+def _made(made: Made) -> Json:
+    return [made.model, made.lineage, made.reviewer]
+
+
+def _time(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None

@@ -1,0 +1,142 @@
+"""What somebody asking for work gets: a job, or the reason why there is none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from waybook.dag.model import JobStatus
+from waybook.record.changes import Event
+from waybook.record.moment import Moment
+from waybook.run.decision import RunDecision
+from waybook.run.draft import RunDraft
+from waybook.run.fail import give_up
+from waybook.run.limits import MAX_ATTEMPTS
+from waybook.run.model import Chart, Job, Run
+
+
+@dataclass(frozen=True, slots=True)
+class JobReady:
+    job: Job
+    #: The caller held it already.
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenJobs:
+    """Jobs of one kind that are not over, counted."""
+
+    stage: str
+    step_key: str
+    status: JobStatus
+    model: str
+    count: int
+    #: The earliest time one of them may be claimed.
+    ready_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NothingReady:
+    """Work is going on, or waits for its time or for another model."""
+
+    open: tuple[OpenJobs, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingFeedback:
+    stages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageFailed:
+    stage: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunComplete:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """The job at hand had been tried too often; ask again for another."""
+
+    job: Job
+
+
+NextJob: TypeAlias = (
+    JobReady | NothingReady | AwaitingFeedback | StageFailed | RunComplete | GivenUp
+)
+
+
+def next_job(
+    run: Run,
+    chart: Chart,
+    moment: Moment,
+    *,
+    held: Job | None,
+    candidate: Job | None,
+    open_jobs: Sequence[OpenJobs],
+) -> RunDecision[NextJob]:
+    """Hand out the job the caller holds, else the candidate, else say why there is none.
+
+    The candidate is free: nobody has claimed it, or whoever did has been silent too long.
+    """
+    draft = RunDraft(run, chart, moment)
+    if held is not None:
+        draft.touch(held.id)
+        return draft.decide(JobReady(held, resumed=True))
+    if candidate is None:
+        return draft.decide(_why(run, chart, open_jobs))
+    if candidate.tries >= MAX_ATTEMPTS:
+        give_up(draft, candidate, "whoever held it fell silent, the last time it could be tried")
+        return draft.decide(GivenUp(candidate))
+    return draft.decide(JobReady(_claim(draft, candidate)))
+
+
+def _claim(draft: RunDraft, job: Job) -> Job:
+    actor = draft.moment.actor
+    claimed = draft.set_job(
+        job,
+        status=JobStatus.PROCESSING,
+        attempt=job.attempt + 1,
+        tries=job.tries + 1,
+        held_by=actor.user,
+        held_session=actor.session,
+        started_at=draft.moment.now,
+        error=None,
+    )
+    draft.touch(job.id)
+    draft.record(
+        Event.STEP_STARTED,
+        jobId=job.id,
+        stageSlug=job.stage,
+        stepKey=job.step_key,
+        attempt=claimed.attempt,
+        takenFrom=job.held_by if job.status is JobStatus.PROCESSING else None,
+    )
+    return claimed
+
+
+def _why(run: Run, chart: Chart, open_jobs: Sequence[OpenJobs]) -> NextJob:
+    if open_jobs:
+        return NothingReady(tuple(open_jobs))
+    for slug in chart.order:
+        failed = [s.key for s in run.steps.values() if s.stage == slug and _has_failed(run, s.id)]
+        if failed:
+            return StageFailed(slug, tuple(failed))
+    waiting = [
+        slug
+        for slug in chart.order
+        if (stage := run.stages.get(slug))
+        and stage.completed_at
+        and stage.feedback is None
+        and any(after not in run.stages for after in chart.dag.after(slug))
+    ]
+    return AwaitingFeedback(tuple(waiting)) if waiting else RunComplete()
+
+
+def _has_failed(run: Run, step_id: str) -> bool:
+    step = run.steps[step_id]
+    return step.failed > 0 and step.closed_at is None

@@ -1,0 +1,151 @@
+"""How a stage starts, goes on and ends: the walker's decisions, written.
+
+In the transaction that ends a step's last unit the step is closed, every step that is free now is
+opened with all its jobs at once, and a stage whose steps are all closed is complete.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from waybook.dag.counts import expected
+from waybook.dag.lineage import Origins, distinct, entry_origins, joined
+from waybook.dag.units import Unit, units_of
+from waybook.dag.walker import StepState, walk
+from waybook.errors import InvalidInput, TooLarge
+from waybook.record.changes import Event
+from waybook.run.draft import RunDraft
+from waybook.run.limits import MAX_JOBS, MAX_MODELS, MAX_STEPS
+from waybook.run.model import Job, StageRun, StepRun
+
+
+def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
+    """Start a stage with these models, frozen from now on; its first steps open.
+
+    Raises:
+        InvalidInput: there are no models.
+        TooLarge: too many models, or more jobs than one stage may have.
+    """
+    frozen = known_models(models)
+    prior = _prior(draft, slug, frozen)
+    _fits(draft, slug, frozen, prior)
+    now = draft.moment.now
+    draft.add_stage(StageRun(slug=slug, models=frozen, prior=prior, started_at=now))
+    advance(draft, slug)
+    draft.record(Event.PLAN_MODIFIED, action="stage_started", stageSlug=slug, models=[*frozen])
+
+
+def known_models(models: Sequence[str]) -> tuple[str, ...]:
+    """The models, each once.
+
+    Raises:
+        InvalidInput: there are none.
+        TooLarge: there are too many.
+    """
+    frozen = distinct(models)
+    if not frozen:
+        raise InvalidInput("a stage needs at least one model; name them in `models`")
+    if len(frozen) > MAX_MODELS:
+        raise TooLarge(
+            f"{len(frozen)} models were named, a stage takes at most {MAX_MODELS}", limit=MAX_MODELS
+        )
+    return frozen
+
+
+def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
+    """What the stages before leave to this one, told by the same propagation that counts."""
+    before = draft.chart.dag.before(slug)
+    if not before:
+        return entry_origins(models)
+    return joined(_leaves(draft, earlier) for earlier in before)
+
+
+def _leaves(draft: RunDraft, slug: str) -> Origins:
+    chart, stage = draft.chart, draft.stages[slug]
+    return expected(chart.stages[slug], chart.graphs[slug], stage.models, stage.prior).leaves
+
+
+def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -> None:
+    chart = draft.chart
+    steps = len(chart.graphs[slug].order)
+    if steps > MAX_STEPS:
+        raise TooLarge(
+            f"the stage {slug!r} has {steps:,} steps; at most {MAX_STEPS} can be carried out",
+            limit=MAX_STEPS,
+        )
+    total = expected(chart.stages[slug], chart.graphs[slug], models, prior).total
+    if total > MAX_JOBS:
+        raise TooLarge(
+            f"the stage {slug!r} would have {total:,} jobs with these {len(models)} models; at "
+            f"most {MAX_JOBS:,} are made. Choose fewer models",
+            limit=MAX_JOBS,
+        )
+
+
+def advance(draft: RunDraft, slug: str) -> None:
+    """Close what is done, open what is free, and complete the stage if that was all."""
+    chart, stage, now = draft.chart, draft.stages[slug], draft.moment.now
+    found: dict[str, tuple[Unit, ...]] = {}
+
+    def count_of(key: str) -> int:
+        found[key] = units_of(
+            key, chart.stages[slug], chart.graphs[slug], stage.models, stage.prior
+        )
+        return len(found[key])
+
+    states = {step.key: _state(step) for step in draft.steps_in(slug)}
+    walked = walk(chart.graphs[slug], states, count_of)
+    for key in walked.opened:
+        units = found.get(key, ())
+        draft.add_step(StepRun(stage=slug, key=key, total=len(units), opened_at=now))
+        for unit in units:
+            draft.add_job(_job(draft, slug, unit))
+    for key in walked.closed:
+        draft.set_step(draft.steps[f"{slug}/{key}"], closed_at=now)
+    if walked.closed and _complete(draft, slug):
+        draft.set_stage(slug, completed_at=now)
+        if all(_is_complete(draft, other) for other in chart.order):
+            draft.set_run(completed_at=now)
+
+
+def _state(step: StepRun) -> StepState:
+    closed = step.closed_at is not None
+    return StepState(opened=True, closed=closed, total=step.total, done=step.done)
+
+
+def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
+    step = draft.chart.graphs[slug].steps[unit.step_key]
+    return Job(
+        id=draft.moment.new_id(),
+        stage=slug,
+        step_key=unit.step_key,
+        job_type=step.job_type,
+        model=unit.model,
+        rank=draft.chart.ranks[slug, unit.step_key],
+        unit=unit,
+        ready_at=draft.moment.now,
+    )
+
+
+def again(draft: RunDraft, job: Job, **values: object) -> Job:
+    """A new job for the same piece of work."""
+    fresh = Job(
+        id=draft.moment.new_id(),
+        stage=job.stage,
+        step_key=job.step_key,
+        job_type=job.job_type,
+        model=job.model,
+        rank=job.rank,
+        unit=job.unit,
+        ready_at=draft.moment.now,
+    )
+    return replace(fresh, **values)  # type: ignore[arg-type]  # names are Job's own
+
+
+def _complete(draft: RunDraft, slug: str) -> bool:
+    steps = [step for step in draft.steps_in(slug) if step.closed_at is not None]
+    return len(steps) == len(draft.chart.graphs[slug].order)
+
+
+def _is_complete(draft: RunDraft, slug: str) -> bool:
+    stage = draft.stages.get(slug)
+    return stage is not None and stage.completed_at is not None

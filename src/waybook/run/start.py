@@ -1,0 +1,148 @@
+"""Starting: a run with its first stage, and later stages once the way to them is open."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from waybook.errors import IllegalMove, InvalidInput, NextCall, NotAwaitingReview
+from waybook.record.changes import Event
+from waybook.record.moment import Json, Moment
+from waybook.run.decision import RunDecision
+from waybook.run.draft import RunDraft
+from waybook.run.model import Chart, Run, StageRun
+from waybook.run.stages import known_models, start_stage
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The stages that were started, in their order."""
+
+    stages: tuple[StageRun, ...]
+
+
+def new_run(
+    chart: Chart, run_id: str, name: str, given: Json, models: Sequence[str], moment: Moment
+) -> RunDecision[Started]:
+    """Make a run of a DAG and start its first stage."""
+    run = Run(id=run_id, name=name, seq=0, completed_at=None, stages={}, steps={})
+    draft = RunDraft(run, chart, moment)
+    draft.add_run(
+        name=name,
+        dag_slug=chart.dag.slug,
+        dag_version=chart.version,
+        input=given,
+        completed_at=None,
+        created_at=moment.now.isoformat(),
+        created_by=moment.actor.user,
+    )
+    draft.record(Event.PLAN_MODIFIED, action="run_started", dagSlug=chart.dag.slug)
+    entry = chart.order[0]
+    start_stage(draft, entry, models)
+    return draft.decide(Started((draft.stages[entry],)))
+
+
+def give_feedback(
+    run: Run,
+    chart: Chart,
+    slug: str,
+    feedback: str,
+    models: Sequence[str] | None,
+    moment: Moment,
+) -> RunDecision[Started]:
+    """Keep a person's feedback on a completed stage; it opens the way to what comes next.
+
+    Raises:
+        InvalidInput: there is no such stage.
+        IllegalMove: the stage is not complete.
+        NotAwaitingReview: it has had its feedback.
+    """
+    stage = _completed(run, chart, slug)
+    if stage.feedback is not None:
+        raise NotAwaitingReview(
+            f"the stage {slug!r} has had its feedback, from {stage.feedback_by}; it opens the way "
+            "once",
+            stageSlug=slug,
+            decidedBy=stage.feedback_by,
+            decidedAt=stage.feedback_at and stage.feedback_at.isoformat(),
+            feedback=stage.feedback,
+            next_call=_look(run),
+        )
+    draft = RunDraft(run, chart, moment)
+    by, now = moment.actor.user, moment.now
+    draft.set_stage(slug, feedback=feedback, feedback_at=now, feedback_by=by)
+    draft.record(Event.USER_REVIEWED, action="stage_feedback", stageSlug=slug, feedback=feedback)
+    chosen = known_models(models) if models else stage.models
+    ready = [after for after in chart.dag.after(slug) if _is_open(draft, after)]
+    for after in ready:
+        start_stage(draft, after, chosen)
+    return draft.decide(Started(tuple(draft.stages[after] for after in ready)))
+
+
+def begin_stage(
+    run: Run, chart: Chart, slug: str, models: Sequence[str] | None, moment: Moment
+) -> RunDecision[Started]:
+    """Start a stage to which the way is open; one that has been started stays as it is.
+
+    Raises:
+        InvalidInput: there is no such stage.
+        IllegalMove: a stage before it is not complete, or has had no feedback.
+    """
+    _stage_exists(chart, slug)
+    draft = RunDraft(run, chart, moment)
+    if slug in run.stages:
+        return draft.decide(Started(()))
+    for before in chart.dag.before(slug):
+        stage = _completed(run, chart, before)
+        if stage.feedback is None:
+            raise IllegalMove(
+                f"the stage {slug!r} cannot start: a person's feedback on {before!r} opens the "
+                "way to it",
+                old="not_started",
+                new="in_progress",
+                next_call=_ask_feedback(run, before),
+            )
+    start_stage(draft, slug, models or _models_before(run, chart, slug))
+    return draft.decide(Started((draft.stages[slug],)))
+
+
+def _models_before(run: Run, chart: Chart, slug: str) -> Sequence[str]:
+    before = chart.dag.before(slug)
+    return run.stages[before[-1]].models if before else ()
+
+
+def _is_open(draft: RunDraft, slug: str) -> bool:
+    """Whether all stages before this one are complete and have had their feedback."""
+    before = [draft.stages.get(earlier) for earlier in draft.chart.dag.before(slug)]
+    told = all(stage and stage.completed_at and stage.feedback is not None for stage in before)
+    return told and slug not in draft.stages
+
+
+def _stage_exists(chart: Chart, slug: str) -> None:
+    if slug not in chart.stages:
+        raise InvalidInput(
+            f"this DAG has no stage {slug!r}; it has {', '.join(chart.order)}",
+            stageSlug=slug,
+            stages=[*chart.order],
+        )
+
+
+def _completed(run: Run, chart: Chart, slug: str) -> StageRun:
+    _stage_exists(chart, slug)
+    stage = run.stages.get(slug)
+    if stage is None or stage.completed_at is None:
+        state = "not_started" if stage is None else "in_progress"
+        raise IllegalMove(
+            f"the stage {slug!r} is {state.replace('_', ' ')}; feedback is for a completed stage",
+            old=state,
+            new="completed",
+            next_call=NextCall("get_next_job", {"runId": run.id}, "there is work to do first"),
+        )
+    return stage
+
+
+def _ask_feedback(run: Run, slug: str) -> NextCall:
+    args = {"runId": run.id, "stageSlug": slug}
+    return NextCall("submit_stage_feedback", args, "pass on what a person says of the stage")
+
+
+def _look(run: Run) -> NextCall:
+    return NextCall("get_run_progress", {"runId": run.id}, "see where the run stands")

@@ -1,0 +1,230 @@
+"""Handing in what a job made: its documents, or a part of them with more to come."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from waybook.dag.lineage import Made
+from waybook.dag.model import JobStatus, JobType, Output, RecipeStep
+from waybook.dag.sources import makes
+from waybook.errors import InvalidInput, TooLarge
+from waybook.record.changes import Entity, Event
+from waybook.record.moment import Json, Moment
+from waybook.run.decision import RunDecision
+from waybook.run.draft import RunDraft
+from waybook.run.holding import held_job, stale
+from waybook.run.limits import MAX_PARTS
+from waybook.run.model import Chart, Job, Run
+from waybook.run.stages import advance, again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """One document as it is handed in; what is None stands for whatever it can be."""
+
+    content: str
+    document_key: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    documents: tuple[Handed, ...]
+    attempt: int
+    continues: bool = False
+    usage: Json = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDone:
+    job: Job
+    #: The documents that were kept.
+    documents: tuple[str, ...] = ()
+    #: The job that goes on from this one.
+    continuation: Job | None = None
+
+
+def submit_job(
+    run: Run,
+    chart: Chart,
+    job: Job,
+    submission: Submission,
+    moment: Moment,
+    *,
+    parts: Sequence[str] = (),
+    version: int = 1,
+) -> RunDecision[JobDone]:
+    """End a job well: keep what it made, close what is closed by it, open what is free.
+
+    `parts` are the texts of the jobs it goes on from; `version` is that of its documents.
+
+    Raises:
+        InvalidInput: what was handed in is not what the step makes.
+        IllegalMove: nobody works on the job.
+        TooLarge: a unit has too many parts.
+    """
+    draft = RunDraft(run, chart, moment)
+    late = stale(job, submission.attempt)
+    if late is not None:
+        _keep_late(draft, job, submission)
+        return draft.decide(JobDone(job=job), refusal=late)
+    held_job(job, submission.attempt)
+    if submission.continues:
+        return draft.decide(_continued(draft, job, submission))
+    return draft.decide(_completed(draft, job, submission, parts, version))
+
+
+def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
+    """A late result is refused, and kept."""
+    text = "\n\n".join(document.content for document in submission.documents)
+    late_id = draft.moment.new_id()
+    at = draft.moment.now.isoformat()
+    by = draft.moment.actor.user
+    row: dict[str, Json] = {"job_id": job.id, "attempt": submission.attempt}
+    draft.keep_text(Entity.LATE_RESULT, late_id, text, **row, created_at=at, created_by=by)
+    draft.record(
+        Event.PLAN_MODIFIED, action="late_result", jobId=job.id, attempt=submission.attempt
+    )
+
+
+def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
+    if job.part >= MAX_PARTS:
+        raise TooLarge(
+            f"this piece of work has {job.part} parts, at most {MAX_PARTS} are kept; hand in the "
+            "rest as the last one",
+            limit=MAX_PARTS,
+        )
+    (text,) = _alone(submission)
+    done = _end(draft, job, submission)
+    draft.keep_text(Entity.JOB_PART, job.id, text, part=job.part)
+    following = again(
+        draft,
+        job,
+        continues=job.id,
+        part=job.part + 1,
+        document=job.document,
+        counted=job.counted,
+    )
+    draft.add_job(following)
+    _record(draft, done, continues=True)
+    return JobDone(job=done, continuation=following)
+
+
+def _alone(submission: Submission) -> tuple[str]:
+    if len(submission.documents) != 1:
+        raise InvalidInput("a part is handed in as one text; put it into `content`")
+    return (submission.documents[0].content,)
+
+
+def _completed(
+    draft: RunDraft, job: Job, submission: Submission, parts: Sequence[str], version: int
+) -> JobDone:
+    step = draft.chart.graphs[job.stage].steps[job.step_key]
+    made = job.unit.makes if job.unit else ()
+    handed = _whole(submission, parts) if parts else submission.documents
+    contents = _assigned(step, made, handed)
+    done = _end(draft, job, submission)
+    kept = []
+    for (key, output), content in contents.items():
+        document = draft.add_document(done, key, output, content, version)
+        kept.append(document.id)
+        if _is_rendered(step, key):
+            draft.add_job(_render_job(draft, done, output, document.id))
+    if job.counted:
+        counted = draft.step_of(job)
+        draft.set_step(counted, done=counted.done + 1)
+        advance(draft, job.stage)
+    _record(draft, done, documents=[*kept])
+    return JobDone(job=done, documents=tuple(kept))
+
+
+def _whole(submission: Submission, parts: Sequence[str]) -> tuple[Handed, ...]:
+    """The last part with all that went before it."""
+    (text,) = _alone(submission)
+    first = submission.documents[0]
+    joined = "".join([*parts, text])
+    return (Handed(content=joined, document_key=first.document_key, model=first.model),)
+
+
+Place = tuple[str, Made]
+
+
+def _assigned(
+    step: RecipeStep, made: Sequence[Made], handed: Sequence[Handed]
+) -> Mapping[Place, str]:
+    """Which text is which document. A text that names neither key nor model is all it can be."""
+    wanted: dict[Place, str | None] = {(key, out): None for key in makes(step) for out in made}
+    for document in handed:
+        fitting = [place for place in wanted if _fits(place, document)]
+        if not fitting:
+            raise _not_made(step, made, document)
+        for place in fitting:
+            if wanted[place] is not None:
+                raise InvalidInput(
+                    f"the document {place[0]!r} of {place[1].model!r} is handed in twice"
+                )
+            wanted[place] = document.content
+    missing: list[Json] = [
+        {"documentKey": key, "modelId": out.model}
+        for (key, out), content in wanted.items()
+        if content is None
+    ]
+    if missing:
+        raise InvalidInput(
+            f"{len(missing)} of {len(wanted)} documents are missing; hand in all in one call",
+            missing=missing[:20],
+        )
+    return {place: content for place, content in wanted.items() if content is not None}
+
+
+def _fits(place: Place, document: Handed) -> bool:
+    key, made = place
+    return document.document_key in {None, key} and document.model in {None, made.model}
+
+
+def _not_made(step: RecipeStep, made: Sequence[Made], document: Handed) -> InvalidInput:
+    keys, models = [*makes(step)], sorted({output.model for output in made})
+    return InvalidInput(
+        f"this step makes no document {document.document_key!r} of {document.model!r}; it makes "
+        f"{', '.join(keys)}",
+        documentKeys=keys,
+        modelIds=models,
+    )
+
+
+def _end(draft: RunDraft, job: Job, submission: Submission) -> Job:
+    now, usage = draft.moment.now, submission.usage
+    return draft.set_job(job, status=JobStatus.COMPLETED, completed_at=now, usage=usage)
+
+
+def _is_rendered(step: RecipeStep, key: str) -> bool:
+    return any(_renders(output) for output in step.outputs if output.document_key == key)
+
+
+def _renders(output: Output) -> bool:
+    return output.render is not None
+
+
+def _render_job(draft: RunDraft, job: Job, made: Made, document_id: str) -> Job:
+    return Job(
+        id=draft.moment.new_id(),
+        stage=job.stage,
+        step_key=job.step_key,
+        job_type=JobType.RENDER,
+        model=made.model,
+        rank=job.rank,
+        unit=None,
+        ready_at=draft.moment.now,
+        document=document_id,
+        counted=False,
+    )
+
+
+def _record(draft: RunDraft, job: Job, **details: Json) -> None:
+    draft.record(
+        Event.STEP_COMPLETED,
+        jobId=job.id,
+        stageSlug=job.stage,
+        stepKey=job.step_key,
+        attempt=job.attempt,
+        **details,
+    )

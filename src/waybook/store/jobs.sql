@@ -1,0 +1,116 @@
+-- name: run_of_job
+-- Asked beforehand, so that all that follows goes by the run's key.
+select run_id::text from job where id = %(job_id)s;
+
+-- name: load_job
+select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
+       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
+       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+  from job j
+ where j.id = %(job_id)s;
+
+-- name: held_job
+-- The job a session holds and has not handed in.
+select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
+       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
+       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+  from job j
+ where j.run_id = %(run_id)s
+   and j.completed_at is null
+   and j.job_type <> 'RENDER'
+   and j.status = 'processing'
+   and j.held_session = %(session)s
+   and (%(model)s::text is null or j.model = %(model)s::text)
+ order by j.rank, j.id
+ limit 1;
+
+-- name: free_job
+-- The first job nobody works on, for whoever asks for this model or for any; one that was claimed
+-- by somebody who has been silent too long is free again.
+select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
+       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
+       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+  from job j
+ where j.run_id = %(run_id)s
+   and j.completed_at is null
+   and j.job_type <> 'RENDER'
+   and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
+   and (%(model)s::text is null or j.model = %(model)s::text)
+   and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
+        or j.status = 'processing'
+           and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second')
+ order by j.rank, j.id
+ limit 1
+   for update of j skip locked;
+
+-- name: run_with_free_job
+-- A run with something to hand out, the one that waits longest first.
+select j.run_id::text
+  from job j
+  join run r on r.id = j.run_id
+ where j.completed_at is null
+   and j.job_type <> 'RENDER'
+   and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
+   and (%(model)s::text is null or j.model = %(model)s::text)
+   and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
+        or j.status = 'processing'
+           and (greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second'
+                or j.held_session = %(session)s::text))
+ order by j.run_id, j.rank, j.id
+ limit 1;
+
+-- name: open_jobs
+-- What is not over, counted by step, status and model.
+select j.stage_slug, j.step_key, j.status, j.model, count(*), min(j.ready_at)
+  from job j
+ where j.run_id = %(run_id)s and j.completed_at is null and j.job_type <> 'RENDER'
+ group by j.stage_slug, j.step_key, j.status, j.model
+ order by min(j.rank), j.status, j.model
+ limit %(most)s;
+
+-- name: failed_jobs
+select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
+       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
+       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+  from job j
+ where j.run_id = %(run_id)s
+   and j.stage_slug = %(stage)s
+   and j.status in ('failed', 'retry_loop_failed')
+   and (%(step_key)s::text is null or j.step_key = %(step_key)s::text)
+ order by j.rank, j.id;
+
+-- name: parts
+-- The texts of the jobs this one goes on from, first to last.
+with recursive before as (
+  select j.continues_id as id
+    from job j
+   where j.id = %(job_id)s
+   union all
+  select j.continues_id
+    from before b
+    join job j on j.id = b.id
+   where b.id is not null)
+select p.content
+  from before b
+  join job_part p on p.job_id = b.id
+ order by p.part;
+
+-- name: to_render
+-- What the server has to render for a run, oldest first.
+select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
+       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
+       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted,
+       d.document_key, d.model, d.lineage, d.version, d.content
+  from job j
+  join document d on d.id = j.document_id
+ where j.run_id = %(run_id)s
+   and j.completed_at is null
+   and j.job_type = 'RENDER'
+ order by j.id
+ limit %(most)s;
+
+-- name: runs_to_render
+select distinct j.run_id::text
+  from job j
+ where j.completed_at is null and j.job_type = 'RENDER'
+ limit %(most)s;

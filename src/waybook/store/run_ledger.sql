@@ -1,0 +1,86 @@
+-- name: insert_definition
+insert into dag_definition (slug, version, name, body, body_hash, created_at, created_by)
+values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(created_by)s);
+
+-- name: insert_run
+insert into run (id, name, dag_slug, dag_version, audit_seq, audit_hash, updated_at)
+values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(audit_seq)s, %(audit_hash)s, %(now)s);
+
+-- name: insert_run_brief
+insert into run_brief (run_id, input, created_at, created_by)
+values (%(run_id)s, %(input)s, %(created_at)s, %(created_by)s);
+
+-- name: update_run
+-- A number that is not the one we loaded becomes null, which the column refuses: the database is
+-- the second lock of the machine.
+update run
+   set completed_at = %(completed_at)s,
+       audit_seq = case when audit_seq = %(old_seq)s then %(audit_seq)s::integer end,
+       audit_hash = %(audit_hash)s,
+       updated_at = %(now)s
+ where id = %(id)s;
+
+-- name: insert_stage
+insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at)
+values (%(run_id)s, %(stage_slug)s, %(models)s, %(prior)s, %(started_at)s, %(completed_at)s);
+
+-- name: update_stage
+update stage_run
+   set completed_at = %(completed_at)s,
+       feedback = %(feedback)s,
+       feedback_at = %(feedback_at)s,
+       feedback_by = %(feedback_by)s
+ where run_id = %(run_id)s and stage_slug = %(stage_slug)s;
+
+-- name: insert_steps
+insert into stage_step (run_id, stage_slug, step_key, total, done, failed, opened_at, closed_at)
+values %(rows)s;
+
+-- name: update_step
+update stage_step
+   set done = %(done)s,
+       failed = %(failed)s,
+       closed_at = %(closed_at)s
+ where run_id = %(run_id)s and stage_slug = %(stage_slug)s and step_key = %(step_key)s;
+
+-- name: insert_jobs
+insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, status, attempt,
+                 tries, ready_at, continues_id, part, document_id, counted)
+values %(rows)s;
+
+-- name: update_job
+-- An attempt that is not the one we loaded becomes null, and is refused.
+update job
+   set status = %(status)s,
+       attempt = case when attempt = %(old_attempt)s then %(attempt)s::integer end,
+       tries = %(tries)s,
+       ready_at = %(ready_at)s,
+       seen_at = coalesce(%(seen_at)s, seen_at),
+       held_by = %(held_by)s,
+       held_session = %(held_session)s,
+       started_at = %(started_at)s,
+       completed_at = %(completed_at)s,
+       error = %(error)s,
+       usage = %(usage)s
+ where id = %(id)s;
+
+-- name: touch_job
+update job set seen_at = %(now)s where id = %(id)s;
+
+-- name: insert_parts
+insert into job_part (job_id, run_id, part, content, content_hash)
+values %(rows)s;
+
+-- name: insert_documents
+insert into document (id, run_id, stage_slug, step_key, job_id, document_key, model, lineage,
+                      reviewer, version, content, content_hash, created_at)
+values %(rows)s;
+
+-- name: insert_rendered
+insert into rendered_document (id, run_id, document_id, job_id, markdown, html, content_hash,
+                               created_at)
+values %(rows)s;
+
+-- name: insert_late
+insert into late_result (id, run_id, job_id, attempt, content, content_hash, created_at, created_by)
+values %(rows)s;

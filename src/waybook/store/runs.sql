@@ -1,0 +1,101 @@
+-- name: load_run
+-- The run itself. For a decision this is the first statement, and locks: whatever ends a step's
+-- last unit is seen by whoever comes next.
+select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
+       app_now()
+  from run r
+ where r.id = %(run_id)s;
+
+-- name: load_stages
+select stage_slug, models, prior, started_at, completed_at, feedback, feedback_at, feedback_by
+  from stage_run
+ where run_id = %(run_id)s
+ order by started_at, stage_slug;
+
+-- name: load_steps
+select stage_slug, step_key, total, done, failed, opened_at, closed_at
+  from stage_step
+ where run_id = %(run_id)s;
+
+-- name: run_brief
+select input, created_at, created_by
+  from run_brief
+ where run_id = %(run_id)s;
+
+-- name: find_runs
+-- The runs of the org, newest activity first, with their steps counted.
+select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
+       r.completed_at,
+       (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
+                                         g.feedback is not null) order by g.started_at)
+          from stage_run g
+         where g.run_id = r.id),
+       (select json_build_array(count(*) filter (where s.closed_at is not null),
+                                count(*) filter (where s.failed > 0 and s.closed_at is null))
+          from stage_step s
+         where s.run_id = r.id)
+  from run r
+  join run_brief b on b.run_id = r.id
+ where not %(open_only)s or r.completed_at is null
+ order by r.updated_at desc, r.id desc
+ limit %(most)s;
+
+-- name: run_rows
+-- All rows of a run, as its audit should tell them.
+select 'run', r.id::text, json_build_object(
+         'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
+         'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by)
+  from run r
+  join run_brief b on b.run_id = r.id
+ where r.id = %(run_id)s
+ union all
+select 'stage_run', g.stage_slug, json_build_object(
+         'models', g.models, 'prior', g.prior, 'started_at', g.started_at,
+         'completed_at', g.completed_at, 'feedback', g.feedback, 'feedback_at', g.feedback_at,
+         'feedback_by', g.feedback_by)
+  from stage_run g
+ where g.run_id = %(run_id)s
+ union all
+select 'stage_step', s.stage_slug || '/' || s.step_key, json_build_object(
+         'total', s.total, 'done', s.done, 'failed', s.failed, 'opened_at', s.opened_at,
+         'closed_at', s.closed_at)
+  from stage_step s
+ where s.run_id = %(run_id)s
+ union all
+select 'job', j.id::text, json_build_object(
+         'stage_slug', j.stage_slug, 'step_key', j.step_key, 'job_type', j.job_type,
+         'model', j.model, 'rank', j.rank, 'unit', j.unit, 'status', j.status,
+         'attempt', j.attempt, 'tries', j.tries, 'ready_at', j.ready_at, 'held_by', j.held_by,
+         'held_session', j.held_session, 'started_at', j.started_at,
+         'completed_at', j.completed_at, 'error', j.error, 'usage', j.usage,
+         'continues_id', j.continues_id, 'part', j.part, 'document_id', j.document_id,
+         'counted', j.counted)
+  from job j
+ where j.run_id = %(run_id)s
+ union all
+select 'job_part', p.job_id::text, json_build_object(
+         'part', p.part, 'content_hash', encode(sha256(convert_to(p.content, 'UTF8')), 'hex'))
+  from job_part p
+ where p.run_id = %(run_id)s
+ union all
+select 'document', d.id::text, json_build_object(
+         'stage_slug', d.stage_slug, 'step_key', d.step_key, 'job_id', d.job_id,
+         'document_key', d.document_key, 'model', d.model, 'lineage', d.lineage,
+         'reviewer', d.reviewer, 'version', d.version,
+         'content_hash', encode(sha256(convert_to(d.content, 'UTF8')), 'hex'))
+  from document d
+ where d.run_id = %(run_id)s
+ union all
+select 'rendered_document', h.id::text, json_build_object(
+         'document_id', h.document_id, 'job_id', h.job_id, 'created_at', h.created_at,
+         'content_hash',
+         encode(sha256(convert_to(h.markdown || chr(31) || h.html, 'UTF8')), 'hex'))
+  from rendered_document h
+ where h.run_id = %(run_id)s
+ union all
+select 'late_result', l.id::text, json_build_object(
+         'job_id', l.job_id, 'attempt', l.attempt, 'created_at', l.created_at,
+         'created_by', l.created_by,
+         'content_hash', encode(sha256(convert_to(l.content, 'UTF8')), 'hex'))
+  from late_result l
+ where l.run_id = %(run_id)s;
