@@ -40,22 +40,22 @@ def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> l
     if not decision.entries and not decision.touched:
         return []
     patches = Patches(change for entry in decision.entries for change in entry.changes)
-    sealed = _seal(decision.entries, ("plan", decision.plan.id), hand)
+    sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), hand)
     return [
         *_plan(before, decision.plan, patches, sealed, hand),
         *_steps(before, decision, patches, hand),
         *_conditions(decision.plan, patches),
         *_others(decision.plan, patches),
-        *_audit(sealed),
+        *audit_statements(sealed),
     ]
 
 
 def start_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -> list[Statement]:
     """Write the start of a skill execution, with its audit."""
-    sealed = _seal((entry,), ("skill_execution", skill_id), hand)
+    sealed = sealed_entries((entry,), ("skill_execution", skill_id), hand)
     return [
         _fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
-        *_audit(sealed),
+        *audit_statements(sealed),
     ]
 
 
@@ -63,10 +63,10 @@ def complete_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand
 ) -> list[Statement]:
     """Write the end of a skill execution, with its audit."""
-    sealed = _seal((entry,), ("skill_execution", skill_id), hand)
+    sealed = sealed_entries((entry,), ("skill_execution", skill_id), hand)
     return [
         _fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
-        *_audit(sealed),
+        *audit_statements(sealed),
     ]
 
 
@@ -87,7 +87,10 @@ def keep_answer(
 # Audit
 
 
-def _seal(entries: tuple[Entry, ...], subject: tuple[str, str], hand: Hand) -> list[Sealed]:
+def sealed_entries(
+    entries: tuple[Entry, ...], subject: tuple[str, str], hand: Hand
+) -> list[Sealed]:
+    """The entries as they will stand in their subject's chain."""
     return list(chain(entries, head=hand.head, subject=subject, now=hand.now, actor=hand.actor))
 
 
@@ -95,7 +98,8 @@ def _head(sealed: list[Sealed]) -> dict[str, Value]:
     return {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
 
 
-def _audit(sealed: list[Sealed]) -> Iterator[Statement]:
+def audit_statements(sealed: list[Sealed]) -> Iterator[Statement]:
+    """Write the entries."""
     if sealed:
         names = ("subject_id", "seq", "at", "subject", "event", "actor", "channel", "session")
         rows = [(*(getattr(e, name) for name in names), e.details, e.hash) for e in sealed]

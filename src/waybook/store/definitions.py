@@ -1,0 +1,15 @@
+"""Reading definitions of DAGs: versions are kept for ever, a run goes by one of them."""
+
+from waybook.store.sql import Statement, load
+
+SQL = load("definitions")
+
+
+def definition_statement(slug: str, version: int | None = None) -> Statement:
+    """A version of a definition, or its latest."""
+    return SQL["definition"](slug=slug, version=version)
+
+
+def definitions_statement() -> Statement:
+    """The latest version of every definition."""
+    return SQL["definitions"]()

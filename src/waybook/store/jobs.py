@@ -1,0 +1,168 @@
+"""Reading jobs: the one that is named, the next that is free, those that failed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from waybook.dag.lineage import Made
+from waybook.dag.model import JobStatus, JobType
+from waybook.dag.units import Unit
+from waybook.run.model import Job
+from waybook.run.next_job import OpenJobs
+from waybook.store.runs import in_utc
+from waybook.store.sql import Statement, load
+
+SQL = load("jobs")
+
+#: The columns of a job, as every query here brings them first.
+COLUMNS = 21
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which job somebody asks for, and how long a silent one is theirs."""
+
+    model: str | None
+    job_type: str | None
+    lease_seconds: float
+    session: str | None
+
+
+def run_of_job_statement(job_id: str) -> Statement:
+    """Find the run a job belongs to."""
+    return SQL["run_of_job"](job_id=job_id)
+
+
+def job_statement(job_id: str) -> Statement:
+    """One job."""
+    return SQL["load_job"](job_id=job_id)
+
+
+def held_statement(run_id: str, asked: Asked) -> Statement:
+    """The job the session holds."""
+    return SQL["held_job"](run_id=run_id, session=asked.session, model=asked.model)
+
+
+def free_statement(run_id: str, asked: Asked) -> Statement:
+    """The next job that is free."""
+    return SQL["free_job"](
+        run_id=run_id, model=asked.model, job_type=asked.job_type, lease=asked.lease_seconds
+    )
+
+
+def run_with_free_job_statement(asked: Asked) -> Statement:
+    """A run that has something for whoever asks."""
+    return SQL["run_with_free_job"](
+        model=asked.model,
+        job_type=asked.job_type,
+        lease=asked.lease_seconds,
+        session=asked.session,
+    )
+
+
+def open_statement(run_id: str, most: int) -> Statement:
+    """What is not over, counted."""
+    return SQL["open_jobs"](run_id=run_id, most=most)
+
+
+def failed_statement(run_id: str, stage: str, step_key: str | None) -> Statement:
+    """The jobs of a stage, or of one of its steps, that were given up."""
+    return SQL["failed_jobs"](run_id=run_id, stage=stage, step_key=step_key)
+
+
+def parts_statement(job_id: str) -> Statement:
+    """The texts a job goes on from, first to last."""
+    return SQL["parts"](job_id=job_id)
+
+
+def to_render_statement(run_id: str, most: int) -> Statement:
+    """What is to be rendered for a run."""
+    return SQL["to_render"](run_id=run_id, most=most)
+
+
+def runs_to_render_statement(most: int) -> Statement:
+    """The runs with something to render."""
+    return SQL["runs_to_render"](most=most)
+
+
+def read_job(row: Sequence[Any]) -> Job:
+    """A job as every query here brings it."""
+    (
+        job_id,
+        stage,
+        step_key,
+        job_type,
+        model,
+        rank,
+        unit,
+        status,
+        attempt,
+        tries,
+        ready_at,
+        held_by,
+        held_session,
+        started_at,
+        completed_at,
+        error,
+        usage,
+        continues,
+        part,
+        document,
+        counted,
+    ) = row[:COLUMNS]
+    return Job(
+        id=job_id,
+        stage=stage,
+        step_key=step_key,
+        job_type=JobType(job_type),
+        model=model,
+        rank=rank,
+        unit=_unit(step_key, model, unit) if unit else None,
+        status=JobStatus(status),
+        attempt=attempt,
+        tries=tries,
+        ready_at=ready_at.astimezone(UTC),
+        held_by=held_by,
+        held_session=held_session,
+        started_at=in_utc(started_at),
+        completed_at=in_utc(completed_at),
+        error=error,
+        usage=usage,
+        continues=continues,
+        part=part,
+        document=document,
+        counted=counted,
+    )
+
+
+def first_job(rows: Sequence[Sequence[Any]]) -> Job | None:
+    """The first of the jobs that were found."""
+    return read_job(rows[0]) if rows else None
+
+
+def _unit(step_key: str, model: str, told: dict[str, Any]) -> Unit:
+    return Unit(
+        step_key=step_key,
+        number=told["number"],
+        model=model,
+        lineage=told["lineage"],
+        reviewer=told["reviewer"],
+        source=Made(*told["source"]) if told["source"] else None,
+        makes=tuple(Made(*made) for made in told["makes"]),
+    )
+
+
+def read_open(rows: Sequence[Sequence[Any]]) -> tuple[OpenJobs, ...]:
+    """What is not over, counted."""
+    return tuple(
+        OpenJobs(
+            stage=stage,
+            step_key=step_key,
+            status=JobStatus(status),
+            model=model,
+            count=count,
+            ready_at=in_utc(ready_at),
+        )
+        for stage, step_key, status, model, count, ready_at in rows
+    )
