@@ -98,7 +98,7 @@ def _stage(row: Sequence[Any]) -> StageRun:
 
 
 def _origins(told: dict[str, Any]) -> Origins:
-    first_author = {lineage: author for lineage, author in told["firstAuthor"]}
+    first_author = dict(told["firstAuthor"])
     return Origins(
         lineages=tuple(first_author), authors=tuple(told["authors"]), first_author=first_author
     )
