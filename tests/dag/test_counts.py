@@ -202,7 +202,8 @@ def test_ten_thousand_leaves_share_the_lineages_they_keep() -> None:
 
 
 def test_the_documents_to_expect_are_those_that_are_rendered() -> None:
-    both = [an_output("text", "# {{ body }}"), an_output("data")]
+    text = an_output("text", "# {{ body }}")
+    both = [text, text, an_output("data")]
     stage = a_stage("s", a_step("a", outputs=both), a_step("b"), a_plan_step("c"))
     assert documents_expected(stage, counts_of(a_stage_run(stage))) == 3
 

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from hypothesis import given
 
@@ -16,18 +16,16 @@ MODELS = ["a", "b"]
 
 
 class Desk:
-    """A DAG with everything made that is asked for, and what its units are given then."""
+    """A DAG with everything made, and what its units are given then."""
 
-    def __init__(self, dag: Dag, made: Iterable[str] | None = None) -> None:
-        """Make the documents of these steps, or of all: `stage/step`."""
+    def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Two models take part in each stage, unless others are said."""
         self.made = made_in(dag)
-        self.runs = stage_runs(dag, {stage.slug: MODELS for stage in dag.stages})
-        wanted = None if made is None else set(made)
+        self.runs = stage_runs(dag, models_of or {stage.slug: MODELS for stage in dag.stages})
         self.documents = [
             document
-            for slug, run in self.runs.items()
+            for run in self.runs.values()
             for key in run.graph.order
-            if wanted is None or f"{slug}/{key}" in wanted
             for unit in run.units(key)
             for document in run.documents(unit)
         ]
@@ -62,17 +60,14 @@ def test_what_no_step_makes_comes_from_outside() -> None:
 
 
 def test_what_is_needed_and_not_there_is_named_as_missing() -> None:
-    stage = a_stage("s", a_step("x"), a_step("y", inputs=["x"]), edges=[("x", "y")])
-    here = Desk(a_dag(stage), made=[])
+    here = desk(a_step("x", skip=True), a_step("y", inputs=["x"]), edges=[("x", "y")])
     [given] = here.given("s", here.units("s", "y")[0])
     assert given.missing
     assert given.input.document_key == "x"
 
 
 def test_what_is_not_needed_and_not_there_is_left_out() -> None:
-    wished = an_input("x", required=False)
-    stage = a_stage("s", a_step("x"), a_step("y", inputs=[wished]))
-    here = Desk(a_dag(stage), made=[])
+    here = desk(a_step("x", skip=True), a_step("y", inputs=[an_input("x", required=False)]))
     assert here.given("s", here.units("s", "y")[0]) == ()
 
 
@@ -145,8 +140,8 @@ def test_a_step_that_says_nothing_of_inputs_is_given_what_its_predecessors_make(
 
 
 def test_a_follower_that_says_nothing_of_inputs_is_given_its_source_alone() -> None:
-    steps = [a_step("x", outputs=["one", "two"]), a_step("y", S.PER_SOURCE_DOCUMENT)]
-    here = desk(*steps, edges=a_chain("x", "y"))
+    source = a_step("x", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, outputs=["one", "two"])
+    here = desk(source, a_step("y", S.PER_SOURCE_DOCUMENT), edges=a_chain("x", "y"))
     for unit in here.units("s", "y"):
         assert [authors(one) for one in here.given("s", unit)] == [[unit.model], [unit.model]]
 
@@ -176,7 +171,7 @@ def all_given(desk: Desk) -> Iterable[tuple[Stage, RecipeStep, Unit, Given]]:
 def test_any_unit_is_given_of_each_input_what_the_input_names(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
-    here = Desk(drawn[0])
+    here = Desk(*drawn)
     for stage, _, _, one in all_given(here):
         asked = (one.input.stage or stage.slug, one.input.document_key)
         assert {(doc.stage, doc.document_key) for doc in one.documents} <= {asked}
@@ -188,7 +183,7 @@ def test_any_unit_is_given_of_each_input_what_the_input_names(
 def test_any_unit_with_a_source_is_given_exactly_that(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
-    here = Desk(drawn[0])
+    here = Desk(*drawn)
     for stage, step, unit, one in all_given(here):
         if unit.source is not None and step.inputs and one.input is step.inputs[0]:
             [document] = one.documents
@@ -201,7 +196,7 @@ def test_any_unit_with_a_source_is_given_exactly_that(
 def test_nothing_is_missing_whose_maker_made_anything(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
-    here = Desk(drawn[0])
+    here = Desk(*drawn)
     there = {(document.stage, document.document_key) for document in here.documents}
     for stage, _, _, one in all_given(here):
         if one.missing:

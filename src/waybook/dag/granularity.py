@@ -68,13 +68,8 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
 
 def along(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
     """The names along an axis."""
-    match axis:
-        case Axis.LINEAGE:
-            return prior.lineages
-        case Axis.REVIEWER:
-            return prior.authors
-        case Axis.MODEL:
-            return models
+    names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
+    return names[axis]
 
 
 def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int:

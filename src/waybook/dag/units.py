@@ -104,18 +104,14 @@ Point = Mapping[Axis, str]
 
 
 def _lineage(descent: Descent, point: Point, stage: str, step_key: str) -> str:
-    match descent:
-        case Descent.KEPT:
-            return point[Axis.LINEAGE]
-        case Descent.NEW:
-            return lineage_name(stage, step_key, point.get(Axis.MODEL))
+    if descent is Descent.KEPT:
+        return point[Axis.LINEAGE]
+    return lineage_name(stage, step_key, point.get(Axis.MODEL))
 
 
 def _worker(worker: Worker, point: Point, models: Sequence[str], carried: Mapping[str, str]) -> str:
-    match worker:
-        case Worker.FIRST:
-            return first_of(models)
-        case Worker.EACH:
-            return point[Axis.MODEL]
-        case Worker.AUTHOR:
-            return carried[point[Axis.LINEAGE]]
+    if worker is Worker.FIRST:
+        return first_of(models)
+    if worker is Worker.EACH:
+        return point[Axis.MODEL]
+    return carried[point[Axis.LINEAGE]]
