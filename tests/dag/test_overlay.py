@@ -173,7 +173,7 @@ def test_a_stage_stands_where_its_steps_stand(steps: list[Standing], stage: Stan
 
 
 def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -> Work:
-    return Work(step, kind, status)
+    return step, kind, status
 
 
 def test_every_status_of_a_job_is_done_or_unfinished_or_failed_or_no_evidence() -> None:

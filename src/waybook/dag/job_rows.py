@@ -7,10 +7,11 @@ continues, and a RENDER job that names no stage is of its parent's.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import NamedTuple
 
 from waybook.dag.documents import Render
-from waybook.dag.loose import Raw, items, record, text
+from waybook.dag.loose import items, record, text
 from waybook.dag.model import JobType
 from waybook.dag.overlay import Work
 from waybook.dag.warned import Warned, counted, shown
@@ -33,50 +34,57 @@ class Row(NamedTuple):
     document_key: str | None
 
 
+#: What the fields of a row are called in a snapshot.
+FIELDS = (
+    "id",
+    "stageSlug",
+    "stepKey",
+    "jobType",
+    "status",
+    "modelId",
+    "parent",
+    "continues",
+    "documentKey",
+)
+#: The types of fields that need no second look.
+PLAIN = {str, NoneType}
+KINDS = frozenset(JobType)
+
+
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The jobs, each where it belongs; a stage with any job at all has its list of work."""
+    """The jobs, each where it belongs; a stage with any job at all has its work counted."""
 
-    work: Mapping[str, list[Work]]
+    work: Mapping[str, Counter[Work]]
     renders: list[Render]
 
 
 def read_rows(raws: object) -> list[Row]:
     """The rows of the jobs, in the order they came in."""
-    return [_row(record(raw)) for raw in items(raws)]
-
-
-def _row(raw: Raw) -> Row:
-    get = raw.get
-    return Row(
-        text(get("id")),
-        text(get("stageSlug")),
-        text(get("stepKey")),
-        text(get("jobType")),
-        text(get("status")),
-        text(get("modelId")),
-        text(get("parent")),
-        text(get("continues")),
-        text(get("documentKey")),
-    )
+    rows = []
+    for raw in items(raws):
+        row = Row._make(map(record(raw).get, FIELDS))
+        rows.append(row if PLAIN.issuperset(map(type, row)) else Row._make(map(text, row)))
+    return rows
 
 
 def place(rows: list[Row], slugs: frozenset[str]) -> tuple[Placed, list[Warned]]:
     """Put each job into its stage, and say what is strange about it there."""
     by_id = _by_id(rows)
-    work: dict[str, list[Work]] = {}
+    work: dict[str, Counter[Work]] = {}
     renders: list[Render] = []
     strange: Counter[Warned] = Counter()
     for row in rows:
         named, step = _whereabouts(row, by_id)
         stage = named if named in slugs else None
-        strange.update(_strange(row, named, stage))
-        if stage is not None:
-            work.setdefault(stage, [])
+        if stage is None or row.id is None or row.type not in KINDS:
+            strange.update(_strange(row, named, stage))
+        if stage is not None and stage not in work:
+            work[stage] = Counter()
         if row.type == JobType.RENDER:
             renders += [_render(row, stage, by_id)] if row.id else []
         elif stage is not None:
-            work[stage].append(Work(step, row.type or "", row.status or ""))
+            work[stage][step, row.type or "", row.status or ""] += 1
     twins = sum(row.id is not None for row in rows) - len(by_id)
     strange.update({Warned(None, "with the id of another one"): twins} if twins else {})
     return Placed(work, renders), [
@@ -100,12 +108,13 @@ def _by_id(rows: Iterable[Row]) -> Rows:
 
 def _whereabouts(row: Row, by_id: Rows) -> tuple[str | None, str | None]:
     """The stage and the step a job is of."""
-    if row.type == JobType.RENDER and row.stage is None and row.parent in by_id:
-        return by_id[row.parent].stage, row.step
-    if row.step is None and row.continues is not None:
-        continued = _continued(row, by_id)
-        return row.stage or continued.stage, continued.step
-    return row.stage, row.step
+    if row.stage is not None and row.step is not None:
+        return row.stage, row.step
+    if row.type == JobType.RENDER:
+        parent = by_id.get(row.parent, row)
+        return row.stage or parent.stage, row.step
+    continued = _continued(row, by_id)
+    return row.stage or continued.stage, continued.step
 
 
 def _continued(row: Row, by_id: Rows) -> Row:
@@ -133,6 +142,3 @@ def _strange(row: Row, named: str | None, stage: str | None) -> Iterator[Warned]
         yield Warned(stage, "without a type")
     elif row.type not in KINDS:
         yield Warned(stage, f"of the unknown type {shown(row.type)}")
-
-
-KINDS = frozenset(JobType)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType, Standing
 from waybook.dag.recipe import Graph
@@ -38,12 +38,8 @@ class Evidence:
 NOTHING = Evidence()
 
 
-class Work(NamedTuple):
-    """A job as far as it is evidence: of which step, of which type, in which status."""
-
-    step: str | None
-    type: str
-    status: str
+#: A job as far as it is evidence: of which step, of which type, in which status.
+Work: TypeAlias = tuple[str | None, str, str]
 
 
 class Count(NamedTuple):
@@ -70,7 +66,7 @@ def evidence_of(
     """What these jobs of one stage say of its steps, and what is strange about them.
 
     RENDER jobs, superseded ones and those without a step say nothing. An unknown status counts
-    as unfinished: nobody knows that such a job is done.
+    as unfinished: nobody knows that such a job is done. Jobs that are counted already are welcome.
     """
     counts: dict[str, Count] = dict.fromkeys(closed, Count())
     warnings: list[str] = []

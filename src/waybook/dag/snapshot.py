@@ -71,7 +71,7 @@ def read_snapshot(data: object) -> Snapshot:
     warned += [Warned(slug, said) for slug, found in lenient.warnings.items() for said in found]
     seen: dict[str, StageEvidence] = {}
     for slug in {*runs, *placed.work}:
-        run, work = runs.get(slug, StageRun()), placed.work.get(slug, [])
+        run, work = runs.get(slug, StageRun()), placed.work.get(slug, Counter())
         evidence, unknown = evidence_of(work, run.closed)
         documents = readings[slug].documents if slug in readings else ()
         seen[slug] = StageEvidence(models=run.models, steps=evidence, documents=documents)
@@ -108,14 +108,17 @@ def _resources(raws: object) -> tuple[list[Resource], list[Warned]]:
     return found, [Warned(None, said)] if nameless else []
 
 
-def _no_steps(slug: str, work: Sequence[Work], structure: Structure) -> Iterator[str]:
+def _no_steps(slug: str, work: Counter[Work], structure: Structure) -> Iterator[str]:
     """The steps that jobs name, but the recipe does not know."""
     if slug not in structure.graphs:
         return
     known = structure.graphs[slug].steps
-    for step, many in Counter(job.step for job in work).items():
+    unknown: Counter[str] = Counter()
+    for (step, _, _), many in work.items():
         if step is not None and step not in known:
-            yield f"{counted(many, 'job')} of a step that is not there: {shown(step)}"
+            unknown[step] += many
+    for step, many in unknown.items():
+        yield f"{counted(many, 'job')} of a step that is not there: {shown(step)}"
 
 
 # The map
