@@ -20,7 +20,7 @@ LONGEST_LABEL = 80
 
 #: What names an object among others of its kind, the best first.
 _NAMES = ("title", "name", "label", "heading", "key", "id", "question", "claim")
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s]+")
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")
 _TICKS = re.compile(r"`{3,}")
 

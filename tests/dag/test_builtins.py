@@ -1,0 +1,246 @@
+"""The definitions that come with Waybook, and the one among the examples: sound and readable."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from decisions import decision
+from waybook.conditions.values import Json
+from waybook.dag.builtins import builtin_definitions
+from waybook.dag.counts import dag_counts, documents_expected
+from waybook.dag.definition import graphs_of, read_definition
+from waybook.dag.model import Dag, Output, RecipeStep, Stage
+from waybook.dag.rendering import content_of, render
+from waybook.dag.sources import makes
+from waybook.dag.templates import render_prompt
+from waybook.errors import BadRecipe
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "dag.yaml"
+TEXTS = {**builtin_definitions(), "example": EXAMPLE.read_text("utf-8")}
+DAGS = {name: read_definition(yaml.safe_load(text)) for name, text in TEXTS.items()}
+MODELS = ["opus", "gpt", "gemini", "llama"]
+
+each_dag = pytest.mark.parametrize("dag", DAGS.values(), ids=DAGS)
+STEPS = [
+    (dag, stage, step)
+    for dag in DAGS.values()
+    for stage in dag.stages
+    for step in stage.recipe.steps
+]
+each_step = pytest.mark.parametrize(
+    ("dag", "stage", "step"), STEPS, ids=[f"{dag.slug}-{step.key}" for dag, _, step in STEPS]
+)
+
+
+def totals(dag: Dag, n: int) -> list[int]:
+    models = {stage.slug: MODELS[:n] for stage in dag.stages}
+    return [counts.total for counts in dag_counts(dag, graphs_of(dag), models).values()]
+
+
+# Structure
+
+
+def test_every_definition_has_the_slug_of_its_file() -> None:
+    assert {name: DAGS[name].slug for name in builtin_definitions()} == {
+        "deep-research": "deep-research",
+        "dialectic": "dialectic",
+    }
+
+
+@each_dag
+def test_a_definition_says_what_it_is_for(dag: Dag) -> None:
+    assert len(dag.description) > 80
+    assert all(transition.condition for transition in dag.transitions)
+
+
+@decision("B10", "B13")
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_the_dialectic_has_the_units_that_were_promised(n: int) -> None:
+    promised = [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
+    assert totals(DAGS["dialectic"], n) == promised
+
+
+def test_the_dialectic_has_the_stages_and_steps_it_is_known_for() -> None:
+    dag = DAGS["dialectic"]
+    assert [(stage.slug, stage.name, len(stage.recipe.steps)) for stage in dag.stages] == [
+        ("thesis", "Proposal", 5),
+        ("antithesis", "Review", 7),
+        ("synthesis", "Refinement", 13),
+        ("parenthesis", "Planning", 4),
+        ("paralysis", "Implementation", 4),
+    ]
+    assert [(way.source, way.target) for way in dag.transitions] == [
+        ("thesis", "antithesis"),
+        ("antithesis", "synthesis"),
+        ("synthesis", "parenthesis"),
+        ("parenthesis", "paralysis"),
+    ]
+
+
+ADDED = [
+    ("parenthesis", "generate-technical_requirements", "generate-master-plan"),
+    ("parenthesis", "generate-master-plan", "generate-milestone-schema"),
+    ("paralysis", "generate-actionable-checklist", "generate-updated-master-plan"),
+]
+
+
+@decision("B15")
+@pytest.mark.parametrize(("slug", "source", "target"), ADDED)
+def test_without_an_added_edge_the_dialectic_has_a_hidden_dependency(
+    slug: str, source: str, target: str
+) -> None:
+    definition = yaml.safe_load(TEXTS["dialectic"])
+    stage = next(stage for stage in definition["stages"] if stage["slug"] == slug)
+    stage["recipe"]["edges"].remove([source, target])
+    with pytest.raises(BadRecipe) as refusal:
+        read_definition(definition)
+    assert refusal.value.details["fault"] == "hidden_dependency"
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_deep_research_grows_with_the_models_and_no_faster(n: int) -> None:
+    assert totals(DAGS["deep-research"], n) == [1, 2 * n, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "documents"),
+    [("dialectic", [12, 45, 3, 9, 9]), ("deep-research", [1, 6, 1])],
+)
+def test_people_get_documents_to_read_from_every_stage(name: str, documents: list[int]) -> None:
+    dag = DAGS[name]
+    counts = dag_counts(dag, graphs_of(dag), {stage.slug: MODELS[:3] for stage in dag.stages})
+    assert [documents_expected(stage, counts[stage.slug]) for stage in dag.stages] == documents
+
+
+# Prompts
+
+
+def prompt_context(
+    dag: Dag, stage: Stage, step: RecipeStep, *, models: list[str], feedback: str | None
+) -> Mapping[str, Json]:
+    """What a job of this step would be told."""
+    inputs: list[Json] = [
+        {
+            "documentKey": wanted.document_key,
+            "stage": wanted.stage or stage.slug,
+            "model": model,
+            "lineage": f"thesis/thesis_build_stage_header/{model}",
+            "title": wanted.document_key.replace("_", " "),
+        }
+        for wanted in step.inputs or ()
+        for model in models
+    ]
+    return {
+        "run": {"name": "A tea shop", "input": "Open a tea shop in Kassel."},
+        "stage": {"slug": stage.slug, "name": stage.name},
+        "step": {"key": step.key, "name": step.name, "outputType": step.output_type},
+        "model": models[0],
+        "lineage": f"{dag.stages[0].slug}/header/{models[-1]}",
+        "reviewer": models[-1],
+        "models": list(models),
+        "documents": [{"documentKey": output.document_key} for output in step.outputs],
+        "inputs": inputs,
+        "feedback": feedback,
+    }
+
+
+@each_step
+def test_a_prompt_names_what_to_make_and_of_what(dag: Dag, stage: Stage, step: RecipeStep) -> None:
+    context = prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
+    told = render_prompt(step.prompt, context)
+    needed = {wanted.document_key for wanted in step.inputs or () if wanted.required}
+    assert {key for key in {*makes(step), *needed} if f"`{key}`" not in told} == set()
+    assert "{%" not in told
+    assert "None" not in told
+
+
+@each_step
+def test_a_prompt_says_in_which_form_and_how_long(dag: Dag, stage: Stage, step: RecipeStep) -> None:
+    if dag.slug in builtin_definitions():
+        told = render_prompt(
+            step.prompt, prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
+        )
+        assert "Markdown" in told or "JSON" in told
+        assert re.search(r"\d words|tasks|objects", told)
+        assert "is good if" in told.replace("\n", " ")
+
+
+@each_step
+def test_a_prompt_works_for_a_single_model(dag: Dag, stage: Stage, step: RecipeStep) -> None:
+    context = prompt_context(dag, stage, step, models=MODELS[:1], feedback=None)
+    assert render_prompt(step.prompt, context).strip()
+
+
+@each_dag
+def test_what_the_person_said_reaches_the_stage_that_follows(dag: Dag) -> None:
+    for stage in dag.stages[1:]:
+        told = [
+            render_prompt(
+                step.prompt,
+                prompt_context(dag, stage, step, models=MODELS[:2], feedback="Only green tea!"),
+            )
+            for step in stage.recipe.steps
+        ]
+        assert any("Only green tea!" in prompt for prompt in told), stage.slug
+
+
+# Pages
+
+PAGES = [
+    (dag.slug, step, output)
+    for dag, _, step in STEPS
+    for output in step.outputs
+    if output.render is not None
+]
+TEXT = "# A title\n\nSome *text* with a [link](https://example.org)."
+OBJECT = """{"title": "A title", "answer": "Some text", "question": "Why?", "purpose": "To know.",
+ "subQuestions": [{"question": "Who?", "answeredBy": "A list."}, "Where?"],
+ "findings": [{"id": "F1", "claim": "It | is", "confidence": 0.7, "sources": ["S1"]}],
+ "sources": [{"id": "S1", "title": "A book", "url": "https://example.org"}],
+ "openToYou": [{"question": "When?", "otherwise": "Now."}]}"""
+
+
+@pytest.mark.parametrize("content", [TEXT, OBJECT, "{}", "[]", "", "[1, 2]"])
+@pytest.mark.parametrize(
+    ("slug", "step", "output"), PAGES, ids=[f"{slug}-{out.document_key}" for slug, _, out in PAGES]
+)
+def test_a_page_is_made_of_whatever_a_model_returns(
+    slug: str, step: RecipeStep, output: Output, content: str
+) -> None:
+    context: Mapping[str, Json] = {
+        "run": {"name": "A tea shop", "input": "Open a tea shop."},
+        "stage": {"slug": slug, "name": slug},
+        "step": {"key": step.key, "name": step.name, "outputType": step.output_type},
+        "document": {
+            "key": output.document_key,
+            "title": output.document_key.replace("_", " ").title(),
+            "model": "opus",
+            "lineage": "thesis/header/opus",
+            "version": 2,
+        },
+        "content": content_of(content),
+        "text": content,
+    }
+    told = render(output.render, context)
+    assert "could not be rendered" not in told.html
+    if content == TEXT:
+        assert "<h1>A title</h1>" in told.html
+    if content == OBJECT:
+        assert "Some text" in told.html or "Why?" in told.html
+
+
+def test_findings_become_a_table_with_their_sources() -> None:
+    output = next(output for _, _, output in PAGES if output.document_key == "findings")
+    told = render(
+        output.render,
+        {
+            "document": {"model": "opus"},
+            "content": content_of(OBJECT),
+            "text": OBJECT,
+        },
+    )
+    assert "<td>It | is</td>" in told.html
+    assert '<a href="https://example.org"' in told.html

@@ -1,0 +1,117 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.conditions.values import Json
+from waybook.dag.readable import (
+    DEEPEST,
+    LONGEST_BRIEF,
+    MOST_CHARACTERS,
+    WIDEST_TABLE,
+    as_json,
+    code_block,
+    label,
+    readable,
+)
+
+
+def lines(*told: str) -> str:
+    return "\n".join(told)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("# Text *is* Markdown\n", "# Text *is* Markdown"),
+        (None, ""),
+        (3, "3"),
+        (True, "true"),
+        ([], ""),
+        ({}, ""),
+        (["a", "b\nc", 3], lines("- a", "- b", "  c", "- 3")),
+        ({"a": 1, "b": None, "c": []}, lines("- **A:** 1", "- **B:** —", "- **C:** —")),
+        ({"a": "x", "b": {"c": 1}}, lines("- **A:** x", "", "## B", "", "- **C:** 1")),
+        ({"a": {"c": 1}, "b": "x"}, lines("- **B:** x", "", "## A", "", "- **C:** 1")),
+        ({"a": "one\ntwo"}, lines("## A", "", "one", "two")),
+        (
+            [{"a": 1, "b": "x|y"}, {"b": None, "a": "two\nlines"}],
+            lines("| A | B |", "| --- | --- |", "| 1 | x\\|y |", "| two lines |  |"),
+        ),
+        ([{"a": 1}, {"b": 2}], lines("## 1.", "", "- **A:** 1", "", "## 2.", "", "- **B:** 2")),
+        ([{"name": "Ann", "of": [1]}], lines("## 1. Ann", "", "### Of", "", "- 1")),
+        ([["a"], "b"], lines("## 1.", "", "- a", "", "## 2.", "", "b")),
+    ],
+)
+def test_json_becomes_markdown(value: Json, told: str) -> None:
+    assert readable(value) == told
+
+
+def test_headings_begin_at_the_level_asked_for_and_end_at_six() -> None:
+    nested: Json = {"a": {"b": {"c": ["d"]}}}
+    assert readable(nested, 5) == lines("##### A", "", "###### B", "", "###### C", "", "- d")
+
+
+def test_a_long_text_gets_a_heading_of_its_own() -> None:
+    assert readable({"a": "x" * LONGEST_BRIEF}).startswith("- **A:**")
+    assert readable({"a": "x" * (LONGEST_BRIEF + 1)}).startswith("## A\n")
+
+
+def test_an_object_too_wide_for_a_table_is_a_list() -> None:
+    wide = {f"k{n}": n for n in range(WIDEST_TABLE)}
+    assert readable([wide]).startswith("| K0 |")
+    assert readable([{**wide, "more": 1}]).startswith("## 1.")
+
+
+def test_what_is_nested_too_deeply_is_shown_as_json() -> None:
+    deep: Json = {"end": ["here"]}
+    for _ in range(DEEPEST):
+        deep = {"in": deep}
+    assert readable(deep).endswith('###### End\n\n```json\n[\n  "here"\n]\n```')
+
+
+def test_what_is_too_long_is_cut_and_says_so() -> None:
+    told = readable({f"k{n}": "word\n" * 50_000 for n in range(9)})
+    assert len(told) < MOST_CHARACTERS + 100
+    assert told.endswith("*The rest is left out: it is too long.*")
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("riskLevel", "Risk level"),
+        ("next_steps", "Next steps"),
+        ("kebab-case key", "Kebab case key"),
+        ("APIKey", "API key"),
+        ("URL", "URL"),
+        ("*[x](y)*", "\\*\\[x\\](y)\\*"),
+        ("", "—"),
+        ("__", "—"),
+    ],
+)
+def test_a_key_is_written_as_people_write(key: str, told: str) -> None:
+    assert label(key) == told
+
+
+def test_a_code_block_ends_only_at_its_end() -> None:
+    assert code_block("a") == "```\na\n```"
+    assert code_block("````\nb") == "`````\n````\nb\n`````"
+
+
+def test_a_number_python_cannot_write_is_no_error() -> None:
+    assert as_json([10**5000]) == "a number too large to be written"
+
+
+TEXTS = st.text(max_size=10)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_the_same_value_always_gives_the_same_text(value: Json) -> None:
+    again = json.loads(json.dumps(value))
+    assert readable(value) == readable(again)

@@ -1,0 +1,233 @@
+import json
+from html.parser import HTMLParser
+
+import nh3
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from waybook.conditions.values import Json
+from waybook.dag.rendering import (
+    ATTRIBUTES,
+    MOST_CHARACTERS,
+    MOST_MARKS,
+    TAGS,
+    Rendered,
+    content_of,
+    render,
+    sanitised,
+)
+from waybook.dag.templates import SAMPLES, Kind
+
+REL = 'rel="noopener noreferrer nofollow"'
+
+
+def page(text: str, template: str | None = None) -> Rendered:
+    """A document of this content, rendered."""
+    context = {**SAMPLES[Kind.DOCUMENT], "text": text, "content": content_of(text)}
+    return render(template, context)
+
+
+# Markdown
+
+
+@pytest.mark.parametrize(
+    ("markdown", "html"),
+    [
+        ("# One\n\ntwo", "<h1>One</h1>\n<p>two</p>\n"),
+        ("*a* **b** `c` ~~d~~", "<p><em>a</em> <strong>b</strong> <code>c</code> <s>d</s></p>\n"),
+        ("a  \nb", "<p>a<br>\nb</p>\n"),
+        ("3. a\n4. b", '<ol start="3">\n<li>a</li>\n<li>b</li>\n</ol>\n'),
+        ("```python\nx < 1\n```", "<pre><code>x &lt; 1\n</code></pre>\n"),
+        ("https://a.b", "<p>https://a.b</p>\n"),
+        ("[a](https://b.c 'd')", f'<p><a href="https://b.c" title="d" {REL}>a</a></p>\n'),
+        ("[a](mailto:b@c.d)", f'<p><a href="mailto:b@c.d" {REL}>a</a></p>\n'),
+        ("![a *b*](https://c.d/e.png)", f'<p><a href="https://c.d/e.png" {REL}>a b</a></p>\n'),
+        ("![](https://c.d/e.png)", f'<p><a href="https://c.d/e.png" {REL}>image</a></p>\n'),
+    ],
+)
+def test_markdown_becomes_html(markdown: str, html: str) -> None:
+    assert page(markdown) == Rendered(markdown, html)
+
+
+def test_tables_become_tables() -> None:
+    html = page("| a | b |\n| --- | ---: |\n| 1 | 2 |").html
+    assert "<th>b</th>" in html
+    assert "<td>2</td>" in html
+    assert "style" not in html
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "<iframe src='https://a.b'></iframe>",
+        "[a](javascript:alert(1))",
+        "[a](JaVaScRiPt:alert(1))",
+        "[a](data:text/html,<script>)",
+        "[a](vbscript:x)",
+        "[a](/relative)",
+        "[a](//other.host)",
+        "[a](file:///etc/passwd)",
+        "![a](javascript:alert(1))",
+        "<javascript:alert(1)>",
+    ],
+)
+def test_nothing_dangerous_comes_through(text: str) -> None:
+    html = page(text).html
+    assert faults_of(html) == []
+    assert "href" not in html
+
+
+# JSON
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ("[1, 2]", [1, 2]),
+        (' \n```json\n{"a": 1}\n```\n', {"a": 1}),
+        ("```\n[1]\n```", [1]),
+        ("```json\nnot json\n```", "```json\nnot json\n```"),
+        ("12", "12"),
+        ("null", "null"),
+        ('"text"', '"text"'),
+        ("{", "{"),
+        ("[" * 100_000, "[" * 100_000),
+        ("[1" + "0" * 5_000 + "]", "[1" + "0" * 5_000 + "]"),
+    ],
+)
+def test_content_is_json_where_it_is_an_object_or_a_list(text: str, content: Json) -> None:
+    assert content_of(text) == content
+
+
+def test_json_without_a_template_is_made_readable() -> None:
+    told = page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}')
+    assert "<h2>Rows</h2>\n<table>" in told.html
+    assert told == page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}', "")
+
+
+# Templates
+
+
+def test_a_template_lays_the_document_out() -> None:
+    told = page('{"name": "Ann"}', "# {{ content.name }}\n\nby {{ document.model }}")
+    assert told == Rendered("# Ann\n\nby model-1", "<h1>Ann</h1>\n<p>by model-1</p>\n")
+
+
+@pytest.mark.parametrize("template", ["{{ nonsense }}", "{% if", "{{ text.upper() }}"])
+def test_a_template_that_is_none_shows_the_text_as_it_came(template: str) -> None:
+    told = page("a <b> *c*", template)
+    assert "could not be rendered" in told.markdown
+    assert told.markdown.endswith("```\na <b> *c*\n```")
+    assert told.html.endswith("<pre><code>a &lt;b&gt; *c*</code></pre>\n")
+
+
+def test_what_costs_too_much_is_shown_as_it_came() -> None:
+    text = json.dumps(list(range(10_000)))
+    template = "{% for a in content %}{% for b in content %}x{% endfor %}{% endfor %}"
+    told = page(text, template)
+    assert "operations); it is shown as it came." in told.html
+    assert text in told.html
+
+
+def test_json_nested_too_deeply_is_shown_as_it_came() -> None:
+    text = "[" * 200 + "]" * 200
+    assert text in page(text).html
+
+
+@pytest.mark.parametrize("text", ["x" * (MOST_CHARACTERS + 1), "![" * (MOST_MARKS // 2 + 1)])
+def test_what_is_too_long_is_not_laid_out(text: str) -> None:
+    told = page(text)
+    assert told.markdown == text
+    assert told.html.endswith(f"<pre><code>{text}</code></pre>\n")
+    assert "too long to be laid out" in told.html
+
+
+def test_a_context_without_content_is_no_error() -> None:
+    assert "could not be rendered" in render(None, {}).html
+
+
+class Impossible(dict[str, Json]):
+    """Data that no JSON is: it breaks when it is looked at."""
+
+    def values(self) -> None:  # type: ignore[override] # that is the point
+        raise LookupError
+
+
+def test_data_that_breaks_is_no_error() -> None:
+    told = render(None, {**SAMPLES[Kind.DOCUMENT], "content": Impossible(a=1), "text": "as it is"})
+    assert "its form is beyond us" in told.html
+    assert "as it is" in told.html
+
+
+# All of them
+
+
+class Reader(HTMLParser):
+    """Notes everything in a page that must not be there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        allowed = {*ATTRIBUTES.get(tag, ()), "rel"}
+        if tag not in TAGS:
+            self.faults.append(tag)
+        for name, value in attrs:
+            leads_out = (value or "").lower().startswith(("http:", "https:", "mailto:"))
+            if name not in allowed or (name == "href" and not leads_out):
+                self.faults.append(f"{tag} {name}={value}")
+
+    def handle_comment(self, data: str) -> None:
+        self.faults.append(data)
+
+    def handle_decl(self, decl: str) -> None:
+        self.faults.append(decl)
+
+
+def faults_of(html: str) -> list[str]:
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    return reader.faults
+
+
+SCRAPS = [
+    "<script>", "</script>", "<img src=x onerror=y>", "<a href='javascript:x'>", "<!--", "-->",
+    "javascript:", "[", "]", "(", ")", "](", "<", ">", "![", "`", "```", "*", "_", "~~", "\n",
+    "\n\n", "> ", "- ", "1. ", "# ", "| a | b |\n", "| - | - |\n", "http://", "mailto:", "&",
+    "&lt;", "&#106;", "\\", '"', "'", "onload=", "<svg/onload=x>", "[a]: javascript:x\n",
+    "[a]", "    ",
+]  # fmt: skip
+MARKDOWN = st.lists(st.sampled_from(SCRAPS) | st.text(max_size=4), max_size=20).map("".join)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | MARKDOWN,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(MARKDOWN, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(MARKDOWN | VALUES.map(json.dumps))
+@example("\0\ud800<script>")
+@example('{"a": "\\ud800\\u0000"}')
+@example("<pre>\n\n\nx")
+def test_whatever_comes_the_page_is_safe_and_clean(text: str) -> None:
+    told = page(text)
+    assert faults_of(told.html) == []
+    assert sanitised(told.html) == told.html
+    assert nh3.clean(told.html, link_rel=REL[5:-1]) == told.html
+    (told.html + told.markdown).encode()
+    assert "\0" not in told.html + told.markdown
+
+
+@settings(max_examples=50, deadline=None)
+@given(MARKDOWN, VALUES)
+def test_whatever_a_template_puts_into_a_page_it_is_safe(template: str, content: Json) -> None:
+    laid_out = f"{template} {{{{ content }}}} <{{{{ content }}}}> [a]({{{{ content|join }}}})"
+    context = {**SAMPLES[Kind.DOCUMENT], "content": content}
+    assert faults_of(render(laid_out, context).html) == []

@@ -1,0 +1,331 @@
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from waybook.conditions.values import Json
+from waybook.dag.template_budget import BUDGET, DEEPEST_DATA
+from waybook.dag.template_engine import LONGEST_TEMPLATE, MOST_OUTPUT
+from waybook.dag.template_language import DEEPEST_TREE, FILTERS, MOST_NODES, TESTS
+from waybook.dag.templates import (
+    DEFAULT_DOCUMENT,
+    SAMPLES,
+    Kind,
+    fault_of,
+    render_document,
+    render_prompt,
+)
+from waybook.errors import BadRecipe, TooLarge
+
+each_kind = pytest.mark.parametrize("kind", Kind)
+
+
+def rendered(template: str, **values: Json) -> str:
+    return render_document(template, {**SAMPLES[Kind.DOCUMENT], **values})
+
+
+# What a template may say
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("plain { text } # ## -- %", "plain { text } # ## -- %"),
+        ("{{ run.name }}, {{ run['name'] }}", "Sample, Sample"),
+        ("{# a note #}{% raw %}{{ x }}{% endraw %}", "{{ x }}"),
+        ("{% if text %}a{% elif content %}b{% else %}c{% endif %}", "a"),
+        ("{{ 'a' if content.nope else 'b' }}{{ 'c' if content.nope }}", "b"),
+        ("{% for item in content.list %}{{ item }}{% else %}none{% endfor %}", "12"),
+        ("{% for item in content.nope %}{{ item }}{% else %}none{% endfor %}", "none"),
+        ("{% for n in content.list if n > 1 %}{{ n }}{% endfor %}", "2"),
+        ("{% for n in content.list %}{{ n }}{{ '' if loop.last else '-' }}{% endfor %}", "1-2"),
+        ("{% for n in content.list %}{{ loop.index }}/{{ loop.length }} {% endfor %}", "1/2 2/2 "),
+        ("{% for key, value in content.map %}{{ key }}={{ value }} {% endfor %}", "a=1 b=2 "),
+        ("{% for key in content.map %}{{ key }} {% endfor %}", "a b "),
+        ("{% for a, b in content.pairs %}{{ a }}{{ b }} {% endfor %}", "xy z "),
+        ("{% for one in content.word %}{{ one }}{% endfor %}", "word"),
+        ("{{ content.list[0] }}{{ content.list[7] }}{{ content.list.nope }}", "1"),
+        ("{{ content.word == 'word' and not content.word in ['x', 'y'] }}", "true"),
+        ("{{ content.word is string and content.nope is not defined }}", "true"),
+        ("{{ content.list }} {{ content.map }} {{ none }}", '[1, 2] {"a": 1, "b": 2} '),
+        ("{{ content.nope.deeper.still }}{{ content.word.nope }}", ""),
+    ],
+)
+def test_a_template_says_what_it_shows(template: str, told: str) -> None:
+    content: Json = {
+        "list": [1, 2],
+        "map": {"a": 1, "b": 2},
+        "pairs": [["x", "y"], "z"],
+        "word": "word",
+    }
+    assert fault_of(template, Kind.DOCUMENT) is None
+    assert rendered(template, content=content) == told
+
+
+def test_blocks_on_lines_of_their_own_leave_no_lines() -> None:
+    template = "a\n  {% if text %}\nb\n  {% endif %}\nc"
+    assert rendered(template) == "a\nb\nc"
+
+
+def test_a_loop_tells_its_place_and_nothing_else() -> None:
+    template = "{% for n in content %}{{ loop }}{{ loop.cycle }}{{ loop.index0 }}{% endfor %}"
+    assert rendered(template, content=["a", "b"]) == "01"
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("a\n{{ run.name.upper() }}", "line 2: a call is"),
+        ("{{ range(3) }}", "line 1: a call is"),
+        ("{% set a = 1 %}", "line 1: set is"),
+        ("{% set a %}b{% endset %}", "line 1: set is"),
+        ("{% macro m() %}{% endmacro %}", "line 1: macro is"),
+        ("{% import 'a' as b %}", "line 1: import is"),
+        ("{% from 'a' import b %}", "line 1: import is"),
+        ("{% include 'a' %}", "line 1: include is"),
+        ("{% extends 'a' %}", "line 1: extends is"),
+        ("{% block a %}{% endblock %}", "line 1: block is"),
+        ("{% with a = 1 %}{% endwith %}", "line 1: with is"),
+        ("{% filter upper %}a{% endfilter %}", "line 1: a filter block is"),
+        ("{{ 'a' * 9 }}", "line 1: mul (an operation) is"),
+        ("{{ 9 ** 9 }}", "line 1: pow (an operation) is"),
+        ("{{ 1 + 1 }}", "line 1: add (an operation) is"),
+        ("{{ {'a': 1} }}", "line 1: a dictionary is"),
+        ("{{ (1, 2) }}", "line 1: a tuple is"),
+        ("{{ run.name[0:2] }}", "line 1: what stands in [ ] must be a constant"),
+        ("{{ run[step] }}", "line 1: what stands in [ ] must be a constant"),
+        ("{{ [run] }}", "line 1: a list holds constants"),
+        ("{{ 1 < 2 < 3 }}", "line 1: compare two things at a time"),
+        ("{{ 1e999 }}", "line 1: the number is too large"),
+        ("{{ run|attr('name') }}", "line 1: there is no filter 'attr'; there are cell, default"),
+        ("{{ run|default }}", "line 1: the filter default takes 1 plain arguments"),
+        ("{{ run|join(1, 2, 3) }}", "line 1: the filter join takes 0 to 2 plain arguments"),
+        ("{{ run|join(d='') }}", "line 1: the filter join takes 0 to 2 plain arguments"),
+        ("{{ run is callable }}", "line 1: there is no test 'callable'; there are defined"),
+        ("{{ run is none('a') }}", "line 1: the test none takes no arguments"),
+        ("{% for a in run recursive %}{% endfor %}", "line 1: a loop cannot be recursive"),
+        ("{% for a.b in run %}{% endfor %}", "line 1: "),
+        ("{% for (a, b), c in run %}{% endfor %}", "line 1: a loop gives names"),
+        ("{% for loop in run %}{% endfor %}", "line 1: Can't assign to special loop variable"),
+        ("{{ loop.index }}", "line 1: there is no name 'loop' here"),
+        ("{{ self }}", "line 1: there is no name 'self' here"),
+        ("\n\n{{ runn }}", "line 3: there is no name 'runn' here; there are "),
+        ("{% if run", "line 1: unexpected end of template"),
+        ("{{ }}", "line 1: Expected an expression"),
+        ("{% nonsense %}", "line 1: Encountered unknown tag"),
+    ],
+)
+def test_what_a_template_may_not_say_is_told_with_its_line(template: str, told: str) -> None:
+    for kind in Kind:
+        assert (fault_of(template, kind) or "").startswith(told)
+
+
+def test_each_kind_has_its_own_names() -> None:
+    assert fault_of("{{ feedback }}{{ models }}{{ reviewer }}", Kind.PROMPT) is None
+    assert fault_of("{{ content }}{{ text }}{{ document.title }}", Kind.DOCUMENT) is None
+    told = "line 1: there is no name 'content' here"
+    assert (fault_of("{{ content }}", Kind.PROMPT) or "").startswith(told)
+
+
+def test_loops_are_nested_twice_at_most() -> None:
+    def loops(depth: int) -> str:
+        return "{% for a in run %}" * depth + "{% endfor %}" * depth
+
+    assert fault_of(loops(2) + loops(2), Kind.PROMPT) is None
+    assert fault_of(loops(3), Kind.PROMPT) == "line 1: loops may be nested 2 deep"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "x" * (LONGEST_TEMPLATE + 1),
+        "{{ run }}" * MOST_NODES,
+        "{{ " + "(" * 50_000,
+        "{{ " + "not " * 10_000 + "run }}",
+        "{% if run %}" * 5_000,
+        "{{ run" + ".a" * DEEPEST_TREE + " }}",
+        "{{ 1" + "0" * 5_000 + " }}",
+    ],
+)
+def test_a_template_has_a_largest_size_and_depth(template: str) -> None:
+    assert "line 1: " in (fault_of(template, Kind.PROMPT) or "")
+
+
+# What it reaches
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["__class__", "items", "keys", "_private", "__class__.__mro__", "get.__globals__"],
+)
+def test_a_field_is_data_and_never_python(path: str) -> None:
+    assert rendered(f"[{{{{ content.{path} }}}}]", content={"a": 1}) == "[]"
+    assert rendered(f"[{{{{ text.{path} }}}}]", text="abc") == "[]"
+
+
+def test_a_field_may_have_the_name_of_a_method() -> None:
+    assert rendered("{{ content.items }}", content={"items": 3}) == "3"
+
+
+def test_what_is_shown_is_not_read_as_a_template_again() -> None:
+    assert rendered("{{ text }}", text="{{ run }}{% if %}") == "{{ run }}{% if %}"
+
+
+def test_a_name_must_be_there() -> None:
+    with pytest.raises(BadRecipe, match="there is no name 'model' here") as refusal:
+        render_prompt("{{ model }}", {})
+    assert refusal.value.details["fault"] == "template"
+
+
+def test_a_template_that_is_none_is_refused_when_it_is_rendered_too() -> None:
+    with pytest.raises(BadRecipe, match=r"the prompt template: line 1: a call"):
+        render_prompt("{{ run() }}", SAMPLES[Kind.PROMPT])
+
+
+# What it costs
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for a in content %}{% for b in content %}{% endfor %}{% endfor %}",
+        "{% for a in content %}{% if content == content %}{% endif %}{% endfor %}",
+        "{% for a in content %}{% if a in content %}{% endif %}{% endfor %}",
+        "{% for a in content %}{% if content|tojson == '' %}{% endif %}{% endfor %}",
+        "{% for a in content %}{% if content|items %}{% endif %}{% endfor %}",
+        "{% for a in content %}{% if text|upper == '' %}{% endif %}{% endfor %}",
+        "{% for a in content %}" + "{{ a }}" * 100 + "{% endfor %}",
+    ],
+)
+def test_the_cost_is_bounded_whatever_the_data(template: str) -> None:
+    assert fault_of(template, Kind.DOCUMENT) is None
+    content: Json = list(range(BUDGET // 40))
+    with pytest.raises(TooLarge, match="operations"):
+        rendered(template, content=content, text="x" * 500_000)
+
+
+@pytest.mark.parametrize("piece", ["x" * 1_000, "é" * 500])
+def test_the_output_is_bounded_in_bytes_while_it_is_made(piece: str) -> None:
+    template = "{% for a in content %}{{ text }}{% endfor %}"
+    kilobytes = MOST_OUTPUT // 1_000
+    assert len(rendered(template, content=[1] * kilobytes, text=piece).encode()) <= MOST_OUTPUT
+    with pytest.raises(TooLarge, match="longer than 1048576 bytes"):
+        rendered(template, content=[1] * (kilobytes + 1), text=piece)
+
+
+def test_data_nested_too_deeply_is_not_looked_at() -> None:
+    deep: Json = "bottom"
+    for _ in range(DEEPEST_DATA - 1):
+        deep = [deep]
+    assert "bottom" in rendered("{{ content }}", content=deep)
+    with pytest.raises(TooLarge, match="nested more than 64 levels"):
+        rendered("{{ content|tojson }}", content=[deep])
+    assert rendered("{{ content|length }}", content=[deep]) == "1"
+
+
+def test_a_text_is_shown_as_a_database_can_hold_it() -> None:
+    assert rendered("{{ text }}", text="a\0b\ud800c") == "a\ufffdb?c"
+
+
+# All of them
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["a", "b", "items", "title"]), inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+WORDS = st.sampled_from(["content", "text", "run.a", "content.a", "content.items[0]", "'x'", "3"])
+FILTER_USES = st.sampled_from(
+    [f"|{name}" for name, (least, _) in FILTERS.items() if not least]
+    + ["|default('-')", "|default(content.b)", "|join(', ')", "|join('-', 'a')", "|heading(9)"]
+    + ["|heading(content)", "|markdown(text)", "|join(content, content)"]
+)
+TEST_USES = st.sampled_from(["", *(f" is {name}" for name in TESTS)])
+EXPRESSIONS = st.recursive(
+    st.builds("({}{}{}{})".format, WORDS, FILTER_USES, FILTER_USES, TEST_USES),
+    lambda inner: st.builds(
+        "({} {} {})".format,
+        inner,
+        st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]),
+        inner,
+    ),
+    max_leaves=4,
+)
+PARTS = st.recursive(
+    EXPRESSIONS.map("{{{{ {} }}}}".format) | st.sampled_from(["text ", "\n", "# ", "| "]),
+    lambda inner: (
+        st.builds("{{% if {} %}}{}{{% endif %}}".format, EXPRESSIONS, inner)
+        | st.builds("{}{}".format, inner, inner)
+    ),
+    max_leaves=4,
+)
+TEMPLATES = st.builds(
+    lambda over, names, part: f"{{% for {names} in {over} %}}{part}{{% endfor %}}",
+    EXPRESSIONS,
+    st.sampled_from(["a", "a, b", "content"]),
+    PARTS,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(template=TEMPLATES, content=JSON, text=st.text(max_size=20))
+def test_a_template_that_passes_renders_whatever_comes(
+    template: str, content: Json, text: str
+) -> None:
+    assert fault_of(template, Kind.DOCUMENT) is None
+    rendered(template, content=content, text=text)
+
+
+SCRAPS = ["{{", "}}", "{%", "%}", "{#", "for ", " in ", "if ", "endif", "endfor", "run", ".", "("]
+SCRAPS += [
+    ")",
+    "[",
+    "]",
+    "|",
+    "join",
+    " ",
+    "\n",
+    "-",
+    "'",
+    '"',
+    "\\",
+    "1",
+    "e",
+    "=",
+    "~",
+    ",",
+    "#}",
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(SCRAPS) | st.characters(),
+        max_size=25,
+    ).map("".join)
+)
+@example("{{ '\\ud800' }}")
+@example("\ud800{{ run }}")
+@example("{{ run }}\0")
+def test_any_text_is_a_template_or_has_a_fault(text: str) -> None:
+    told = fault_of(text, Kind.PROMPT)
+    if told is None:
+        render_prompt(text, SAMPLES[Kind.PROMPT])
+    else:
+        assert told.startswith("line ")
+        with pytest.raises(BadRecipe):
+            render_prompt(text, SAMPLES[Kind.PROMPT])
+
+
+@each_kind
+def test_the_sample_has_what_a_template_may_name(kind: Kind) -> None:
+    for name in SAMPLES[kind]:
+        assert fault_of(f"{{{{ {name} }}}}", kind) is None
+
+
+def test_without_a_template_text_is_shown_as_it_is_and_json_made_readable() -> None:
+    assert rendered(DEFAULT_DOCUMENT, content="# As *it* is") == "# As *it* is"
+    assert rendered(DEFAULT_DOCUMENT, content={"a": 1}) == "- **A:** 1"
