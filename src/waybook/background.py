@@ -1,12 +1,17 @@
-"""What goes on without being asked: the stall sweep. Any number of processes may run it."""
+"""What goes on without being asked: stalls are noticed, documents rendered.
+
+Any number of processes may run it.
+"""
 
 import asyncio
+import contextlib
 import logging
 from uuid import UUID
 
 from waybook.errors import WaybookError
 from waybook.record.moment import Channel
 from waybook.usecases.call import Call, Caller, House
+from waybook.usecases.render_documents import render_documents
 from waybook.usecases.sweep_stalls import sweep_stalls
 
 log = logging.getLogger(__name__)
@@ -28,5 +33,28 @@ async def sweep_once(house: House) -> int:
 
 
 async def _sweep(house: House, org_id: UUID) -> int:
+    return await sweep_stalls(_call(house, org_id))
+
+
+async def render_for_ever(house: House, every_seconds: float) -> None:
+    """Render whatever there is, when told of it and every now and then, until cancelled."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(house.to_render.wait(), every_seconds)
+        house.to_render.clear()
+        try:
+            while await render_once(house):
+                pass
+        except WaybookError as fault:
+            log.warning("rendering will try again: %s", fault)
+
+
+async def render_once(house: House) -> int:
+    """Render what waits in every org; returns how many documents that were."""
+    orgs = await house.database.directory()
+    return sum([await render_documents(_call(house, org_id)) for org_id in orgs])
+
+
+def _call(house: House, org_id: UUID) -> Call:
     caller = Caller(org_id=org_id, user="waybook", channel=Channel.SWEEP)
-    return await sweep_stalls(Call(house=house, caller=caller))
+    return Call(house=house, caller=caller)

@@ -26,6 +26,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8750
     stall_seconds: int = 1800
+    #: How long a claimed job is its holder's without a sign of life.
+    lease_seconds: int = 900
     #: How often the stall sweep looks, in seconds; 0 switches it off.
     sweep_seconds: int = 30
     #: The tool profile: plan, research, runs or all.
@@ -139,7 +141,8 @@ def _check(settings: Settings) -> None:
         )
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
         raise Misconfigured(f"port {settings.port} is not a port")
-    if settings.stall_seconds < 1 or settings.pool_size < 1 or settings.sweep_seconds < 0:
+    least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
+    if least < 1 or settings.sweep_seconds < 0:
         raise Misconfigured(
-            "stall_seconds and pool_size must be at least 1, sweep_seconds 0 or more"
+            "stall_seconds, lease_seconds and pool_size must be at least 1, sweep_seconds 0 or more"
         )

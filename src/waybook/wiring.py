@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
-from waybook.background import sweep_for_ever
+from waybook.background import render_for_ever, sweep_for_ever
 from waybook.doorway import Caller, Channel, Doorway
 from waybook.postgres.supervisor import attach
 from waybook.settings import Settings
@@ -57,6 +57,7 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
                 skills=read_skills(settings.skills_dirs),
                 patience=timedelta(seconds=settings.stall_seconds),
                 base_url=settings.base_url,
+                lease=timedelta(seconds=settings.lease_seconds),
             )
             calls = CallLog(database)
             async with _working(house, calls, settings.sweep_seconds if sweeping else 0):
@@ -107,6 +108,7 @@ async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIte
     tasks = [asyncio.create_task(calls.run())]
     if sweep_seconds:
         tasks.append(asyncio.create_task(sweep_for_ever(house, sweep_seconds)))
+        tasks.append(asyncio.create_task(render_for_ever(house, sweep_seconds)))
     try:
         yield
     finally:

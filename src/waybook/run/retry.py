@@ -10,7 +10,7 @@ from waybook.record.moment import Moment
 from waybook.run.decision import RunDecision
 from waybook.run.draft import RunDraft
 from waybook.run.model import Chart, Job, Run
-from waybook.run.stages import again
+from waybook.run.stages import again, known_stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,12 @@ class Regenerating:
 def retry_failed(
     run: Run, chart: Chart, slug: str, failed: Sequence[Job], moment: Moment
 ) -> RunDecision[Retried]:
-    """Give every failed job of a stage a fresh start, in its own row."""
+    """Give every failed job of a stage a fresh start, in its own row.
+
+    Raises:
+        InvalidInput: there is no such stage.
+    """
+    known_stage(chart, slug)
     draft = RunDraft(run, chart, moment)
     brought = tuple(_fresh(draft, job) for job in failed if job.status in FAILED_JOB)
     if brought:

@@ -15,7 +15,7 @@ from waybook.errors import InvalidInput, TooLarge
 from waybook.record.changes import Event
 from waybook.run.draft import RunDraft
 from waybook.run.limits import MAX_JOBS, MAX_MODELS, MAX_STEPS
-from waybook.run.model import Job, StageRun, StepRun
+from waybook.run.model import Chart, Job, StageRun, StepRun
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
@@ -49,6 +49,20 @@ def known_models(models: Sequence[str]) -> tuple[str, ...]:
             f"{len(frozen)} models were named, a stage takes at most {MAX_MODELS}", limit=MAX_MODELS
         )
     return frozen
+
+
+def known_stage(chart: Chart, slug: str) -> None:
+    """Let only a stage of this DAG pass.
+
+    Raises:
+        InvalidInput: it has no such stage.
+    """
+    if slug not in chart.stages:
+        raise InvalidInput(
+            f"this DAG has no stage {slug!r}; it has {', '.join(chart.order)}",
+            stageSlug=slug,
+            stages=[*chart.order],
+        )
 
 
 def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from waybook.errors import IllegalMove, InvalidInput, NextCall, NotAwaitingReview
+from waybook.errors import IllegalMove, NextCall, NotAwaitingReview
 from waybook.record.changes import Event
 from waybook.record.moment import Json, Moment
 from waybook.run.decision import RunDecision
 from waybook.run.draft import RunDraft
 from waybook.run.model import Chart, Run, StageRun
-from waybook.run.stages import known_models, start_stage
+from waybook.run.stages import known_models, known_stage, start_stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def begin_stage(
         InvalidInput: there is no such stage.
         IllegalMove: a stage before it is not complete, or has had no feedback.
     """
-    _stage_exists(chart, slug)
+    known_stage(chart, slug)
     draft = RunDraft(run, chart, moment)
     if slug in run.stages:
         return draft.decide(Started(()))
@@ -116,17 +116,8 @@ def _is_open(draft: RunDraft, slug: str) -> bool:
     return told and slug not in draft.stages
 
 
-def _stage_exists(chart: Chart, slug: str) -> None:
-    if slug not in chart.stages:
-        raise InvalidInput(
-            f"this DAG has no stage {slug!r}; it has {', '.join(chart.order)}",
-            stageSlug=slug,
-            stages=[*chart.order],
-        )
-
-
 def _completed(run: Run, chart: Chart, slug: str) -> StageRun:
-    _stage_exists(chart, slug)
+    known_stage(chart, slug)
     stage = run.stages.get(slug)
     if stage is None or stage.completed_at is None:
         state = "not_started" if stage is None else "in_progress"

@@ -27,12 +27,16 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 -- Where each plan's chain should end, to see that no tail was cut off.
 select 'plan', id::text, audit_seq, audit_hash from plan
  union all
+select 'run', id::text, audit_seq, audit_hash from run
+ union all
 select 'skill_execution', id::text, audit_seq, audit_hash from skill_execution;
 
 -- name: head
 -- Where one chain should end, and where it does.
 select h.audit_seq, h.audit_hash, (select max(e.seq) from audit_entry e where e.subject_id = h.id)
   from (select id, audit_seq, audit_hash from plan
+         union all
+        select id, audit_seq, audit_hash from run
          union all
         select id, audit_seq, audit_hash from skill_execution) h
  where h.id = %(subject_id)s;
@@ -50,6 +54,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 select distinct e.subject, e.subject_id::text
   from audit_entry e
  where not exists (select from plan p where p.id = e.subject_id)
+   and not exists (select from run r where r.id = e.subject_id)
    and not exists (select from skill_execution x where x.id = e.subject_id);
 
 -- name: until

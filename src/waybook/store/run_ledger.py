@@ -25,7 +25,7 @@ def statements(
     `loaded` are the jobs as they were: the write is refused if they are not so any more.
     """
     if not decision.entries:
-        return [SQL["touch_job"](id=job_id, now=hand.now) for job_id in decision.touched]
+        return [touch(job_id, hand.now) for job_id in decision.touched]
     patches = Patches(change for entry in decision.entries for change in entry.changes)
     sealed = sealed_entries(decision.entries, ("run", decision.run.id), hand)
     head: dict[str, Value] = {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
@@ -38,6 +38,11 @@ def statements(
         *_texts(decision, patches),
         *audit_statements(sealed),
     ]
+
+
+def touch(job_id: str, now: datetime) -> Statement:
+    """Take a call as a sign of life of a job."""
+    return SQL["touch_job"](id=job_id, now=now)
 
 
 def add_definition(

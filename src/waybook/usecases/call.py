@@ -4,6 +4,7 @@ A use case gets a `Call`, opens what it needs, decides, and writes. The lock com
 stored answer to a repeated call second, the load third, all in one message.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from waybook.store.ids import is_id, new_id
 from waybook.store.plans import LoadedPlan, Wanted
 from waybook.store.sql import Statement
 from waybook.store.whereabouts import Whereabouts
+from waybook.usecases.charts import Charts
 from waybook.usecases.skills import Skill
 
 Body = dict[str, Json]
@@ -55,6 +57,13 @@ class House:
     patience: timedelta = timedelta(minutes=30)
     base_url: str = "http://127.0.0.1:8750"
     whereabouts: Whereabouts = field(default_factory=Whereabouts)
+    #: Where jobs are, as `whereabouts` is for steps.
+    job_places: Whereabouts = field(default_factory=Whereabouts)
+    charts: Charts = field(default_factory=Charts)
+    #: How long a claimed job is its holder's without a sign of life.
+    lease: timedelta = timedelta(minutes=15)
+    #: Set when there is something to render.
+    to_render: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,9 @@ from waybook.usecases.schemas import input_schema
 
 PLAN = frozenset({"plan", "research"})
 RESEARCH = frozenset({"research"})
+RUNS = frozenset({"runs"})
+#: Tools for whoever looks after the place: only in the profile with all.
+ADMIN = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

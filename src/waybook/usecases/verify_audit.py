@@ -11,18 +11,19 @@ from typing import Any
 
 from waybook.record.moment import Json
 from waybook.record.replay import Row, Rows, Unreplayable, differences, replay
-from waybook.store import audit, plans, skill_executions
+from waybook.store import audit, plans, runs, skill_executions
 from waybook.store.audit import GENESIS, Sealed
 from waybook.store.plans import read_stored_rows
 from waybook.usecases.audit_trail import changes_in, whole_trail
 from waybook.usecases.call import Call
 
 PLAN = "plan"
+RUN = "run"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a chain is about: a plan, or a use of a skill."""
+    """What a chain is about: a plan, a run, or a use of a skill."""
 
     kind: str
     id: str
@@ -98,12 +99,16 @@ def _replay_faults(entries: list[Sealed], stored: Rows) -> tuple[str, ...]:
 def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is the store's own
     if subject.kind == PLAN:
         return plans.SQL["stored_rows"](plan_id=subject.id)
+    if subject.kind == RUN:
+        return runs.rows_statement(subject.id)
     return skill_executions.SQL["stored_execution"](id=subject.id)
 
 
 def _stored_rows(subject: Subject, rows: list[tuple[Any, ...]]) -> Rows:
     if subject.kind == PLAN:
         return read_stored_rows(rows)
+    if subject.kind == RUN:
+        return runs.read_rows(rows)
     row: Row = {name: _in_utc(name, value) for name, value in rows[0][0].items()}
     return {subject.kind: {subject.id: row}}
 

@@ -1,0 +1,64 @@
+"""add_dag: bring a definition of one's own, or a new version of it."""
+
+from pydantic import Field
+
+from waybook.record.moment import Json
+from waybook.store import definitions, run_ledger
+from waybook.usecases.arguments import AnyJson, Mutating
+from waybook.usecases.call import Body, Call, Opened
+from waybook.usecases.charts import body_of, chart_of, hash_of_body
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import ADMIN, Tool
+from waybook.usecases.views import following
+
+
+class AddDag(Mutating):
+    definition: AnyJson = Field(description="slug, name, stages, transitions; see the JSON Schema")
+
+
+async def add_dag(call: Call, asked: AddDag) -> Body:
+    """Check a definition and keep it; the same one again changes nothing."""
+    chart = chart_of(asked.definition, 1)
+    body, slug = body_of(chart.dag), chart.dag.slug
+    async with call.open(definitions.definition_statement(slug)) as opened:
+        return await keep_definition(opened, slug, chart.dag.name, body)
+
+
+async def keep_definition(opened: Opened, slug: str, name: str, body: Json) -> Body:
+    """Keep this as the latest version, unless it is that already."""
+    (rows,), digest = opened.found, hash_of_body(body)
+    latest = rows[0][0] if rows else 0
+    if rows and bytes.fromhex(rows[0][3]) == digest:
+        return await opened.write([], _reply(slug, latest, "unchanged"))
+    made = run_ledger.add_definition(
+        slug=slug,
+        version=latest + 1,
+        name=name,
+        body=body,
+        body_hash=digest,
+        now=opened.now,
+        by=opened.call.caller.user,
+    )
+    return await opened.write([made], _reply(slug, latest + 1, "added"))
+
+
+def _reply(slug: str, version: int, status: str) -> Body:
+    why = "see its map"
+    return {
+        "dagSlug": slug,
+        "version": version,
+        "status": status,
+        "next": following("get_dag_map", why, dagSlug=slug),
+    }
+
+
+TOOL = Tool(
+    name="add_dag",
+    title="Add a workflow definition",
+    description="Add a DAG definition, or a new version of one. Open runs keep their version.",
+    arguments=AddDag,
+    output_schema=output_schema(dagSlug="string", version="integer"),
+    run=add_dag,
+    idempotent=True,
+    profiles=ADMIN,
+)

@@ -1,0 +1,118 @@
+"""get_dag_map: the whole structure of a workflow, a run, or a plan."""
+
+from typing import cast
+
+from pydantic import Field
+
+from waybook.dag.model import RecipeStep
+from waybook.dag.structure import Structure, map_json, sound_structure
+from waybook.errors import InvalidInput
+from waybook.record.moment import Json
+from waybook.run.model import Chart
+from waybook.store import definitions
+from waybook.store.plans import Wanted
+from waybook.usecases.arguments import Id, Loose, Reading
+from waybook.usecases.call import Body, Call, known
+from waybook.usecases.charts import OURSELVES, builtin_charts, chart_of
+from waybook.usecases.plan_map import plan_structure
+from waybook.usecases.run_call import look_at_run
+from waybook.usecases.run_views import take_job
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.start_run import dag_not_found
+from waybook.usecases.tool import RUNS, Tool
+from waybook.usecases.views import following, told
+
+
+class GetDagMap(Reading):
+    dag_slug: Id | None = None
+    run_id: Id | None = Field(None, description="the map of a run, with its own models")
+    plan_id: Id | None = None
+    models: Loose[list[Id]] | None = Field(None, description="count the jobs with these models")
+
+
+async def get_dag_map(call: Call, asked: GetDagMap) -> Body:
+    """Stages, steps and edges, and how many jobs to expect."""
+    named = [one for one in (asked.dag_slug, asked.run_id, asked.plan_id) if one is not None]
+    if len(named) != 1:
+        raise InvalidInput("name a dagSlug, a runId or a planId, one of the three")
+    if asked.plan_id is not None:
+        loaded, _ = await call.look(Wanted(plan_id=known(asked.plan_id)))
+        after = following("get_next_step", "take the next step", planId=asked.plan_id)
+        return _map(plan_structure(loaded.plan), {}, after)
+    if asked.run_id is not None:
+        seen = await look_at_run(call, asked.run_id)
+        models = {slug: stage.models for slug, stage in seen.loaded.run.stages.items()}
+        return _map(_structure(seen.chart), models, take_job(asked.run_id), seen.chart)
+    chart = await _chart(call, asked.dag_slug or "")
+    chosen = {chart.order[0]: tuple(asked.models)} if asked.models else {}
+    after = following("start_run", "start a run of it", dagSlug=chart.dag.slug)
+    return _map(_structure(chart), chosen, after, chart)
+
+
+async def _chart(call: Call, slug: str) -> Chart:
+    (rows,) = await call.read(definitions.definition_statement(slug))
+    shipped = builtin_charts().get(slug)
+    if shipped is not None and (not rows or rows[0][5] == OURSELVES):
+        return shipped
+    if not rows:
+        raise dag_not_found()
+    return chart_of(rows[0][2], rows[0][0])
+
+
+def _structure(chart: Chart) -> Structure:
+    return sound_structure(chart.dag, chart.graphs)
+
+
+def _map(
+    structure: Structure,
+    models_of: dict[str, tuple[str, ...]],
+    after: Json,
+    chart: Chart | None = None,
+) -> Body:
+    dag = structure.dag
+    maps = {stage["stageSlug"]: stage for stage in map_json(structure, models_of)["stages"]}
+    stages: list[Json] = [
+        {
+            **cast("Body", maps[stage.slug]),
+            "name": stage.name,
+            "models": [*models_of.get(stage.slug, ())],
+            "steps": [_step(step) for step in stage.recipe.steps],
+            "edges": [[source, target] for source, target in stage.recipe.edges],
+        }
+        for stage in dag.stages
+    ]
+    transitions: list[Json] = [
+        {"from": one.source, "to": one.target, "condition": one.condition}
+        for one in dag.transitions
+    ]
+    return told(
+        dagSlug=dag.slug if chart else None,
+        name=dag.name,
+        version=chart.version if chart else None,
+        stages=stages,
+        transitions=transitions,
+        next=after,
+    )
+
+
+def _step(step: RecipeStep) -> Json:
+    return told(
+        stepKey=step.key,
+        name=step.name,
+        jobType=str(step.job_type),
+        granularityStrategy=str(step.strategy),
+        parallelGroup=step.parallel_group,
+        skip=step.skip or None,
+    )
+
+
+TOOL = Tool(
+    name="get_dag_map",
+    title="See the map",
+    description="Stages, steps, edges and expected jobs of a DAG, a run or a plan.",
+    arguments=GetDagMap,
+    output_schema=output_schema(stages="array"),
+    run=get_dag_map,
+    reads_only=True,
+    profiles=RUNS,
+)

@@ -1,0 +1,107 @@
+"""get_run_progress: the map and where a run, or a plan, stands on it."""
+
+from typing import cast
+
+from pydantic import Field
+
+from waybook.dag.documents import Available
+from waybook.dag.overlay import Evidence
+from waybook.dag.report import Report, StageEvidence, report
+from waybook.dag.structure import sound_structure
+from waybook.errors import InvalidInput
+from waybook.record.moment import Json
+from waybook.run.model import Run, StepRun
+from waybook.store import documents
+from waybook.store.plans import Wanted
+from waybook.usecases.arguments import Id, Reading
+from waybook.usecases.call import Body, Call, known
+from waybook.usecases.plan_map import STAGE, plan_evidence, plan_structure
+from waybook.usecases.run_call import SeenRun, look_at_run
+from waybook.usecases.run_views import take_job
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import RUNS, Tool
+from waybook.usecases.views import MOST_IN_A_REPLY, following, moment
+
+
+class GetRunProgress(Reading):
+    run_id: Id | None = None
+    plan_id: Id | None = Field(None, description="instead of a run")
+    detail: bool = Field(default=False, description="however long it is")
+
+
+async def get_run_progress(call: Call, asked: GetRunProgress) -> Body:
+    """The report, and the call that makes sense now."""
+    if (asked.run_id is None) == (asked.plan_id is None):
+        raise InvalidInput("name either a runId or a planId, one of the two")
+    if asked.run_id is not None:
+        following_call = take_job(asked.run_id)
+    else:
+        following_call = following("get_next_step", "take the next step", planId=asked.plan_id)
+    told = cast("Body", await progress_of(call, run_id=asked.run_id, plan_id=asked.plan_id))
+    return fitted_report({**told, "next": following_call}, asked)
+
+
+async def progress_of(call: Call, *, run_id: str | None, plan_id: str | None = None) -> Report:
+    """The report of a run or of a plan, from one snapshot.
+
+    Raises:
+        NotFound: it is not there, or not this org's.
+    """
+    if run_id is None:
+        loaded, _ = await call.look(Wanted(plan_id=known(plan_id or "")))
+        structure = plan_structure(loaded.plan)
+        return report(structure, {STAGE: plan_evidence(loaded.plan)})
+    run_id = known(run_id)
+    seen = await look_at_run(call, run_id, documents.available_statement(run_id))
+    structure = sound_structure(seen.chart.dag, seen.chart.graphs)
+    return report(structure, _evidence(seen))
+
+
+def _evidence(seen: SeenRun) -> dict[str, StageEvidence]:
+    run, (available,) = seen.loaded.run, seen.found
+    return {
+        slug: StageEvidence(
+            models=stage.models,
+            steps={step.key: _step(step) for step in _steps(run, slug)},
+            documents=tuple(Available(*row[1:]) for row in available if row[0] == slug),
+        )
+        for slug, stage in run.stages.items()
+    }
+
+
+def _steps(run: Run, slug: str) -> list[StepRun]:
+    return [step for step in run.steps.values() if step.stage == slug]
+
+
+def _step(step: StepRun) -> Evidence:
+    return Evidence(
+        closed=step.closed_at is not None,
+        done=step.done,
+        active=step.total - step.done - step.failed,
+        failed=step.failed,
+        started_at=moment(step.opened_at),
+        completed_at=moment(step.closed_at),
+    )
+
+
+def fitted_report(body: Body, asked: GetRunProgress) -> Body:
+    """The report, its lists of documents left out if it is too long for a client."""
+    if asked.detail or len(str(body)) <= MOST_IN_A_REPLY:
+        return body
+    named: Body = {"runId": asked.run_id} if asked.run_id else {"planId": asked.plan_id}
+    whole = following("get_run_progress", "with all documents", **named, detail=True)
+    stages = cast("list[dict[str, Json]]", body["stages"])
+    short: list[Json] = [{**stage, "documents": []} for stage in stages]
+    return {**body, "stages": short, "cut": {"left": "documents", "get": whole}}
+
+
+TOOL = Tool(
+    name="get_run_progress",
+    title="See where a run stands",
+    description="Stages, steps and documents of a run (or a plan), and where it stands.",
+    arguments=GetRunProgress,
+    output_schema=output_schema(dagProgress="object", stages="array"),
+    run=get_run_progress,
+    reads_only=True,
+    profiles=RUNS,
+)

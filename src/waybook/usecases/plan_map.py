@@ -1,0 +1,70 @@
+"""A plan as a map: one stage, its steps in the order in which they can be done."""
+
+from itertools import pairwise
+
+from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Standing, Strategy
+from waybook.dag.overlay import Evidence
+from waybook.dag.recipe import graph_of
+from waybook.dag.report import StageEvidence
+from waybook.dag.structure import Structure, sound_structure
+from waybook.plan.model import Plan, Step
+from waybook.plan.states import StepStatus
+from waybook.usecases.views import moment
+
+STAGE = "plan"
+
+#: Six states of a step on a map that knows four.
+STANDINGS = {
+    StepStatus.PENDING: Standing.NOT_STARTED,
+    StepStatus.IN_PROGRESS: Standing.IN_PROGRESS,
+    StepStatus.AWAITING_INPUT: Standing.IN_PROGRESS,
+    StepStatus.COMPLETED: Standing.COMPLETED,
+    StepStatus.SKIPPED: Standing.COMPLETED,
+    StepStatus.FAILED: Standing.FAILED,
+}
+
+
+def plan_structure(plan: Plan) -> Structure:
+    """The plan's steps as a stage of their own."""
+    steps = tuple(_recipe_step(step) for step in plan.steps)
+    stage = Stage(STAGE, plan.name, Recipe(steps, edges_of(plan)))
+    dag = Dag(slug=STAGE, name=plan.name, stages=(stage,))
+    graphs = {STAGE: graph_of(stage.recipe)} if steps else {}
+    return sound_structure(dag, graphs)
+
+
+def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """What follows what: each step the one before it."""
+    ids = [step.id for step in plan.steps]
+    return tuple(pairwise(ids))
+
+
+def _recipe_step(step: Step) -> RecipeStep:
+    return RecipeStep(
+        key=step.id,
+        number=step.order,
+        name=step.title or f"Step {step.order}",
+        job_type=JobType.EXECUTE,
+        strategy=Strategy.ALL_TO_ONE,
+        output_type=str(step.type),
+    )
+
+
+def plan_evidence(plan: Plan) -> StageEvidence:
+    """Where the plan's steps stand, by the plan's own rules."""
+    standings: dict[str, Standing] = {step.id: STANDINGS[step.status] for step in plan.steps}
+    return StageEvidence(
+        standings=standings,
+        steps={step.id: _evidence(step, standings[step.id]) for step in plan.steps},
+    )
+
+
+def _evidence(step: Step, standing: Standing) -> Evidence:
+    return Evidence(
+        closed=standing is Standing.COMPLETED,
+        done=int(standing is Standing.COMPLETED),
+        active=int(standing is Standing.IN_PROGRESS),
+        failed=int(standing is Standing.FAILED),
+        started_at=moment(step.in_progress_since),
+        completed_at=moment(step.completed_at),
+    )
