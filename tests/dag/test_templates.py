@@ -269,7 +269,7 @@ TEMPLATES = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(template=TEMPLATES, content=JSON, text=st.text(max_size=20))
 def test_a_template_that_passes_renders_whatever_comes(
     template: str, content: Json, text: str

@@ -1,0 +1,49 @@
+"""How to write a DAG: the page tells of everything a definition and its templates may say."""
+
+import re
+
+import pytest
+import yaml
+
+from house.repository import code_blocks, read
+from waybook.dag.definition import read_definition
+from waybook.dag.model import Strategy
+from waybook.dag.template_engine import LONGEST_TEMPLATE
+from waybook.dag.template_language import FILTERS, TESTS
+from waybook.dag.templates import DEFAULT_DOCUMENT, SAMPLES, Kind
+
+PAGE = read("how-to", "write-a-dag.md")
+#: The first cells of the tables.
+NAMED = {
+    name
+    for row in re.findall(r"^\| (.+?) \|", PAGE, re.MULTILINE)
+    for name in re.findall(r"`(\w+)", row)
+}
+
+
+def test_the_page_tells_of_every_strategy_filter_and_name() -> None:
+    names = {name for kind in Kind for name in SAMPLES[kind]}
+    assert {*Strategy, *FILTERS, *names} == NAMED
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_the_page_tells_of_every_test(test: str) -> None:
+    assert f"`is {test}`" in PAGE
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_page_tells_of_every_field(kind: Kind) -> None:
+    for value in SAMPLES[kind].values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict) and item is not SAMPLES[kind].get("content"):
+                assert [field for field in item if f"`{field}`" not in PAGE] == []
+
+
+def test_the_definition_on_the_page_is_one() -> None:
+    (shown,) = code_blocks(PAGE, "yaml")
+    assert read_definition(yaml.safe_load(shown)).slug == "two-views"
+
+
+def test_the_limits_and_the_usual_template_are_those_of_the_source() -> None:
+    assert f"{LONGEST_TEMPLATE:,} characters" in PAGE
+    assert f"`{DEFAULT_DOCUMENT}`" in PAGE
