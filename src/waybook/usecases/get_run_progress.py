@@ -5,22 +5,21 @@ from typing import cast
 from pydantic import Field
 
 from waybook.dag.documents import Available
-from waybook.dag.overlay import Evidence
-from waybook.dag.report import Report, StageEvidence, report
+from waybook.dag.report import Report, report
 from waybook.dag.structure import sound_structure
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
-from waybook.run.model import Run, StepRun
+from waybook.run.evidence import run_evidence
 from waybook.store import documents
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known
 from waybook.usecases.plan_map import STAGE, plan_evidence, plan_structure
-from waybook.usecases.run_call import SeenRun, look_at_run
+from waybook.usecases.run_call import look_at_run
 from waybook.usecases.run_views import take_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import MOST_IN_A_REPLY, following, moment
+from waybook.usecases.views import MOST_IN_A_REPLY, following
 
 
 class GetRunProgress(Reading):
@@ -54,34 +53,8 @@ async def progress_of(call: Call, *, run_id: str | None, plan_id: str | None = N
     run_id = known(run_id)
     seen = await look_at_run(call, run_id, documents.available_statement(run_id))
     structure = sound_structure(seen.chart.dag, seen.chart.graphs)
-    return report(structure, _evidence(seen))
-
-
-def _evidence(seen: SeenRun) -> dict[str, StageEvidence]:
-    run, (available,) = seen.loaded.run, seen.found
-    return {
-        slug: StageEvidence(
-            models=stage.models,
-            steps={step.key: _step(step) for step in _steps(run, slug)},
-            documents=tuple(Available(*row[1:]) for row in available if row[0] == slug),
-        )
-        for slug, stage in run.stages.items()
-    }
-
-
-def _steps(run: Run, slug: str) -> list[StepRun]:
-    return [step for step in run.steps.values() if step.stage == slug]
-
-
-def _step(step: StepRun) -> Evidence:
-    return Evidence(
-        closed=step.closed_at is not None,
-        done=step.done,
-        active=step.total - step.done - step.failed,
-        failed=step.failed,
-        started_at=moment(step.opened_at),
-        completed_at=moment(step.closed_at),
-    )
+    available = [(slug, Available(*told)) for slug, *told in seen.found[0]]
+    return report(structure, run_evidence(seen.loaded.run, available))
 
 
 def fitted_report(body: Body, asked: GetRunProgress) -> Body:
