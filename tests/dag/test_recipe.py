@@ -1,0 +1,132 @@
+"""A recipe as a graph."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import a_chain, a_recipe, a_step, recipes
+from decisions import decision
+from waybook.dag.model import Recipe
+from waybook.dag.recipe import MOST_SHOWN, a_cycle, graph_of, graph_or_faults
+from waybook.errors import BadRecipe
+
+DIAMOND = a_recipe(*map(a_step, "abcd"), edges=[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
+
+
+def fault_of(recipe: Recipe) -> tuple[object, object]:
+    with pytest.raises(BadRecipe) as refusal:
+        graph_of(recipe)
+    return refusal.value.details["fault"], refusal.value.details["at"]
+
+
+def test_a_graph_knows_who_comes_before_and_after_whom() -> None:
+    graph = graph_of(DIAMOND)
+    assert graph.order == ("a", "b", "c", "d")
+    assert (graph.roots, graph.leaves) == (("a",), ("d",))
+    assert graph.predecessors["d"] == ("b", "c")
+    assert graph.successors["a"] == ("b", "c")
+    assert graph.steps["b"] is DIAMOND.steps[1]
+
+
+def test_where_edges_leave_it_open_the_step_number_decides_and_then_the_place() -> None:
+    recipe = a_recipe(a_step("z", number=2), a_step("y", number=1), a_step("x", number=2))
+    assert graph_of(recipe).order == ("y", "z", "x")
+
+
+def test_a_lower_number_never_jumps_an_edge() -> None:
+    recipe = a_recipe(
+        a_step("last", number=1), a_step("first", number=9), edges=[("first", "last")]
+    )
+    assert graph_of(recipe).order == ("first", "last")
+
+
+@decision("B7")
+def test_a_recipe_without_steps_is_refused() -> None:
+    assert fault_of(a_recipe()) == ("no_steps", "recipe.steps")
+
+
+def test_a_key_used_twice_is_refused() -> None:
+    recipe = a_recipe(a_step("a"), a_step("b"), a_step("a"))
+    assert fault_of(recipe) == ("duplicate_key", "recipe.steps[2].stepKey")
+
+
+@pytest.mark.parametrize("edge", [("a", "x"), ("x", "a")])
+def test_an_edge_with_a_loose_end_is_refused(edge: tuple[str, str]) -> None:
+    recipe = a_recipe(a_step("a"), a_step("b"), edges=[("a", "b"), edge])
+    assert fault_of(recipe) == ("dangling_edge", "recipe.edges[1]")
+
+
+def test_an_edge_that_is_there_twice_is_refused() -> None:
+    recipe = a_recipe(a_step("a"), a_step("b"), edges=[("a", "b"), ("a", "b")])
+    assert fault_of(recipe) == ("duplicate_edge", "recipe.edges[1]")
+
+
+def test_a_step_that_waits_for_itself_is_a_cycle() -> None:
+    assert fault_of(a_recipe(a_step("a"), edges=[("a", "a")])) == ("cycle", "recipe.edges")
+
+
+def test_a_cycle_is_told_without_the_steps_that_only_wait_for_it() -> None:
+    edges = [*a_chain("b", "c", "d", "b"), ("d", "a"), ("x", "b")]
+    found = graph_or_faults(a_recipe(*map(a_step, "abcdx"), edges=edges))
+    assert isinstance(found, list)
+    assert found[0].message == "the steps wait for each other: b → c → d → b"
+
+
+def test_a_long_cycle_is_told_in_part() -> None:
+    keys = [f"s{number}" for number in range(1000)]
+    told = a_cycle({key: [keys[number - 1]] for number, key in enumerate(keys)}, keys)
+    assert told.count("→") == MOST_SHOWN + 1
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    recipe = a_recipe(a_step("a"), a_step("a"), edges=[("a", "x"), ("a", "x"), ("y", "z")])
+    found = graph_or_faults(recipe, "here")
+    assert isinstance(found, list)
+    assert [(fault.name, fault.at) for fault in found] == [
+        ("duplicate_key", "here.steps[1].stepKey"),
+        ("dangling_edge", "here.edges[0]"),
+        ("dangling_edge", "here.edges[1]"),
+        ("duplicate_edge", "here.edges[1]"),
+        ("dangling_edge", "here.edges[2]"),
+        ("dangling_edge", "here.edges[2]"),
+    ]
+
+
+@given(recipe=recipes())
+def test_every_step_stands_behind_all_it_depends_on(recipe: Recipe) -> None:
+    graph = graph_of(recipe)
+    place = {key: number for number, key in enumerate(graph.order)}
+    assert sorted(place) == sorted(step.key for step in recipe.steps)
+    assert all(place[source] < place[target] for source, target in recipe.edges)
+
+
+@given(recipe=recipes())
+def test_neighbours_roots_and_leaves_are_what_the_edges_say(recipe: Recipe) -> None:
+    graph = graph_of(recipe)
+    assert {(s, key) for key, before in graph.predecessors.items() for s in before} == {
+        *recipe.edges
+    }
+    assert {(key, t) for key, after in graph.successors.items() for t in after} == {*recipe.edges}
+    keys = {step.key for step in recipe.steps}
+    assert {*graph.roots} == keys - {target for _, target in recipe.edges}
+    assert {*graph.leaves} == keys - {source for source, _ in recipe.edges}
+
+
+@given(recipe=recipes(), data=st.data())
+def test_the_order_does_not_depend_on_the_order_of_the_edges(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    shuffled = replace(recipe, edges=tuple(data.draw(st.permutations(recipe.edges))))
+    assert graph_of(shuffled).order == graph_of(recipe).order
+
+
+@given(recipe=recipes(), data=st.data())
+def test_an_edge_back_along_a_path_is_a_cycle(recipe: Recipe, data: st.DataObject) -> None:
+    graph = graph_of(recipe)
+    start = end = data.draw(st.sampled_from(list(graph.order)))
+    for _ in range(data.draw(st.integers(0, 4))):
+        end = next(iter(graph.successors[end]), end)
+    looped = replace(recipe, edges=(*recipe.edges, (end, start)))
+    assert fault_of(looped) == ("cycle", "recipe.edges")

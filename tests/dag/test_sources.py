@@ -1,0 +1,88 @@
+"""Where a step's documents come from."""
+
+from hypothesis import given
+
+from dag_builders import a_recipe, a_stage, a_step, an_input, recipes
+from decisions import decision
+from waybook.dag.model import Input, Recipe, RecipeStep, Stage, Strategy
+from waybook.dag.recipe import graph_of
+from waybook.dag.sources import candidates, makes, primary_source, producers
+
+PER_DOCUMENT = Strategy.PER_SOURCE_DOCUMENT
+
+
+def source_of(step: RecipeStep, *before: RecipeStep) -> str | None:
+    edges = [(other.key, step.key) for other in before]
+    return primary_source(step, "here", graph_of(a_recipe(*before, step, edges=edges)))
+
+
+def per_document(*inputs: str | Input) -> RecipeStep:
+    return a_step("z", PER_DOCUMENT, inputs=inputs)
+
+
+def test_a_step_makes_what_it_lists_each_once() -> None:
+    assert makes(a_step("a", outputs=["one", "two", "one"])) == ("one", "two")
+
+
+def test_a_step_that_lists_nothing_makes_a_document_of_its_type() -> None:
+    assert makes(a_step("a", output_type="essay")) == ("essay",)
+
+
+def test_a_document_may_have_several_makers() -> None:
+    stage = a_stage("here", a_step("a", outputs=["x", "y"]), a_step("b", outputs=["x"]))
+    assert producers(stage) == {"x": ("a", "b"), "y": ("a",)}
+
+
+@decision("B12")
+def test_the_primary_source_makes_the_first_of_the_inputs() -> None:
+    a, b = a_step("a", outputs=["x"]), a_step("b", outputs=["y"])
+    assert source_of(per_document("x", "y"), a, b) == "a"
+    assert source_of(per_document("y", "x"), a, b) == "b"
+    assert source_of(per_document(an_input("y", "here")), a, b) == "b"
+
+
+@decision("B12")
+def test_a_step_that_says_nothing_of_inputs_goes_by_its_only_predecessor() -> None:
+    step = a_step("z", PER_DOCUMENT)
+    assert source_of(step, a_step("a")) == "a"
+    assert source_of(step, a_step("a"), a_step("b")) is None
+
+
+@decision("B12")
+def test_a_root_has_no_primary_source() -> None:
+    assert source_of(a_step("z", PER_DOCUMENT)) is None
+    assert source_of(per_document("x")) is None
+
+
+def test_only_a_step_per_source_document_has_a_primary_source() -> None:
+    assert source_of(a_step("z", Strategy.PER_MODEL, inputs=["a"]), a_step("a")) is None
+
+
+def test_two_makers_none_or_another_stage_are_no_source() -> None:
+    a, b = a_step("a", outputs=["x"]), a_step("b", outputs=["x"])
+    assert source_of(per_document("x"), a, b) is None
+    assert source_of(per_document("y"), a, b) is None
+    assert source_of(per_document(), a) is None
+    assert source_of(per_document(an_input("x", "there")), a) is None
+
+
+@decision("B12")
+@given(recipe=recipes())
+def test_in_every_good_recipe_a_step_per_source_document_has_one_source_or_is_a_root(
+    recipe: Recipe,
+) -> None:
+    graph = graph_of(recipe)
+    for step in recipe.steps:
+        source = primary_source(step, "stage", graph)
+        behind = step.strategy is PER_DOCUMENT and bool(graph.predecessors[step.key])
+        assert (source is not None) == behind
+        if source is not None:
+            assert candidates(step, "stage", graph) == (source,)
+            assert source in graph.predecessors[step.key]
+
+
+@given(recipe=recipes())
+def test_the_makers_of_a_stage_are_its_steps_by_what_they_make(recipe: Recipe) -> None:
+    found = producers(Stage("stage", "Stage", recipe))
+    pairs = {(doc, key) for doc, keys in found.items() for key in keys}
+    assert pairs == {(doc, step.key) for step in recipe.steps for doc in makes(step)}
