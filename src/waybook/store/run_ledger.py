@@ -70,6 +70,7 @@ def _run(
             name=run.name,
             dag_slug=str(row["dag_slug"]),
             dag_version=_number(row["dag_version"]),
+            completed_at=run.completed_at,
             now=hand.now,
             **head,
         )

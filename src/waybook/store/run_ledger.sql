@@ -3,8 +3,10 @@ insert into dag_definition (slug, version, name, body, body_hash, created_at, cr
 values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(created_by)s);
 
 -- name: insert_run
-insert into run (id, name, dag_slug, dag_version, audit_seq, audit_hash, updated_at)
-values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(audit_seq)s, %(audit_hash)s, %(now)s);
+-- A run in which there is nothing to do is complete at once.
+insert into run (id, name, dag_slug, dag_version, completed_at, audit_seq, audit_hash, updated_at)
+values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(audit_seq)s,
+        %(audit_hash)s, %(now)s);
 
 -- name: insert_run_brief
 insert into run_brief (run_id, input, created_at, created_by)
