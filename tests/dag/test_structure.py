@@ -81,3 +81,9 @@ def test_without_models_there_are_no_numbers() -> None:
     dag = a_dag(a_stage("thesis"))
     (stage,) = map_json(sound_structure(dag, graphs_of(dag)), {})["stages"]
     assert stage["expected"] == {"total": None, "steps": {"thesis-work": None}}
+
+
+def test_a_stage_without_a_graph_has_an_empty_map() -> None:
+    structure = Structure(dag=a_dag(a_stage("plan")), graphs={}, sound=frozenset())
+    empty = {"order": [], "roots": [], "leaves": [], "expected": {"total": None, "steps": {}}}
+    assert map_json(structure, {}) == {"stages": [{"stageSlug": "plan", **empty}]}

@@ -116,18 +116,19 @@ def map_json(structure: Structure, models_of: ModelsOf) -> Map:
     """The map: each stage's order, roots and leaves, and the units expected of it."""
     counts = counts_of(structure, models_of)
     slugs = [stage.slug for stage in structure.dag.stages]
-    return {"stages": [_stage_map(s, structure.graphs[s], counts.get(s)) for s in slugs]}
+    return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}
 
 
-def _stage_map(slug: str, graph: Graph, counts: StageCounts | None) -> StageMap:
+def _stage_map(slug: str, graph: Graph | None, counts: StageCounts | None) -> StageMap:
     units: Mapping[str, int | None] = {} if counts is None else counts.units
+    order = graph.order if graph else ()
     return {
         "stageSlug": slug,
-        "order": list(graph.order),
-        "roots": list(graph.roots),
-        "leaves": list(graph.leaves),
+        "order": list(order),
+        "roots": list(graph.roots if graph else ()),
+        "leaves": list(graph.leaves if graph else ()),
         "expected": {
             "total": None if counts is None else counts.total,
-            "steps": {key: units.get(key) for key in graph.order},
+            "steps": {key: units.get(key) for key in order},
         },
     }

@@ -1,0 +1,94 @@
+"""A plan as a map and as a report: one stage, its steps as the plan knows them."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decisions import decision
+from plan_builders import NOON, a_plan, a_step
+from waybook.dag.invariants import check
+from waybook.dag.report import Report, StageReport, report
+from waybook.dag.structure import map_json
+from waybook.plan.states import StepStatus
+from waybook.usecases.plan_map import STAGE, STANDINGS, edges_of, plan_evidence, plan_structure
+
+S = StepStatus
+
+
+def told(*statuses: StepStatus) -> Report:
+    """The report of a plan whose steps have these statuses; the invariants hold of it."""
+    plan = a_plan(*map(a_step, statuses))
+    found = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
+    assert check(found) == []
+    return found
+
+
+def stage_of(*statuses: StepStatus) -> StageReport:
+    (stage,) = told(*statuses)["stages"]
+    return stage
+
+
+def standings(*statuses: StepStatus) -> list[str]:
+    return [str(step["status"]) for step in stage_of(*statuses)["steps"] or ()]
+
+
+@decision("X2")
+def test_six_statuses_of_a_plan_are_four_of_a_map() -> None:
+    assert set(STANDINGS) == set(StepStatus)
+    assert standings(*StepStatus) == [
+        "not_started",
+        "in_progress",
+        "in_progress",
+        "completed",
+        "completed",
+        "failed",
+    ]
+
+
+@decision("X1")
+def test_a_plan_that_completed_with_a_failed_step_shows_its_stage_failed() -> None:
+    found = told(S.COMPLETED, S.FAILED, S.SKIPPED)
+    (stage,) = found["stages"]
+    assert stage["status"] == "failed"
+    assert stage["progress"] == {"completedSteps": 2, "totalSteps": 3, "failedSteps": 1}
+    assert found["dagProgress"] == {"completedStages": 0, "totalStages": 1}
+
+
+def test_a_pending_step_before_a_completed_one_is_still_to_be_done() -> None:
+    assert standings(S.PENDING, S.COMPLETED) == ["not_started", "completed"]
+
+
+def test_a_step_in_progress_tells_since_when() -> None:
+    (step,) = stage_of(S.IN_PROGRESS)["steps"] or []
+    assert step["jobs"] == {"done": 0, "active": 1, "failed": 0}
+    assert step["startedAt"] is not None
+    assert step["startedAt"].startswith(NOON.isoformat()[:19])
+
+
+@given(st.lists(st.sampled_from(StepStatus)))
+def test_the_invariants_hold_of_any_plan(statuses: list[StepStatus]) -> None:
+    assert len(stage_of(*statuses)["steps"] or ()) == len(statuses)
+
+
+@pytest.mark.parametrize("status", StepStatus)
+def test_nothing_is_strange_about_a_plan(status: StepStatus) -> None:
+    found = told(status)
+    assert found["warnings"] == found["stages"][0]["warnings"] == []
+    assert found["stages"][0]["modelCount"] is None
+
+
+def test_the_map_of_a_plan_is_its_steps_in_a_chain() -> None:
+    plan = a_plan(*(a_step() for _ in range(3)))
+    (stage,) = map_json(plan_structure(plan), {})["stages"]
+    assert stage["order"] == [step.id for step in plan.steps]
+    assert list(edges_of(plan)) == [*pairwise(stage["order"])]
+    assert (stage["roots"], stage["leaves"]) == (stage["order"][:1], stage["order"][-1:])
+
+
+def test_a_plan_without_steps_has_an_empty_map_and_has_not_started() -> None:
+    plan = a_plan()
+    assert map_json(plan_structure(plan), {})["stages"][0]["order"] == []
+    stage = stage_of()
+    assert (stage["status"], stage["steps"], stage["warnings"]) == ("not_started", [], [])
