@@ -36,6 +36,8 @@ def test_every_command_has_help(name: str) -> None:
         ("waybook.cli.mcp", "rich mcp psycopg pydantic"),
         ("waybook.cli.stdio", "rich"),
         ("waybook.cli.call", "mcp uvicorn"),
+        ("waybook.cli.report", "rich asyncio pydantic mcp psycopg"),
+        ("waybook.cli.map", "rich asyncio pydantic mcp psycopg"),
     ],
 )
 def test_a_command_imports_no_more_than_it_needs(imported: str, spared: str) -> None:

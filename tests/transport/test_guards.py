@@ -13,7 +13,7 @@ from waybook.transport.web.hosts import Hosts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ROUTES = ["/", "/mcp", "/healthz", "/readyz", "/metrics", "/nowhere"]
+ROUTES = ["/", "/mcp", "/healthz", "/readyz", "/metrics", "/api/report", "/api/map", "/nowhere"]
 OUR_HOSTS = [
     "localhost",
     "LOCALHOST:8750",

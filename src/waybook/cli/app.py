@@ -19,6 +19,11 @@ COMMANDS = {
     "watch": ("waybook.cli.watch:command", "Watch a plan, live."),
     "review": ("waybook.cli.review:command", "Decide what waits for a person."),
     "audit": ("waybook.cli.audit:group", "Read the audit, verify it, look back in time."),
+    "report": ("waybook.cli.report:command", "Show where a run of any system stands."),
+    "map": (
+        "waybook.cli.map:command",
+        "Check the structure of any DAG, and show what it will come to.",
+    ),
     "migrate": ("waybook.cli.migrate:command", "Bring the database up to date."),
     "doctor": (
         "waybook.cli.doctor:command",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from rich.text import Text
 
+from waybook.dag.model import Standing
 from waybook.plan.states import PlanStatus, StepStatus
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
@@ -43,6 +44,12 @@ PLAN_LOOKS: Mapping[PlanStatus, Look] = MappingProxyType({
     PlanStatus.STALLED:         Look("▲", "stalled", "yellow"),
     PlanStatus.COMPLETED:       Look("✓", "completed", "green"),
     PlanStatus.FAILED:          Look("✗", "failed", "red"),
+})
+STANDING_LOOKS: Mapping[Standing, Look] = MappingProxyType({
+    Standing.COMPLETED:   Look("✓", "completed", "green"),
+    Standing.FAILED:      Look("✗", "failed", "red"),
+    Standing.IN_PROGRESS: Look("◐", "in progress", "blue"),
+    Standing.NOT_STARTED: Look("·", "not started", "dim"),
 })
 # fmt: on
 

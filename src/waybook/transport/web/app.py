@@ -20,6 +20,7 @@ from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.metrics import Metric
 from waybook.transport.web.operations import Operations
 from waybook.transport.web.replies import refusal
+from waybook.transport.web.snapshots import Snapshots
 
 ERRORS: Final = {
     HTTPStatus.NOT_FOUND: ("NOT_FOUND", "There is nothing at this address."),
@@ -56,6 +57,7 @@ def build_app(
     the figures, `reporting` names the tools that tell of their progress.
     """
     mcp, operations = Mcp(server, reporting), Operations(ready, metrics)
+    snapshots = Snapshots()
 
     @asynccontextmanager
     async def running(_: Starlette) -> AsyncIterator[None]:
@@ -70,6 +72,8 @@ def build_app(
             Route("/healthz", operations.healthz),
             Route("/readyz", operations.readyz),
             Route("/metrics", operations.figures),
+            Route("/api/report", snapshots.report, methods=["POST"]),
+            Route("/api/map", snapshots.map, methods=["POST"]),
         ],
         exception_handlers={HTTPException: http_error, Exception: broken},
         lifespan=running,

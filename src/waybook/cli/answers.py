@@ -1,0 +1,86 @@
+"""What `report` and `map` share: a snapshot in, an answer out; one, or one for each line."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import IO
+
+import click
+import orjson
+
+from waybook.cli.faults import show
+from waybook.cli.lazy import load
+from waybook.dag.loose import items, record
+from waybook.errors import BadRecipe, InvalidInput, WaybookError
+
+#: From a text to what is answered to it.
+Answering = Callable[[bytes], Mapping[str, object]]
+
+file = click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
+lines = click.option(
+    "--lines", is_flag=True, help="A snapshot on each line, and an answer on each line."
+)
+
+
+def read_json(text: bytes) -> object:
+    """The value a text holds.
+
+    Raises:
+        InvalidInput: it is not JSON.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as fault:
+        raise InvalidInput(f"this is not JSON: {fault}") from None
+
+
+def answer_each_line(answer: Answering, file: str) -> None:
+    """Print an answer for each line as soon as it is there; one that is refused stops nobody."""
+    with _opened(file) as source:
+        for line in source:
+            _tell(answer, line.rstrip(b"\r\n"))
+
+
+def answer_all(answer: Answering, file: str, drawn_by: str, *, as_json: bool) -> None:
+    """Answer the whole file: as a picture for a person, in JSON for anyone else.
+
+    What draws the picture is imported only for a person. A refusal in JSON ends with exit code 1.
+    """
+    with _opened(file) as source:
+        text = source.read()
+    if a_person_reads(as_json=as_json):
+        load(drawn_by)(_answer_or_faults(answer, text))
+    elif _tell(answer, text):
+        sys.exit(1)
+
+
+def _answer_or_faults(answer: Answering, text: bytes) -> Mapping[str, object]:
+    """The answer; a recipe with faults is told with all of them, each on its line."""
+    try:
+        return answer(text)
+    except BadRecipe as refused:
+        for fault in map(record, items(refused.details.get("faults"))):
+            show(f"{fault['at']}: {fault['message']}", None)
+        sys.exit(1)
+
+
+def _opened(file: str) -> IO[bytes]:
+    try:
+        return click.open_file(file, "rb")
+    except OSError as fault:
+        raise click.BadParameter(f"{file}: {fault.strerror}", param_hint="FILE") from None
+
+
+def a_person_reads(*, as_json: bool) -> bool:
+    """Whether somebody sits at a terminal and wants no JSON."""
+    return not as_json and sys.stdout.isatty()
+
+
+def _tell(answer: Answering, text: bytes) -> bool:
+    """Print the answer to a text, or its error in the same place; say whether it is one."""
+    try:
+        body, refused = answer(text), False
+    except WaybookError as fault:
+        body, refused = fault.as_json(), True
+    click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+    return refused

@@ -1,0 +1,69 @@
+"""`waybook map`: the structure of any DAG, checked, with what it will come to."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import cast
+
+import click
+
+from waybook.cli.answers import answer_all, answer_each_line, file, lines, read_json
+from waybook.cli.options import as_json
+from waybook.dag.definition_text import parse_definition
+from waybook.dag.snapshot import map_of
+from waybook.errors import InvalidInput
+
+PICTURE = "waybook.cli.map_picture:show"
+MOST_MODELS = 1000
+
+
+def read_models(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+    """The names of so many models, or those with commas between."""
+    if given is None:
+        return ()
+    if given.isdecimal() and given.isascii() and len(given) <= len(str(MOST_MODELS)):
+        if not 0 < int(given) <= MOST_MODELS:
+            raise click.BadParameter(f"there can be 1 to {MOST_MODELS} models")
+        return tuple(f"model-{number}" for number in range(1, int(given) + 1))
+    names = tuple(name.strip() for name in given.split(","))
+    if not all(names):
+        raise click.BadParameter("a name is missing between the commas")
+    return names
+
+
+@click.command()
+@file
+@click.option(
+    "--models",
+    metavar="N|NAMES",
+    callback=read_models,
+    help="How many models the first stage has, or which (a,b,c), if the file does not say.",
+)
+@lines
+@as_json
+def command(*, file: str, models: tuple[str, ...], lines: bool, as_json: bool) -> None:
+    """Check the structure of any DAG, and show what it will come to.
+
+    FILE is a definition in YAML or JSON, or a snapshot in JSON, or - for stdin; no database is
+    needed. Away from a terminal the answer is JSON, and so is an error: with exit code 1, or with
+    --lines (JSON only) on its line.
+    """
+    if lines:
+        answer_each_line(partial(_answer_json, models), file)
+    else:
+        answer_all(partial(_answer, models), file, PICTURE, as_json=as_json)
+
+
+def _answer_json(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", map_of(read_json(text), models))
+
+
+def _answer(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", map_of(_read(text), models))
+
+
+def _read(text: bytes) -> object:
+    """What a text says: JSON of any size, or a definition in YAML."""
+    try:
+        return read_json(text)
+    except InvalidInput:
+        return parse_definition(text.decode(errors="replace"))

@@ -1,0 +1,59 @@
+"""Reports and maps of anybody's DAG: a snapshot in, an answer out, no database."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final, cast
+
+from pydantic_core import from_json
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.dag.snapshot import map_of, report_of
+from waybook.errors import BadRecipe, InvalidInput, WaybookError
+from waybook.transport.web.replies import json_reply
+
+#: A large snapshot takes a while: so many are worked on beside everything else.
+AT_ONCE: Final = 2
+
+
+class Snapshots:
+    def __init__(self) -> None:
+        """Take turns, so that many large snapshots do not hold up the calls of agents."""
+        self.turns = asyncio.Semaphore(AT_ONCE)
+
+    async def report(self, request: Request) -> Response:
+        """Where the run in the snapshot stands."""
+        return await self._answer(request, report_of)
+
+    async def map(self, request: Request) -> Response:
+        """The structure in the snapshot, or in the definition that stands alone."""
+        return await self._answer(request, map_of)
+
+    async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
+        body = await request.body()
+        async with self.turns:
+            return await asyncio.to_thread(answered, body, door)
+
+
+def answered(body: bytes, door: Callable[[object], object]) -> Response:
+    """What the door says to the snapshot in a body, or why it says nothing."""
+    try:
+        answer = door(read_snapshot(body))
+    except BadRecipe as fault:
+        return json_reply(fault.as_json(), HTTPStatus.UNPROCESSABLE_ENTITY)
+    except WaybookError as fault:
+        return json_reply(fault.as_json(), HTTPStatus.BAD_REQUEST)
+    return json_reply(cast("Mapping[str, object]", answer))
+
+
+def read_snapshot(body: bytes) -> object:
+    """The value in a body.
+
+    Raises:
+        InvalidInput: it is not JSON.
+    """
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as fault:
+        raise InvalidInput(f"the body is not JSON: {fault}") from None

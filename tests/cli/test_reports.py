@@ -1,0 +1,198 @@
+"""`waybook report` and `waybook map`: files of anybody's, no database."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from dag_builders import a_chain, a_dag, a_stage, a_step
+from dag_evidence import Body, a_job, a_snapshot
+from waybook.cli import answers, map_picture, report_picture
+from waybook.cli.app import app
+from waybook.dag.definition import write_definition
+from waybook.dag.invariants import check
+from waybook.dag.snapshot import map_of, report_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DAG = a_dag(
+    a_stage("thesis", a_step("plan"), a_step("write"), edges=a_chain("plan", "write")),
+    a_stage("antithesis"),
+)
+SNAPSHOT = a_snapshot(
+    DAG,
+    a_job("thesis", "plan", "completed"),
+    a_job("thesis", "write", "paused"),
+    runs={"thesis": ["alpha", "beta"]},
+)
+NO_SNAPSHOT: Body = {"jobs": []}
+
+
+def run(*words: str, typed: object = None) -> Result:
+    """Run a command line; what is typed is JSON unless it is a text."""
+    text = typed if isinstance(typed, str) else json.dumps(typed)
+    return CliRunner().invoke(app, words, input=text)
+
+
+def a_cycle() -> Body:
+    definition: Body = write_definition(DAG)
+    definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
+    return definition
+
+
+# For programs
+
+
+@pytest.mark.parametrize(("command", "door"), [("report", report_of), ("map", map_of)])
+def test_away_from_a_terminal_the_answer_is_json(command: str, door: Any) -> None:  # noqa: ANN401 - either door
+    for flags in ([], ["--json"]):
+        told = run(command, "-", *flags, typed=SNAPSHOT)
+        assert (told.exit_code, json.loads(told.stdout)) == (0, door(SNAPSHOT))
+        assert told.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["report", "map"])
+@pytest.mark.parametrize("typed", [NO_SNAPSHOT, [], "{", "", "\ud83d", '{"dag": NaN}'])
+def test_a_refusal_in_json_ends_with_exit_code_one(command: str, typed: object) -> None:
+    refused = CliRunner().invoke(
+        app,
+        [command, "-"],
+        input=typed.encode(errors="surrogatepass") if isinstance(typed, str) else json.dumps(typed),
+    )
+    assert refused.exit_code == 1
+    assert json.loads(refused.stdout)["error"]["code"] in {"INVALID_INPUT", "BAD_RECIPE"}
+
+
+def test_lines_are_answered_one_by_one_and_a_bad_one_stops_nobody() -> None:
+    lines = [json.dumps(SNAPSHOT), json.dumps(NO_SNAPSHOT), "", "{", json.dumps(SNAPSHOT)]
+    told = run("report", "--lines", "-", typed="\r\n".join(lines))
+    assert told.exit_code == 0
+    first, *errors, last = map(json.loads, told.stdout.splitlines())
+    assert first == last == report_of(SNAPSHOT)
+    assert check(first) == []
+    assert [error["error"]["code"] for error in errors] == ["INVALID_INPUT"] * 3
+
+
+def test_maps_are_answered_line_by_line_too() -> None:
+    lines = [write_definition(DAG), a_cycle(), SNAPSHOT]
+    told = run("map", "--lines", "--models", "3", "-", typed="\n".join(map(json.dumps, lines)))
+    bare, refused, own = map(json.loads, told.stdout.splitlines())
+    assert [stage["expected"]["total"] for stage in bare["stages"]] == [6, 3]
+    assert refused["error"]["code"] == "BAD_RECIPE"
+    assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
+
+
+def test_an_answer_comes_before_the_next_line_is_there() -> None:
+    command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        for _ in range(2):
+            process.stdin.write(json.dumps(SNAPSHOT) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline()) == report_of(SNAPSHOT)
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("models", "total"), [("3", 6), ("alpha,beta", 4), ("alpha", 2), ("alpha, alpha", 2)]
+)
+def test_models_are_given_by_number_or_by_name(models: str, total: int) -> None:
+    told = run("map", "--models", models, "-", typed=write_definition(DAG))
+    assert json.loads(told.stdout)["stages"][0]["expected"]["total"] == total
+
+
+@pytest.mark.parametrize("models", ["0", "1001", "a,,b", ","])
+def test_models_that_are_none_are_a_usage_error(models: str) -> None:
+    assert run("map", "--models", models, "-", typed=write_definition(DAG)).exit_code == 2
+
+
+def test_a_definition_may_be_yaml() -> None:
+    told = run("map", str(EXAMPLES / "dag.yaml"), "--models", "3")
+    stages = json.loads(told.stdout)["stages"]
+    assert [stage["stageSlug"] for stage in stages] == ["ideas", "choice"]
+    assert all(stage["expected"]["total"] for stage in stages)
+
+
+def test_the_example_has_a_report_without_warnings() -> None:
+    found = json.loads(run("report", str(EXAMPLES / "snapshot.json")).stdout)
+    assert (
+        found["warnings"] == [warning for s in found["stages"] for warning in s["warnings"]] == []
+    )
+
+
+@pytest.mark.parametrize("file", ["no-such-file.json", "."])
+def test_a_file_that_cannot_be_read_is_a_usage_error(file: str) -> None:
+    failed = run("report", file)
+    assert (failed.exit_code, failed.stdout) == (2, "")
+    assert file in failed.stderr
+
+
+# For people
+
+
+@pytest.fixture
+def _at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "a_person_reads", lambda *, as_json: not as_json)
+
+
+@pytest.mark.usefixtures("_at_a_terminal")
+def test_a_person_sees_how_far_the_stages_are() -> None:
+    shown = run("report", "-", typed=SNAPSHOT).stdout
+    assert "0 of 2 stages completed, 0 %" in shown
+    assert "1 of 2 steps, 50 %, 0 of 4 documents" in shown
+    assert "✓ completed" in shown
+    assert "◐ in progress" in shown
+    assert "· not started" in shown
+    assert "▲ step 'write': 1 job in the unknown status 'paused'" in shown
+
+
+@pytest.mark.usefixtures("_at_a_terminal")
+def test_a_person_sees_what_a_dag_comes_to() -> None:
+    shown = run("map", "-", typed=SNAPSHOT).stdout
+    assert "thesis  2 steps, 4 units of work" in shown
+    assert "root" in shown
+    nobody = run("map", "-", typed=write_definition(DAG)).stdout
+    assert "▲ how many units to expect cannot be told" in nobody
+
+
+@pytest.mark.usefixtures("_at_a_terminal")
+def test_a_person_is_told_every_fault_on_its_line() -> None:
+    definition = a_cycle()
+    definition["stages"][1]["recipe"]["edges"] = [["a", "b"]]
+    failed = run("map", "-", typed=definition)
+    assert failed.exit_code == 1
+    assert failed.stdout == ""
+    assert len(failed.stderr.splitlines()) == 3
+    assert all(line.startswith("✗ stages[") for line in failed.stderr.splitlines())
+
+
+@pytest.mark.usefixtures("_at_a_terminal")
+def test_a_person_is_told_in_a_line_that_this_is_no_snapshot() -> None:
+    failed = run("report", "-", typed=NO_SNAPSHOT)
+    assert (failed.exit_code, failed.stderr) == (1, "✗ this is no snapshot: it has no dag\n")
+
+
+@pytest.mark.usefixtures("_at_a_terminal")
+def test_a_stage_that_cannot_be_told_is_shown_as_unknown() -> None:
+    shown = run("report", "-", typed={**SNAPSHOT, "dag": a_cycle()}).stdout
+    assert "thesis  ? unknown" in shown
+    assert "▲ recipe.edges: the steps wait for each other" in shown
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 140])
+def test_the_pictures_fit_the_screen(width: int) -> None:
+    long = a_dag(a_stage("a-stage-with-a-long-name", *(a_step("x" * 90 + str(n)) for n in "12")))
+    snapshot = a_snapshot(long, runs={"a-stage-with-a-long-name": ["alpha"]})
+    console = Console(width=width, no_color=True)
+    with console.capture() as captured:
+        console.print(report_picture.picture(report_of(snapshot), width))
+        console.print(map_picture.picture(map_of(snapshot), width))
+    assert all(len(line.rstrip()) <= width for line in captured.get().splitlines())

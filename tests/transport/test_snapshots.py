@@ -1,0 +1,99 @@
+"""`POST /api/report` and `POST /api/map`: a snapshot in, an answer out."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from dag_builders import a_chain, a_dag, a_stage, a_step
+from dag_evidence import Body, a_job, a_snapshot
+from transport.test_garbage import NOT_JSON, keeps_silent
+from waybook.dag.definition import write_definition
+from waybook.dag.invariants import check
+from waybook.dag.snapshot import map_of, report_of
+from waybook.transport.web import snapshots
+from waybook.transport.web.replies import json_reply
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+DAG = a_dag(a_stage("thesis", a_step("plan"), a_step("write"), edges=a_chain("plan", "write")))
+SNAPSHOT = a_snapshot(DAG, a_job("thesis", "plan", "completed"), runs={"thesis": ["alpha"]})
+BOTH = pytest.mark.parametrize("path", ["/api/report", "/api/map"])
+
+
+async def test_a_snapshot_gets_its_report(http: httpx2.AsyncClient) -> None:
+    reply = await http.post("/api/report", json=SNAPSHOT)
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
+    assert reply.json() == report_of(SNAPSHOT)
+    assert check(reply.json()) == []
+
+
+async def test_a_snapshot_gets_its_map_and_so_does_a_definition(http: httpx2.AsyncClient) -> None:
+    for body in (SNAPSHOT, write_definition(DAG)):
+        reply = await http.post("/api/map", json=body)
+        assert (reply.status_code, reply.json()) == (200, map_of(body))
+
+
+async def test_a_structure_that_cannot_be_walked_is_refused_with_its_fault(
+    http: httpx2.AsyncClient,
+) -> None:
+    definition: Body = write_definition(DAG)
+    definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
+    reply = await http.post("/api/map", json=definition)
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"]) == (422, "BAD_RECIPE")
+    assert error["details"]["fault"] == "cycle"
+    told = await http.post("/api/report", json={**SNAPSHOT, "dag": definition})
+    assert told.status_code == 200
+    assert told.json()["stages"][0]["status"] is None
+
+
+@BOTH
+@pytest.mark.parametrize("name", NOT_JSON)
+async def test_what_is_not_json_is_refused(http: httpx2.AsyncClient, path: str, name: str) -> None:
+    reply = await http.post(path, content=NOT_JSON[name])
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
+    assert keeps_silent(reply)
+
+
+@BOTH
+@pytest.mark.parametrize("body", [None, 1, "dag", [], {}, {"dag": []}], ids=str)
+async def test_what_is_no_snapshot_is_refused(
+    http: httpx2.AsyncClient, path: str, body: object
+) -> None:
+    reply = await http.post(path, json=body)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
+
+
+@BOTH
+async def test_a_body_too_large_is_refused(http: httpx2.AsyncClient, path: str) -> None:
+    reply = await http.post(path, content=b" " * (1024 * 1024 + 1))
+    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "TOO_LARGE")
+
+
+@BOTH
+async def test_other_methods_are_refused(http: httpx2.AsyncClient, path: str) -> None:
+    reply = await http.get(path)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
+
+
+async def test_others_are_served_while_a_snapshot_is_worked_on(
+    http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    def slow(_: bytes, __: object) -> Any:  # noqa: ANN401 - a response
+        loop.call_soon_threadsafe(begun.set)
+        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(5)
+        return json_reply({"slow": True})
+
+    monkeypatch.setattr(snapshots, "answered", slow)
+    reply = asyncio.create_task(http.post("/api/report", content=json.dumps(SNAPSHOT)))
+    async with asyncio.timeout(5):
+        await begun.wait()
+        assert (await http.get("/healthz")).status_code == 200
+        go_on.set()
+        assert (await reply).json() == {"slow": True}
