@@ -50,6 +50,7 @@ check: quick test
 bench: env
 	@$(BIN)/python benchmarks/first_list.py
 	@$(BIN)/python benchmarks/step_cycle.py
+	@$(BIN)/python benchmarks/report.py
 
 format: env
 	@$(BIN)/ruff format .
