@@ -66,6 +66,11 @@ def open_statement(run_id: str, most: int) -> Statement:
     return SQL["open_jobs"](run_id=run_id, most=most)
 
 
+def workers_statement(run_id: str, most: int) -> Statement:
+    """Who works on what."""
+    return SQL["workers"](run_id=run_id, most=most)
+
+
 def failed_statement(run_id: str, stage: str, step_key: str | None) -> Statement:
     """The jobs of a stage, or of one of its steps, that were given up."""
     return SQL["failed_jobs"](run_id=run_id, stage=stage, step_key=step_key)

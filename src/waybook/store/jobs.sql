@@ -68,6 +68,18 @@ select j.stage_slug, j.step_key, j.status, j.model, count(*), min(j.ready_at)
  order by min(j.rank), j.status, j.model
  limit %(most)s;
 
+-- name: workers
+-- Who works on what, longest first.
+select coalesce(j.held_session, j.held_by), j.stage_slug, j.step_key, j.model, j.attempt,
+       j.started_at
+  from job j
+ where j.run_id = %(run_id)s
+   and j.completed_at is null
+   and j.job_type <> 'RENDER'
+   and j.status = 'processing'
+ order by j.started_at, j.id
+ limit %(most)s;
+
 -- name: failed_jobs
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,

@@ -50,9 +50,14 @@ def brief_statement(run_id: str) -> Statement:
     return SQL["run_brief"](run_id=run_id)
 
 
-def find_statement(most: int, *, open_only: bool) -> Statement:
+def find_statement(most: int, *, open_only: bool, text: str = "") -> Statement:
     """The runs of the org, newest activity first."""
-    return SQL["find_runs"](most=most, open_only=open_only)
+    return SQL["find_runs"](most=most, open_only=open_only, text=text)
+
+
+def news_statement(run_id: str, most: int) -> Statement:
+    """The last things that happened to a run."""
+    return SQL["run_news"](run_id=run_id, most=most)
 
 
 def rows_statement(run_id: str) -> Statement:

@@ -23,21 +23,38 @@ select input, created_at, created_by
  where run_id = %(run_id)s;
 
 -- name: find_runs
--- The runs of the org, newest activity first, with their steps counted.
+-- Runs by the beginning of their id or a part of their name, newest activity first, each with its
+-- stages in the order they were started, and the steps of each counted; an empty text finds all.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-       r.completed_at,
+       r.completed_at, app_now(),
        (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
-                                         g.feedback is not null) order by g.started_at)
+                                         g.feedback is not null,
+                                         (select count(*) from stage_step s
+                                           where s.run_id = g.run_id
+                                             and s.stage_slug = g.stage_slug
+                                             and s.closed_at is not null),
+                                         (select count(*) from stage_step s
+                                           where s.run_id = g.run_id
+                                             and s.stage_slug = g.stage_slug
+                                             and s.failed > 0 and s.closed_at is null))
+                        order by g.started_at, g.stage_slug)
           from stage_run g
-         where g.run_id = r.id),
-       (select json_build_array(count(*) filter (where s.closed_at is not null),
-                                count(*) filter (where s.failed > 0 and s.closed_at is null))
-          from stage_step s
-         where s.run_id = r.id)
+         where g.run_id = r.id)
   from run r
   join run_brief b on b.run_id = r.id
- where not %(open_only)s or r.completed_at is null
+ where (not %(open_only)s or r.completed_at is null)
+   and (starts_with(r.id::text, lower(%(text)s::text))
+        or strpos(lower(r.name), lower(%(text)s::text)) > 0)
  order by r.updated_at desc, r.id desc
+ limit %(most)s;
+
+-- name: run_news
+-- The last things that happened to a run, newest first.
+select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
+       e.details ->> 'stepKey', e.details ->> 'stageSlug'
+  from audit_entry e
+ where e.subject_id = %(run_id)s
+ order by e.seq desc
  limit %(most)s;
 
 -- name: run_rows

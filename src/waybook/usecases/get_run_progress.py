@@ -1,6 +1,7 @@
 """get_run_progress: the map and where a run, or a plan, stands on it."""
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from pydantic import Field
 
@@ -10,6 +11,7 @@ from waybook.dag.structure import sound_structure
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
 from waybook.run.evidence import run_evidence
+from waybook.run.model import Chart, Run
 from waybook.store import documents
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, Reading
@@ -52,9 +54,13 @@ async def progress_of(call: Call, *, run_id: str | None, plan_id: str | None = N
         return report(structure, {STAGE: plan_evidence(loaded.plan)})
     run_id = known(run_id)
     seen = await look_at_run(call, run_id, documents.available_statement(run_id))
-    structure = sound_structure(seen.chart.dag, seen.chart.graphs)
-    available = [(slug, Available(*told)) for slug, *told in seen.found[0]]
-    return report(structure, run_evidence(seen.loaded.run, available))
+    return report_on(seen.loaded.run, seen.chart, seen.found[0])
+
+
+def report_on(run: Run, chart: Chart, rows: Sequence[Sequence[Any]]) -> Report:
+    """The report of a run of ours, given the rows of what people can read of it."""
+    available = [(slug, Available(*told)) for slug, *told in rows]
+    return report(sound_structure(chart.dag, chart.graphs), run_evidence(run, available))
 
 
 def fitted_report(body: Body, asked: GetRunProgress) -> Body:

@@ -9,6 +9,7 @@ from waybook.store import definitions, runs
 from waybook.usecases.arguments import Reading
 from waybook.usecases.call import Body, Call
 from waybook.usecases.charts import builtin_charts, chart_of
+from waybook.usecases.find_runs import FoundRun, found_runs
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
 from waybook.usecases.views import following, moment, within_reply
@@ -28,7 +29,7 @@ async def list_dags(call: Call, _: ListDags) -> Body:
     charts = {**builtin_charts(), **{row[0]: _chart(call, row) for row in stored}}
     body: Body = {
         "dags": [_view(charts[slug]) for slug in sorted(charts)],
-        "openRuns": [_run_view(row) for row in found],
+        "openRuns": [_run_view(run) for run in await found_runs(call, found)],
         "next": following("start_run", "start a run of one of them"),
     }
     whole = following("get_dag_map", "one definition, whole")
@@ -56,22 +57,19 @@ def _view(chart: Chart) -> Body:
     }
 
 
-def _run_view(row: tuple[Any, ...]) -> Body:
-    run_id, name, slug, version, created_at, created_by, updated_at, _, stages, steps = row
-    current = next((stage for stage, done, _ in reversed(stages or []) if not done), None)
-    waiting = [stage for stage, done, told in stages or [] if done and not told]
+def _run_view(run: FoundRun) -> Body:
     return {
-        "runId": run_id,
-        "name": name,
-        "dagSlug": slug,
-        "version": version,
-        "currentStage": current,
-        "awaitingFeedback": None if current else (waiting or [None])[-1],
-        "completedSteps": steps[0],
-        "failedSteps": steps[1],
-        "createdAt": moment(created_at),
-        "createdBy": created_by,
-        "updatedAt": moment(updated_at),
+        "runId": run.id,
+        "name": run.name,
+        "dagSlug": run.chart.dag.slug,
+        "version": run.chart.version,
+        "currentStage": run.current.slug if run.current else None,
+        "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
+        "completedSteps": sum(stage.closed for stage in run.stages),
+        "failedSteps": sum(stage.failed for stage in run.stages),
+        "createdAt": moment(run.created_at),
+        "createdBy": run.created_by,
+        "updatedAt": moment(run.updated_at),
     }
 
 

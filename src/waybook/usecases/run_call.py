@@ -118,12 +118,18 @@ async def look_at_run(call: Call, run_id: str, *more: Statement) -> SeenRun:
     loaded = runs.read_run(results)
     if loaded is None:
         raise run_not_found()
-    named = (call.caller.org_id, loaded.dag_slug, loaded.dag_version)
-    chart = call.house.charts.get(*named)
-    if chart is None:
-        (rows,) = await call.read(definitions.definition_statement(*named[1:]))
-        chart = call.house.charts.remember(named[0], chart_of(rows[0][2], rows[0][0]))
+    chart = await chart_by_name(call, loaded.dag_slug, loaded.dag_version)
     return SeenRun(loaded, chart, results[LOADING:])
+
+
+async def chart_by_name(call: Call, slug: str, version: int) -> Chart:
+    """The version of a definition that a run goes by."""
+    org_id = call.caller.org_id
+    chart = call.house.charts.get(org_id, slug, version)
+    if chart is None:
+        (rows,) = await call.read(definitions.definition_statement(slug, version))
+        chart = call.house.charts.remember(org_id, chart_of(rows[0][2], rows[0][0]))
+    return chart
 
 
 async def run_of_job(call: Call, job_id: str) -> str:

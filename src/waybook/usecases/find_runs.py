@@ -1,0 +1,141 @@
+"""Runs for a person: all of them, or the one meant by a few letters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.run.model import Chart
+from waybook.store import runs
+from waybook.usecases.call import Call
+from waybook.usecases.run_call import chart_by_name
+
+ENOUGH = 5
+
+
+class RunState(StrEnum):
+    """Where a run stands as a whole, first that holds from the top."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    AWAITING_FEEDBACK = "awaiting_feedback"
+    IN_PROGRESS = "in_progress"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundStage:
+    """A stage that has been started, with its steps counted."""
+
+    slug: str
+    completed: bool
+    #: Whether a person has said something of it.
+    told: bool
+    closed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRun:
+    """A run in a list: what it is called, how it stands, when something last happened."""
+
+    id: str
+    name: str
+    chart: Chart
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    completed_at: datetime | None
+    #: The database's time when we looked.
+    now: datetime
+    #: The stages that have been started, in the order they were.
+    stages: tuple[FoundStage, ...]
+
+    @property
+    def state(self) -> RunState:
+        """Where the run stands as a whole."""
+        if self.completed_at is not None:
+            return RunState.COMPLETED
+        if any(stage.failed for stage in self.stages):
+            return RunState.FAILED
+        return RunState.IN_PROGRESS if self.current else RunState.AWAITING_FEEDBACK
+
+    @property
+    def current(self) -> FoundStage | None:
+        """The stage that was started last and is not completed."""
+        return next((stage for stage in reversed(self.stages) if not stage.completed), None)
+
+    @property
+    def awaiting(self) -> FoundStage | None:
+        """The stage a person has to say something of, if nothing else goes on."""
+        if self.completed_at is not None or self.current is not None:
+            return None
+        waiting = [stage for stage in self.stages if not stage.told]
+        return waiting[-1] if waiting else None
+
+    @property
+    def completed_stages(self) -> int:
+        return sum(stage.completed for stage in self.stages)
+
+    @property
+    def total_stages(self) -> int:
+        return len(self.chart.order)
+
+    def steps_of(self, slug: str) -> int:
+        """How many steps a stage has."""
+        return len(self.chart.graphs[slug].order)
+
+
+async def find_runs(
+    call: Call, text: str = "", *, open_only: bool = True, limit: int = 100
+) -> list[FoundRun]:
+    """Runs whose id begins with the text or whose name holds it, newest activity first."""
+    (rows,) = await call.read(runs.find_statement(limit, open_only=open_only, text=text))
+    return await found_runs(call, rows)
+
+
+async def found_runs(call: Call, rows: Sequence[Sequence[Any]]) -> list[FoundRun]:
+    """The runs that were found, each with the definition it goes by."""
+    return [_found(row, await chart_by_name(call, row[2], row[3])) for row in rows]
+
+
+async def meant_run(call: Call, text: str | None) -> FoundRun:
+    """The one run that is meant; if nothing is said, the only open one.
+
+    A run is meant by its id, by the beginning of it, or by its name or a part of it.
+
+    Raises:
+        NotFound: there is none.
+        InvalidInput: there are several.
+    """
+    found = await find_runs(call, text or "", open_only=text is None, limit=ENOUGH)
+    found = [run for run in found if text in {run.id, run.name}] or found
+    if not found:
+        said = f"there is no run “{text}” here" if text else "no run is open"
+        raise NotFound(said, next_call=NextCall("list_dags", {}, "see the runs"))
+    if len(found) > 1:
+        names = ", ".join(f"{run.id} ({run.name})" for run in found)
+        said = f"“{text}” could mean several runs" if text else "several runs are open"
+        raise InvalidInput(
+            f"{said}, say which: {names}", next_call=NextCall("list_dags", {}, "see them")
+        )
+    return found[0]
+
+
+def _found(row: Sequence[Any], chart: Chart) -> FoundRun:
+    run_id, name, _, _, created_at, created_by, updated_at, completed_at, now, stages = row
+    return FoundRun(
+        id=run_id,
+        name=name,
+        chart=chart,
+        created_at=created_at,
+        created_by=created_by,
+        updated_at=updated_at,
+        completed_at=completed_at,
+        now=now,
+        stages=tuple(
+            FoundStage(slug=slug, completed=completed, told=told, closed=closed, failed=failed)
+            for slug, completed, told, closed, failed in stages or ()
+        ),
+    )
