@@ -213,3 +213,12 @@ def test_what_belongs_to_no_stage_is_told_on_top() -> None:
     found = report(sound_structure(CHAIN, graphs_of(CHAIN)), {}, {None: ["b", "a", "b"]})
     assert found["warnings"] == ["a", "b"]
     assert all(stage["warnings"] == [] for stage in found["stages"])
+
+
+def test_standings_that_are_given_go_by_no_rule_of_the_map() -> None:
+    """A plan knows itself where its steps stand: nothing is concluded from steps further on."""
+    standings = {"first": Standing.NOT_STARTED, "second": Standing.COMPLETED}
+    dag = a_dag(a_stage("plan", *map(a_step, standings), edges=a_chain(*standings)))
+    (stage,) = the_report(dag, plan=StageEvidence(standings=standings))["stages"]
+    assert [step["status"] for step in stage["steps"] or ()] == [*standings.values()]
+    assert (stage["status"], stage["warnings"]) == (Standing.IN_PROGRESS, [])
