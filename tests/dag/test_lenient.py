@@ -140,6 +140,16 @@ def test_where_the_way_is_not_clear_nothing_is_expected_but_all_is_walked(
     assert found.warnings[None]
 
 
+def test_a_fault_that_only_the_whole_shows_is_told_too() -> None:
+    definition = a_definition()
+    later = [{"documentKey": "synthesis-work", "stage": "synthesis"}]
+    definition["stages"][0]["recipe"]["steps"][0]["inputsRequired"] = later
+    found = read_leniently(definition)
+    assert found.structure.sound == {"thesis", "antithesis", "synthesis"}
+    (warning,) = found.warnings[None]
+    assert warning.startswith("stages[0].recipe.steps[0].inputsRequired[0].stage: no transitions")
+
+
 def test_a_dag_without_a_name_is_told_and_its_stages_are_sound() -> None:
     definition = a_definition()
     del definition["slug"]

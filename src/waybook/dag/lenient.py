@@ -5,7 +5,7 @@ seeing where its steps stand: for that it is enough to know its steps and edges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from waybook.dag.definition import graphs_of, read_definition
 from waybook.dag.loose import Raw, items, record
@@ -36,7 +36,10 @@ def read_leniently(data: object) -> Lenient:
     except BadRecipe as refused:
         if not items(record(data).get("stages")):
             raise refused from None
-        return _stage_by_stage(record(data))
+        found = _stage_by_stage(record(data))
+        # What only the whole shows, such as a document asked of a later stage.
+        alone = any(found.warnings.values())
+        return found if alone else replace(found, warnings={None: _told(refused)})
     return Lenient(sound_structure(dag, graphs_of(dag)), {})
 
 

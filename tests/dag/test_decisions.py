@@ -1,0 +1,18 @@
+"""Every decision about runs that rules can prove has a test that names it."""
+
+import re
+from pathlib import Path
+
+from decisions import RUN_DECISIONS
+
+TESTS = Path(__file__).parents[1]
+NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
+
+#: What takes a database to prove: two jobs that end at once, a stage that has been started.
+STORED = {"B17", "X3"}
+
+
+def test_every_decision_about_runs_has_a_test() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py")]
+    named = {name for text in texts for names in NAMED.findall(text) for name in names.split('"')}
+    assert set(RUN_DECISIONS) - STORED <= named
