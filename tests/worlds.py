@@ -113,6 +113,38 @@ class Agent:
     async def status(self, plan: Body) -> Body:
         return await self.call("get_plan_status", planId=plan["planId"])
 
+    # Runs
+
+    async def run(self, dag: str = "deep-research", models: str = "ab", **more: object) -> Body:
+        """Start a run of a DAG, with a model for each letter."""
+        named = {"dagSlug": dag, "name": "Rivers", "input": "Which river is longest?"}
+        return await self.call("start_run", **{**named, "models": [*models], **more})
+
+    async def job(self, run: Body, **more: object) -> Body:
+        """Take the next job, where there must be one."""
+        taken = await self.call("get_next_job", runId=run["runId"], **more)
+        assert taken["status"] == "job_ready", taken
+        return taken
+
+    async def hand_in(self, job: Body, content: object = "# Found", **more: object) -> Body:
+        """Hand in what a job made."""
+        held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": content}
+        return await self.call("submit_job_result", **{**held, **more})
+
+    async def work_off(self, run: Body) -> Body:
+        """Take jobs and hand in until there is none; returns the answer that said so."""
+        while (job := await self.call("get_next_job", runId=run["runId"]))["status"] == "job_ready":
+            await self.hand_in(job)
+        return job
+
+    async def feedback(self, run: Body, stage: str, said: str = "Go on.", **more: object) -> Body:
+        """Pass on what a person says of a completed stage."""
+        named = {"runId": run["runId"], "stageSlug": stage, "feedback": said}
+        return await self.call("submit_stage_feedback", **named, **more)
+
+    async def progress(self, run: Body, **more: object) -> Body:
+        return await self.call("get_run_progress", runId=run["runId"], **more)
+
     def acting_as(self, user: str, channel: Channel = Channel.MCP) -> "Agent":
         """Somebody else of the same org."""
         return Agent(self.doorway, Caller(org_id=self.org_id, user=user, channel=channel))
@@ -187,7 +219,10 @@ async def a_database(
     ) as pool:
         database = Database(pool, role=place.server.role, lock_timeout=lock_timeout)
         database.frozen_now = NOON
-        yield database
+        try:
+            yield database
+        finally:
+            await database.close()
 
 
 async def check_audit(house: House, *org_ids: UUID) -> None:

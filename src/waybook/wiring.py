@@ -100,7 +100,11 @@ async def opened(postgres: Server, settings: Settings) -> AsyncIterator[Database
         kwargs={"autocommit": True, "prepare_threshold": None},
         open=False,
     ) as pool:
-        yield Database(pool, role=postgres.role)
+        database = Database(pool, role=postgres.role)
+        try:
+            yield database
+        finally:
+            await database.close()
 
 
 @asynccontextmanager

@@ -8,9 +8,9 @@ import psycopg
 
 from postgres.processes import eventually
 from servers import Place
+from statements import prepared
 from waybook.store import plans
 from waybook.store.plans import Wanted
-from waybook.store.sql import literal
 from waybook.store.tenants import LOCAL_ORG
 
 #: Plans and steps, enough that the server reads each by its index.
@@ -45,17 +45,16 @@ def test_whoever_waited_for_a_changed_plan_gets_it_as_it_is_now(own_place: Place
 
         def locked() -> list[tuple[object, ...]]:
             with a_transaction(own_place) as connection:
-                connection.execute(lock.prepare().encode())
-                return connection.execute(lock.execute().encode()).fetchall()
+                return connection.execute(prepared(connection, lock).encode()).fetchall()
 
         def waits() -> bool:
             counted = admin.execute("select count(*) from pg_locks where not granted").fetchone()
             return counted != (0,)
 
         with ThreadPoolExecutor(1) as other, a_transaction(own_place) as first:
-            changing = f"update plan set name = 'Changed' where id = {literal(plan_id)}"  # noqa: S608 - our own id
+            changing = f"update plan set name = 'Changed' where id = '{plan_id}'"  # noqa: S608 - our own id
             first.execute(changing.encode())
-            touching = f"update plan_step set attempt = 2 where id = {literal(step_id)}"  # noqa: S608 - as above
+            touching = f"update plan_step set attempt = 2 where id = '{step_id}'"  # noqa: S608 - as above
             first.execute(touching.encode())
             waiting = other.submit(locked)
             eventually(waits, "the other waits")

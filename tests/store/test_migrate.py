@@ -15,6 +15,7 @@ from waybook.store import migrate as migrations
 from waybook.store import schema_dump
 from waybook.store.ids import new_id
 from waybook.store.migrate import Migration, migrate, shipped
+from waybook.store.sql import Query
 from waybook.store.tenants import LOCAL_ORG
 
 SCHEMA = Path(schema_dump.__file__).with_name("schema.sql")
@@ -132,21 +133,12 @@ def test_a_database_out_of_reach_is_unavailable(server: Server) -> None:
 def test_without_the_serving_role_the_owner_is_told_what_an_administrator_must_do(
     empty: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = {**migrations.SQL, "role_exists": _NO_ROLE, "create_role": _DENIED}
-    monkeypatch.setattr(migrations, "SQL", query)
+    no_role = Query("role_exists", "select false")
+    denied = Query("create_role", "do $$ begin raise insufficient_privilege; end $$")
+    queries = {**migrations.SQL, "role_exists": no_role, "create_role": denied}
+    monkeypatch.setattr(migrations, "SQL", queries)
     with pytest.raises(Misconfigured, match="create role waybook_app nologin"):
         migrate(empty.owner_dsn)
-
-
-def _no_role() -> str:
-    return "select false"
-
-
-def _denied() -> str:
-    return "do $$ begin raise insufficient_privilege; end $$"
-
-
-_NO_ROLE, _DENIED = _no_role, _denied
 
 
 def test_the_schema_checked_in_is_what_the_migrations_come_to(shared_place: Place) -> None:

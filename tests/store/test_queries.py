@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from servers import Place
-from waybook.store.sql import Query, load
+from waybook.store.sql import Query, Rows, load
 
 SOURCE = Path(str(files("waybook")))
 #: Several statements at a time, run by the owner: the migrations' own tests run them.
@@ -71,5 +71,16 @@ def test_every_query_that_is_run_has_been_written() -> None:
 
 
 def test_a_query_is_not_misled_by_values_that_look_like_places() -> None:
-    query = Query("q", "select %(a)s, %(b)s")
-    assert str(query(a="%(b)s", b="100%")) == "select '%(b)s', '100%'"
+    query = Query("q", "select %(a)s, %(b)s, %(a)s")
+    asked = query(a="%(b)s", b="100%")
+    assert str(asked) == "select $1, $2, $1"
+    assert asked.parameters == [b"%(b)s", b"100%"]
+
+
+def test_every_number_of_rows_is_a_statement_of_its_own() -> None:
+    query = Query("q", "insert into t (a, b) values %(rows)s")
+    one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, 5))
+    assert str(two) == "insert into t (a, b) values ($1, $2), ($3, $4)"
+    assert two.parameters == [b"1", None, b"1", None]
+    assert one.form.name != two.form.name
+    assert many.form.name is None

@@ -10,6 +10,7 @@ import pytest
 
 from postgres.processes import eventually
 from servers import Place, Server, create_database, drop_database
+from statements import prepared
 from waybook.store import plans
 from waybook.store.idempotency import Key
 from waybook.store.ids import new_id
@@ -71,8 +72,7 @@ def scans(place: Place, statement: Statement) -> set[tuple[str, str]]:
             connection.execute(f"set local role {place.server.role}".encode())
         connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
         connection.execute(b"set local plan_cache_mode = force_generic_plan")
-        connection.execute(statement.prepare().encode())
-        explained = f"explain (format json) {statement.execute()}"
+        explained = f"explain (format json) {prepared(connection, statement)}"
         row = connection.execute(explained.encode()).fetchone()
         connection.execute(b"deallocate all")
     assert row is not None

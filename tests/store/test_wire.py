@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 
 from waybook.errors import Busy
-from waybook.store.database import PLAN_ANEW_EVERY, Line, Tx
+from waybook.store.database import Tx
+from waybook.store.line import PLAN_ANEW_EVERY, PlansInUse
 from waybook.store.sql import Query
 from worlds import World
 
@@ -53,7 +54,7 @@ async def test_a_statement_forgotten_later_is_busy_and_nothing_is_written(own_wo
 
 
 def test_plans_are_made_anew_as_the_tables_grow() -> None:
-    line = Line(transformer=None)  # type: ignore[arg-type]  # nothing is read here
-    anew = [n for n in range(1, 20_000) if line.new_plans()]
+    plans = PlansInUse()
+    anew = [n for n in range(1, 20_000) if plans.grown_old()]
     assert anew[:4] == [16, 64, 256, 1024]
     assert all(b - a <= PLAN_ANEW_EVERY for a, b in pairwise(anew))

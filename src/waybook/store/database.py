@@ -1,47 +1,27 @@
 """The pool, and the one kind of transaction there is: of one tenant, in two messages.
 
-A message is several statements sent at once and answered at once. The first opens the
-transaction, names the tenant, locks and loads; the last writes everything and commits. Nothing
-goes back and forth in between.
-
-Statements are prepared once per connection and executed by name, which spares the server the
-planning. Behind a pooler that hands out another connection for each transaction this cannot
-work; the first sign of one switches it off.
+The first message opens the transaction, names the tenant, locks and loads; the last writes
+everything and commits. Nothing goes back and forth in between.
 """
 
 import asyncio
-import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import deque
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
-import orjson
-import psycopg
-from psycopg import AsyncConnection, errors, generators
-from psycopg.abc import Transformer as TransformerProtocol
-from psycopg.adapt import Transformer
-from psycopg.pq import ExecStatus, TransactionStatus
-from psycopg.pq.abc import PGresult
-from psycopg.rows import TupleRow
-from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from waybook.errors import Busy, Unavailable
-from waybook.store.sql import Statement, literal
+from waybook.errors import Unavailable
+from waybook.store.line import Connection, Line, Message, Results, Taken, Wire
+from waybook.store.sql import Query, Statement
 
-log = logging.getLogger(__name__)
+__all__ = ["Database", "Line", "Results", "Taken", "Tx", "Wire"]
 
-Connection: TypeAlias = AsyncConnection[TupleRow]
 Pool: TypeAlias = AsyncConnectionPool[Connection]
-#: One result per statement: its rows.
-Results: TypeAlias = list[list[tuple[Any, ...]]]
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10s"
-CANCEL_SECONDS = 5
 #: Our statements look rows up by key: one plan serves all values, and goes through indexes.
 BY_KEY = (
     f"set statement_timeout = '{STATEMENT_TIMEOUT}'",
@@ -51,131 +31,136 @@ BY_KEY = (
     "set enable_mergejoin = off",
 )
 
-
-PLAN_ANEW_FIRST = 16
-PLAN_ANEW_EVERY = 4096
-
-
-class Taken(Exception):
-    """A row with this key is there already: somebody else was first."""
-
-    def __init__(self, constraint: str) -> None:
-        """Remember which key."""
-        super().__init__(constraint)
-        self.constraint = constraint
-
-
-class Forgotten(Exception):
-    """The server does not know what we prepared: a pooler stands in between."""
-
-
-@dataclass(slots=True)
-class Line:
-    """What we know of one connection: what is prepared there, and how its values are read."""
-
-    transformer: TransformerProtocol
-    prepared: set[str] = field(default_factory=set)
-    messages: int = 0
-    plan_anew_at: int = PLAN_ANEW_FIRST
-
-    def is_new(self) -> bool:
-        """Whether nothing has gone over it yet."""
-        return self.messages == 0
-
-    def new_plans(self) -> tuple[str, ...]:
-        """Now and then, have the server make its plans anew.
-
-        A plan made while a table was nearly empty may take a poor index, and is kept. So plans
-        are made anew as the tables grow: after 16 messages, 64, 256, …, then every 4,096.
-        """
-        self.messages += 1
-        if self.messages < self.plan_anew_at:
-            return ()
-        self.plan_anew_at = min(4 * self.messages, self.messages + PLAN_ANEW_EVERY)
-        return ("discard plans",)
-
-
-@dataclass(slots=True)
-class Wire:
-    """How statements go out: prepared or as text, and what we know of each connection."""
-
-    #: What a connection is told first; behind a pooler, which shares connections, every time.
-    greeting: tuple[str, ...] = BY_KEY
-    preparing: bool = True
-    lines: WeakKeyDictionary[Connection, Line] = field(default_factory=WeakKeyDictionary)
-
-    def line(self, connection: Connection) -> Line:
-        """What we know of this connection."""
-        found = self.lines.get(connection)
-        if found is None:
-            set_json_loads(orjson.loads, connection)
-            found = self.lines[connection] = Line(Transformer(connection))
-        return found
-
-    async def send(
-        self, connection: Connection, opening: Sequence[str], statements: Sequence[Statement | str]
-    ) -> Results:
-        """Send one message; returns the results of the statements, not of the opening."""
-        line = self.line(connection)
-        texts, kept, new = [], [], set[str]()
-        if opening:
-            texts += [*self.greeting] if line.is_new() or not self.preparing else []
-            texts += [*opening, *line.new_plans()]
-        for statement in statements:
-            if isinstance(statement, str) or not self.preparing or statement.name is None:
-                texts.append(str(statement))
-            else:
-                if statement.name not in line.prepared and statement.name not in new:
-                    texts.append(statement.prepare())
-                    new.add(statement.name)
-                texts.append(statement.execute())
-            kept.append(len(texts) - 1)
-        results = await _run(connection, ";\n".join(texts))
-        line.prepared |= new
-        return [_rows(line.transformer, results[place]) for place in kept]
+BEGIN = Query("begin", "begin")()
+BEGIN_READING = Query("begin_reading", "begin isolation level repeatable read read only")()
+COMMIT = Query("commit", "commit")()
 
 
 class Tx:
     """A transaction of one tenant. It begins with the first message and ends with the last."""
 
-    def __init__(self, connection: Connection, wire: Wire, opening: tuple[str, ...]) -> None:
-        self._connection = connection
+    def __init__(self, line: Line, wire: Wire, opening: Message) -> None:
+        self._line = line
         self._wire = wire
         self._opening = opening
 
     async def send(self, *statements: Statement | str) -> Results:
         """Send statements in the transaction, opening it if this is the first message."""
         opening, self._opening = self._opening, ()
-        return await _send(self._connection, self._wire, opening, statements)
+        return await self._line.send(self._wire, opening, statements)
 
     async def commit(self, *statements: Statement | str) -> Results:
         """Send the last statements and commit, in one message."""
-        return (await self.send(*statements, "commit"))[:-1]
+        return (await self.send(*statements, COMMIT))[:-1]
+
+
+class Lines:
+    """The connections in use, kept at hand: asking the pool for one costs as much as a rule.
+
+    A connection is fetched from the pool when none is free, and goes back when it broke, for the
+    pool to replace it, or at the end.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._free: list[Line] = []
+        self._fetched = 0
+        self._waiting: deque[asyncio.Future[Line | None]] = deque()
+
+    async def take(self) -> Line:
+        """A line that is nobody else's; whoever has waited longest is served first.
+
+        Raises:
+            PoolTimeout, PoolClosed: there is none to be had.
+        """
+        while True:
+            line = self._free.pop() if self._free else None
+            if line is None and self._fetched >= self._pool.max_size:
+                line = await self._wait()
+            elif line is None:
+                line = await self._fetch()
+            if line is not None and line.is_clean():
+                return line
+            if line is not None:
+                await self._give_up(line)
+
+    async def give(self, line: Line) -> None:
+        """Take a line back clean, whatever happened to it."""
+        try:
+            if not line.is_clean():
+                await line.clean()
+        finally:
+            if line.is_clean():
+                self._pass_on(line)
+            else:
+                await self._give_up(line)
+
+    async def close(self) -> None:
+        """Give everything back to the pool."""
+        while self._free:
+            await self._give_up(self._free.pop())
+
+    async def _fetch(self) -> Line:
+        self._fetched += 1
+        try:
+            return Line(await self._pool.getconn())
+        except BaseException:
+            self._fetched -= 1
+            self._pass_on(None)
+            raise
+
+    async def _wait(self) -> Line | None:
+        """Wait for a line somebody gives back, or for the chance to fetch one."""
+        turn: asyncio.Future[Line | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout(self._pool.timeout):
+                return await turn
+        except BaseException as fault:
+            if turn.done() and not turn.cancelled():
+                self._pass_on(turn.result())
+            turn.cancel()
+            if isinstance(fault, TimeoutError):
+                raise PoolTimeout from fault
+            raise
+
+    def _pass_on(self, line: Line | None) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(line)
+                return
+        if line is not None:
+            self._free.append(line)
+
+    async def _give_up(self, line: Line) -> None:
+        self._fetched -= 1
+        try:
+            await self._pool.putconn(await line.let_go())
+        finally:
+            self._pass_on(None)
 
 
 class Lent:
-    """A connection lent for one transaction, and taken back clean whatever happened to it."""
+    """A line lent for one transaction."""
 
-    def __init__(self, pool: Pool, wire: Wire, opening: tuple[str, ...]) -> None:
-        self._pool = pool
+    def __init__(self, lines: Lines, wire: Wire, opening: Message) -> None:
+        self._lines = lines
         self._wire = wire
         self._opening = opening
-        self._connection: Connection | None = None
+        self._line: Line | None = None
 
     async def __aenter__(self) -> Tx:
         try:
-            self._connection = await self._pool.getconn()
+            self._line = await self._lines.take()
         except (PoolTimeout, PoolClosed) as fault:
             raise Unavailable("the database cannot be reached right now; try again") from fault
-        return Tx(self._connection, self._wire, self._opening)
+        return Tx(self._line, self._wire, self._opening)
 
     async def __aexit__(self, *_: object) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                await _leave_clean(connection)
-            finally:
-                await self._pool.putconn(connection)
+        line, self._line = self._line, None
+        if line is not None:
+            await self._lines.give(line)
 
 
 class Database:
@@ -185,141 +170,33 @@ class Database:
         """Use this pool; `role` is taken in each transaction."""
         self.pool = pool
         self.wire = Wire((f"set lock_timeout = '{lock_timeout}'", *BY_KEY))
-        self._role = role
+        self._lines = Lines(pool)
+        self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
         #: For tests: the time it always is.
         self.frozen_now: datetime | None = None
 
-    def tenant(self, org_id: UUID) -> "Lent":
+    async def close(self) -> None:
+        """Give the connections back to the pool."""
+        await self._lines.close()
+
+    def tenant(self, org_id: UUID) -> Lent:
         """A transaction in which only this org exists. Unless committed, nothing happened."""
-        return Lent(self.pool, self.wire, self._opening("begin", org_id))
+        return Lent(self._lines, self.wire, self._opening(BEGIN, org_id))
 
     async def read(self, org_id: UUID, *statements: Statement | str) -> Results:
         """One snapshot of this org, in one message."""
-        opening = self._opening("begin isolation level repeatable read read only", org_id)
-        async with Lent(self.pool, self.wire, opening) as tx:
+        async with Lent(self._lines, self.wire, self._opening(BEGIN_READING, org_id)) as tx:
             return await tx.commit(*statements)
 
     async def directory(self) -> list[UUID]:
         """The ids of all orgs, for a sweep to visit one by one."""
-        opening = ("begin read only", "set local app.sweep = 'on'", *self._set_role())
-        async with Lent(self.pool, self.wire, opening) as tx:
+        opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
+        async with Lent(self._lines, self.wire, opening) as tx:
             (found,) = await tx.commit("select org_id from org")
         return [row[0] for row in found]
 
-    def _opening(self, begin: str, org_id: UUID) -> tuple[str, ...]:
-        frozen = self.frozen_now
-        return (
-            begin,
-            *self._set_role(),
-            f"set local app.org_id = {literal(org_id)}",
-            *((f"set local app.now = {literal(frozen)}",) if frozen else ()),
-        )
-
-    def _set_role(self) -> tuple[str, ...]:
-        return (f"set local role {self._role}",) if self._role else ()
-
-
-async def _send(
-    connection: Connection,
-    wire: Wire,
-    opening: tuple[str, ...],
-    statements: tuple[Statement | str, ...],
-) -> Results:
-    """Send a message; a pooler in between is noticed, and an opening message sent again."""
-    try:
-        return await wire.send(connection, opening, statements)
-    except Forgotten as fault:
-        wire.preparing = False
-        log.warning("a pooler stands before the database: statements are no longer prepared")
-        if not opening:
-            raise Busy from fault
-        await connection.rollback()
-        return await wire.send(connection, opening, statements)
-    except BaseException:
-        wire.lines.pop(connection, None)
-        await _start_afresh(connection)
-        raise
-
-
-async def _start_afresh(connection: Connection) -> None:
-    """Undo what a failed message left behind; a connection that cannot do that is given up."""
-    try:
-        await connection.rollback()
-        await connection.execute("deallocate all")
-    except psycopg.Error:
-        await connection.close()
-
-
-async def _run(connection: Connection, text: str) -> list[PGresult]:
-    """Send one text of several statements and wait for its results, the driver's short way."""
-    try:
-        connection.pgconn.send_query(text.encode())
-        results = await _answers(connection)
-        if results[-1].status == ExecStatus.FATAL_ERROR:
-            raise errors.error_from_result(results[-1], encoding=connection.info.encoding)
-    except errors.UniqueViolation as fault:
-        raise Taken(fault.diag.constraint_name or "") from fault
-    except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as fault:
-        raise Forgotten from fault
-    except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as fault:
-        raise Busy from fault
-    except psycopg.OperationalError as fault:
-        log.warning("database out of reach: %s", fault)
-        raise Unavailable(
-            "the connection to the database broke; whether the call took effect is not known. "
-            "Repeat it with the same idempotencyKey: it will not count twice"
-        ) from fault
-    else:
-        return results
-
-
-async def _answers(connection: Connection) -> list[PGresult]:
-    """Wait for all answers to what was sent.
-
-    The usual case is done by hand, for it is done in every call: all went out at once, and the
-    answers come in one piece. Sending in pieces and being cancelled are left to the driver.
-    """
-    pgconn, results = connection.pgconn, list[PGresult]()
-    if pgconn.flush():
-        return await connection.wait(generators.execute(pgconn))
-    try:
-        while True:
-            while pgconn.is_busy():
-                await _readable(pgconn.socket)
-                pgconn.consume_input()
-            result = pgconn.get_result()
-            if result is None:
-                return results
-            results.append(result)
-    except asyncio.CancelledError:
-        await connection.cancel_safe(timeout=CANCEL_SECONDS)
-        await connection.wait(generators.fetch_many(pgconn))
-        raise
-
-
-async def _readable(socket: int) -> None:
-    """Wait until there is something to read."""
-    loop = asyncio.get_running_loop()
-    arrived = loop.create_future()
-    loop.add_reader(socket, _arrive, arrived)
-    try:
-        await arrived
-    finally:
-        loop.remove_reader(socket)
-
-
-def _arrive(arrived: "asyncio.Future[None]") -> None:
-    if not arrived.done():
-        arrived.set_result(None)
-
-
-def _rows(transformer: TransformerProtocol, result: PGresult) -> list[tuple[Any, ...]]:
-    if result.status != ExecStatus.TUPLES_OK:
-        return []
-    transformer.set_pgresult(result)
-    return transformer.load_rows(0, result.ntuples, tuple)
-
-
-async def _leave_clean(connection: Connection) -> None:
-    if not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE:
-        await connection.rollback()
+    def _opening(self, begin: Statement, org_id: UUID) -> Message:
+        opening = (begin, *self._role, f"set local app.org_id = '{org_id}'")
+        if self.frozen_now is None:
+            return opening
+        return (*opening, f"set local app.now = '{self.frozen_now.isoformat()}'")

@@ -112,12 +112,12 @@ def _migrate(connection: psycopg.Connection) -> list[str]:
 
 
 def _record(connection: psycopg.Connection, migration: Migration) -> None:
-    done = SQL["record"](number=migration.number, name=migration.name, digest=migration.digest)
-    connection.execute(str(done).encode())
+    done = {"number": migration.number, "name": migration.name, "digest": migration.digest}
+    connection.execute(_text("record"), done)
 
 
 def _text(name: str) -> bytes:
-    return str(SQL[name]()).encode()
+    return SQL[name].text.encode()
 
 
 def _done(connection: psycopg.Connection) -> dict[int, str] | None:

@@ -26,8 +26,7 @@ def dump(dsn: str) -> str:
     """The functions and tables of a migrated database, each table with all that is its own."""
     with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
         found = {
-            name: connection.execute(str(query()).encode()).fetchall()
-            for name, query in SQL.items()
+            name: connection.execute(query.text.encode()).fetchall() for name, query in SQL.items()
         }
     parts = [HEAD, *(f"{row[0].strip()};\n" for row in found["functions"])]
     by_table = {

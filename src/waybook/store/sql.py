@@ -1,8 +1,7 @@
-"""Named queries from `.sql` files, and values written into them as literals.
+"""Named queries from `.sql` files, and values on their way into them.
 
-A call is one message of several statements, which the protocol allows only without parameters;
-so values become literals here, and nowhere else. `literal` is total over the few types it knows
-and refuses the rest.
+Values travel beside the text, never in it: there is nothing to quote. `WRITERS` knows how each of
+a few types is told to the server, and refuses the rest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,17 +12,20 @@ from importlib.resources import files
 from itertools import count
 from re import compile as pattern
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import orjson
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
+#: What is sent: a value as text, or null.
+Parameters: TypeAlias = list[bytes | None]
 
-#: Beyond this many rows a statement is sent as text: every number of rows is a text of its own.
+#: Beyond this many rows a statement is not worth preparing: every number of rows is another one.
 MOST_PREPARED_ROWS = 4
 
 _PLACE = pattern(r"%\((\w+)\)s")
+_ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class AsJson:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Several rows for a `values` list."""
+    """Several rows for a `values` list; the protocol takes 65,535 values in all."""
 
     rows: Sequence[tuple[Value, ...]]
 
@@ -47,82 +49,91 @@ class Ids:
     ids: Iterable[str]
 
 
+class Form(NamedTuple):
+    """A query's text with numbered places, and the name to prepare it under, if it is worth it."""
+
+    name: bytes | None
+    text: bytes
+
+
+class Statement(NamedTuple):
+    """A query with its values, ready to be sent."""
+
+    form: Form
+    parameters: Parameters
+
+    def __str__(self) -> str:
+        """The text, with numbers in its places."""
+        return self.form.text.decode()
+
+
+def plain(text: str) -> Statement:
+    """A statement that has no values and is not worth preparing."""
+    return Statement(Form(None, text.encode()), [])
+
+
 class Query:
     """One named query: fixed text with places for values."""
 
     def __init__(self, name: str, text: str) -> None:
-        """Split the text at its places."""
+        """Find the places; one behind `values` is for a list of rows."""
         self.name = name
-        self._text = text.strip().rstrip(";")
-        parts = _PLACE.split(self._text)
-        self._texts = parts[::2]
-        self._order = parts[1::2]
+        #: The text as the driver reads it, for what is not sent in a message.
+        self.text = text.strip().rstrip(";")
         #: The places, each once, in order of appearance.
-        self.places = tuple(dict.fromkeys(self._order))
+        self.places = tuple(dict.fromkeys(_PLACE.findall(self.text)))
+        listed = _ROWS_PLACE.search(self.text)
+        self._listed = listed[1] if listed else None
         self._digest = sha256(text.encode()).hexdigest()[:8]
-        self._names: dict[tuple[int, ...], str] = {}
+        self._forms: dict[tuple[int, int], Form] = {}
+        self._plain = self._form(0, 0)
 
-    def __call__(self, **values: Value) -> "Statement":
+    def __call__(self, **values: Value) -> Statement:
         """The query with its values."""
-        return Statement(self, [values[place] for place in self.places])
+        if self._listed is not None:
+            return self._with_rows(values)
+        told = [values[place] for place in self.places]
+        return Statement(self._plain, [WRITERS[type(value)](value) for value in told])
 
     def locking(self, table: str) -> "Query":
         """The same query, locking the rows it finds in this table."""
-        return Query(f"{self.name}_locked", f"{self._text}\n   for update of {table}")
+        return Query(f"{self.name}_locked", f"{self.text}\n   for update of {table}")
 
-    def with_literals(self, told: list[str]) -> str:
-        """The text with these in the places."""
-        by_place = dict(zip(self.places, told, strict=True))
-        rest = (
-            by_place[place] + text for place, text in zip(self._order, self._texts[1:], strict=True)
-        )
-        return self._texts[0] + "".join(rest)
+    def _with_rows(self, values: Mapping[str, Value]) -> Statement:
+        (place,) = self.places
+        listed = values[place]
+        if not isinstance(listed, Rows):
+            raise TypeError(f"{self.name} takes rows")
+        rows = listed.rows
+        told: Parameters = [WRITERS[type(value)](value) for row in rows for value in row]
+        return Statement(self._form(len(rows), len(rows[0])), told)
 
-    def prepared_name(self, shape: tuple[int, ...]) -> str:
+    def _form(self, rows: int, width: int) -> Form:
+        found = self._forms.get((rows, width))
+        if found is None:
+            found = Form(self._prepared_name(rows), self._numbered(rows, width).encode())
+            if rows <= MOST_PREPARED_ROWS:
+                self._forms[rows, width] = found
+        return found
+
+    def _prepared_name(self, rows: int) -> bytes | None:
         """The name this query is prepared under; another text has another name."""
-        name = self._names.get(shape)
-        if name is None:
-            name = "_".join([f"wb_{self.name}_{self._digest}", *map(str, shape)])
-            self._names[shape] = name
-        return name
+        if rows > MOST_PREPARED_ROWS:
+            return None
+        return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
 
-
-class Statement:
-    """A query with its values: to be sent as text, or to be executed as prepared before."""
-
-    __slots__ = ("name", "query", "values")
-
-    def __init__(self, query: Query, values: list[Value]) -> None:
-        """Find the name to prepare it under: None if it has too many rows to be worth it."""
-        self.query = query
-        self.values = values
-        shape = tuple([len(value.rows) for value in values if type(value) is Rows])
-        self.name = (
-            None if shape and max(shape) > MOST_PREPARED_ROWS else query.prepared_name(shape)
-        )
-
-    def __str__(self) -> str:
-        """The statement as one text."""
-        return self.query.with_literals([literal(value) for value in self.values])
-
-    def prepare(self) -> str:
-        """The text that prepares it."""
+    def _numbered(self, rows: int, width: int) -> str:
         numbers = count(1)
-        places = [_numbered(value, numbers) for value in self.values]
-        return f"prepare {self.name} as {self.query.with_literals(places)}"
-
-    def execute(self) -> str:
-        """The text that executes it once it is prepared."""
-        told = ", ".join([ARGUMENTS.get(type(v), literal)(v) for v in self.values])
-        return f"execute {self.name}({told})" if told else f"execute {self.name}"
+        told = {
+            place: _rows_of(rows, width, numbers) if place == self._listed else f"${next(numbers)}"
+            for place in self.places
+        }
+        return _PLACE.sub(lambda place: told[place[1]], self.text)
 
 
-def _numbered(value: Value, numbers: Iterator[int]) -> str:
-    if isinstance(value, Rows):
-        return ", ".join(
-            "(" + ", ".join(f"${next(numbers)}" for _ in row) + ")" for row in value.rows
-        )
-    return f"${next(numbers)}"
+def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
+    row = range(width)
+    return ", ".join(f"({', '.join(f'${next(numbers)}' for _ in row)})" for _ in range(rows))
 
 
 def load(name: str) -> Mapping[str, Query]:
@@ -137,71 +148,43 @@ def _without_comments(body: str) -> str:
     return "\n".join(line for line in body.splitlines() if not line.startswith("--"))
 
 
-def literal(value: Value) -> str:
-    """A value as an SQL literal.
-
-    >>> literal("it's"), literal(None), literal(True), literal(3)
-    ("'it''s'", 'null', 'true', '3')
-    >>> literal(Rows([(1, "a"), (2, None)]))
-    "(1, 'a'), (2, null)"
-    """
-    write = WRITERS.get(type(value))
-    if write is not None:
-        return write(value)
-    if isinstance(value, str):  # a word of an enumeration
-        return quote(str(value))
-    raise TypeError(f"{type(value).__name__} is not written into SQL")
-
-
-def _number(value: float) -> str:
-    return repr(value) if value >= 0 else f"({value!r})"
-
-
-def _rows(value: Rows) -> str:
-    return ", ".join(["(" + ", ".join([literal(v) for v in row]) + ")" for row in value.rows])
-
-
-def _json(value: AsJson) -> str:
-    return "null" if value.value is None else quote(as_json_text(value.value))
-
-
-def quote(text: str) -> str:
-    r"""A text as a literal, whatever is in it.
-
-    >>> print(quote("a\\b'c"))
-     E'a\\b''c'
-    """
-    if "\0" in text:
-        raise ValueError("PostgreSQL keeps no NUL in a text")
-    if "\\" in text:
-        return " E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-    return "'" + text.replace("'", "''") + "'"
-
-
 def as_json_text(value: object) -> str:
     """The one way we write JSON for keeping: compact, in the order given."""
     return orjson.dumps(value).decode()
 
 
-#: How each type is written. Words of an enumeration are written as texts.
-WRITERS: Mapping[type, Callable[[Any], str]] = {
-    str: quote,
-    int: _number,
-    float: _number,
-    NoneType: lambda _: "null",
-    bool: lambda value: "true" if value else "false",
-    bytes: lambda value: f"'\\x{value.hex()}'",
-    datetime: lambda value: f"'{value.isoformat()}'",
-    UUID: lambda value: f"'{value}'",
-    AsJson: _json,
-    Ids: lambda value: "array[" + ", ".join([quote(i) for i in value.ids]) + "]::uuid[]",
-    Rows: _rows,
-}
+class _Writers(dict[type, Callable[[Any], bytes | None]]):
+    """How each type is told to the server. Words of an enumeration are told as texts."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
+        if not issubclass(kind, str):
+            raise TypeError(f"{kind.__name__} is not told to the database")
+        self[kind] = _text
+        return _text
 
 
-def _flat(value: Rows) -> str:
-    return ", ".join([WRITERS.get(type(v), literal)(v) for row in value.rows for v in row])
+def _text(value: str) -> bytes:
+    told = value.encode()
+    if b"\0" in told:
+        raise ValueError("PostgreSQL keeps no NUL in a text")
+    return told
 
 
-#: How each type is written as an argument of a prepared statement.
-ARGUMENTS: Mapping[type, Callable[[Any], str]] = {**WRITERS, Rows: _flat}
+def _ids(value: Ids) -> bytes:
+    return _text("{" + ",".join([str(UUID(row_id)) for row_id in value.ids]) + "}")
+
+
+WRITERS = _Writers(
+    {
+        str: _text,
+        int: lambda value: b"%d" % value,
+        float: lambda value: repr(value).encode(),
+        NoneType: lambda _: None,
+        bool: lambda value: b"true" if value else b"false",
+        bytes: lambda value: b"\\x" + value.hex().encode(),
+        datetime: lambda value: value.isoformat().encode(),
+        UUID: lambda value: str(value).encode(),
+        AsJson: lambda value: None if value.value is None else orjson.dumps(value.value),
+        Ids: _ids,
+    }
+)

@@ -14,5 +14,6 @@ LOCAL_ORG = UUID("00000000-0000-7000-8000-000000000001")
 
 def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
     """Make an org. Only the owner of the database can."""
-    with psycopg.connect(owner_dsn, autocommit=True, prepare_threshold=None) as connection:
-        connection.execute(str(SQL["add_org"](org_id=org_id, slug=slug)).encode())
+    with psycopg.connect(owner_dsn, prepare_threshold=None) as connection:
+        connection.execute(f"set local app.org_id = '{org_id}'".encode())
+        connection.execute(SQL["add_org"].text.encode(), {"org_id": org_id, "slug": slug})

@@ -1,0 +1,14 @@
+"""Statements of the store, run by hand on a connection of one's own."""
+
+import psycopg
+from psycopg import sql
+
+from waybook.store.sql import Statement
+
+
+def prepared(connection: psycopg.Connection, statement: Statement) -> str:
+    """Prepare the statement here; returns the text that executes it."""
+    connection.execute(f"prepare asked as {statement}".encode())
+    told = [None if value is None else value.decode() for value in statement.parameters]
+    values = sql.SQL(", ").join(map(sql.Literal, told)).as_string(connection)
+    return f"execute asked({values})" if told else "execute asked"
