@@ -1,0 +1,324 @@
+"""Definitions: read, refused with every fault and its place, and written again."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import (
+    Edges,
+    a_dag,
+    a_stage,
+    an_input,
+    an_output,
+    dags,
+)
+from decisions import decision
+from waybook.dag.definition import definition_schema, graphs_of, read_definition, write_definition
+from waybook.dag.faults import MOST_TOLD
+from waybook.dag.model import (
+    Dag,
+    JobType,
+    RecipeStep,
+    Strategy,
+    Transition,
+)
+from waybook.dag.recipe import graph_of
+from waybook.errors import BadRecipe
+
+Raw = dict[str, object]
+Faults = list[tuple[str, str]]
+
+PER_DOCUMENT = Strategy.PER_SOURCE_DOCUMENT
+STEP: Raw = {"stepKey": "a", "jobType": "PLAN", "granularityStrategy": "all_to_one"}
+STEPS_AT = "stages[0].recipe.steps"
+
+
+def a_definition(*steps: Raw, **more: object) -> Raw:
+    """A definition of one stage, with no more than it needs."""
+    recipe: Raw = {"steps": [*(steps or (STEP,))]}
+    return {"slug": "d", "stages": [{"slug": "one", "recipe": recipe}], **more}
+
+
+def refusal(data: object, *, strict: bool = True) -> BadRecipe:
+    with pytest.raises(BadRecipe) as refused:
+        read_definition(data, strict=strict)
+    return refused.value
+
+
+def faults(data: object) -> Faults:
+    told = refusal(data).details["faults"]
+    assert isinstance(told, list)
+    return [(fault["fault"], fault["at"]) for fault in told]
+
+
+def faults_in(dag: Dag) -> Faults:
+    return faults(write_definition(dag))
+
+
+def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
+    """The faults of a DAG of one stage, called `one`."""
+    return faults_in(a_dag(a_stage("one", *steps, edges=edges)))
+
+
+# Reading and writing
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    dag = read_definition(a_definition(STEP, {**STEP, "stepKey": "b"}))
+    assert (dag.name, dag.description, dag.transitions) == ("d", "", ())
+    assert dag.stages[0].name == "one"
+    assert dag.stages[0].recipe.edges == ()
+    assert dag.stages[0].recipe.steps[1] == RecipeStep(
+        key="b",
+        number=2,
+        name="b",
+        job_type=JobType.PLAN,
+        strategy=Strategy.ALL_TO_ONE,
+        output_type="b",
+        inputs=None,
+        outputs=(),
+        parallel_group=None,
+        prompt="",
+        skip=False,
+    )
+
+
+def test_null_says_nothing() -> None:
+    schema = definition_schema()["$defs"]
+    assert isinstance(schema, dict)
+    step = {**dict.fromkeys(schema["step"]["properties"]), **STEP}
+    data = a_definition(step, name=None, description=None, transitions=None)
+    assert read_definition(data) == read_definition(a_definition())
+
+
+def test_everything_that_is_said_is_read() -> None:
+    step: Raw = {
+        **STEP,
+        "stepNumber": 7.0,
+        "name": "A step",
+        "parallelGroup": 2.0,
+        "outputType": "essay",
+        "inputsRequired": [{"documentKey": "brief"}, {"documentKey": "x", "required": False}],
+        "outputs": [{"documentKey": "essay", "render": "# Essay"}, {"documentKey": "notes"}],
+        "prompt": "Write.",
+        "skip": True,
+    }
+    (read,) = read_definition(a_definition(step)).stages[0].recipe.steps
+    assert read == RecipeStep(
+        key="a",
+        number=7,
+        name="A step",
+        job_type=JobType.PLAN,
+        strategy=Strategy.ALL_TO_ONE,
+        output_type="essay",
+        inputs=(an_input("brief"), an_input("x", required=False)),
+        outputs=(an_output("essay", "# Essay"), an_output("notes")),
+        parallel_group=2,
+        prompt="Write.",
+        skip=True,
+    )
+    assert (type(read.number), type(read.parallel_group)) == (int, int)
+
+
+def test_no_inputs_said_and_no_inputs_needed_are_different_things() -> None:
+    (said,) = read_definition(a_definition({**STEP, "inputsRequired": []})).stages[0].recipe.steps
+    assert said.inputs == ()
+
+
+def test_stages_without_transitions_follow_each_other() -> None:
+    stages = [{"slug": slug, "recipe": {"steps": [STEP]}} for slug in ("one", "two", "three")]
+    dag = read_definition({"slug": "d", "stages": stages})
+    assert dag.transitions == (Transition("one", "two"), Transition("two", "three"))
+
+
+@given(dag=dags())
+def test_every_definition_reads_as_it_was_written(dag: Dag) -> None:
+    written = write_definition(dag)
+    assert read_definition(written) == dag
+    assert write_definition(read_definition(written)) == written
+
+
+def test_conditions_and_descriptions_survive_too() -> None:
+    ways = (Transition("one", "two", "When somebody said yes."),)
+    dag = replace(a_dag(a_stage("one"), a_stage("two")), transitions=ways, description="Rivers.")
+    assert read_definition(write_definition(dag)) == dag
+
+
+@given(dag=dags())
+def test_there_is_a_graph_for_every_stage(dag: Dag) -> None:
+    expected = {stage.slug: graph_of(stage.recipe) for stage in dag.stages}
+    assert graphs_of(dag) == expected
+
+
+# The form
+
+
+@pytest.mark.parametrize("data", [None, [], "text", 1, True, {"slug": "d"}, {"stages": [STEP]}])
+def test_what_is_no_definition_is_refused(data: object) -> None:
+    assert {name for name, _ in faults(data)} == {"bad_form"}
+
+
+@pytest.mark.parametrize("missing", ["stepKey", "jobType", "granularityStrategy"])
+def test_a_step_needs_a_key_a_job_type_and_a_strategy(missing: str) -> None:
+    step = {name: value for name, value in STEP.items() if name != missing}
+    refused = refusal(a_definition(step))
+    assert refused.message == f"{STEPS_AT}[0]: {missing!r} is missing"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "at"),
+    [
+        ("stepKey", "", ".stepKey"),
+        ("stepKey", 1, ".stepKey"),
+        ("stepKey", "a\nb", ".stepKey"),
+        ("stepKey", "\ud800", ".stepKey"),
+        pytest.param("stepKey", "x" * 201, ".stepKey", id="a long key"),
+        ("stepNumber", True, ".stepNumber"),
+        ("stepNumber", 1.5, ".stepNumber"),
+        ("stepNumber", -1, ".stepNumber"),
+        pytest.param("stepNumber", 10**5000, ".stepNumber", id="a huge number"),
+        ("stepNumber", float("inf"), ".stepNumber"),
+        ("jobType", "plan", ".jobType"),
+        ("outputType", "", ".outputType"),
+        ("prompt", "a\0b", ".prompt"),
+        pytest.param("prompt", "x" * 65_537, ".prompt", id="a long prompt"),
+        ("skip", "yes", ".skip"),
+        ("parallelGroup", [], ".parallelGroup"),
+        ("inputsRequired", {}, ".inputsRequired"),
+        ("inputsRequired", [{}], ".inputsRequired[0]"),
+        ("inputsRequired", [{"documentKey": "x", "stage": ""}], ".inputsRequired[0].stage"),
+        ("inputsRequired", [{"documentKey": "x"}] * 101, ".inputsRequired"),
+        ("outputs", [{"documentKey": "x", "render": 1}], ".outputs[0].render"),
+        ("outputs", ["x"], ".outputs[0]"),
+    ],
+)
+def test_what_is_not_of_the_form_is_refused_with_its_place(
+    name: str, value: object, at: str
+) -> None:
+    step = {**STEP, "stepKey": "b", name: value}
+    assert faults(a_definition(STEP, step)) == [("bad_form", f"{STEPS_AT}[1]{at}")]
+
+
+@pytest.mark.parametrize("edges", [["ab"], [["a"]], [["a", "a", "a"]], [["a", None]], {}, "ab"])
+def test_an_edge_is_a_pair_of_keys(edges: object) -> None:
+    data = {"slug": "d", "stages": [{"slug": "s", "recipe": {"steps": [STEP], "edges": edges}}]}
+    ((name, at),) = faults(data)
+    assert name == "bad_form"
+    assert at.startswith("stages[0].recipe.edges")
+
+
+def test_rendering_is_no_step_of_a_recipe() -> None:
+    refused = refusal(a_definition({**STEP, "jobType": "RENDER"}))
+    assert refused.details["fault"] == "bad_form"
+    assert refused.message == f"{STEPS_AT}[0].jobType: 'RENDER' is not one of PLAN, EXECUTE"
+
+
+def test_an_unknown_strategy_is_told_with_the_ones_there_are_and_the_nearest() -> None:
+    refused = refusal(a_definition({**STEP, "granularityStrategy": "Per-Modell"}))
+    assert refused.details["fault"] == "unknown_strategy"
+    assert refused.details["at"] == f"{STEPS_AT}[0].granularityStrategy"
+    assert all(strategy in refused.message for strategy in Strategy)
+    assert refused.message.endswith("did you mean 'per_model'?")
+
+
+def test_an_unknown_property_is_refused_by_name_or_passed_over() -> None:
+    data = a_definition({**STEP, "step_number": 1}, version=3)
+    refused = refusal(data)
+    assert faults(data) == [("bad_form", f"{STEPS_AT}[0]"), ("bad_form", "definition")]
+    assert "'step_number' here; did you mean 'stepNumber'?" in refused.message
+    assert read_definition(data, strict=False) == read_definition(a_definition())
+
+
+def test_an_editor_may_be_told_where_the_schema_is() -> None:
+    data = {**a_definition(), "$schema": "urn:waybook:definition"}
+    assert read_definition(data) == read_definition(a_definition())
+
+
+@pytest.mark.parametrize(
+    ("data", "fault", "at"),
+    [
+        ({"slug": "d", "stages": []}, "no_stages", "stages"),
+        (
+            {"slug": "d", "stages": [{"slug": "s", "recipe": {"steps": []}}]},
+            "no_steps",
+            "stages[0].recipe.steps",
+        ),
+    ],
+)
+@decision("B7")
+def test_nothing_to_do_is_no_definition(data: object, fault: str, at: str) -> None:
+    assert faults(data) == [(fault, at)]
+
+
+@pytest.mark.parametrize(
+    ("most", "data"),
+    [
+        (50, {"slug": "d", "stages": [{}] * 51}),
+        (2_500, {**a_definition(), "transitions": [{}] * 2_501}),
+        (10_000, a_definition(*[STEP] * 10_001)),
+        (
+            100_000,
+            {"slug": "d", "stages": [{"slug": "s", "recipe": {"edges": [[]] * 100_001}}]},
+        ),
+    ],
+)
+def test_there_are_limits_and_what_is_beyond_is_not_looked_at(most: int, data: object) -> None:
+    assert f"must have at most {most:,}, not {most + 1:,}" in str(refusal(data).as_json())
+
+
+def test_many_faults_are_told_in_part() -> None:
+    refused = refusal(a_definition(*[{}] * 5_000))
+    told = refused.details["faults"]
+    assert isinstance(told, list)
+    assert len(told) == MOST_TOLD
+    assert len(str(refused.as_json())) < 10_000
+
+
+# Anything at all
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=10,
+)
+
+
+@given(data=JSON, strict=st.booleans())
+def test_no_json_raises_anything_unnamed(data: object, strict: bool) -> None:  # noqa: FBT001 - Hypothesis gives it
+    refusal(data, strict=strict)
+
+
+@given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=JSON, strict=st.booleans())
+def test_a_definition_with_anything_anywhere_is_read_or_refused(
+    data: st.DataObject,
+    dag: Dag,
+    value: object,
+    strict: bool,  # noqa: FBT001 - Hypothesis gives it
+) -> None:
+    spoilt = deepcopy(write_definition(dag))
+    here: object = spoilt
+    while isinstance(here, dict | list) and here:
+        places = list(here) if isinstance(here, dict) else list(range(len(here)))
+        place = data.draw(st.sampled_from(places))
+        if data.draw(st.integers(0, 3)) == 0 or not isinstance(here[place], dict | list):
+            here[place] = value
+            break
+        here = here[place]
+    try:
+        read_definition(spoilt, strict=strict)
+    except BadRecipe as refused:
+        assert refused.details["faults"]  # noqa: PT017 - both ways are fine
+
+
+def test_depth_is_no_danger() -> None:
+    deep: object = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert faults(deep) == [("bad_form", "definition")]
+    assert faults(a_definition({**STEP, "prompt": deep})) == [("bad_form", f"{STEPS_AT}[0].prompt")]
+    assert read_definition({**a_definition(), "more": deep}, strict=False).slug == "d"
+    while isinstance(deep, list) and deep:  # or the interpreter frees it by recursion
+        deep = deep.pop()

@@ -1,0 +1,303 @@
+"""What a definition of the right form may still have wrong."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dag_builders import (
+    Edges,
+    a_chain,
+    a_dag,
+    a_plan_step,
+    a_stage,
+    a_step,
+    an_input,
+    an_output,
+    dags,
+)
+from decisions import decision
+from waybook.dag.definition import read_definition, write_definition
+from waybook.dag.definition_checks import MOST_TEMPLATE_TEXT, definition_faults
+from waybook.dag.faults import Fault
+from waybook.dag.model import Dag, Input, Recipe, RecipeStep, Stage, Strategy, Transition
+
+Faults = list[tuple[str, str]]
+
+PER_DOCUMENT = Strategy.PER_SOURCE_DOCUMENT
+STEPS_AT = "stages[0].recipe.steps"
+
+
+def faults_in(dag: Dag) -> Faults:
+    return [(fault.name, fault.at) for fault in definition_faults(dag)]
+
+
+def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
+    """The faults of a DAG of one stage, called `one`."""
+    return faults_in(a_dag(a_stage("one", *steps, edges=edges)))
+
+
+def only_fault(dag: Dag, name: str) -> Fault:
+    (fault,) = (fault for fault in definition_faults(dag) if fault.name == name)
+    return fault
+
+
+@given(dag=dags())
+def test_a_good_definition_has_no_faults(dag: Dag) -> None:
+    assert definition_faults(dag) == []
+
+
+DANGLING = a_stage("two", a_step("a"), edges=[("a", "x")])
+TWO = (a_stage("one"), a_stage("two"))
+
+
+@pytest.mark.parametrize(
+    ("dag", "expected"),
+    [
+        (a_dag(*TWO, a_stage("one")), [("duplicate_stage", "stages[2].slug")]),
+        (a_dag(*TWO, transitions=[("one", "x")]), [("unknown_stage", "transitions[0].to")]),
+        (
+            a_dag(*TWO, transitions=[("one", "two"), ("x", "two")]),
+            [("unknown_stage", "transitions[1].from")],
+        ),
+        (
+            a_dag(*TWO, transitions=[("one", "two"), ("one", "two")]),
+            [("duplicate_transition", "transitions[1]")],
+        ),
+        (
+            a_dag(*TWO, transitions=[("one", "two"), ("two", "one")]),
+            [("stage_cycle", "transitions")],
+        ),
+        (
+            a_dag(*TWO, a_stage("three"), transitions=[("one", "two"), ("three", "two")]),
+            [("several_entries", "transitions")],
+        ),
+        (
+            a_dag(*TWO, a_stage("three"), transitions=[("one", "two"), ("one", "three")]),
+            [("several_terminals", "transitions")],
+        ),
+        (
+            a_dag(*TWO, transitions=[]),
+            [("several_entries", "transitions"), ("several_terminals", "transitions")],
+        ),
+        (
+            a_dag(a_stage("one"), DANGLING, a_stage("three", a_step("a"), edges=[("a", "a")])),
+            [("dangling_edge", "stages[1].recipe.edges[0]"), ("cycle", "stages[2].recipe.edges")],
+        ),
+    ],
+)
+def test_a_fault_among_the_stages_is_told_with_its_place(dag: Dag, expected: Faults) -> None:
+    assert faults_in(dag) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "edges", "expected"),
+    [
+        ([a_step("a"), a_step("a")], [], [("duplicate_key", f"{STEPS_AT}[1].stepKey")]),
+        ([a_step("a")], [("a", "x")], [("dangling_edge", "stages[0].recipe.edges[0]")]),
+        (
+            [a_step("a"), a_step("b")],
+            [("a", "b"), ("a", "b")],
+            [("duplicate_edge", "stages[0].recipe.edges[1]")],
+        ),
+        ([*map(a_step, "abc")], a_chain(*"abca"), [("cycle", "stages[0].recipe.edges")]),
+    ],
+)
+def test_a_fault_among_the_edges_is_told_with_its_place(
+    steps: list[RecipeStep], edges: Edges, expected: Faults
+) -> None:
+    assert faults_among(*steps, edges=edges) == expected
+
+
+@decision("B12")
+@pytest.mark.parametrize(
+    ("inputs", "at", "told"),
+    [
+        (None, "", "says nothing of inputs"),
+        ([], "", "must say first"),
+        (["x"], ".inputsRequired[0]", "2 steps with an edge to it make that: 'a', 'b'"),
+        (["y"], ".inputsRequired[0]", "no step of this stage with an edge to it makes that"),
+        ([an_input("x", "zero")], ".inputsRequired[0]", "no step of this stage"),
+    ],
+)
+def test_a_step_per_source_document_needs_one_source(
+    inputs: list[str | Input] | None, at: str, told: str
+) -> None:
+    steps = (
+        a_step("a", outputs=["x"]),
+        a_step("b", outputs=["x"]),
+        a_step("c", outputs=["y"]),
+        a_step("d", PER_DOCUMENT, inputs=inputs),
+    )
+    stage = a_stage("one", *steps, edges=[("a", "d"), ("b", "d"), ("c", "a")])
+    fault = only_fault(a_dag(a_stage("zero"), stage), "primary_input")
+    assert fault.at == f"stages[1].recipe.steps[3]{at}"
+    assert told in fault.message
+
+
+@decision("B12")
+def test_a_root_per_source_document_goes_by_the_stage_before() -> None:
+    dag = a_dag(a_stage("one"), a_stage("two", a_step("a", PER_DOCUMENT)))
+    assert definition_faults(dag) == []
+
+
+@decision("B15")
+def test_a_needed_document_without_a_path_from_its_maker_is_refused() -> None:
+    first, second = a_step("a", outputs=["x"]), a_step("b", inputs=["brief", "x"])
+    fault = only_fault(a_dag(a_stage("one", first, second)), "hidden_dependency")
+    assert fault.at == f"{STEPS_AT}[1].inputsRequired[1]"
+    assert "'a' makes" in fault.message
+    assert fault.message.endswith("add the edge ['a', 'b']")
+    assert definition_faults(a_dag(a_stage("one", first, second, edges=[("a", "b")]))) == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "fault"), [("three", "later_stage"), ("side", "later_stage"), ("x", "unknown_stage")]
+)
+def test_an_input_comes_from_a_stage_before(stage: str, fault: str) -> None:
+    middle = a_stage("two", a_step("a", inputs=[an_input("brief", "one"), an_input("z", stage)]))
+    dag = a_dag(
+        a_stage("one"),
+        middle,
+        a_stage("side"),
+        a_stage("three"),
+        transitions=[("one", "two"), ("one", "side"), ("two", "three"), ("side", "three")],
+    )
+    assert faults_in(dag) == [(fault, "stages[1].recipe.steps[0].inputsRequired[1].stage")]
+
+
+def test_where_the_way_is_not_clear_no_stage_is_called_later() -> None:
+    middle = a_stage("two", a_step("a", inputs=[an_input("z", "one"), an_input("z", "x")]))
+    assert faults_in(a_dag(a_stage("one"), middle, transitions=[])) == [
+        ("several_entries", "transitions"),
+        ("several_terminals", "transitions"),
+        ("unknown_stage", "stages[1].recipe.steps[0].inputsRequired[1].stage"),
+    ]
+
+
+def test_a_template_that_does_not_render_is_refused() -> None:
+    bad = a_step("a", prompt="{{ run.name", outputs=[an_output("x"), an_output("y", "{% if %}")])
+    good = a_step("b", prompt="{{ run.name }}", outputs=[an_output("z", "{{ text }} {")])
+    assert faults_among(good, bad, bad) == [
+        ("duplicate_key", f"{STEPS_AT}[2].stepKey"),
+        *(
+            ("bad_template", f"{STEPS_AT}[{place}].{part}")
+            for place in (1, 2)
+            for part in ("prompt", "outputs[1].render")
+        ),
+    ]
+
+
+def test_trying_templates_has_an_end() -> None:
+    steps = [
+        a_step(f"s{number}", prompt=f"{number} {{{{ run.name }}}} {'x' * 50_000}")
+        for number in range(20)
+    ]
+    first_beyond = MOST_TEMPLATE_TEXT // 50_500
+    assert faults_among(*steps) == [("too_large", f"{STEPS_AT}[{first_beyond}].prompt")]
+
+
+def test_all_faults_are_told_at_once() -> None:
+    one = a_stage(
+        "one",
+        a_step("a", outputs=["x"]),
+        a_step("b", inputs=["x"], prompt="{{"),
+        a_step("c", PER_DOCUMENT),
+        edges=[("a", "c"), ("b", "c")],
+    )
+    two = a_stage("two", a_plan_step("a", inputs=[an_input("y", "three")]), edges=[("a", "z")])
+    assert faults_in(a_dag(one, two, a_stage("three"))) == [
+        ("primary_input", f"{STEPS_AT}[2]"),
+        ("hidden_dependency", f"{STEPS_AT}[1].inputsRequired[0]"),
+        ("dangling_edge", "stages[1].recipe.edges[0]"),
+        ("later_stage", "stages[1].recipe.steps[0].inputsRequired[0].stage"),
+        ("bad_template", f"{STEPS_AT}[1].prompt"),
+    ]
+
+
+# Any definition, spoilt
+
+
+def _edited(dag: Dag, place: int, edit: Callable[[Recipe], Recipe]) -> Dag:
+    stages = list(dag.stages)
+    stages[place] = replace(stages[place], recipe=edit(stages[place].recipe))
+    return replace(dag, stages=tuple(stages))
+
+
+def _with(*steps: RecipeStep) -> Callable[[Recipe], Recipe]:
+    """The recipe with some steps more."""
+    return lambda recipe: replace(recipe, steps=(*recipe.steps, *steps))
+
+
+def _with_edges(make: Callable[[str], Edges]) -> Callable[[Recipe], Recipe]:
+    """The recipe with some edges more, made of the key of its first step."""
+    return lambda recipe: replace(recipe, edges=(*recipe.edges, *make(recipe.steps[0].key)))
+
+
+def _with_a_lost_source(recipe: Recipe) -> Recipe:
+    grown = _with(a_step("new", PER_DOCUMENT, inputs=["nothing"]))(recipe)
+    return _with_edges(lambda key: [(key, "new")])(grown)
+
+
+SPOILT: Mapping[str, Callable[[Recipe], Recipe]] = {
+    "no_steps": lambda _: Recipe(()),
+    "duplicate_key": lambda recipe: _with(recipe.steps[0])(recipe),
+    "dangling_edge": _with_edges(lambda key: [(key, "nowhere")]),
+    "duplicate_edge": _with_edges(lambda key: [(key, key)] * 2),
+    "cycle": _with_edges(lambda key: [(key, key)]),
+    "hidden_dependency": _with(
+        a_step("new", inputs=["secret"]), a_step("other", outputs=["secret"])
+    ),
+    "primary_input": _with_a_lost_source,
+    "unknown_stage": _with(a_step("new", inputs=[an_input("x", "nowhere")])),
+    "bad_template": _with(a_step("new", prompt="{{ nothing.like.it }")),
+}
+
+
+@pytest.mark.parametrize("fault", SPOILT)
+@settings(max_examples=30)
+@given(data=st.data(), dag=dags(max_stages=3))
+def test_any_good_definition_that_is_spoilt_is_refused_for_that(
+    fault: str, data: st.DataObject, dag: Dag
+) -> None:
+    place = data.draw(st.integers(0, len(dag.stages) - 1))
+    found = faults_in(_edited(dag, place, SPOILT[fault]))
+    assert fault in {name for name, _ in found}
+    assert all(at.startswith(f"stages[{place}].recipe") for _, at in found)
+
+
+STAGES_SPOILT: Mapping[str, Callable[[Dag], Dag]] = {
+    "duplicate_stage": lambda dag: replace(dag, stages=(*dag.stages, dag.stages[0])),
+    "several_entries": lambda dag: replace(dag, stages=(*dag.stages, a_stage("new"))),
+    "several_terminals": lambda dag: replace(dag, stages=(*dag.stages, a_stage("new"))),
+    "stage_cycle": lambda dag: _with_ways(dag, (dag.stages[0].slug, dag.stages[0].slug)),
+    "unknown_stage": lambda dag: _with_ways(dag, (dag.stages[0].slug, "nowhere")),
+    "duplicate_transition": lambda dag: _with_ways(dag, ("x", "y"), ("x", "y")),
+}
+
+
+def _with_ways(dag: Dag, *ways: tuple[str, str]) -> Dag:
+    return replace(dag, transitions=(*dag.transitions, *(Transition(*way) for way in ways)))
+
+
+@pytest.mark.parametrize("fault", STAGES_SPOILT)
+@settings(max_examples=30)
+@given(dag=dags(max_stages=3, max_steps=2))
+def test_any_good_sequence_of_stages_that_is_spoilt_is_refused_for_that(
+    fault: str, dag: Dag
+) -> None:
+    assert fault in {name for name, _ in faults_in(STAGES_SPOILT[fault](dag))}
+
+
+def test_ten_thousand_steps_and_a_hundred_thousand_edges_are_read() -> None:
+    keys = [f"s{number}" for number in range(10_000)]
+    steps = [a_step(key, inputs=["s0"] if key != "s0" else None) for key in keys]
+    edges = [
+        (keys[number], keys[number + ahead])
+        for ahead in range(1, 12)
+        for number in range(len(keys) - ahead)
+    ][:100_000]
+    dag = a_dag(Stage("one", "One", Recipe(tuple(steps), tuple(edges))))
+    assert read_definition(write_definition(dag)) == dag

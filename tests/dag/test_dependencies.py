@@ -1,0 +1,117 @@
+"""Hidden dependencies."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import Edges, a_chain, a_stage, a_step, an_input, recipes
+from decisions import decision
+from waybook.dag.dependencies import MOST_ASKED, hidden_dependencies
+from waybook.dag.faults import Fault
+from waybook.dag.model import Recipe, RecipeStep, Stage
+from waybook.dag.recipe import Graph, graph_of
+from waybook.dag.sources import producers
+
+
+def hidden(*steps: RecipeStep, edges: Edges = ()) -> list[Fault]:
+    stage = a_stage("here", *steps, edges=edges)
+    return list(hidden_dependencies(stage, graph_of(stage.recipe), "recipe"))
+
+
+def told(*steps: RecipeStep, edges: Edges = ()) -> str:
+    (fault,) = hidden(*steps, edges=edges)
+    return fault.message
+
+
+MAKER = a_step("maker", outputs=["x"])
+READER = a_step("reader", inputs=["x"])
+
+
+@decision("B15")
+def test_a_path_of_edges_however_long_is_enough() -> None:
+    assert hidden(READER, a_step("m"), MAKER, edges=a_chain("maker", "m", "reader")) == []
+
+
+@decision("B15")
+def test_the_maker_and_the_edge_to_add_are_told() -> None:
+    (fault,) = hidden(MAKER, a_step("m"), READER, edges=a_chain("m", "reader"))
+    assert fault.name == "hidden_dependency"
+    assert fault.at == "recipe.steps[2].inputsRequired[0]"
+    assert fault.message == (
+        "'reader' needs 'x', which 'maker' makes, and no path of edges leads here from there: "
+        "add the edge ['maker', 'reader']"
+    )
+
+
+def test_a_document_made_only_by_the_step_that_needs_it_is_never_there() -> None:
+    step = a_step("a", inputs=["x"], outputs=["x"])
+    assert told(step) == "'a' needs 'x', which it alone makes"
+
+
+def test_a_step_may_carry_on_what_another_began() -> None:
+    steps = [a_step(key, inputs=["x"] if key > "a" else None, outputs=["x"]) for key in "abc"]
+    assert hidden(*steps, edges=a_chain("a", "b", "c")) == []
+
+
+def test_a_document_of_which_one_maker_comes_before_is_there() -> None:
+    assert hidden(MAKER, a_step("m", outputs=["x"]), READER, edges=a_chain("m", "reader")) == []
+
+
+def test_no_edge_is_proposed_that_would_make_a_cycle() -> None:
+    late = a_chain("reader", "maker")
+    assert told(MAKER, READER, edges=late) == (
+        "'reader' needs 'x', which 'maker' makes, and that step waits for this one"
+    )
+    other = a_step("other", outputs=["x"])
+    assert told(MAKER, READER, other, edges=late).endswith("add the edge ['other', 'reader']")
+
+
+def test_only_so_many_makers_are_asked_for_an_edge() -> None:
+    makers = [a_step(f"m{number}", outputs=["x"]) for number in range(MOST_ASKED + 1)]
+    late = [("reader", maker.key) for maker in makers[:-1]]
+    assert told(READER, *makers, edges=late).endswith("that step waits for this one")
+
+
+def test_what_is_wished_for_or_comes_from_elsewhere_needs_no_path() -> None:
+    inputs = [an_input("x", required=False), an_input("x", "there"), an_input("y")]
+    assert hidden(MAKER, a_step("reader", inputs=inputs)) == []
+
+
+def test_a_stage_may_call_itself_by_its_name() -> None:
+    (fault,) = hidden(MAKER, a_step("reader", inputs=["y", an_input("x", "here")]))
+    assert fault.at == "recipe.steps[1].inputsRequired[1]"
+
+
+def _before(key: str, graph: Graph) -> set[str]:
+    """All that is before a step, the slow and simple way."""
+    found: set[str] = set()
+    waiting = [*graph.predecessors[key]]
+    while waiting:
+        source = waiting.pop()
+        if source not in found:
+            found.add(source)
+            waiting += graph.predecessors[source]
+    return found
+
+
+def _expected(stage: Stage, graph: Graph, makers: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return [
+        f"recipe.steps[{number}].inputsRequired[{place}]"
+        for number, step in enumerate(stage.recipe.steps)
+        for place, wanted in enumerate(step.inputs or ())
+        if wanted.required and wanted.stage in {None, stage.slug}
+        if wanted.document_key in makers
+        if not _before(step.key, graph).intersection(makers[wanted.document_key])
+    ]
+
+
+@decision("B15")
+@given(recipe=recipes(), data=st.data())
+def test_exactly_the_needs_without_a_path_are_found(recipe: Recipe, data: st.DataObject) -> None:
+    edges = [edge for edge in recipe.edges if not data.draw(st.integers(0, 2))]
+    stage = Stage("stage", "Stage", replace(recipe, edges=tuple(edges)))
+    graph = graph_of(stage.recipe)
+    found = [fault.at for fault in hidden_dependencies(stage, graph, "recipe")]
+    assert found == _expected(stage, graph, producers(stage))

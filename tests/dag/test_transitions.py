@@ -1,0 +1,82 @@
+"""The way through the stages."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import Edges, a_dag, a_stage, dags
+from waybook.dag.model import Dag
+from waybook.dag.transitions import stages_before, transition_faults
+
+DIAMOND = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+
+
+def a_way(slugs: str, ways: Edges) -> Dag:
+    return a_dag(*map(a_stage, slugs), transitions=ways)
+
+
+def told(slugs: str, *ways: tuple[str, str]) -> list[str]:
+    return [fault.message for fault in transition_faults(a_way(slugs, ways))]
+
+
+def test_a_stage_knows_all_that_come_before_it() -> None:
+    assert stages_before(a_way("dcba", DIAMOND)) == {
+        "a": frozenset(),
+        "b": {"a"},
+        "c": {"a"},
+        "d": {"a", "b", "c"},
+    }
+
+
+def test_one_stage_alone_is_a_way() -> None:
+    assert told("a") == []
+
+
+def test_a_diamond_of_stages_is_a_way() -> None:
+    assert told("abcd", *DIAMOND) == []
+
+
+@pytest.mark.parametrize(
+    ("ways", "messages"),
+    [
+        ([("a", "a")], ["the stages wait for each other: a → a"]),
+        ([("a", "b"), ("b", "c"), ("c", "a")], ["the stages wait for each other: b → c → a → b"]),
+        ([("a", "b"), ("b", "c"), ("c", "b")], ["the stages wait for each other: c → b → c"]),
+        (
+            [("a", "b")],
+            [
+                "one stage begins, but no transition leads to any of 'a', 'c'",
+                "one stage ends, but no transition leads on from any of 'b', 'c'",
+            ],
+        ),
+        ([("a", "b"), ("b", "c"), ("b", "x")], ["there is no stage 'x'"]),
+        (
+            [("a", "b"), ("b", "c"), ("a", "b")],
+            ["the transition from 'a' to 'b' is there twice"],
+        ),
+    ],
+)
+def test_what_is_no_way_is_told_in_words(ways: Edges, messages: list[str]) -> None:
+    slugs = "a" if ways == [("a", "a")] else "abc"
+    assert told(slugs, *ways) == messages
+
+
+def test_faults_of_names_are_told_before_what_follows_from_them() -> None:
+    assert told("aab") == ["the slug 'a' is used twice"]
+    assert told("ab", ("x", "y")) == ["there is no stage 'x'", "there is no stage 'y'"]
+
+
+@given(dag=dags(max_steps=1))
+def test_every_good_dag_has_a_way(dag: Dag) -> None:
+    assert transition_faults(dag) == []
+    before = stages_before(dag)
+    assert all(before[way.target] >= {way.source} | before[way.source] for way in dag.transitions)
+    assert sum(not found for found in before.values()) == 1
+
+
+@given(dag=dags(max_steps=1), data=st.data())
+def test_the_order_of_transitions_does_not_matter(dag: Dag, data: st.DataObject) -> None:
+    shuffled = replace(dag, transitions=tuple(data.draw(st.permutations(dag.transitions))))
+    assert stages_before(shuffled) == stages_before(dag)
