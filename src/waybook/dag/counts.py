@@ -125,17 +125,22 @@ def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
     return before
 
 
-def documents_expected(stage: Stage, counts: StageCounts) -> int:
-    """How many documents people will have to read when the stage is done.
+def pages_of(stage: Stage) -> Mapping[str, frozenset[str]]:
+    """The keys of the documents people will have to read, by the steps that make them.
 
-    Those that are rendered; where a stage says nothing of rendering, all that its EXECUTE steps
+    Those that have a template; where a stage says nothing of rendering, all that its EXECUTE steps
     make.
     """
     steps = stage.recipe.steps
-    rendered = {
-        step.key: len({output.document_key for output in step.outputs if output.render})
+    pages = {
+        step.key: frozenset(output.document_key for output in step.outputs if output.render)
         for step in steps
     }
-    if not any(rendered.values()):
-        rendered = {s.key: len(makes(s)) for s in steps if s.job_type is JobType.EXECUTE}
-    return sum(number * counts.outputs[key] for key, number in rendered.items())
+    if any(pages.values()):
+        return pages
+    return {step.key: frozenset(makes(step)) for step in steps if step.job_type is JobType.EXECUTE}
+
+
+def documents_expected(stage: Stage, counts: StageCounts) -> int:
+    """How many documents people will have to read when the stage is done."""
+    return sum(len(keys) * counts.outputs[key] for key, keys in pages_of(stage).items())

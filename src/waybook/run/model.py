@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from waybook.dag.counts import pages_of
 from waybook.dag.inputs import Makes, made_in
 from waybook.dag.lineage import Made, Origins
 from waybook.dag.model import Dag, JobStatus, JobType, Stage
@@ -42,6 +43,15 @@ class Chart:
             (slug, key): place * RANKS + number
             for place, slug in enumerate(self.order)
             for number, key in enumerate(self.graphs[slug].order)
+        }
+
+    @cached_property
+    def pages(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """The keys of the documents that are rendered, by stage and step."""
+        return {
+            (stage.slug, key): keys
+            for stage in self.dag.stages
+            for key, keys in pages_of(stage).items()
         }
 
     @cached_property

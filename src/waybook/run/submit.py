@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from waybook.dag.lineage import Made
-from waybook.dag.model import JobStatus, JobType, Output, RecipeStep
+from waybook.dag.model import JobStatus, JobType, RecipeStep
 from waybook.dag.sources import makes
 from waybook.errors import InvalidInput, TooLarge
 from waybook.record.changes import Entity, Event
@@ -123,11 +123,12 @@ def _completed(
     handed = _whole(submission, parts) if parts else submission.documents
     contents = _assigned(step, made, handed)
     done = _end(draft, job, submission)
+    pages = draft.chart.pages.get((job.stage, job.step_key), ())
     kept = []
     for (key, output), content in contents.items():
         document = draft.add_document(done, key, output, content, version)
         kept.append(document.id)
-        if _is_rendered(step, key):
+        if key in pages:
             draft.add_job(_render_job(draft, done, output, document.id))
     if job.counted:
         counted = draft.step_of(job)
@@ -194,14 +195,6 @@ def _not_made(step: RecipeStep, made: Sequence[Made], document: Handed) -> Inval
 def _end(draft: RunDraft, job: Job, submission: Submission) -> Job:
     now, usage = draft.moment.now, submission.usage
     return draft.set_job(job, status=JobStatus.COMPLETED, completed_at=now, usage=usage)
-
-
-def _is_rendered(step: RecipeStep, key: str) -> bool:
-    return any(_renders(output) for output in step.outputs if output.document_key == key)
-
-
-def _renders(output: Output) -> bool:
-    return output.render is not None
 
 
 def _render_job(draft: RunDraft, job: Job, made: Made, document_id: str) -> Job:

@@ -1,0 +1,66 @@
+"""Any run comes to its end, whatever happens to it, and keeps every promise on the way.
+
+The promises are checked after every single decision: see `run_invariants`.
+`WAYBOOK_WALK=wide` walks many more of them.
+"""
+
+import os
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dag_builders import a_dag, dags, recipes
+from dag_evidence import CHANCE
+from dag_runs import graphs_of
+from decisions import decision
+from run_crowd import Crowd
+from run_invariants import check_end
+from run_worlds import a_run
+from waybook.dag.counts import dag_counts
+from waybook.dag.model import Dag, Stage
+
+WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
+NAMES = ("alpha", "beta", "gamma")
+#: So many jobs are enough for one run.
+MOST_JOBS = 120
+RIOT = 250
+
+
+def affordable(dag: Dag) -> tuple[str, ...]:
+    """As many models as this DAG can have in every stage without growing too large."""
+    for many in (3, 2):
+        models = NAMES[:many]
+        counts = dag_counts(
+            dag, graphs_of(dag), dict.fromkeys((s.slug for s in dag.stages), models)
+        )
+        if sum(stage.total for stage in counts.values()) <= MOST_JOBS:
+            return models
+    return NAMES[:1]
+
+
+@st.composite
+def diamonds(draw: st.DrawFn) -> Dag:
+    """Four stages, of which two go on side by side."""
+    first, left, right, last = (
+        Stage(slug, slug, draw(recipes(3, stage=slug)))
+        for slug in ("first", "left", "right", "last")
+    )
+    ways = [("first", "left"), ("first", "right"), ("left", "last"), ("right", "last")]
+    return a_dag(first, left, right, last, transitions=ways)
+
+
+@decision("B1", "B3", "B5", "B6", "B10")
+@settings(max_examples=3000 if WIDE else 60)
+@given(st.one_of(dags(max_steps=5), diamonds()), CHANCE)
+def test_any_run_comes_to_its_end_whatever_happens(dag: Dag, chance: Random) -> None:
+    models = affordable(dag)
+    world = a_run(dag, chance.sample(models, chance.randint(1, len(models))))
+    crowd = Crowd(world, chance, models)
+    crowd.run_riot(chance.randint(0, RIOT))
+    crowd.settle_down()
+    crowd.run_riot(20)
+    crowd.settle_down()
+    while world.render():
+        pass
+    check_end(world.records, world.changes)

@@ -1,0 +1,277 @@
+"""A crowd at work on a run: they finish, go on, fail, fall silent, come back too late.
+
+What each of them does is chance; what has to come of it is not.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from plan_builders import ANN, BOB, PAT
+from run_invariants import report_of_run
+from run_worlds import RunWorld
+from waybook.dag.invariants import same_whoever_looks
+from waybook.dag.model import JobStatus, JobType
+from waybook.errors import IllegalMove, InvalidInput, NotAwaitingReview, Refused, StaleAttempt
+from waybook.record.moment import Actor
+from waybook.run.limits import MAX_ATTEMPTS, MAX_PARTS
+from waybook.run.model import Job
+from waybook.run.next_job import (
+    AwaitingFeedback,
+    GivenUp,
+    JobReady,
+    NextJob,
+    NothingReady,
+    RunComplete,
+    StageFailed,
+)
+from waybook.run.submit import Handed
+
+#: Two who call their conversation by a name, and one who does not.
+WORKERS = (ANN, BOB, PAT)
+#: How much of something there is on some days: none, as usual, more, and hardly anything else.
+MOODS = (0, 1, 1, 3, 12)
+
+
+@dataclass(slots=True)
+class Crowd:
+    world: RunWorld
+    chance: Random
+    #: The models there are to choose from.
+    models: Sequence[str]
+    #: Jobs as they were when somebody took them; who took one may be too late by now.
+    claims: list[Job] = field(default_factory=list)
+    #: What was handed in before for a job that goes on from others.
+    begun: dict[str, str] = field(default_factory=dict)
+    #: How often each kind of thing happened.
+    happened: Counter[str] = field(default_factory=Counter)
+
+    def run_riot(self, most: int) -> None:
+        """Let so many things happen, in proportions of today's mood."""
+        moods = {move: many * self.chance.choice(MOODS) for move, many in self._moods().items()}
+        moves = {**self._habits(), **moods, self.finish: self.chance.choice([1, 3, 6])}
+        for move in self.chance.choices([*moves], [*moves.values()], k=most):
+            move()
+            self.happened[move.__name__] += 1
+
+    def _habits(self) -> dict[Callable[[], None], int]:
+        return {self.ask: 8, self.garble: 1, self.begin: 1, self.look: 1, self.give_feedback: 2}
+
+    def _moods(self) -> dict[Callable[[], None], int]:
+        return {
+            self.go_on: 1,
+            self.fail: 2,
+            self.wait: 1,
+            self.fall_silent: 1,
+            self.retry: 1,
+            self.regenerate: 1,
+            self.render: 1,
+        }
+
+    # Whoever works
+
+    def ask(self) -> None:
+        model = self.chance.choice([None, None, *self.models])
+        kind = self.chance.choice([None, None, None, JobType.PLAN, JobType.EXECUTE])
+        another = self.chance.random() < 0.7
+        self.heed(self.world.ask(self._worker(), model, kind, another=another))
+
+    def heed(self, reply: NextJob) -> None:
+        """An answer is what the run bears out."""
+        world, run = self.world, self.world.run
+        self.happened[type(reply).__name__] += 1
+        match reply:
+            case JobReady(job):
+                assert job == world.job(job)
+                assert job.status is JobStatus.PROCESSING
+                assert 1 <= job.tries <= MAX_ATTEMPTS
+                self.claims.append(job)
+            case NothingReady(found):
+                assert sum(one.count for one in found) == len(world.records.open()) > 0
+            case GivenUp(job):
+                assert world.job(job).status is JobStatus.RETRY_LOOP_FAILED
+            case StageFailed(slug, steps):
+                assert all(run.steps[f"{slug}/{key}"].failed for key in steps)
+            case AwaitingFeedback(stages):
+                assert all(world.stage(slug).completed_at for slug in stages)
+                assert all(world.stage(slug).feedback is None for slug in stages)
+            case RunComplete():
+                assert run.completed_at is not None
+
+    def finish(self) -> None:
+        """Hand in; who has been overtaken is refused, and what they bring is kept."""
+        if claim := self._claim():
+            text = self._text()
+            if not self._too_late(claim, text):
+                self.hand_in(claim, text)
+
+    def hand_in(self, job: Job, text: str) -> None:
+        """End a job well: its documents say what its whole chain said."""
+        world = self.world
+        done = world.submit(job, text)
+        assert world.job(job).status is JobStatus.COMPLETED
+        whole = self.begun.get(job.id, "") + text
+        assert {world.records.documents[one].content for one in done.documents} <= {whole}
+        assert done.documents
+
+    def go_on(self) -> None:
+        """Hand in a part."""
+        claim = self._claim()
+        text = self._text()
+        if claim and not self._too_late(claim, text) and claim.part < MAX_PARTS:
+            done = self.world.submit(claim, text, continues=True)
+            assert done.continuation is not None
+            self.begun[done.continuation.id] = self.begun.get(claim.id, "") + text
+
+    def _too_late(self, claim: Job, text: str) -> bool:
+        job, late = self.world.job(claim), len(self.world.records.texts)
+        if job.attempt != claim.attempt:
+            with pytest.raises(StaleAttempt):
+                self.world.submit(claim, text)
+            assert len(self.world.records.texts) == late + 1
+            return True
+        if job.status is not JobStatus.PROCESSING:
+            with pytest.raises(IllegalMove):
+                self.world.submit(claim, text)
+            assert len(self.world.records.texts) == late
+            return True
+        return False
+
+    def fail(self) -> None:
+        """Give a job back, to be tried again or not."""
+        if claim := self._claim():
+            retryable = self.chance.random() < 0.7
+            held = self.world.job(claim)
+            if (held.attempt, held.status) == (claim.attempt, JobStatus.PROCESSING):
+                failed = self.world.fail(claim, retryable=retryable)
+                again = retryable and claim.tries < MAX_ATTEMPTS
+                assert (failed.completed_at is None) == again
+            else:
+                with pytest.raises((StaleAttempt, IllegalMove)):
+                    self.world.fail(claim, retryable=retryable)
+
+    def garble(self) -> None:
+        """Hand in what the step does not make; nothing comes of it."""
+        if claim := self._claim(keep=True):
+            job, seq = self.world.job(claim), self.world.run.seq
+            if (job.attempt, job.status) == (claim.attempt, JobStatus.PROCESSING):
+                with pytest.raises(InvalidInput):
+                    self.world.submit(claim, Handed(content="", document_key="nonsense"))
+                assert self.world.run.seq == seq
+
+    # Time
+
+    def wait(self) -> None:
+        self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
+
+    def fall_silent(self) -> None:
+        """Nobody is heard of for longer than a lease lasts; some come back later all the same."""
+        self.world.pass_time()
+
+    # People
+
+    def give_feedback(self) -> None:
+        slug = self.chance.choice(self.world.chart.order)
+        stage = self.world.run.stages.get(slug)
+        if stage is None or stage.completed_at is None:
+            self._refused(IllegalMove, self.world.feedback, slug)
+        elif stage.feedback is not None:
+            self._refused(NotAwaitingReview, self.world.feedback, slug)
+        else:
+            self.world.feedback(slug, models=self._some_models())
+
+    def begin(self) -> None:
+        """Start a stage by hand: feedback has done so already, or the way is not open."""
+        slug = self.chance.choice(self.world.chart.order)
+        if slug in self.world.run.stages:
+            assert self.world.begin(slug, self._some_models()) == ()
+        else:
+            self._refused(IllegalMove, self.world.begin, slug)
+
+    def retry(self) -> None:
+        world = self.world
+        slug = self.chance.choice(world.chart.order)
+        key = self.chance.choice([None, *world.chart.graphs[slug].order])
+        failed = world.records.failed(slug, key)
+        assert len(world.retry(slug, key)) == len(failed)
+        assert world.records.failed(slug, key) == []
+
+    def regenerate(self) -> None:
+        """Have a document written anew, unless that is being done already."""
+        world = self.world
+        if world.records.documents:
+            document = self.chance.choice([*world.records.documents.values()])
+            maker = world.job(world.records.latest(document.id).job_id)
+            if maker.status is JobStatus.COMPLETED:
+                assert world.regenerate(document.id).unit == maker.unit
+            else:
+                self._refused(IllegalMove, world.regenerate, document.id)
+
+    # The server
+
+    def render(self) -> None:
+        self.world.render(self.chance.randint(1, 9))
+
+    def look(self) -> None:
+        """Two who look at the same state see the same, in whatever order its rows come."""
+        records = self.world.records.copied()
+        stages, steps = dict(records.run.stages), dict(records.run.steps)
+        records.run = replace(
+            records.run,
+            stages={slug: stages[slug] for slug in reversed(stages)},
+            steps={key: steps[key] for key in reversed(steps)},
+        )
+        assert same_whoever_looks(report_of_run(records), report_of_run(self.world.records))
+
+    # The good end
+
+    def settle_down(self) -> None:
+        """From now on everybody does what the answers say, and does it well; so it ends."""
+        world, calls = self.world, 0
+        while not isinstance(reply := world.ask(another=True), RunComplete):
+            self.heed(reply)
+            self._follow(reply)
+            calls += 1
+            assert calls <= 3 * len(world.records.jobs) + 2 * len(world.chart.order)
+
+    def _follow(self, reply: NextJob) -> None:
+        match reply:
+            case JobReady(job):
+                self.hand_in(job, self._text())
+            case NothingReady():
+                self.world.pass_time()
+            case AwaitingFeedback(stages):
+                assert self.world.feedback(stages[0], models=self._some_models()) or stages[1:]
+            case StageFailed(slug):
+                assert self.world.retry(slug)
+
+    # Chance
+
+    def _worker(self) -> Actor:
+        return self.chance.choice(WORKERS)
+
+    def _claim(self, *, keep: bool = False) -> Job | None:
+        """Somebody's claim; who has had their say mostly has no more to say."""
+        if not self.claims:
+            return None
+        place = self.chance.randrange(len(self.claims))
+        return self.claims[place] if keep or place % 7 == 6 else self.claims.pop(place)
+
+    def _some_models(self) -> list[str] | None:
+        if self.chance.random() < 0.3:
+            return None
+        return self.chance.sample(self.models, self.chance.randint(1, len(self.models)))
+
+    def _text(self) -> str:
+        return f"<{self.chance.randrange(10**6)}>"
+
+    def _refused(self, error: type[Refused], call: Callable[[str], object], about: str) -> None:
+        seq = self.world.run.seq
+        with pytest.raises(error) as refusal:
+            call(about)
+        assert refusal.value.next_call is not None
+        assert self.world.run.seq == seq

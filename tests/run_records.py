@@ -1,0 +1,204 @@
+"""The rows of a run, kept and asked for as the database keeps them and is asked.
+
+Each question here is a query of the store: `held` is `held_job`, `free` is `free_job`, and so on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from plan_builders import NOON
+from waybook.dag.documents import Available
+from waybook.dag.model import FAILED_JOB, JobStatus, JobType
+from waybook.record.changes import Change, Entity
+from waybook.record.replay import Row, Rows
+from waybook.run.decision import RunDecision
+from waybook.run.draft import digest
+from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun
+from waybook.run.next_job import OpenJobs
+
+#: How long somebody may be silent before a job is free again.
+LEASE = timedelta(minutes=15)
+#: Statuses in which a job waits for its time.
+WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
+#: Rows with texts of their own, which the audit knows by their hash.
+WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})
+
+Kept = StageRun | StepRun | Job | NewDocument
+Place = tuple[str, str, str, str, str, str | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Records:
+    chart: Chart
+    run: Run
+    now: datetime = NOON
+    #: What the run's own row says besides what a Run carries.
+    brief: Row = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    #: Signs of life.
+    seen: dict[str, datetime] = field(default_factory=dict)
+    documents: dict[str, NewDocument] = field(default_factory=dict)
+    texts: dict[tuple[Entity, str], tuple[Row, tuple[str, ...]]] = field(default_factory=dict)
+
+    def copied(self) -> "Records":
+        """The same rows once more, to go another way from here."""
+        return replace(
+            self,
+            jobs=dict(self.jobs),
+            seen=dict(self.seen),
+            documents=dict(self.documents),
+            texts=dict(self.texts),
+        )
+
+    def write(self, decision: RunDecision[object]) -> None:
+        """Write what was decided, in one transaction."""
+        self.run = decision.run
+        self.jobs |= decision.jobs
+        self.seen |= dict.fromkeys(decision.touched, self.now)
+        self.documents |= {document.id: document for document in decision.documents}
+        for change in changes_of(decision):
+            if change.entity is Entity.RUN and isinstance(change.new, dict):
+                self.brief = change.new
+            if change.entity in WITH_TEXTS and isinstance(change.new, dict):
+                self.texts[change.entity, change.id] = (change.new, decision.texts[change.id])
+
+    # Jobs
+
+    def held(self, session: str | None, model: str | None = None) -> Job | None:
+        """The job a session holds and has not handed in."""
+        found = (job for job in self.open() if job.status is JobStatus.PROCESSING)
+        return _first(j for j in found if session and j.held_session == session and _is(j, model))
+
+    def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
+        """The first job nobody works on, for whoever asks for this model or for any."""
+        wanted = (
+            job for job in self.open() if _is(job, model) and job_type in {None, job.job_type}
+        )
+        return _first(job for job in wanted if self.is_free(job))
+
+    def is_free(self, job: Job) -> bool:
+        """Whether a job waits and its time has come, or its holder has been silent too long."""
+        if job.status in WAITING:
+            return job.ready_at <= self.now
+        return job.status is JobStatus.PROCESSING and self.last_seen(job) < self.now - LEASE
+
+    def last_seen(self, job: Job) -> datetime:
+        """When something was last heard of whoever holds the job."""
+        started = job.started_at or NOON
+        return max(self.seen.get(job.id, started), started)
+
+    def open(self) -> list[Job]:
+        """Jobs for others than the server that are not over."""
+        return [
+            job
+            for job in self.jobs.values()
+            if job.completed_at is None and job.job_type is not JobType.RENDER
+        ]
+
+    def open_counts(self) -> tuple[OpenJobs, ...]:
+        """What is not over, counted by step, status and model."""
+        found = Counter((j.stage, j.step_key, j.status, j.model) for j in self.open())
+        return tuple(
+            OpenJobs(stage=stage, step_key=key, status=status, model=model, count=count)
+            for (stage, key, status, model), count in found.items()
+        )
+
+    def failed(self, stage: str, step_key: str | None = None) -> list[Job]:
+        """The jobs of a stage, or of one of its steps, that were given up."""
+        found = (j for j in self.jobs.values() if j.stage == stage and j.status in FAILED_JOB)
+        return sorted((j for j in found if step_key in {None, j.step_key}), key=_turn)
+
+    def parts(self, job: Job) -> list[str]:
+        """The texts of the jobs this one goes on from, first to last."""
+        found: list[str] = []
+        while job.continues is not None:
+            found.append(self.texts[Entity.JOB_PART, job.continues][1][0])
+            job = self.jobs[job.continues]
+        return found[::-1]
+
+    def to_render(self) -> list[Job]:
+        """What the server has to render."""
+        jobs = (job for job in self.jobs.values() if job.completed_at is None)
+        return [job for job in jobs if job.job_type is JobType.RENDER]
+
+    # Documents
+
+    def latest(self, document_id: str) -> NewDocument:
+        """The latest version of a document."""
+        place = place_of(self.documents[document_id])
+        versions = [document for document in self.documents.values() if place_of(document) == place]
+        return max(versions, key=lambda document: document.version)
+
+    def available(self) -> list[tuple[str, Available]]:
+        """The latest rendered version of each document, with its stage."""
+        found: dict[Place, tuple[str, Available]] = {}
+        pages = [
+            (self.documents[str(row["document_id"])], page_id)
+            for (entity, page_id), (row, _) in self.texts.items()
+            if entity is Entity.RENDERED_DOCUMENT
+        ]
+        for document, page_id in sorted(pages, key=lambda page: page[0].version):
+            told = Available(document.document_key, document.made.model, page_id)
+            found[place_of(document)] = (document.stage, told)
+        return list(found.values())
+
+    # Rows
+
+    def rows(self) -> Rows:
+        """All rows of the run, as its audit should tell them."""
+        named: dict[Entity, Iterable[str]] = {
+            Entity.RUN: [self.run.id],
+            Entity.STAGE_RUN: self.run.stages,
+            Entity.STAGE_STEP: self.run.steps,
+            Entity.JOB: self.jobs,
+            Entity.DOCUMENT: self.documents,
+            **{entity: [one for of, one in self.texts if of is entity] for entity in WITH_TEXTS},
+        }
+        told = {
+            str(entity): {row_id: row for row_id in ids if (row := self.row(entity, row_id))}
+            for entity, ids in named.items()
+        }
+        return {entity: kept for entity, kept in told.items() if kept}
+
+    def row(self, entity: Entity, row_id: str) -> Row | None:
+        """One row, if it is there; the hash of a text is taken of the text that is kept."""
+        if entity is Entity.RUN:
+            at = self.run.completed_at
+            own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
+            return {**self.brief, **own} if self.brief else None
+        if entity in WITH_TEXTS:
+            row, texts = self.texts.get((entity, row_id), ({}, ()))
+            return {**row, "content_hash": digest(*texts)} if row else None
+        kept: Mapping[Entity, Mapping[str, Kept]] = {
+            Entity.STAGE_RUN: self.run.stages,
+            Entity.STAGE_STEP: self.run.steps,
+            Entity.JOB: self.jobs,
+            Entity.DOCUMENT: self.documents,
+        }
+        found = kept[entity].get(row_id)
+        return found.as_row() if found else None
+
+
+def changes_of(decision: RunDecision[object]) -> list[Change]:
+    return [change for entry in decision.entries for change in entry.changes]
+
+
+def place_of(document: NewDocument) -> Place:
+    """What stays the same from version to version."""
+    made = document.made
+    of = (document.stage, document.step_key, document.document_key)
+    return (*of, made.model, made.lineage, made.reviewer)
+
+
+def _is(job: Job, model: str | None) -> bool:
+    return model in {None, job.model}
+
+
+def _first(jobs: Iterable[Job]) -> Job | None:
+    return min(jobs, key=_turn, default=None)
+
+
+def _turn(job: Job) -> tuple[int, str]:
+    return job.rank, job.id

@@ -1,0 +1,247 @@
+"""A run to act in: each call as its use case makes it, and everything checked after every one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TypeVar
+
+from dag_builders import a_dag, a_stage
+from plan_builders import ANN, BOB, NOON, PAT
+from run_invariants import check_decision, check_report, check_state
+from run_records import LEASE, Records, changes_of
+from waybook.dag.definition import graphs_of
+from waybook.dag.definition_checks import definition_faults
+from waybook.dag.model import Dag, JobType, RecipeStep, Stage
+from waybook.dag.report import Report
+from waybook.record.changes import Change
+from waybook.record.moment import Actor, Moment
+from waybook.run.decision import RunDecision
+from waybook.run.fail import fail_job
+from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun
+from waybook.run.next_job import GivenUp, JobReady, NextJob, next_job
+from waybook.run.render import Page, keep_rendered
+from waybook.run.retry import regenerate, retry_failed
+from waybook.run.start import begin_stage, give_feedback, new_run
+from waybook.run.submit import Handed, JobDone, Submission, submit_job
+
+ReplyT = TypeVar("ReplyT")
+
+RUN = "run"
+MODELS = ("alpha", "beta")
+WORKERS = (ANN, BOB)
+
+
+def a_chart(dag: Dag) -> Chart:
+    """A definition that has been checked."""
+    assert definition_faults(dag) == []
+    return Chart(dag, graphs_of(dag), version=3)
+
+
+@dataclass(slots=True)
+class RunWorld:
+    records: Records
+    report: Report | None = None
+    decision: RunDecision[object] | None = None
+    #: All that was put on record so far.
+    changes: list[Change] = field(default_factory=list)
+    _made: list[int] = field(default_factory=lambda: [0])
+
+    # What there is
+
+    @property
+    def run(self) -> Run:
+        return self.records.run
+
+    @property
+    def chart(self) -> Chart:
+        return self.records.chart
+
+    def job(self, job: Job | str) -> Job:
+        """A job as it is now."""
+        return self.records.jobs[job if isinstance(job, str) else job.id]
+
+    def jobs(self, step: str) -> list[Job]:
+        """The jobs of a step for others than the server, in the order in which they came."""
+        found = self.records.jobs.values()
+        return [j for j in found if j.step_key == step and j.job_type is not JobType.RENDER]
+
+    def step(self, key: str) -> StepRun:
+        """A step that has been reached."""
+        return next(step for step in self.run.steps.values() if step.key == key)
+
+    def stage(self, slug: str) -> StageRun:
+        return self.run.stages[slug]
+
+    def documents(self, step: str) -> list[NewDocument]:
+        """What the jobs of a step made, in the order in which it came."""
+        return [one for one in self.records.documents.values() if one.step_key == step]
+
+    def reached(self) -> list[str]:
+        """The steps that have been reached."""
+        return [step.key for step in self.run.steps.values()]
+
+    def events(self) -> list[str]:
+        """What the last decision put on record."""
+        return [str(entry.event) for entry in self.decision.entries] if self.decision else []
+
+    # Time and people
+
+    def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
+        """Let so much time pass; unless it is said, too much for whoever is silent."""
+        self.records.now += gap
+
+    def moment(self, actor: Actor) -> Moment:
+        return Moment(now=self.records.now, actor=actor, new_id=self._new_id)
+
+    def _new_id(self) -> str:
+        self._made[0] += 1
+        return f"{self._made[0]:06}"
+
+    # Calls
+
+    def ask(
+        self,
+        who: Actor = ANN,
+        model: str | None = None,
+        job_type: JobType | None = None,
+        *,
+        another: bool = False,
+    ) -> NextJob:
+        """Ask once for a job; one that was tried too often may be put aside."""
+        records = self.records
+        held = None if another else records.held(who.session, model)
+        candidate = records.free(model, job_type)
+        open_jobs = () if held or candidate else records.open_counts()
+        given = {"held": held, "candidate": candidate, "open_jobs": open_jobs}
+        return self.keep(next_job(self.run, self.chart, self.moment(who), **given))  # type: ignore[arg-type]  # each has its type
+
+    def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
+        """Take the next job, where there must be one."""
+        reply = self.ask(who, model, another=another)
+        while isinstance(reply, GivenUp):
+            reply = self.ask(who, model, another=another)
+        assert isinstance(reply, JobReady), reply
+        return reply.job
+
+    def submit(
+        self,
+        job: Job,
+        *handed: Handed | str,
+        who: Actor = ANN,
+        continues: bool = False,
+        usage: dict[str, int] | None = None,
+    ) -> JobDone:
+        """Hand in for the attempt at which the job was taken; without a text, any one."""
+        documents = tuple(Handed(content=h) if isinstance(h, str) else h for h in handed or ("",))
+        submission = Submission(
+            documents=documents,
+            attempt=job.attempt,
+            continues=continues,
+            usage=dict(usage) if usage else None,
+        )
+        job, records = self.job(job), self.records
+        version = 1 if job.document is None else records.latest(job.document).version + 1
+        decision = submit_job(
+            self.run,
+            self.chart,
+            job,
+            submission,
+            self.moment(who),
+            parts=records.parts(job),
+            version=version,
+        )
+        return self.keep(decision)
+
+    def fail(self, job: Job, error: str = "no luck", *, retryable: bool = True) -> Job:
+        """Give a job back, for the attempt at which it was taken."""
+        decision = fail_job(
+            self.run,
+            self.chart,
+            self.job(job),
+            attempt=job.attempt,
+            error=error,
+            retryable=retryable,
+            moment=self.moment(ANN),
+        )
+        return self.keep(decision).job
+
+    def feedback(
+        self, stage: str, said: str = "Go on.", models: Sequence[str] | None = None
+    ) -> tuple[StageRun, ...]:
+        moment = self.moment(PAT)
+        return self.keep(give_feedback(self.run, self.chart, stage, said, models, moment)).stages
+
+    def begin(self, stage: str, models: Sequence[str] | None = None) -> tuple[StageRun, ...]:
+        decision = begin_stage(self.run, self.chart, stage, models, self.moment(PAT))
+        return self.keep(decision).stages
+
+    def retry(self, stage: str, step: str | None = None) -> tuple[Job, ...]:
+        failed = self.records.failed(stage, step)
+        return self.keep(retry_failed(self.run, self.chart, stage, failed, self.moment(PAT))).jobs
+
+    def regenerate(self, document_id: str) -> Job:
+        """Have the latest version of a document written anew."""
+        latest = self.records.latest(document_id)
+        job = self.job(latest.job_id)
+        return self.keep(regenerate(self.run, self.chart, job, latest.id, self.moment(PAT))).job
+
+    def render(self, most: int = 20) -> int:
+        """Let the server render what waits."""
+        waiting = self.records.to_render()[:most]
+        pages = [Page(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
+        return self.keep(keep_rendered(self.run, self.chart, pages, self.moment(PAT)))
+
+    # Whole ways
+
+    def work(self, *steps: str, text: str = "text") -> None:
+        """Take and hand in every job of these steps, or of all there are."""
+        while (job := self._next_of(steps)) is not None:
+            self.submit(self.claimed(job), text)
+
+    def claimed(self, job: Job, who: Actor = ANN) -> Job:
+        """Take this very job."""
+        moment, before = self.moment(who), self.job(job)
+        decision = next_job(self.run, self.chart, moment, held=None, candidate=before, open_jobs=())
+        reply = self.keep(decision)
+        assert isinstance(reply, JobReady)
+        return reply.job
+
+    def _next_of(self, steps: Sequence[str]) -> Job | None:
+        found = [job for job in self.records.open() if not steps or job.step_key in steps]
+        return min(found, key=lambda job: (job.rank, job.id), default=None)
+
+    # Writing
+
+    def keep(self, decision: RunDecision[ReplyT]) -> ReplyT:
+        """Write what was decided, check everything; then answer, or refuse."""
+        before = self.records
+        self.records = before.copied()
+        self.records.write(decision)
+        self.decision = decision
+        self.changes += changes_of(decision)
+        check_decision(before, self.records, decision)
+        if decision.entries:
+            check_state(self.records)
+            self.report = check_report(self.records, self.report)
+        if decision.refusal is not None:
+            raise decision.refusal
+        return decision.reply
+
+
+def a_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunWorld:
+    """A run that has just been started; a stage alone is a DAG of one."""
+    chart = a_chart(dag if isinstance(dag, Dag) else a_dag(dag))
+    empty = Run(id=RUN, name="Rivers", seq=0, completed_at=None, stages={}, steps={})
+    world = RunWorld(Records(chart=chart, run=empty, now=NOON))
+    world.keep(new_run(chart, RUN, "Rivers", {"brief": "Go."}, models, world.moment(ANN)))
+    return world
+
+
+def a_stage_of(*steps: RecipeStep, edges: Sequence[tuple[str, str]] = ()) -> Stage:
+    """The only stage of a run."""
+    return a_stage("only", *steps, edges=edges)
+
+
+def worked_on(job: Job, **values: object) -> Job:
+    """A job as it would be with other values."""
+    return replace(job, **values)  # type: ignore[arg-type]  # names are Job's own
