@@ -277,6 +277,14 @@ def test_many_faults_are_told_in_part() -> None:
     assert len(str(refused.as_json())) < 10_000
 
 
+def test_a_definition_that_cannot_be_run_is_refused_with_all_its_faults() -> None:
+    stage = a_stage("one", a_step("a"), a_step("a"), edges=[("a", "x")])
+    assert faults(write_definition(a_dag(stage))) == [
+        ("duplicate_key", f"{STEPS_AT}[1].stepKey"),
+        ("dangling_edge", "stages[0].recipe.edges[0]"),
+    ]
+
+
 # Anything at all
 
 JSON = st.recursive(

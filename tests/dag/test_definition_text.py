@@ -78,6 +78,7 @@ def test_every_definition_reads_the_same_from_json_and_from_yaml(dag: Dag) -> No
         ("\ufeffa: b", {"a": "b"}),
         ('\ufeff{"a": "b"}', {"a": "b"}),
         ('{"a": "b",}', {"a": "b"}),
+        ('{"a": NaN}', {"a": "NaN"}),
         ('{"a":\t"\\/\\u00e9"}', {"a": "/é"}),
     ],
     ids=lambda value: repr(value)[:20],

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import yaml
 from yaml import events
@@ -190,8 +190,9 @@ class _Building:
             raise _refusal("too_large", event.start_mark, told)
         if isinstance(top.value, list):
             top.value.append(value)
-        elif top.key is not None:
-            top.value[top.key], top.key = value, None
+        else:
+            top.value[cast("str", top.key)] = value
+            top.key = None
 
     def _refuse_as_key(self, event: events.Event) -> None:
         top = self.stack[-1] if self.stack else None
