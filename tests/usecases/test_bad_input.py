@@ -24,6 +24,7 @@ NAMED = {
     "INVALID_STEP_REFERENCE",
     "INVALID_TRANSITION",
     "BAD_EXPRESSION",
+    "BAD_RECIPE",
     "STALE_ATTEMPT",
     "STALE_PLAN",
     "NOT_AWAITING_REVIEW",
@@ -56,6 +57,7 @@ BAD: dict[str, Any] = {
     "an object": {"a": 1, "stepType": "search"},
     "not a number": math.nan,
     "infinity": math.inf,
+    "beyond 32 bits": 2**40,
     "beyond 64 bits": 2**64,
     "5,000 digits": 10**5_000,
     "-5,000 digits": -(10**5_000),
@@ -129,16 +131,16 @@ async def test_no_argument_can_break_anything(
     alone: World, admin: psycopg.Connection, tool: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = alone.agent
-    good = await a_call_of(agent, tool)
-    before = digest(admin)
     for name in {**arguments_of(tool), "unheardOf": ""}:
+        good = await a_call_of(agent, tool, using=name)
+        before = digest(admin)
         for kind, value in BAD.items():
             what = f"{tool}: {name} = {kind}"
             answer = await agent.ask(tool, {**good, name: value})
             if answer.is_error:
                 check_refusal(answer, what)
             if not answer.is_error or kept(answer):
-                good = await a_call_of(agent, tool)
+                good = await a_call_of(agent, tool, using=name)
                 before = digest(admin)
         assert digest(admin) == before, name
     assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == []

@@ -4,7 +4,7 @@ from json import dumps
 
 import pytest
 
-from tool_calls import MUTATING, PREPARE, a_call_of, arguments_of
+from tool_calls import INSTEAD, MUTATING, PREPARE, a_call_of, arguments_of
 from waybook.doorway import TOOLS
 from worlds import Agent
 
@@ -25,8 +25,18 @@ async def test_the_call_works_and_says_what_to_do_next(agent: Agent, tool: str) 
 
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_the_call_uses_every_argument_there_is(agent: Agent, tool: str) -> None:
-    optional = {"idempotencyKey", "sessionId"}
-    assert set(await a_call_of(agent, tool)) | optional >= set(arguments_of(tool))
+    used = {"idempotencyKey", "sessionId", *await a_call_of(agent, tool)}
+    for other, name in INSTEAD:
+        if other == tool:
+            used |= set(await a_call_of(agent, tool, using=name))
+    assert used >= set(arguments_of(tool))
+
+
+@pytest.mark.parametrize(("tool", "name"), INSTEAD, ids=str)
+async def test_a_call_in_other_words_works_as_well(agent: Agent, tool: str, name: str) -> None:
+    asked = await a_call_of(agent, tool, using=name)
+    assert name in asked
+    assert (await agent.call(tool, **asked))["next"]["tool"] in TOOLS
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tool_calls import a_call_of, ids_within
+from tool_calls import a_call_of, a_gathering, ids_within
+from waybook.background import render_once
 from waybook.doorway import TOOLS
 from waybook.store.ids import new_id
 from worlds import Agent, Body, World
@@ -30,6 +31,20 @@ async def theirs(world: World) -> dict[str, str]:
         "skill execution": execution["skillExecutionId"],
         "running step": other["stepId"],
         "plan at work": other["planId"],
+        **await their_run(ned),
+    }
+
+
+async def their_run(ned: Agent) -> dict[str, str]:
+    """A run of the neighbour's in its second stage, a job of it at work, a document rendered."""
+    job = await a_gathering(ned)
+    await render_once(ned.doorway.house)
+    scope = (await ned.progress(job))["stages"][0]
+    return {
+        "run": job["runId"],
+        "running job": job["jobId"],
+        "document": next(one["documentId"] for one in job["inputs"] if "documentId" in one),
+        "rendered document": scope["documents"][0]["resourceId"],
     }
 
 
@@ -58,7 +73,7 @@ MODIFICATIONS: list[Body] = [
 
 async def calls(agent: Agent, tool: str, path: tuple[str, ...], row_id: str) -> list[Body]:
     """Every call of this tool that has the id at this place and is in order otherwise."""
-    arguments = await a_call_of(agent, tool)
+    arguments = await a_call_of(agent, tool, using=path[0])
     if tool != "modify_plan" or len(path) == 1:
         return list(with_id(arguments, path, row_id))
     told = [{**arguments, "modifications": [m]} for m in MODIFICATIONS if path[-1] in m]
@@ -71,7 +86,7 @@ async def answers(agent: Agent, asked: list[Body], tool: str, row_id: str) -> li
     for arguments in asked:
         answer = await agent.ask(tool, arguments)
         text = json.dumps([answer.is_error, answer.body]).replace(row_id, "ID")
-        for name in ("planId", "stepId"):
+        for name in ("planId", "stepId", "runId", "jobId", "documentId"):
             text = text.replace(str(arguments.get(name)), name)
         found.append(text)
     return found
@@ -85,6 +100,9 @@ def test_every_tool_with_an_id_is_looked_at() -> None:
         "list_skills",
         "start_skill",
         "ping",
+        "list_dags",
+        "start_run",
+        "add_dag",
     }
 
 
@@ -134,6 +152,7 @@ async def test_an_id_is_the_same_in_capital_letters(agent: Agent) -> None:
 
 
 async def test_the_neighbour_is_in_no_list(agent: Agent, theirs: dict[str, str]) -> None:
-    told = json.dumps([await agent.call("list_active_plans"), await agent.call("list_skills")])
+    lists = ("list_active_plans", "list_skills", "list_dags")
+    told = json.dumps([await agent.call(tool) for tool in lists])
     assert not [kind for kind, row_id in theirs.items() if row_id in told]
     assert (await agent.call("list_active_plans"))["total"] == 0

@@ -21,9 +21,23 @@ TABLES = (
     "plan_session",
     "artifact",
     "skill_execution",
+    "dag_definition",
+    "run",
+    "run_brief",
+    "stage_run",
+    "stage_step",
+    "job",
+    "job_part",
+    "document",
+    "rendered_document",
+    "late_result",
     "audit_entry",
     "idempotency_answer",
 )
+
+
+#: A definition is a record of itself; and a stage is started by the feedback that opens it.
+UNAUDITED = {"add_dag", "start_stage"}
 
 
 async def counts(world: World, org_id: UUID) -> list[int]:
@@ -53,7 +67,8 @@ async def test_a11_twins_with_one_key_have_one_effect_and_one_answer(
 ) -> None:
     alone = await a_call_of(agent, tool)
     once = await effect(world, agent, lambda: agent.call(tool, **alone, idempotencyKey="alone"))
-    assert once["audit_entry"] >= 1
+    assert once["idempotency_answer"] == 1
+    assert tool in UNAUDITED or once["audit_entry"] >= 1
 
     for round_ in range(4):
         asked = {**await a_call_of(agent, tool), "idempotencyKey": f"twins {round_}"}
@@ -77,7 +92,7 @@ async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
     Where one is locked, only one comes so far; the gate then opens for it alone.
     """
     asked = {**await a_call_of(agent, tool), "idempotencyKey": "twins"}
-    unlocked = tool in {"create_research_plan", "start_skill"}
+    unlocked = tool in {"create_research_plan", "start_skill", "start_run"}
     gate, commit = asyncio.Barrier(2 if unlocked else 1), Tx.commit
     waited: list[None] = []
 

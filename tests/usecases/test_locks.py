@@ -11,7 +11,7 @@ from waybook.doorway import TOOLS
 from worlds import Agent, World, a_world
 
 #: Tools that make something new, and so have nothing to lock.
-MAKING = {"create_research_plan", "start_skill"}
+MAKING = {"create_research_plan", "start_skill", "start_run", "add_dag"}
 LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 
 
@@ -32,6 +32,7 @@ async def test_whoever_finds_the_row_held_is_told_busy_and_may_come_again(
         await tx.send(
             "select from plan for update",
             "select from skill_execution for update",
+            "select from run for update",
         )
         error = await agent.refused(tool, **asked, idempotencyKey="k")
         assert error["code"] == "BUSY"
@@ -46,7 +47,7 @@ async def test_whoever_only_looks_or_makes_something_new_does_not_wait(
 ) -> None:
     asked = await a_call_of(hasty.agent, tool)
     async with hasty.database.tenant(hasty.agent.org_id) as tx:
-        await tx.send("select from plan for update")
+        await tx.send("select from plan for update", "select from run for update")
         await hasty.agent.call(tool, **asked)
 
 

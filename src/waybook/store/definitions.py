@@ -10,6 +10,11 @@ def definition_statement(slug: str, version: int | None = None) -> Statement:
     return SQL["definition"](slug=slug, version=version)
 
 
+def lock_statement(slug: str) -> Statement:
+    """Take turns with whoever else adds a version of this definition."""
+    return SQL["lock_definition"](slug=slug)
+
+
 def definitions_statement() -> Statement:
     """The latest version of every definition."""
     return SQL["definitions"]()

@@ -26,6 +26,7 @@ class Asked:
     model: str | None
     job_type: str | None
     lease_seconds: float
+    #: Whose job is to be handed out again; None if another is wanted besides.
     session: str | None
 
 
@@ -41,7 +42,9 @@ def job_statement(job_id: str) -> Statement:
 
 def held_statement(run_id: str, asked: Asked) -> Statement:
     """The job the session holds."""
-    return SQL["held_job"](run_id=run_id, session=asked.session, model=asked.model)
+    return SQL["held_job"](
+        run_id=run_id, session=asked.session, model=asked.model, job_type=asked.job_type
+    )
 
 
 def free_statement(run_id: str, asked: Asked) -> Statement:

@@ -20,6 +20,7 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
    and j.job_type <> 'RENDER'
    and j.status = 'processing'
    and j.held_session = %(session)s
+   and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
    and (%(model)s::text is null or j.model = %(model)s::text)
  order by j.rank, j.id
  limit 1;
@@ -44,19 +45,31 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
    for update of j skip locked;
 
 -- name: run_with_free_job
--- A run with something to hand out, the one that waits longest first.
-select j.run_id::text
-  from job j
-  join run r on r.id = j.run_id
- where j.completed_at is null
-   and j.job_type <> 'RENDER'
-   and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
-   and (%(model)s::text is null or j.model = %(model)s::text)
-   and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
-        or j.status = 'processing'
-           and (greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second'
-                or j.held_session = %(session)s::text))
- order by j.run_id, j.rank, j.id
+-- A run with something to hand out: one of which the session holds a job, else the oldest.
+select found.run_id::text
+  from ((select j.run_id, 1 as turn
+           from job j
+          where j.completed_at is null
+            and j.status = 'processing'
+            and j.held_session = %(session)s::text
+            and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
+            and (%(model)s::text is null or j.model = %(model)s::text)
+          order by j.run_id
+          limit 1)
+        union all
+        (select j.run_id, 2
+           from job j
+          where j.completed_at is null
+            and j.job_type <> 'RENDER'
+            and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
+            and (%(model)s::text is null or j.model = %(model)s::text)
+            and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
+                 or j.status = 'processing'
+                    and greatest(j.seen_at, j.started_at)
+                        < app_now() - %(lease)s * interval '1 second')
+          order by j.run_id, j.rank, j.id
+          limit 1)) found
+ order by found.turn
  limit 1;
 
 -- name: open_jobs

@@ -91,6 +91,53 @@ create policy tenant on branching_condition as permissive for all to public
   with check (org_id = app_org());
 grant select, insert, update, delete on branching_condition to waybook_app;
 
+create table dag_definition (
+  org_id uuid not null default app_org(),
+  slug text not null,
+  version integer not null,
+  name text not null,
+  body json not null,
+  body_hash bytea not null,
+  created_at timestamp with time zone not null,
+  created_by text not null,
+  constraint dag_definition_pkey PRIMARY KEY (org_id, slug, version),
+  constraint dag_definition_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
+  constraint dag_definition_version_check CHECK ((version >= 1))
+);
+alter table dag_definition enable row level security;
+alter table dag_definition force row level security;
+create policy tenant on dag_definition as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on dag_definition to waybook_app;
+
+create table document (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  run_id uuid not null,
+  stage_slug text not null,
+  step_key text not null,
+  job_id uuid not null,
+  document_key text not null,
+  model text not null,
+  lineage text not null,
+  reviewer text,
+  version integer not null,
+  content text not null,
+  content_hash text not null,
+  created_at timestamp with time zone not null,
+  constraint document_pkey PRIMARY KEY (org_id, id),
+  constraint document_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id),
+  constraint document_version_check CHECK ((version >= 1))
+);
+CREATE UNIQUE INDEX document_place ON public.document USING btree (org_id, run_id, stage_slug, document_key, step_key, model, lineage, COALESCE(reviewer, ''::text), version);
+alter table document enable row level security;
+alter table document force row level security;
+create policy tenant on document as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on document to waybook_app;
+
 create table idempotency_answer (
   org_id uuid not null default app_org(),
   tool text not null,
@@ -107,6 +154,90 @@ create policy tenant on idempotency_answer as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert on idempotency_answer to waybook_app;
+
+create table job (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  run_id uuid not null,
+  stage_slug text not null,
+  step_key text not null,
+  job_type text not null,
+  model text not null,
+  rank integer not null,
+  unit json,
+  status text not null,
+  attempt integer not null,
+  tries integer not null,
+  ready_at timestamp with time zone not null,
+  seen_at timestamp with time zone,
+  held_by text,
+  held_session text,
+  started_at timestamp with time zone,
+  completed_at timestamp with time zone,
+  error text,
+  usage json,
+  continues_id uuid,
+  part integer not null,
+  document_id uuid,
+  counted boolean not null,
+  constraint job_pkey PRIMARY KEY (org_id, id),
+  constraint job_org_id_run_id_stage_slug_fkey FOREIGN KEY (org_id, run_id, stage_slug) REFERENCES stage_run(org_id, run_id, stage_slug),
+  constraint job_attempt_check CHECK ((attempt >= 0)),
+  constraint job_check CHECK (((job_type = 'RENDER'::text) = (unit IS NULL))),
+  constraint job_check1 CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text, 'retry_loop_failed'::text, 'superseded'::text])))),
+  constraint job_job_type_check CHECK ((job_type = ANY (ARRAY['PLAN'::text, 'EXECUTE'::text, 'RENDER'::text]))),
+  constraint job_part_check CHECK ((part >= 1)),
+  constraint job_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'retrying'::text, 'waiting'::text, 'completed'::text, 'failed'::text, 'retry_loop_failed'::text, 'superseded'::text]))),
+  constraint job_tries_check CHECK ((tries >= 0))
+) with (fillfactor=70);
+CREATE INDEX job_failed ON public.job USING btree (org_id, run_id, stage_slug, step_key) WHERE (status = ANY (ARRAY['failed'::text, 'retry_loop_failed'::text]));
+CREATE INDEX job_held ON public.job USING btree (org_id, held_session, run_id) WHERE (status = 'processing'::text);
+CREATE INDEX job_open ON public.job USING btree (org_id, run_id, rank, id) WHERE ((completed_at IS NULL) AND (job_type <> 'RENDER'::text));
+CREATE INDEX job_to_render ON public.job USING btree (org_id, run_id, id) WHERE ((completed_at IS NULL) AND (job_type = 'RENDER'::text));
+alter table job enable row level security;
+alter table job force row level security;
+create policy tenant on job as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on job to waybook_app;
+
+create table job_part (
+  org_id uuid not null default app_org(),
+  job_id uuid not null,
+  run_id uuid not null,
+  part integer not null,
+  content text not null,
+  content_hash text not null,
+  constraint job_part_pkey PRIMARY KEY (org_id, job_id),
+  constraint job_part_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id)
+);
+alter table job_part enable row level security;
+alter table job_part force row level security;
+create policy tenant on job_part as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on job_part to waybook_app;
+
+create table late_result (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  run_id uuid not null,
+  job_id uuid not null,
+  attempt integer not null,
+  content text not null,
+  content_hash text not null,
+  created_at timestamp with time zone not null,
+  created_by text not null,
+  constraint late_result_pkey PRIMARY KEY (org_id, id),
+  constraint late_result_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id)
+);
+CREATE INDEX late_result_run ON public.late_result USING btree (org_id, run_id);
+alter table late_result enable row level security;
+alter table late_result force row level security;
+create policy tenant on late_result as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on late_result to waybook_app;
 
 create table mcp_tool_call_log (
   org_id uuid not null default app_org(),
@@ -243,6 +374,29 @@ create policy tenant on plan_step as permissive for all to public
   with check (org_id = app_org());
 grant select, insert, update, delete on plan_step to waybook_app;
 
+create table rendered_document (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  run_id uuid not null,
+  document_id uuid not null,
+  job_id uuid not null,
+  markdown text not null,
+  html text not null,
+  content_hash text not null,
+  created_at timestamp with time zone not null,
+  constraint rendered_document_pkey PRIMARY KEY (org_id, id),
+  constraint rendered_document_org_id_document_id_key UNIQUE (org_id, document_id),
+  constraint rendered_document_org_id_document_id_fkey FOREIGN KEY (org_id, document_id) REFERENCES document(org_id, id),
+  constraint rendered_document_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id)
+);
+CREATE INDEX rendered_document_run ON public.rendered_document USING btree (org_id, run_id);
+alter table rendered_document enable row level security;
+alter table rendered_document force row level security;
+create policy tenant on rendered_document as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on rendered_document to waybook_app;
+
 create table review (
   org_id uuid not null default app_org(),
   id uuid not null,
@@ -271,6 +425,43 @@ create policy tenant on review as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert, update on review to waybook_app;
+
+create table run (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  name text not null,
+  dag_slug text not null,
+  dag_version integer not null,
+  completed_at timestamp with time zone,
+  audit_seq integer not null,
+  audit_hash bytea not null,
+  updated_at timestamp with time zone not null,
+  constraint run_pkey PRIMARY KEY (org_id, id),
+  constraint run_org_id_dag_slug_dag_version_fkey FOREIGN KEY (org_id, dag_slug, dag_version) REFERENCES dag_definition(org_id, slug, version),
+  constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id)
+) with (fillfactor=85);
+alter table run enable row level security;
+alter table run force row level security;
+create policy tenant on run as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on run to waybook_app;
+
+create table run_brief (
+  org_id uuid not null default app_org(),
+  run_id uuid not null,
+  input json not null,
+  created_at timestamp with time zone not null,
+  created_by text not null,
+  constraint run_brief_pkey PRIMARY KEY (org_id, run_id),
+  constraint run_brief_org_id_run_id_fkey FOREIGN KEY (org_id, run_id) REFERENCES run(org_id, id)
+);
+alter table run_brief enable row level security;
+alter table run_brief force row level security;
+create policy tenant on run_brief as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on run_brief to waybook_app;
 
 create table schema_migration (
   number integer not null,
@@ -305,6 +496,51 @@ create policy tenant on skill_execution as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert, update on skill_execution to waybook_app;
+
+create table stage_run (
+  org_id uuid not null default app_org(),
+  run_id uuid not null,
+  stage_slug text not null,
+  models json not null,
+  prior json not null,
+  started_at timestamp with time zone not null,
+  completed_at timestamp with time zone,
+  feedback text,
+  feedback_at timestamp with time zone,
+  feedback_by text,
+  constraint stage_run_pkey PRIMARY KEY (org_id, run_id, stage_slug),
+  constraint stage_run_org_id_run_id_fkey FOREIGN KEY (org_id, run_id) REFERENCES run(org_id, id),
+  constraint stage_run_check CHECK (((feedback IS NULL) = (feedback_at IS NULL))),
+  constraint stage_run_check1 CHECK (((feedback IS NULL) OR (completed_at IS NOT NULL)))
+);
+alter table stage_run enable row level security;
+alter table stage_run force row level security;
+create policy tenant on stage_run as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on stage_run to waybook_app;
+
+create table stage_step (
+  org_id uuid not null default app_org(),
+  run_id uuid not null,
+  stage_slug text not null,
+  step_key text not null,
+  total integer not null,
+  done integer not null,
+  failed integer not null,
+  opened_at timestamp with time zone not null,
+  closed_at timestamp with time zone,
+  constraint stage_step_pkey PRIMARY KEY (org_id, run_id, stage_slug, step_key),
+  constraint stage_step_org_id_run_id_stage_slug_fkey FOREIGN KEY (org_id, run_id, stage_slug) REFERENCES stage_run(org_id, run_id, stage_slug),
+  constraint stage_step_check CHECK (((done >= 0) AND (failed >= 0) AND ((done + failed) <= total))),
+  constraint stage_step_total_check CHECK ((total >= 0))
+) with (fillfactor=70);
+alter table stage_step enable row level security;
+alter table stage_step force row level security;
+create policy tenant on stage_step as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on stage_step to waybook_app;
 
 create table step_brief (
   org_id uuid not null default app_org(),

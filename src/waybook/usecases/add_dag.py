@@ -20,13 +20,14 @@ async def add_dag(call: Call, asked: AddDag) -> Body:
     """Check a definition and keep it; the same one again changes nothing."""
     chart = chart_of(asked.definition, 1)
     body, slug = body_of(chart.dag), chart.dag.slug
-    async with call.open(definitions.definition_statement(slug)) as opened:
+    lock, latest = definitions.lock_statement(slug), definitions.definition_statement(slug)
+    async with call.open(lock, latest) as opened:
         return await keep_definition(opened, slug, chart.dag.name, body)
 
 
 async def keep_definition(opened: Opened, slug: str, name: str, body: Json) -> Body:
     """Keep this as the latest version, unless it is that already."""
-    (rows,), digest = opened.found, hash_of_body(body)
+    rows, digest = opened.found[-1], hash_of_body(body)
     latest = rows[0][0] if rows else 0
     if rows and bytes.fromhex(rows[0][3]) == digest:
         return await opened.write([], _reply(slug, latest, "unchanged"))

@@ -34,6 +34,8 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whit
 Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+#: The number of a try, as the database can keep it.
+Attempt = Annotated[int, Field(ge=0, lt=2**31)]
 Minutes = Annotated[float, Field(gt=0, le=43_200)]
 
 
@@ -208,6 +210,7 @@ LIMITS = {
     "string_too_long": ("takes at most {} characters", "max_length"),
     "greater_than": ("must be more than {}", "gt"),
     "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than": ("must be less than {}", "lt"),
     "less_than_equal": ("must be at most {}", "le"),
 }
 

@@ -5,7 +5,7 @@ from pydantic import Field
 from waybook.run.fail import fail_job as decide_failure
 from waybook.run.limits import MAX_ATTEMPTS
 from waybook.store import jobs
-from waybook.usecases.arguments import Id, Mutating, Text
+from waybook.usecases.arguments import Attempt, Id, Mutating, Text
 from waybook.usecases.call import Body, Call, known
 from waybook.usecases.run_call import job_not_found, locked_run, run_of_job
 from waybook.usecases.run_views import job_view, take_job
@@ -16,7 +16,7 @@ from waybook.usecases.views import moment, told
 
 class FailJob(Mutating):
     job_id: Id
-    attempt: int
+    attempt: Attempt
     error: Text
     retryable: bool = Field(description="true: tried again after a while, 4 times at most")
 

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+import orjson
 from pydantic import Field
 
 from waybook.dag.model import JobStatus, JobType
@@ -23,12 +24,12 @@ from waybook.run.next_job import (
 from waybook.store import jobs
 from waybook.store.jobs import Asked
 from waybook.usecases.arguments import Id, Loose, Mutating
-from waybook.usecases.call import Body, Call
+from waybook.usecases.call import Body, Call, known
 from waybook.usecases.job_packet import packet
 from waybook.usecases.run_call import HeldRun, locked_run
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, moment, told
+from waybook.usecases.views import MOST_IN_A_REPLY, following, moment, told, within_reply
 
 #: How often a job that cannot be handed out is put aside for the next one.
 MOST_LOOKS = 50
@@ -48,18 +49,18 @@ async def get_next_job(call: Call, asked: GetNextJob) -> Body:
     """Claim the next free job and hand it out with all it needs, or say why there is none."""
     wanted = _asked(call, asked)
     for _ in range(MOST_LOOKS):
-        run_id = asked.run_id or await _run_with_work(call, wanted)
+        run_id = await _run_with_work(call, wanted) if asked.run_id is None else known(asked.run_id)
         if run_id is None:
             break
         free = jobs.free_statement(run_id, wanted)
         held_by_session = jobs.held_statement(run_id, wanted)
         async with locked_run(call, run_id, held_by_session, free) as held:
-            decision, before = await _decide(held, another=asked.another)
+            decision, before = await _decide(held)
             reply = decision.reply
             if not isinstance(reply, GivenUp):
                 return await held.write(decision, await _reply(held, reply), *before)
             await held.write(decision, {}, *before, keep=False)
-    return _nothing_anywhere(asked)
+    return await _nothing_anywhere(call, asked)
 
 
 def _asked(call: Call, asked: GetNextJob) -> Asked:
@@ -73,7 +74,7 @@ def _asked(call: Call, asked: GetNextJob) -> Asked:
         model=asked.model_id,
         job_type=types.pop() if len(types) == 1 else None,
         lease_seconds=call.house.lease.total_seconds(),
-        session=call.session,
+        session=None if asked.another else call.session,
     )
 
 
@@ -82,15 +83,14 @@ async def _run_with_work(call: Call, wanted: Asked) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
-async def _decide(held: HeldRun, *, another: bool) -> tuple[RunDecision[NextJob], tuple[Job, ...]]:
+async def _decide(held: HeldRun) -> tuple[RunDecision[NextJob], tuple[Job, ...]]:
     mine, free = (jobs.first_job(rows) for rows in held.found)
-    kept = None if another else mine
     open_jobs: tuple[OpenJobs, ...] = ()
-    if kept is None and free is None:
+    if mine is None and free is None:
         (rows,) = await held.send(jobs.open_statement(held.run.id, MOST_OPEN))
         open_jobs = jobs.read_open(rows)
     decision = next_job(
-        held.run, held.chart, held.moment, held=kept, candidate=free, open_jobs=open_jobs
+        held.run, held.chart, held.moment, held=mine, candidate=free, open_jobs=open_jobs
     )
     return decision, (free,) if free else ()
 
@@ -111,7 +111,9 @@ async def _reply(held: HeldRun, reply: NextJob) -> Body:
             why = "give what failed a fresh start, once its cause is gone"
             args = {"runId": run_id, "stageSlug": stage}
             call = following("retry_failed", why, **args)
-            return {"status": "stage_failed", **args, "failedSteps": [*steps], "next": call}
+            failed: Body = {"status": "stage_failed", **args, "failedSteps": [*steps], "next": call}
+            look = following("get_run_progress", "all of them", runId=run_id, detail=True)
+            return within_reply(failed, ("failedSteps",), look)
         case RunComplete():
             call = following("get_run_progress", "see its documents", runId=run_id)
             return {"status": "run_complete", "runId": run_id, "next": call}
@@ -125,7 +127,7 @@ async def _ready(held: HeldRun, ready: JobReady) -> Body:
     job = ready.job
     step = held.chart.graphs[job.stage].steps[job.step_key]
     args: Body = {"jobId": job.id, "attempt": job.attempt}
-    return told(
+    head = told(
         status="job_ready",
         runId=held.run.id,
         runName=held.run.name,
@@ -138,9 +140,9 @@ async def _ready(held: HeldRun, ready: JobReady) -> Body:
         attempt=job.attempt,
         leaseSeconds=round(held.call.house.lease.total_seconds()),
         resumed=ready.resumed or None,
-        **await packet(held, job),
         next=following("submit_job_result", "when the job's work is done", **args),
     )
+    return {**head, **await packet(held, job, MOST_IN_A_REPLY - len(orjson.dumps(head)))}
 
 
 def _nothing(nothing: NothingReady, run_id: str) -> Body:
@@ -156,18 +158,23 @@ def _nothing(nothing: NothingReady, run_id: str) -> Body:
         for one in nothing.open
     ]
     why = "others still work, or jobs wait for their time or another model; ask again later"
-    return {
-        "status": "nothing_ready",
-        "runId": run_id,
-        "open": running,
-        "next": following("get_run_progress", why, runId=run_id),
-    }
+    look = following("get_run_progress", why, runId=run_id)
+    body: Body = {"status": "nothing_ready", "runId": run_id, "open": running, "next": look}
+    return within_reply(body, ("open",), look)
 
 
-def _nothing_anywhere(asked: GetNextJob) -> Body:
+async def _nothing_anywhere(call: Call, asked: GetNextJob) -> Body:
     why = "no run has a job for you now; see the runs there are, or start one"
     told_of: Body = {"runId": asked.run_id} if asked.run_id else {}
-    return {"status": "nothing_ready", **told_of, "open": [], "next": following("list_dags", why)}
+    body: Body = {
+        "status": "nothing_ready",
+        **told_of,
+        "open": [],
+        "next": following("list_dags", why),
+    }
+    # A repeated call is answered as before, though nothing is left to lock.
+    async with call.open() as opened:
+        return await opened.write([], body)
 
 
 TOOL = Tool(

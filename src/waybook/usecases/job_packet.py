@@ -1,163 +1,86 @@
-"""What somebody who takes a job is handed: the prompt, and the documents to work from."""
+"""What somebody who takes a job is handed: the prompt, and the documents to work from.
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+All together is short enough for any client. What is cut says so, beside the call that brings the
+rest.
+"""
 
-from waybook.dag.inputs import Document, Given, inputs_of, shelve
+from collections.abc import Sequence
+from dataclasses import replace
+
+import orjson
+
 from waybook.dag.sources import makes
-from waybook.dag.templates import render_prompt
 from waybook.record.moment import Json
 from waybook.run.model import Job
-from waybook.store import documents, jobs, runs
+from waybook.store import documents
 from waybook.usecases.call import Body
+from waybook.usecases.job_inputs import Supplied, desk_of
 from waybook.usecases.run_call import HeldRun
-from waybook.usecases.views import fair_share, following, told
+from waybook.usecases.views import beginning, fair_share, following, told, weight
 
-#: What prompt and inputs may take together, in characters.
-BUDGET = 38_000
-LEAST_FOR_INPUTS = 8_000
+#: The most that the names of what is to be made take, in bytes.
+MOST_WANTED = 12_000
+#: The least there is for inputs beside a long prompt, and for each of them.
+LEAST_FOR_INPUTS = 9_000
 LEAST_SHARE = 200
-#: The name under which a person's feedback on a stage is an input.
-FEEDBACK = "feedback"
-
-DEFAULT_PROMPT = """\
-{{ step.name }}, in the stage {{ stage.name }} of the run "{{ run.name }}".
-Work from the inputs handed over with this prompt, and write:
-{% for document in documents %}- {{ document.documentKey }}
-{% endfor %}{% if feedback %}
-What a person said of the stage before: {{ feedback }}
-{% endif %}"""
+#: The names under which get_job_input reads on in what is no document.
+PROMPT = "$prompt"
+SO_FAR = "$soFar"
+DOCUMENTS = "$documents"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supplied:
-    """One input as it is handed over."""
-
-    document_key: str
-    text: str
-    #: How long the whole text is.
-    length: int
-    document: Document | None = None
-    stage: str | None = None
-
-
-async def packet(held: HeldRun, job: Job, budget: int = BUDGET) -> Body:
-    """The prompt and the inputs of a job, within a budget."""
-    graph = held.chart.graphs[job.stage]
-    step = graph.steps[job.step_key]
-    keys = [one.document_key for one in step.inputs or ()] or [
-        key for before in graph.predecessors[step.key] for key in makes(graph.steps[before])
-    ]
-    brief, found, parts, earlier = await held.send(
-        runs.brief_statement(held.run.id),
-        documents.documents_statement(held.run.id, keys),
-        jobs.parts_statement(job.id),
-        documents.contents_statement([job.document] if job.document else [], budget),
-    )
-    given = _given(held, job, documents.read_documents(found))
-    run_input = brief[0][0]
-    supplied = await _supplied(held, given, run_input, budget)
-    prompt = render_prompt(step.prompt or DEFAULT_PROMPT, _context(held, job, supplied, run_input))
-    left = max(LEAST_FOR_INPUTS, budget - len(prompt))
-    before = "".join(part[0] for part in parts)
+async def packet(held: HeldRun, job: Job, room: int) -> Body:
+    """The prompt and the inputs of a job, in so many bytes."""
+    desk = await desk_of(held, job)
+    cut: Body = {}
+    every = wanted_documents(held, job)
+    wanted = first_of(every, MOST_WANTED)
+    if len(wanted) < len(every):
+        cut["documents"] = _rest(job, len(every) - len(wanted), DOCUMENTS, offset=len(wanted))
+    left = room - len(orjson.dumps(wanted))
+    prompt = beginning(desk.prompt, left - LEAST_FOR_INPUTS)
+    if len(prompt) < len(desk.prompt):
+        cut["prompt"] = _rest(job, len(desk.prompt) - len(prompt), PROMPT, offset=len(prompt))
+    left -= weight(prompt)
+    so_far = beginning(desk.so_far[::-1], left // 3)[::-1]
+    if len(so_far) < len(desk.so_far):
+        cut["soFar"] = _rest(job, len(desk.so_far) - len(so_far), SO_FAR)
+    previous = await _previous(held, job, left // 3, cut)
+    left -= weight(so_far) + weight(previous)
+    shown = _shown(desk.inputs, job, left)
+    if len(shown) < len(desk.inputs):
+        cut["inputs"] = _rest(job, len(desk.inputs) - len(shown), offset=len(shown))
+    inputs = await _with_contents(held, job, shown, left)
     return told(
         prompt=prompt,
-        inputs=_fitted(supplied, job, left),
-        documents=_wanted(held, job),
-        soFar=before[-left // 2 :] or None,
-        previousVersion=earlier[0][1][: left // 2] if earlier else None,
+        inputs=inputs,
+        documents=wanted,
+        soFar=so_far or None,
+        previousVersion=previous or None,
+        cut=cut or None,
     )
 
 
-def _given(
-    held: HeldRun, job: Job, found: Mapping[str, tuple[Document, int]]
-) -> list[tuple[Given, Mapping[str, int]]]:
-    if job.unit is None:
-        return []
-    shelf = shelve(document for document, _ in found.values())
-    given = inputs_of(job.unit, job.stage, held.chart.graphs[job.stage], shelf, held.chart.made)
-    lengths = {document_id: length for document_id, (_, length) in found.items()}
-    return [(one, lengths) for one in given]
+def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = None) -> Json:
+    """How much is left out, and the call that brings it."""
+    args: Body = told(jobId=job.id, documentKey=key, offset=offset)
+    return {"left": left, "get": following("get_job_input", "the rest", **args)}
 
 
-async def _supplied(
-    held: HeldRun, given: list[tuple[Given, Mapping[str, int]]], run_input: Json, budget: int
-) -> list[Supplied]:
-    ids = [document.id for one, _ in given for document in one.documents]
-    contents: Mapping[str, str] = {}
-    if ids:
-        (rows,) = await held.send(documents.contents_statement(ids, budget))
-        contents = {row[0]: row[1] for row in rows}
-    supplied: list[Supplied] = []
-    for one, lengths in given:
-        stage = one.input.stage
-        if one.external:
-            text = outside(held, one.input.document_key, stage, run_input)
-            if text:
-                key = one.input.document_key
-                supplied.append(
-                    Supplied(document_key=key, text=text, length=len(text), stage=stage)
-                )
-        supplied += [
-            Supplied(
-                document_key=document.document_key,
-                text=contents[document.id],
-                length=lengths[document.id],
-                document=document,
-                stage=document.stage,
-            )
-            for document in one.documents
-        ]
-    return supplied
+async def _previous(held: HeldRun, job: Job, room: int, cut: Body) -> str:
+    """The version of the document that is to be written anew."""
+    if job.document is None:
+        return ""
+    ((row,),) = await held.send(documents.content_statement(held.run.id, job.document, 0, room))
+    length, content = row[3], beginning(row[4], room)
+    if len(content) < length:
+        args: Body = {"jobId": job.id, "documentId": job.document, "offset": len(content)}
+        get = following("get_job_input", "the rest", **args)
+        cut["previousVersion"] = {"left": length - len(content), "get": get}
+    return content
 
 
-def outside(held: HeldRun, key: str, stage: str | None, run_input: Json) -> str:
-    """An input no step makes: a person's feedback on a stage, or what the run was given."""
-    if key == FEEDBACK:
-        told_of = held.run.stages.get(stage or "")
-        return (told_of.feedback if told_of else None) or ""
-    found = run_input.get(key, run_input) if isinstance(run_input, dict) else run_input
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, indent=1)
-
-
-def _context(
-    held: HeldRun, job: Job, supplied: list[Supplied], run_input: Json
-) -> Mapping[str, Json]:
-    stage = held.chart.stages[job.stage]
-    step = held.chart.graphs[job.stage].steps[job.step_key]
-    return {
-        "run": {"name": held.run.name, "input": run_input},
-        "stage": {"slug": stage.slug, "name": stage.name},
-        "step": {"key": step.key, "name": step.name, "outputType": step.output_type},
-        "model": job.model,
-        "lineage": job.unit.lineage if job.unit else None,
-        "reviewer": job.unit.reviewer if job.unit else None,
-        "models": [*held.run.stages[job.stage].models],
-        "documents": [{"documentKey": key} for key in makes(step)],
-        "inputs": [_named(one) for one in supplied],
-        "feedback": _feedback_before(held, job.stage),
-    }
-
-
-def _named(one: Supplied) -> Json:
-    document = one.document
-    return {
-        "documentKey": one.document_key,
-        "stage": one.stage,
-        "model": document.model if document else None,
-        "lineage": document.lineage if document else None,
-        "title": one.document_key.replace("_", " "),
-    }
-
-
-def _feedback_before(held: HeldRun, slug: str) -> str | None:
-    stages = [held.run.stages.get(before) for before in held.chart.dag.before(slug)]
-    said = [stage.feedback for stage in stages if stage and stage.feedback]
-    return "\n\n".join(said) or None
-
-
-def _wanted(held: HeldRun, job: Job) -> list[Json]:
+def wanted_documents(held: HeldRun, job: Job) -> list[Json]:
     """The documents to hand in; one for each model where the step makes several."""
     step = held.chart.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
@@ -166,22 +89,67 @@ def _wanted(held: HeldRun, job: Job) -> list[Json]:
     return [{"documentKey": key, "modelId": out.model} for key in makes(step) for out in made]
 
 
-def _fitted(supplied: list[Supplied], job: Job, budget: int) -> list[Json]:
-    share = max(LEAST_SHARE, fair_share([len(one.text) for one in supplied], budget))
-    return [_shown(one, job, share) for one in supplied]
+def first_of(views: Sequence[Json], room: int) -> list[Json]:
+    """As many of these as there is room for."""
+    listed: list[Json] = []
+    for view in views:
+        room -= len(orjson.dumps(view)) + 1
+        if room < 0:
+            break
+        listed.append(view)
+    return listed
 
 
-def _shown(one: Supplied, job: Job, share: int) -> Json:
+def name_of(one: Supplied) -> Body:
+    """An input without its text."""
     document = one.document
-    text = one.text[:share]
-    which: Body = {"documentId": document.id} if document else {"documentKey": one.document_key}
-    rest = following("get_job_input", "the rest", jobId=job.id, **which, offset=len(text))
     return told(
         documentKey=one.document_key,
         stageSlug=one.stage,
         modelId=document.model if document else None,
         lineage=document.lineage if document else None,
         documentId=document.id if document else None,
-        content=text,
-        cut={"left": one.length - len(text), "get": rest} if one.length > len(text) else None,
     )
+
+
+def _frame(one: Supplied, job: Job) -> int:
+    """What an input takes without its text."""
+    return len(orjson.dumps(_view(one, job, ""))) + 1
+
+
+def _shown(supplied: Sequence[Supplied], job: Job, room: int) -> list[Supplied]:
+    """As many inputs as there is room for the beginnings of."""
+    shown: list[Supplied] = []
+    for one in supplied:
+        room -= _frame(one, job) + min(LEAST_SHARE, one.length)
+        if room < 0:
+            break
+        shown.append(one)
+    return shown
+
+
+async def _with_contents(held: HeldRun, job: Job, shown: list[Supplied], room: int) -> list[Json]:
+    """The inputs with their texts, cut fairly where together they are too long."""
+    left = max(LEAST_SHARE, room - sum(_frame(one, job) for one in shown))
+    share = fair_share([one.length for one in shown], left)
+    ids = [one.document.id for one in shown if one.document]
+    contents: dict[str, str] = {}
+    if ids:
+        (rows,) = await held.send(documents.contents_statement(ids, share))
+        contents = {row[0]: row[1] for row in rows}
+    filled = [
+        replace(one, text=contents[one.document.id] if one.document else one.text[:share])
+        for one in shown
+    ]
+    share = fair_share([weight(one.text) for one in filled], left)
+    return [_view(one, job, beginning(one.text, share)) for one in filled]
+
+
+def _view(one: Supplied, job: Job, text: str) -> Body:
+    named = name_of(one)
+    if len(text) == one.length:
+        return {**named, "content": text}
+    which = ("documentId",) if one.document else ("documentKey", "stageSlug")
+    args = {name: named[name] for name in which if name in named}
+    rest = following("get_job_input", "the rest", jobId=job.id, **args, offset=len(text))
+    return {**named, "content": text, "cut": {"left": one.length - len(text), "get": rest}}

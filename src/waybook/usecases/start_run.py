@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from waybook.errors import NextCall, NotFound
+from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.run.model import Chart
 from waybook.run.start import new_run
 from waybook.store import definitions, run_ledger
@@ -25,6 +25,8 @@ class StartRun(Mutating):
 
 async def start_run(call: Call, asked: StartRun) -> Body:
     """Make a run, pinned to the definition's latest version, and start its first stage."""
+    if asked.input is None:
+        raise InvalidInput("input: say what the run is about, in a text or texts by document key")
     limit_result(input=asked.input)
     async with call.open(definitions.definition_statement(asked.dag_slug)) as opened:
         chart, made = _chart(opened, asked.dag_slug)

@@ -10,7 +10,15 @@ from waybook.run.decision import RunDecision
 from waybook.run.model import Chart, Job
 from waybook.run.submit import Handed, JobDone, Submission, submit_job
 from waybook.store import documents, jobs
-from waybook.usecases.arguments import AnyJson, Id, Loose, Mutating, Nested, limit_result
+from waybook.usecases.arguments import (
+    AnyJson,
+    Attempt,
+    Id,
+    Loose,
+    Mutating,
+    Nested,
+    limit_result,
+)
 from waybook.usecases.call import Body, Call, known
 from waybook.usecases.run_call import HeldRun, job_not_found, locked_run, run_of_job
 from waybook.usecases.run_views import after_work, job_view, stage_view
@@ -27,7 +35,7 @@ class HandedIn(Nested):
 
 class SubmitJobResult(Mutating):
     job_id: Id
-    attempt: int = Field(description="from get_next_job")
+    attempt: Attempt = Field(description="from get_next_job")
     content: AnyJson = Field(None, description="the document, if the job makes one")
     documents: Loose[list[HandedIn]] | None = None
     continues: bool = Field(default=False, description="more to come: a part")

@@ -151,6 +151,31 @@ def _sizes(value: Json) -> list[int]:
     return [len(orjson.dumps(item)) + 1 for item in _items(value)]
 
 
+def weight(text: str) -> int:
+    r"""What a text takes in a reply, in bytes.
+
+    >>> weight("abc"), weight("a\n"), weight("☃")
+    (3, 3, 3)
+    """
+    return len(orjson.dumps(text)) - 2
+
+
+def beginning(text: str, most: int) -> str:
+    """As much of a text as takes at most so many bytes in a reply.
+
+    >>> beginning("a☃b", 4), beginning("abc", 9)
+    ('a☃', 'abc')
+    """
+    fits, beyond = 0, min(len(text), max(0, most)) + 1
+    while beyond - fits > 1:
+        middle = (fits + beyond) // 2
+        if weight(text[:middle]) <= most:
+            fits = middle
+        else:
+            beyond = middle
+    return text[:fits]
+
+
 def fair_share(lengths: list[int], budget: int) -> int:
     """The length up to which everyone may stay so that all fit.
 

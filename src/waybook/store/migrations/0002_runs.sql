@@ -109,6 +109,9 @@ create table job (
 -- What can be handed out, in the order in which it is. A job leaves it once, when it is over.
 create index job_open on job (org_id, run_id, rank, id)
   where completed_at is null and job_type <> 'RENDER';
+-- What each session holds.
+create index job_held on job (org_id, held_session, run_id)
+  where status = 'processing';
 -- What the server itself has to render.
 create index job_to_render on job (org_id, run_id, id)
   where completed_at is null and job_type = 'RENDER';

@@ -1,0 +1,139 @@
+"""What a job works from: its prompt, the documents it is given, and what was handed in of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from waybook.dag.inputs import Document, inputs_of, shelve
+from waybook.dag.sources import makes
+from waybook.dag.templates import render_prompt
+from waybook.record.moment import Json
+from waybook.run.model import Job
+from waybook.store import documents, jobs, runs
+from waybook.store.sql import Statement
+from waybook.usecases.run_call import HeldRun
+
+#: The name under which a person's feedback on a stage is an input.
+FEEDBACK = "feedback"
+
+DEFAULT_PROMPT = """\
+{{ step.name }}, in the stage {{ stage.name }} of the run "{{ run.name }}".
+Work from the inputs handed over with this prompt, and write:
+{% for document in documents %}- {{ document.documentKey }}
+{% endfor %}{% if feedback %}
+What a person said of the stage before: {{ feedback }}
+{% endif %}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supplied:
+    """One input of a job: a document of the run, or a text from outside."""
+
+    document_key: str
+    stage: str | None
+    #: How many characters it has.
+    length: int
+    document: Document | None = None
+    #: The text, if it comes from outside.
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """All a job works from, nothing of it cut; the texts of documents are yet to be fetched."""
+
+    prompt: str
+    inputs: Sequence[Supplied]
+    #: What was handed in of this piece of work so far.
+    so_far: str
+
+
+async def desk_of(held: HeldRun, job: Job) -> Desk:
+    """Find all that a job works from."""
+    run_id = held.run.id
+    brief, found, parts = await held.send(
+        runs.brief_statement(run_id), _documents(held, job), jobs.parts_statement(job.id)
+    )
+    run_input: Json = brief[0][0]
+    supplied = _supplied(held, job, documents.read_documents(found), run_input)
+    step = held.chart.graphs[job.stage].steps[job.step_key]
+    prompt = render_prompt(step.prompt or DEFAULT_PROMPT, _context(held, job, supplied, run_input))
+    return Desk(prompt=prompt, inputs=supplied, so_far="".join(part[0] for part in parts))
+
+
+def _documents(held: HeldRun, job: Job) -> Statement:
+    """The documents that could be inputs of this job."""
+    graph = held.chart.graphs[job.stage]
+    step = graph.steps[job.step_key]
+    keys = [one.document_key for one in step.inputs or ()]
+    before = [key for one in graph.predecessors[step.key] for key in makes(graph.steps[one])]
+    return documents.documents_statement(held.run.id, keys or before)
+
+
+def _supplied(
+    held: HeldRun, job: Job, found: Mapping[str, tuple[Document, int]], run_input: Json
+) -> list[Supplied]:
+    if job.unit is None:
+        return []
+    shelf = shelve(document for document, _ in found.values())
+    graph = held.chart.graphs[job.stage]
+    supplied: list[Supplied] = []
+    for one in inputs_of(job.unit, job.stage, graph, shelf, held.chart.made):
+        key, stage = one.input.document_key, one.input.stage
+        text = _from_outside(held, key, stage, run_input) if one.external else ""
+        if text:
+            length = len(text)
+            supplied.append(Supplied(document_key=key, stage=stage, length=length, text=text))
+        supplied += [_document(document, found[document.id][1]) for document in one.documents]
+    return supplied
+
+
+def _document(document: Document, length: int) -> Supplied:
+    key, stage = document.document_key, document.stage
+    return Supplied(document_key=key, stage=stage, length=length, document=document)
+
+
+def _from_outside(held: HeldRun, key: str, stage: str | None, run_input: Json) -> str:
+    """An input no step makes: a person's feedback on a stage, or what the run was given."""
+    if key == FEEDBACK:
+        told_of = held.run.stages.get(stage or "")
+        return (told_of.feedback if told_of else None) or ""
+    found = run_input.get(key, run_input) if isinstance(run_input, dict) else run_input
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, indent=1)
+
+
+def _context(
+    held: HeldRun, job: Job, supplied: list[Supplied], run_input: Json
+) -> Mapping[str, Any]:
+    stage = held.chart.stages[job.stage]
+    step = held.chart.graphs[job.stage].steps[job.step_key]
+    return {
+        "run": {"name": held.run.name, "input": run_input},
+        "stage": {"slug": stage.slug, "name": stage.name},
+        "step": {"key": step.key, "name": step.name, "outputType": step.output_type},
+        "model": job.model,
+        "lineage": job.unit.lineage if job.unit else None,
+        "reviewer": job.unit.reviewer if job.unit else None,
+        "models": [*held.run.stages[job.stage].models],
+        "documents": [{"documentKey": key} for key in makes(step)],
+        "inputs": [_named(one) for one in supplied],
+        "feedback": _feedback_before(held, job.stage),
+    }
+
+
+def _named(one: Supplied) -> Json:
+    document = one.document
+    return {
+        "documentKey": one.document_key,
+        "stage": one.stage,
+        "model": document.model if document else None,
+        "lineage": document.lineage if document else None,
+        "title": one.document_key.replace("_", " "),
+    }
+
+
+def _feedback_before(held: HeldRun, slug: str) -> str | None:
+    stages = [held.run.stages.get(before) for before in held.chart.dag.before(slug)]
+    said = [stage.feedback for stage in stages if stage and stage.feedback]
+    return "\n\n".join(said) or None
