@@ -11,6 +11,7 @@ from dag_builders import (
     Edges,
     a_dag,
     a_stage,
+    a_step,
     an_input,
     an_output,
     dags,
