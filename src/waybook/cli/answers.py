@@ -36,7 +36,7 @@ def read_json(text: bytes) -> object:
 
 def answer_each_line(answer: Answering, file: str) -> None:
     """Print an answer for each line as soon as it is there; one that is refused stops nobody."""
-    with _opened(file) as source:
+    with opened(file) as source:
         for line in source:
             _tell(answer, line.rstrip(b"\r\n"))
 
@@ -46,7 +46,7 @@ def answer_all(answer: Answering, file: str, drawn_by: str, *, as_json: bool) ->
 
     What draws the picture is imported only for a person. A refusal in JSON ends with exit code 1.
     """
-    with _opened(file) as source:
+    with opened(file) as source:
         text = source.read()
     if a_person_reads(as_json=as_json):
         load(drawn_by)(_answer_or_faults(answer, text))
@@ -64,7 +64,12 @@ def _answer_or_faults(answer: Answering, text: bytes) -> Mapping[str, object]:
         sys.exit(1)
 
 
-def _opened(file: str) -> IO[bytes]:
+def opened(file: str) -> IO[bytes]:
+    """The file somebody named, or stdin.
+
+    Raises:
+        BadParameter: it cannot be read.
+    """
     try:
         return click.open_file(file, "rb")
     except OSError as fault:

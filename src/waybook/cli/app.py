@@ -18,6 +18,17 @@ COMMANDS = {
     "status": ("waybook.cli.status:command", "Show where a plan stands."),
     "watch": ("waybook.cli.watch:command", "Watch a plan, live."),
     "review": ("waybook.cli.review:command", "Decide what waits for a person."),
+    "runs": ("waybook.cli.runs:command", "List the runs, newest activity first."),
+    "run": ("waybook.cli.run:command", "Show where a run stands."),
+    "feedback": (
+        "waybook.cli.feedback:command",
+        "Say something of a completed stage; it opens the next one.",
+    ),
+    "documents": (
+        "waybook.cli.documents:command",
+        "List the documents of a run, or write them into a folder.",
+    ),
+    "dag": ("waybook.cli.dag:group", "Prepared workflows: list, show, add."),
     "audit": ("waybook.cli.audit:group", "Read the audit, verify it, look back in time."),
     "report": ("waybook.cli.report:command", "Show where a run of any system stands."),
     "map": (

@@ -1,6 +1,7 @@
 """`waybook audit`: the record of who did what, its proof, and a look back in time."""
 
 import asyncio
+import contextlib
 import json
 import sys
 from datetime import UTC, datetime
@@ -11,10 +12,11 @@ from waybook.cli.history import entries_table, plan_then
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
 from waybook.cli.verdicts import show_verdicts, verdict_json, verify_all
-from waybook.errors import InvalidInput
+from waybook.errors import InvalidInput, NotFound
 from waybook.settings import Settings
 from waybook.usecases.call import Body
 from waybook.usecases.find_plans import meant_plan
+from waybook.usecases.find_runs import meant_run
 from waybook.usecases.list_audit import list_audit
 from waybook.usecases.plan_as_of import PlanAsOf, plan_as_of
 from waybook.usecases.verify_audit import Verdict
@@ -26,7 +28,7 @@ def group() -> None:
 
 
 @group.command("list")
-@click.argument("plan", required=False)
+@click.argument("plan", required=False, metavar="[PLAN|RUN]")
 @click.option("--since", metavar="TIME", help="Only what happened since, such as 2030-01-31T08:00.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, help="At most so many (50).")
 @as_json
@@ -34,7 +36,7 @@ def group() -> None:
 def list_command(
     *, plan: str | None, since: str | None, limit: int, as_json: bool, **flags: object
 ) -> None:
-    """Who did what, newest first: of one plan, or of all."""
+    """Who did what, newest first: of one plan or run, or of all."""
     settings = quiet_settings(flags)
     entries = asyncio.run(_entries(settings, plan, read_time(since) if since else None, limit))
     if as_json:
@@ -48,8 +50,8 @@ async def _entries(
     settings: Settings, plan: str | None, since: datetime | None, limit: int
 ) -> list[Body]:
     async with inside(settings) as here:
-        plan_id = await _meant(here, plan) if plan else None
-        return await list_audit(here.call, plan_id, since=since, limit=limit)
+        subject = await _meant_subject(here, plan) if plan else None
+        return await list_audit(here.call, subject, since=since, limit=limit)
 
 
 @group.command("verify")
@@ -101,6 +103,13 @@ async def _as_of(settings: Settings, plan: str, moment: str) -> PlanAsOf:
 
 async def _meant(here: Inside, plan: str) -> str:
     return (await meant_plan(here.call, plan)).id
+
+
+async def _meant_subject(here: Inside, text: str) -> str:
+    """The plan that is meant, else the run."""
+    with contextlib.suppress(NotFound):
+        return await _meant(here, text)
+    return (await meant_run(here.call, text)).id
 
 
 def read_time(text: str) -> datetime:

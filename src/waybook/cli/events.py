@@ -1,6 +1,8 @@
 """What happened, in words a person would use."""
 
+from waybook.usecases.verify_audit import RUN
 from waybook.usecases.watch_plan import Happening
+from waybook.usecases.watch_run import News
 
 EVENTS = {
     "step_started": "took a step",
@@ -10,6 +12,13 @@ EVENTS = {
     "session_resumed": "came back to the plan",
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
+}
+#: The same of a run, where that is another word.
+RUN_EVENTS = {
+    "step_started": "took a job",
+    "step_completed": "completed a job",
+    "step_failed": "gave a job back",
+    "plan_modified": "changed the run",
 }
 ACTIONS = {
     "created": "wrote the plan",
@@ -23,6 +32,13 @@ ACTIONS = {
     "update_step_instructions": "rewrote a step",
     "fail_step": "gave a step up",
     "retry_step": "gave a step back to be retried",
+    "run_started": "started the run",
+    "stage_started": "started a stage",
+    "stage_feedback": "gave feedback on a stage",
+    "retry_failed": "gave what failed a fresh start",
+    "regenerate": "asked for a document to be written anew",
+    "rendered": "rendered documents",
+    "late_result": "came back too late",
 }
 
 
@@ -31,10 +47,19 @@ def told_event(happening: Happening) -> str:
     return f"{happening.session or happening.actor} {deed(happening.event, happening.action)}"
 
 
-def deed(event: str, action: str | None) -> str:
+def told_news(news: News) -> str:
+    """Who did what in a run, as a sentence without its end."""
+    about = f": {news.about}" if news.about else ""
+    return f"{news.session or news.actor} {deed(news.event, news.action, RUN)}{about}"
+
+
+def deed(event: str, action: str | None, subject: str = "plan") -> str:
     """What was done.
 
     >>> deed("plan_modified", "stall_detected"), deed("step_started", None)
     ('noticed a stall', 'took a step')
+    >>> deed("step_started", None, "run")
+    'took a job'
     """
-    return ACTIONS.get(action or "", EVENTS.get(event, event.replace("_", " ")))
+    words = {**EVENTS, **RUN_EVENTS} if subject == RUN else EVENTS
+    return ACTIONS.get(action or "", words.get(event, event.replace("_", " ")))

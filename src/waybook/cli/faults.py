@@ -13,7 +13,12 @@ COMMANDS = {
     "list_active_plans": "waybook plans",
     "get_plan_status": "waybook status {planId}",
     "get_research_context": "waybook status {planId}",
+    "list_dags": "waybook runs, or waybook dag list",
+    "get_run_progress": "waybook run {runId}",
+    "submit_stage_feedback": 'waybook feedback {runId} {stageSlug} "…"',
 }
+#: What stands in a command for what the call does not name.
+MEANT = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 
 class Failure(click.ClickException):
@@ -48,6 +53,7 @@ class Told(click.ClickException):
     def __init__(self, error: Mapping[str, Any]) -> None:
         """Tell the answer's error."""
         super().__init__(f"{error['code']}: {error['message']}")
+        self.error = dict(error)
         following = error.get("next")
         self.hint = command_for(NextCall(**following)) if following else None
 
@@ -81,5 +87,5 @@ def command_for(call: NextCall) -> str:
     waybook call get_next_step '{"planId": "p1"}'
     """
     if call.tool in COMMANDS:
-        return COMMANDS[call.tool].format_map({"planId": "ID", **call.args})
+        return COMMANDS[call.tool].format_map({**MEANT, **call.args})
     return f"waybook call {call.tool} '{json.dumps(dict(call.args))}'"

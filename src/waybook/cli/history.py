@@ -39,7 +39,7 @@ def _who(entry: Body) -> str:
 
 def _what(entry: Body) -> Text:
     details = cast("dict[str, Any]", entry["details"])
-    said = deed(str(entry["event"]), details.get("action"))
+    said = deed(str(entry["event"]), details.get("action"), str(entry["subject"]))
     order = details.get("stepOrder")
     what = Text(said.replace("a step", f"step {order}") if order else said)
     why = ", ".join(str(details[name]) for name in TELLING if details.get(name))

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from waybook.dag.model import Standing
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.run.standing import RunState
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
@@ -50,6 +51,12 @@ STANDING_LOOKS: Mapping[Standing, Look] = MappingProxyType({
     Standing.FAILED:      Look("✗", "failed", "red"),
     Standing.IN_PROGRESS: Look("◐", "in progress", "blue"),
     Standing.NOT_STARTED: Look("·", "not started", "dim"),
+})
+RUN_LOOKS: Mapping[RunState, Look] = MappingProxyType({
+    RunState.COMPLETED:         Look("✓", "completed", "green"),
+    RunState.FAILED:            Look("✗", "failed", "red"),
+    RunState.AWAITING_FEEDBACK: Look("!", "awaiting feedback", "bold magenta"),
+    RunState.IN_PROGRESS:       Look("◐", "in progress", "blue"),
 })
 # fmt: on
 

@@ -39,6 +39,11 @@ def available_statement(run_id: str) -> Statement:
     return SQL["available"](run_id=run_id)
 
 
+def readable_statement(run_id: str) -> Statement:
+    """What people can read of a run, and all there is to know of it but its text."""
+    return SQL["readable"](run_id=run_id)
+
+
 def rendered_statement(resource_id: str) -> Statement:
     """One rendered document."""
     return SQL["rendered"](resource_id=resource_id)

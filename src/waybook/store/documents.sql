@@ -49,6 +49,18 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
  order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
           d.version desc;
 
+-- name: readable
+-- The same, with what there is to know of each.
+select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                    coalesce(d.reviewer, ''))
+       h.id::text, d.stage_slug, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
+       d.version, h.created_at, length(h.markdown)
+  from rendered_document h
+  join document d on d.id = h.document_id
+ where h.run_id = %(run_id)s
+ order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
+          d.version desc;
+
 -- name: rendered
 -- One rendered document.
 select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_at, h.markdown,

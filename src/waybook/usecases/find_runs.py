@@ -3,25 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.run.model import Chart
+from waybook.run.standing import RunState
 from waybook.store import runs
 from waybook.usecases.call import Call
 from waybook.usecases.run_call import chart_by_name
 
 ENOUGH = 5
-
-
-class RunState(StrEnum):
-    """Where a run stands as a whole, first that holds from the top."""
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    AWAITING_FEEDBACK = "awaiting_feedback"
-    IN_PROGRESS = "in_progress"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +50,7 @@ class FoundRun:
             return RunState.COMPLETED
         if any(stage.failed for stage in self.stages):
             return RunState.FAILED
-        return RunState.IN_PROGRESS if self.current else RunState.AWAITING_FEEDBACK
+        return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
 
     @property
     def current(self) -> FoundStage | None:
@@ -71,8 +62,8 @@ class FoundRun:
         """The stage a person has to say something of, if nothing else goes on."""
         if self.completed_at is not None or self.current is not None:
             return None
-        waiting = [stage for stage in self.stages if not stage.told]
-        return waiting[-1] if waiting else None
+        after = self.chart.dag.after
+        return next((s for s in self.stages if not s.told and after(s.slug)), None)
 
     @property
     def completed_stages(self) -> int:

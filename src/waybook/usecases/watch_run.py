@@ -10,9 +10,9 @@ from waybook.dag.report import Report
 from waybook.dag.structure import counts_of, sound_structure
 from waybook.record.moment import Json
 from waybook.run.model import Chart, Run
+from waybook.run.standing import RunState, awaiting_feedback, run_state
 from waybook.store import documents, jobs, runs
 from waybook.usecases.call import Call, known
-from waybook.usecases.find_runs import RunState
 from waybook.usecases.get_run_progress import report_on
 from waybook.usecases.run_call import look_at_run
 
@@ -67,18 +67,12 @@ class RunBoard:
     @property
     def awaiting(self) -> str | None:
         """The stage a person has to say something of, if nothing else goes on."""
-        if self.over or any(stage.completed_at is None for stage in self.run.stages.values()):
-            return None
-        return next((s.slug for s in self.run.stages.values() if s.feedback is None), None)
+        return awaiting_feedback(self.run, self.chart)
 
     @property
     def state(self) -> RunState:
         """Where the run stands as a whole."""
-        if self.over:
-            return RunState.COMPLETED
-        if any(step.failed and step.closed_at is None for step in self.run.steps.values()):
-            return RunState.FAILED
-        return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
+        return run_state(self.run, self.chart)
 
 
 async def watch_run(call: Call, run_id: str) -> RunBoard:

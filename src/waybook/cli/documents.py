@@ -1,0 +1,175 @@
+"""`waybook documents`: what there is to read of a run, listed or written into a folder."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from waybook.background import render_once
+from waybook.cli.document_names import file_names
+from waybook.cli.inside import Inside, inside, quiet_settings, the_console
+from waybook.cli.looks import ago
+from waybook.cli.options import as_json, database_options
+from waybook.dag.page import whole_page
+from waybook.errors import InvalidInput
+from waybook.settings import Settings
+from waybook.usecases.find_runs import meant_run
+from waybook.usecases.read_documents import Listed, Readable, list_documents, read_document
+from waybook.usecases.watch_run import RunBoard, watch_run
+
+ENDINGS = {"markdown": "md", "html": "html"}
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--stage", metavar="STAGE", help="Only those of one stage.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write them into this folder.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([*ENDINGS, "both"]),
+    default="both",
+    help="What to write (both).",
+)
+@click.option("--force", is_flag=True, help="Write over files that are there.")
+@as_json
+@database_options
+def command(
+    *,
+    run: str | None,
+    stage: str | None,
+    out: Path | None,
+    form: str,
+    force: bool,
+    as_json: bool,
+    **flags: object,
+) -> None:
+    """List the documents of a run, or write them into a folder.
+
+    RUN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
+    What waits to be rendered is rendered first.
+    """
+    forms = [name for name in ENDINGS if form in {name, "both"}]
+    settings = quiet_settings(flags)
+    board, listed, written = asyncio.run(_go(settings, run, stage, out, forms, force=force))
+    if as_json:
+        told = [_as_json(one, written) for one in listed]
+        click.echo(json.dumps(told, ensure_ascii=False))
+        return
+    console = the_console()
+    if out is not None:
+        files = sum(len(paths) for paths in written.values())
+        console.print(Text.assemble(("✓ ", "green"), f"{files} files written to {out}"))
+    elif listed:
+        console.print(_table(board, listed))
+    else:
+        console.print("There is nothing to read yet.")
+    console.print(Text(_figures(board, stage), style="dim"))
+
+
+Written = Mapping[str, list[Path]]
+
+
+async def _go(
+    settings: Settings,
+    text: str | None,
+    stage: str | None,
+    out: Path | None,
+    forms: list[str],
+    *,
+    force: bool,
+) -> tuple[RunBoard, list[Listed], Written]:
+    async with inside(settings) as here:
+        run = await meant_run(here.call, text)
+        while await render_once(here.house.doorway.house):
+            pass
+        board = await watch_run(here.call, run.id)
+        found = await list_documents(here.call, run.id)
+        listed = [one for one in found if stage in {None, one.stage}]
+        written = await _write(here, board, listed, out, forms, force=force) if out else {}
+        return board, listed, written
+
+
+async def _write(
+    here: Inside,
+    board: RunBoard,
+    listed: list[Listed],
+    out: Path,
+    forms: list[str],
+    *,
+    force: bool,
+) -> Written:
+    """Write every document in each form; before anything is, see that nothing is in the way."""
+    names = file_names(listed, board.chart.order)
+    paths = {
+        one.resource_id: [out / f"{names[one.resource_id]}.{ENDINGS[form]}" for form in forms]
+        for one in listed
+    }
+    there = [path for found in paths.values() for path in found if path.exists()]
+    if there and not force:
+        more = f" and {len(there) - 1} more are" if len(there) > 1 else " is"
+        raise InvalidInput(f"{there[0]}{more} there already; --force writes over them")
+    for resource_id, found in paths.items():
+        document = await read_document(here.call, resource_id)
+        for path, form in zip(found, forms, strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_text(document, form), encoding="utf-8")
+    return paths
+
+
+def _text(document: Readable, form: str) -> str:
+    if form == "markdown":
+        return document.markdown
+    return whole_page(f"{document.document_key}, {document.model}", document.html)
+
+
+def _table(board: RunBoard, listed: list[Listed]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for head in ("stage", "document", "by", "of"):
+        table.add_column(head, no_wrap=True, overflow="ellipsis")
+    table.add_column("version", justify="right", no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("when", no_wrap=True, style="dim")
+    for one in listed:
+        cells = (one.stage, one.document_key, one.model, origin(one), str(one.version))
+        table.add_row(*cells, f"{one.length:,}", ago(one.created_at, board.now))
+    return table
+
+
+def origin(document: Listed) -> str:
+    """Whose work a document takes up, in a word: the end of its lineage, and who reviewed it."""
+    begun = document.lineage.rsplit("/", 1)[-1]
+    return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
+
+
+def _figures(board: RunBoard, stage: str | None) -> str:
+    stages = [one for one in board.report["stages"] if stage in {None, one["stageSlug"]}]
+    there = sum(one["documentsAvailable"] for one in stages)
+    known = [one["documentsExpected"] for one in stages if one["documentsExpected"] is not None]
+    to_come = "" if len(known) == len(stages) else ", of the stages begun so far"
+    return f"{there} of {sum(known)} available{to_come}"
+
+
+def _as_json(one: Listed, written: Written) -> dict[str, object]:
+    return {
+        "resourceId": one.resource_id,
+        "stageSlug": one.stage,
+        "stepKey": one.step_key,
+        "documentKey": one.document_key,
+        "modelId": one.model,
+        "lineage": one.lineage,
+        "reviewer": one.reviewer,
+        "version": one.version,
+        "createdAt": one.created_at.isoformat(),
+        "length": one.length,
+        **({"files": [str(p) for p in written[one.resource_id]]} if written else {}),
+    }

@@ -1,0 +1,265 @@
+"""The picture of a run: its stages with their bars, the steps of those worked on, what matters."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.bar import segmented
+from waybook.cli.board import Frame
+from waybook.cli.events import told_news
+from waybook.cli.looks import RUN_LOOKS, STANDING_LOOKS, Look, ago
+from waybook.cli.report_picture import IN_A_BAR, UNKNOWN
+from waybook.dag.model import Standing
+from waybook.dag.report import StageReport, StepReport
+from waybook.plan.progress import percent
+from waybook.plan.states import StepStatus
+from waybook.run.standing import RunState
+from waybook.usecases.watch_run import RunBoard
+
+STATUS_WIDTH, NARROWEST_NAME = 13, 12
+#: From which width on there is room for bars, and for whoever works on a step.
+WIDE_ENOUGH_FOR_BARS = 72
+WIDE_ENOUGH_FOR_WORKERS = 96
+BAR_WIDTH, WORKERS_WIDTH = 16, 20
+#: Lines of the picture that are neither stages, nor steps, nor foot: frame, name, source, bar.
+AROUND_STAGES = 5
+#: With fewer rows than this nothing is said of those that are left out.
+ROWS_TOLD = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A stage or a step, as a row of the picture."""
+
+    name: Text
+    status: Text
+    bar: Text
+    figures: Text
+    #: Documents of a stage, or who works on a step.
+    beside: Text
+    #: Whether this is where the run is now.
+    here: bool = False
+
+
+def picture(board: RunBoard, frame: Frame) -> RenderableType:
+    """The run as it stands, never higher than the frame allows."""
+    inner = frame.width - 4
+    parts: list[RenderableType] = [_heading(board), _source(board), _bar_line(board, inner)]
+    if frame.height is not None and frame.height <= AROUND_STAGES:
+        return Group(*parts[: frame.height])
+    foot = _foot(board, live=frame.live) if frame.foot and not frame.low else []
+    rows = None if frame.height is None else frame.height - AROUND_STAGES - len(foot)
+    whole = rows is None
+    parts += [_table(_window(list(_lines(board, whole=whole)), rows), inner), *foot]
+    title = Text(f" waybook · {board.run.id} ", style="dim")
+    high = frame.height if frame.filled else None
+    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
+
+
+def _heading(board: RunBoard) -> Text:
+    look = RUN_LOOKS[board.state].text()
+    return _line(Text.assemble(look, "  ", (board.run.name, "bold")))
+
+
+def _source(board: RunBoard) -> Text:
+    models = dict.fromkeys(model for s in board.run.stages.values() for model in s.models)
+    said = f"{board.chart.dag.name}, version {board.chart.version}, with {', '.join(models)}"
+    return _line(Text(said, style="dim"))
+
+
+def _bar_line(board: RunBoard, width: int) -> Text:
+    progress = board.report["dagProgress"]
+    done, total = progress["completedStages"], progress["totalStages"]
+    counts = Counter(IN_A_BAR[stage["status"] or Standing.FAILED] for stage in _stages(board))
+    said, share = f"{done} of {total} stages  ", f"  {percent(done, total)} %"
+    room = max(4, min(60, width - len(said) - len(share)))
+    return Text.assemble((said, "bold"), segmented(counts, room), (share, "bold"))
+
+
+def _stages(board: RunBoard) -> list[StageReport]:
+    """The stages in the order in which they come."""
+    by_slug = {stage["stageSlug"]: stage for stage in board.report["stages"]}
+    return [by_slug[slug] for slug in board.chart.order]
+
+
+# Stages and steps, line by line
+
+
+def _lines(board: RunBoard, *, whole: bool) -> Iterator[Line]:
+    for stage in _stages(board):
+        yield _stage_line(board, stage)
+        if whole or stage["status"] in {Standing.IN_PROGRESS, Standing.FAILED}:
+            yield from _step_lines(board, stage)
+
+
+def _stage_line(board: RunBoard, stage: StageReport) -> Line:
+    slug, status, steps = stage["stageSlug"], stage["status"], stage["steps"] or []
+    look = UNKNOWN if status is None else STANDING_LOOKS[status]
+    waits = slug == board.awaiting
+    counts = Counter(IN_A_BAR[step["status"]] for step in steps)
+    return Line(
+        name=_stage_name(board, slug, quiet=not steps),
+        status=AWAITING.text() if waits else look.text(),
+        bar=segmented(counts, BAR_WIDTH) if steps else Text(),
+        figures=_steps_done(stage) if steps else _to_come(board, slug),
+        beside=_documents(stage),
+        here=waits,
+    )
+
+
+AWAITING = Look("!", "feedback", RUN_LOOKS[RunState.AWAITING_FEEDBACK].style)
+
+
+def _stage_name(board: RunBoard, slug: str, *, quiet: bool) -> Text:
+    name = board.chart.stages[slug].name
+    beside = "" if name.casefold() == slug.casefold() else f"  {name}"
+    return Text.assemble((slug, "dim" if quiet else "bold"), (beside, "dim"))
+
+
+def _steps_done(stage: StageReport) -> Text:
+    progress = stage["progress"]
+    if progress is None:
+        return Text()
+    said = Text(f"{progress['completedSteps']} of {progress['totalSteps']} steps")
+    failed = progress["failedSteps"]
+    return said.append(f", {failed} failed", style="red") if failed else said
+
+
+def _to_come(board: RunBoard, slug: str) -> Text:
+    """What the map says of a stage that has not begun."""
+    return Text(f"{len(board.chart.graphs[slug].order)} steps", style="dim")
+
+
+def _documents(stage: StageReport) -> Text:
+    expected, there = stage["documentsExpected"], stage["documentsAvailable"]
+    if not expected and not there:
+        return Text()
+    of = "" if expected is None else f" of {expected}"
+    return Text(f"{there}{of} documents", style="" if there == expected else "dim")
+
+
+def _step_lines(board: RunBoard, stage: StageReport) -> Iterator[Line]:
+    slug = stage["stageSlug"]
+    here = next((s["stepKey"] for s in stage["steps"] or [] if not _is_over(s)), None)
+    for step in stage["steps"] or []:
+        key = step["stepKey"]
+        workers = [w.name for w in board.workers if (w.stage, w.step_key) == (slug, key)]
+        quiet = "dim" if step["status"] is Standing.NOT_STARTED else ""
+        yield Line(
+            name=Text(f"  {board.chart.graphs[slug].steps[key].name}", style=quiet),
+            status=STANDING_LOOKS[step["status"]].text(),
+            bar=_units_bar(step, len(workers)),
+            figures=_units(board, slug, step),
+            beside=Text(", ".join(dict.fromkeys(workers)), style="dim"),
+            here=key == here and stage["status"] is not Standing.COMPLETED,
+        )
+
+
+def _is_over(step: StepReport) -> bool:
+    return step["status"] is Standing.COMPLETED
+
+
+def _units_bar(step: StepReport, working: int) -> Text:
+    jobs = step["jobs"]
+    if not sum((jobs["done"], jobs["active"], jobs["failed"])):
+        return Text()
+    counts = {
+        StepStatus.COMPLETED: jobs["done"],
+        StepStatus.FAILED: jobs["failed"],
+        StepStatus.IN_PROGRESS: min(working, jobs["active"]),
+        StepStatus.PENDING: max(0, jobs["active"] - working),
+    }
+    return segmented(counts, BAR_WIDTH)
+
+
+def _units(board: RunBoard, slug: str, step: StepReport) -> Text:
+    jobs = step["jobs"]
+    total = jobs["done"] + jobs["active"] + jobs["failed"]
+    if not total:
+        counts = board.expected.get(slug)
+        expected = counts.units.get(step["stepKey"]) if counts else None
+        return Text("" if expected is None else f"{expected} jobs", style="dim")
+    said = Text(f"{jobs['done']} of {total} jobs")
+    return said.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else said
+
+
+# The table
+
+
+def _window(lines: list[Line], rows: int | None) -> list[Line]:
+    """The lines to show when there are too many: around where the run is now."""
+    if rows is None or len(lines) <= rows:
+        return lines
+    room = rows - 2 if rows > ROWS_TOLD else rows
+    here = next((number for number, line in enumerate(lines) if line.here), 0)
+    first = max(0, min(here - room // 3, len(lines) - room))
+    shown = lines[first : first + room]
+    if room == rows:
+        return shown
+    below = len(lines) - first - room
+    return [*_left_out(first, "above"), *shown, *_left_out(below, "below")]
+
+
+def _left_out(count: int, where: str) -> list[Line]:
+    said = Text(f"… {count} {where}", style="dim")
+    nothing = Text()
+    empty = Line(name=said, status=nothing, bar=nothing, figures=nothing, beside=nothing)
+    return [empty] if count else []
+
+
+def _table(lines: list[Line], width: int) -> Table:
+    bars, beside = width >= WIDE_ENOUGH_FOR_BARS, width >= WIDE_ENOUGH_FOR_WORKERS
+    figures = max((line.figures.cell_len for line in lines), default=0)
+    room = width - STATUS_WIDTH - figures - 4
+    room -= BAR_WIDTH + 2 if bars else 0
+    room -= WORKERS_WIDTH + 2 if beside else 0
+    longest = max((cell_len(line.name.plain) for line in lines), default=0)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    widths = [max(NARROWEST_NAME, min(room, longest)), STATUS_WIDTH]
+    widths += [BAR_WIDTH] if bars else []
+    widths += [figures]
+    for cells in widths:
+        table.add_column(no_wrap=True, overflow="ellipsis", width=cells)
+    if beside:
+        table.add_column(no_wrap=True, overflow="ellipsis", max_width=WORKERS_WIDTH)
+    for line in lines:
+        bar = [line.bar] if bars else []
+        table.add_row(
+            line.name, line.status, *bar, line.figures, *([line.beside] if beside else [])
+        )
+    return table
+
+
+# What to do
+
+
+def _foot(board: RunBoard, *, live: bool) -> list[Text]:
+    last = board.news[-1] if board.news else None
+    ending = [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.over else []
+    said = f"{ago(last.at, board.now)}: {told_news(last)}" if last else ""
+    lines = [*_matters(board), Text.assemble((said, "dim"), *ending)]
+    return [_line(text) for text in lines]
+
+
+def _matters(board: RunBoard) -> list[Text]:
+    """What a person should know or do now."""
+    slug = board.awaiting
+    if slug is not None:
+        ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")
+        told = f'  waybook feedback {board.run.id} {slug} "…"'
+        return [ask, Text(told, style="dim")]
+    if board.state is RunState.FAILED:
+        said = "✗ some jobs failed for good; retry_failed gives them a fresh start"
+        return [Text(said, style="red")]
+    return []
+
+
+def _line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text

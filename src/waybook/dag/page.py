@@ -1,0 +1,36 @@
+"""A rendered document as a page that stands alone: no script runs in it, nothing is loaded."""
+
+from base64 import b64encode
+from hashlib import sha256
+from html import escape
+
+STYLE = """\
+:root { color-scheme: light dark; }
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.55;
+  font-family: system-ui, sans-serif; }
+pre, code { font-family: ui-monospace, monospace; font-size: 0.92em; }
+pre { overflow-x: auto; padding: 0.75rem; border: 1px solid #8884; border-radius: 4px; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+th, td { border: 1px solid #8884; padding: 0.3rem 0.6rem; text-align: left; vertical-align: top; }
+blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
+hr { border: 0; border-top: 1px solid #8888; }
+"""
+_DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
+
+#: What the page may do: show itself, in this style, and nothing else.
+POLICY = f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
+
+
+def whole_page(title: str, html: str) -> str:
+    """The page of a document that was sanitised.
+
+    >>> "<title>a &lt; b</title>" in whole_page("a < b", "<p>Text</p>")
+    True
+    """
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="content-security-policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"{html}\n</body>\n</html>\n"
+    )
