@@ -1,6 +1,6 @@
 """A world for one test: an org of ours, a neighbour with a plan of its own, and a clock to turn."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -115,8 +115,10 @@ class Agent:
 
     # Runs
 
-    async def run(self, dag: str = "deep-research", models: str = "ab", **more: object) -> Body:
-        """Start a run of a DAG, with a model for each letter."""
+    async def run(
+        self, dag: str = "deep-research", models: Iterable[str] = "ab", **more: object
+    ) -> Body:
+        """Start a run of a DAG; each letter of a text is a model."""
         named = {"dagSlug": dag, "name": "Rivers", "input": "Which river is longest?"}
         return await self.call("start_run", **{**named, "models": [*models], **more})
 

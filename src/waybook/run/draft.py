@@ -14,7 +14,7 @@ from waybook.errors import Refused
 from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
 from waybook.record.moment import Json, Moment
 from waybook.run.decision import RunDecision
-from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun
+from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun, step_id
 
 ReplyT = TypeVar("ReplyT")
 
@@ -112,7 +112,7 @@ class RunDraft:
 
     def step_of(self, job: Job) -> StepRun:
         """The step a job belongs to, as it stands now."""
-        return self.steps[f"{job.stage}/{job.step_key}"]
+        return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
         """The steps of a stage that have been reached."""

@@ -87,6 +87,15 @@ class StageRun:
         }
 
 
+def step_id(stage: str, key: str) -> str:
+    """What a step is called within its run; no two are called the same, whatever slugs hold.
+
+    >>> step_id("thesis", "case"), step_id("a/b", "c"), step_id("a", "b/c")
+    ('thesis/case', 'a~1b/c', 'a/b/c')
+    """
+    return f"{stage.replace('~', '~0').replace('/', '~1')}/{key}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRun:
     """A step that has been reached: its units, and how many of them are over."""
@@ -102,7 +111,7 @@ class StepRun:
     @property
     def id(self) -> str:
         """The step's name within its run."""
-        return f"{self.stage}/{self.key}"
+        return step_id(self.stage, self.key)
 
     def as_row(self) -> dict[str, Json]:
         """The row as the audit tells it."""

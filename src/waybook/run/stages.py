@@ -15,7 +15,7 @@ from waybook.errors import InvalidInput, TooLarge
 from waybook.record.changes import Event
 from waybook.run.draft import RunDraft
 from waybook.run.limits import MAX_JOBS, MAX_MODELS, MAX_STEPS
-from waybook.run.model import Chart, Job, StageRun, StepRun
+from waybook.run.model import Chart, Job, StageRun, StepRun, step_id
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
@@ -114,7 +114,7 @@ def advance(draft: RunDraft, slug: str) -> None:
         for unit in units:
             draft.add_job(_job(draft, slug, unit))
     for key in walked.closed:
-        draft.set_step(draft.steps[f"{slug}/{key}"], closed_at=now)
+        draft.set_step(draft.steps[step_id(slug, key)], closed_at=now)
     if walked.closed and _complete(draft, slug):
         draft.set_stage(slug, completed_at=now)
         if all(_is_complete(draft, other) for other in chart.order):

@@ -73,7 +73,8 @@ select 'stage_run', g.stage_slug, json_build_object(
   from stage_run g
  where g.run_id = %(run_id)s
  union all
-select 'stage_step', s.stage_slug || '/' || s.step_key, json_build_object(
+select 'stage_step', replace(replace(s.stage_slug, '~', '~0'), '/', '~1') || '/' || s.step_key,
+       json_build_object(
          'total', s.total, 'done', s.done, 'failed', s.failed, 'opened_at', s.opened_at,
          'closed_at', s.closed_at)
   from stage_step s

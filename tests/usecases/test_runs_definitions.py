@@ -1,0 +1,231 @@
+"""Definitions of one's own: versions, what runs go by, and what is refused."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from definitions import a_definition, a_recipe_step, a_stage
+from waybook.dag.invariants import check
+from worlds import Agent, Body, World
+
+
+def views(prompt: str = "Look.") -> Body:
+    """Every model has a view, in one stage."""
+    return a_definition("views", a_stage("views", a_recipe_step("view", prompt=prompt)))
+
+
+async def version_of(agent: Agent, run: Body) -> int:
+    found: int = (await agent.call("get_dag_map", runId=run["runId"]))["version"]
+    return found
+
+
+async def test_a_definition_is_kept_once_however_often_it_is_added(agent: Agent) -> None:
+    added = await agent.call("add_dag", definition=views())
+    assert (added["dagSlug"], added["version"], added["status"]) == ("views", 1, "added")
+    for same in (views(), json.dumps(views()), dict(reversed(views().items()))):
+        again = await agent.call("add_dag", definition=same)
+        assert (again["version"], again["status"]) == (1, "unchanged")
+
+
+async def test_a_changed_definition_is_a_new_version_and_an_old_one_may_come_back(
+    agent: Agent,
+) -> None:
+    texts = ["First.", "Second.", "First."]
+    added = [await agent.call("add_dag", definition=views(prompt=text)) for text in texts]
+    assert [one["version"] for one in added] == [1, 2, 3]
+    listed = (await agent.call("list_dags"))["dags"]
+    assert [dag["version"] for dag in listed if dag["dagSlug"] == "views"] == [3]
+
+
+async def test_a_run_goes_by_the_version_it_began_with(agent: Agent) -> None:
+    await agent.call("add_dag", definition=views(prompt="The first version."))
+    first = await agent.run("views")
+    later = a_definition(
+        "views",
+        a_stage("views", a_recipe_step("view", prompt="The second."), a_recipe_step("more")),
+    )
+    await agent.call("add_dag", definition=later)
+    second = await agent.run("views")
+    assert [await version_of(agent, run) for run in (first, second)] == [1, 2]
+    assert (await agent.job(first))["prompt"] == "The first version."
+    assert (await agent.job(second))["prompt"] == "The second."
+    steps = [(await agent.progress(run))["stages"][0]["steps"] for run in (first, second)]
+    assert [len(found) for found in steps] == [1, 2]
+    assert (await agent.work_off(first))["status"] == "nothing_ready"
+
+
+async def test_another_process_finds_the_version_a_run_began_with(
+    agent: Agent,
+) -> None:
+    """What is remembered of definitions is one process's own."""
+    await agent.call("add_dag", definition=views(prompt="The first version."))
+    run = await agent.run("views")
+    await agent.call("add_dag", definition=views(prompt="The second."))
+    agent.doorway.house.charts.__init__()  # type: ignore[misc]  # as in a process just started
+    assert (await agent.job(run))["prompt"] == "The first version."
+
+
+async def test_a_definition_of_ones_own_wins_over_the_one_that_comes_with_us(
+    agent: Agent, neighbour: Agent, world: World
+) -> None:
+    world.neighbour_may_change = True
+    shipped = await agent.run("deep-research")
+    mine = {**views(prompt="My own way."), "slug": "deep-research"}
+    added = await agent.call("add_dag", definition=mine)
+    assert (added["version"], added["status"]) == (2, "added")
+    run = await agent.run("deep-research")
+    assert (run["version"], run["stages"][0]["stageSlug"]) == (2, "views")
+    assert (await agent.job(run))["prompt"] == "My own way."
+    assert (await agent.job(shipped))["stageSlug"] == "scope"
+    told = await agent.call("get_dag_map", dagSlug="deep-research")
+    assert [stage["stageSlug"] for stage in told["stages"]] == ["views"]
+    listed = (await agent.call("list_dags"))["dags"]
+    assert [len(d["stages"]) for d in listed if d["dagSlug"] == "deep-research"] == [1]
+    theirs = await neighbour.run("deep-research")
+    assert (theirs["version"], theirs["stages"][0]["stageSlug"]) == (1, "scope")
+
+
+async def test_a_definition_of_ones_own_wins_before_the_first_run_too(agent: Agent) -> None:
+    mine = {**views(), "slug": "dialectic"}
+    assert (await agent.call("add_dag", definition=mine))["version"] == 1
+    assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
+
+
+async def test_many_who_add_versions_at_once_take_turns(agent: Agent, world: World) -> None:
+    told = [views(prompt=f"Way {n}.") for n in range(12)]
+    added = await asyncio.gather(*[agent.call("add_dag", definition=one) for one in told])
+    assert sorted(one["version"] for one in added) == [*range(1, 13)]
+    counted = "select count(*), max(version) from dag_definition where slug = 'views'"
+    (found,) = await world.database.read(agent.org_id, counted)
+    assert found == [(12, 12)]
+
+
+async def test_many_first_runs_at_once_keep_the_shipped_definition_once(
+    agent: Agent, world: World
+) -> None:
+    runs = await asyncio.gather(*[agent.run("deep-research") for _ in range(8)])
+    assert {run["version"] for run in runs} == {1}
+    counted = "select count(*) from dag_definition"
+    (found,) = await world.database.read(agent.org_id, counted)
+    assert found == [(1,)]
+
+
+# What is refused
+
+
+def faulty() -> Body:
+    """A definition with a fault of another kind in each of its places."""
+    round_ = a_stage(
+        "round", a_recipe_step("a"), a_recipe_step("b"), edges=[("a", "b"), ("b", "a")]
+    )
+    loose = a_stage("loose", a_recipe_step("a"), edges=[("a", "nowhere")])
+    wordy = a_stage("wordy", a_recipe_step("a", prompt="{{ nobody }}"))
+    needs = a_recipe_step("b", inputsRequired=[{"documentKey": "a"}])
+    hidden = a_stage("hidden", a_recipe_step("a"), needs)
+    ways = [{"from": "round", "to": "gone"}]
+    return a_definition("faulty", round_, loose, wordy, hidden, transitions=ways)
+
+
+async def test_a_definition_that_cannot_be_run_is_refused_with_every_fault(
+    agent: Agent, world: World
+) -> None:
+    error = await agent.refused("add_dag", definition=faulty())
+    assert error["code"] == "BAD_RECIPE"
+    told = [(fault["fault"], fault["at"]) for fault in error["details"]["faults"]]
+    assert told == [
+        ("unknown_stage", "transitions[0].to"),
+        ("cycle", "stages[0].recipe.edges"),
+        ("dangling_edge", "stages[1].recipe.edges[0]"),
+        ("hidden_dependency", "stages[3].recipe.steps[1].inputsRequired[0]"),
+        ("bad_template", "stages[2].recipe.steps[0].prompt"),
+    ]
+    (found,) = await world.database.read(agent.org_id, "select count(*) from dag_definition")
+    assert found == [(0,)]
+    assert (await agent.refused("start_run", **_start("faulty")))["code"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [{}, [], "x", 3, {"slug": "x"}, {"slug": "x", "stages": []}, {"slug": "", "stages": [1]}],
+    ids=str,
+)
+async def test_what_is_no_definition_is_refused(agent: Agent, definition: object) -> None:
+    error = await agent.refused("add_dag", definition=definition)
+    assert error["code"] == "BAD_RECIPE"
+    assert error["details"]["faults"]
+
+
+async def test_a_refusal_is_short_however_many_faults_there_are(agent: Agent) -> None:
+    steps = [a_recipe_step("é" * 100 + str(n), "nonsense") for n in range(500)]
+    answer = await agent.ask("add_dag", {"definition": a_definition("x", a_stage("s", *steps))})
+    assert answer.is_error
+    assert len(json.dumps(answer.body, ensure_ascii=False).encode()) < 48_000
+
+
+async def test_a_dag_nobody_has_defined_is_not_found(agent: Agent) -> None:
+    error = await agent.refused("start_run", **_start("nowhere"))
+    assert (error["code"], error["next"]["tool"]) == ("NOT_FOUND", "list_dags")
+    assert (await agent.refused("get_dag_map", dagSlug="nowhere"))["code"] == "NOT_FOUND"
+
+
+def _start(slug: str) -> Body:
+    return {"dagSlug": slug, "name": "x", "input": "x", "models": ["a"]}
+
+
+# What can be run
+
+
+async def test_slugs_and_keys_may_hold_whatever_a_name_may_hold(agent: Agent) -> None:
+    """Two stages and steps whose names, put together with a stroke, would be the same."""
+    names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
+    stages = [a_stage(slug, a_recipe_step(key)) for slug, key in names]
+    await agent.call("add_dag", definition=a_definition("names / 100%", *stages))
+    run = await agent.run("names / 100%", models=["anthropic/opus", "it's", "☃"])
+    before: Any = None
+    waiting: Body = {}
+    for slug, _ in names:
+        waiting = await agent.work_off(run)
+        report: Any = await agent.progress(run)
+        assert check(report, before) == []
+        before = report
+        if slug != names[-1][0]:
+            assert (waiting["status"], waiting["stageSlug"]) == ("awaiting_feedback", slug)
+            await agent.feedback(run, slug)
+    assert waiting["status"] == "run_complete"
+    told = {stage["stageSlug"]: stage["steps"][0] for stage in before["stages"]}
+    assert {slug: step["stepKey"] for slug, step in told.items()} == dict(names)
+    assert all(step["jobs"] == {"done": 3, "active": 0, "failed": 0} for step in told.values())
+
+
+async def test_a_skipped_step_and_a_step_without_units_are_passed(agent: Agent) -> None:
+    first = a_recipe_step("first")
+    skipped = a_recipe_step("skipped", skip=True)
+    last = a_recipe_step("last", "all_to_one")
+    edges = [("first", "skipped"), ("skipped", "last")]
+    await agent.call(
+        "add_dag", definition=a_definition("d", a_stage("s", first, skipped, last, edges=edges))
+    )
+    run = await agent.run("d", models="abc")
+    assert (await agent.work_off(run))["status"] == "run_complete"
+    (stage,) = (await agent.progress(run))["stages"]
+    assert [step["status"] for step in stage["steps"]] == ["completed"] * 3
+    assert [step["jobs"]["done"] for step in stage["steps"]] == [3, 0, 1]
+
+
+async def test_stages_that_fork_and_join_wait_for_each_other(agent: Agent) -> None:
+    """The last stage waits for the feedback on both before it; each fork runs at once."""
+    stages = [a_stage(slug, a_recipe_step(f"{slug}-step")) for slug in ("a", "b", "c", "d")]
+    ways = [{"from": x, "to": y} for x, y in ("ab", "ac", "bd", "cd")]
+    await agent.call("add_dag", definition=a_definition("fork", *stages, transitions=ways))
+    run = await agent.run("fork")
+    await agent.work_off(run)
+    assert {one["stageSlug"] for one in (await agent.feedback(run, "a"))["started"]} == {"b", "c"}
+    await agent.work_off(run)
+    assert (await agent.feedback(run, "c"))["started"] == []
+    error = await agent.refused("start_stage", runId=run["runId"], stageSlug="d")
+    assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "submit_stage_feedback")
+    (started,) = (await agent.feedback(run, "b", models=["x", "y", "z"]))["started"]
+    assert (started["stageSlug"], started["models"]) == ("d", ["x", "y", "z"])
+    assert (await agent.work_off(run))["status"] == "run_complete"
