@@ -27,6 +27,7 @@ from waybook.dag.model import (
     Transition,
 )
 from waybook.dag.recipe import graph_of
+from waybook.dag.templates import DEFAULT_DOCUMENT
 from waybook.errors import BadRecipe
 
 Raw = dict[str, object]
@@ -331,3 +332,13 @@ def test_depth_is_no_danger() -> None:
     assert read_definition({**a_definition(), "more": deep}, strict=False).slug == "d"
     while isinstance(deep, list) and deep:  # or the interpreter frees it by recursion
         deep = deep.pop()
+
+
+@pytest.mark.parametrize(
+    ("render", "read"),
+    [(True, DEFAULT_DOCUMENT), ("", DEFAULT_DOCUMENT), (False, None), (None, None), ("x", "x")],
+)
+def test_a_document_may_be_rendered_as_it_is(render: object, read: str | None) -> None:
+    outputs = [{"documentKey": "notes", "render": render}]
+    [stage] = read_definition(a_definition({**STEP, "outputs": outputs})).stages
+    assert stage.recipe.steps[0].outputs == (an_output("notes", read),)

@@ -26,6 +26,7 @@ from waybook.dag.model import (
     Transition,
 )
 from waybook.dag.recipe import Graph, graph_of
+from waybook.dag.templates import DEFAULT_DOCUMENT
 
 Raw = Mapping[str, object]
 
@@ -140,8 +141,14 @@ def _input(raw: Raw) -> Input:
 
 
 def _output(raw: Raw) -> Output:
-    render = cast("str | None", raw.get("render"))
-    return Output(document_key=_text(raw, "documentKey"), render=render)
+    return Output(document_key=_text(raw, "documentKey"), render=_template(raw.get("render")))
+
+
+def _template(told: object) -> str | None:
+    """The template that is meant: true, and an empty one, stand for the document as it is."""
+    if told is None or told is False:
+        return None
+    return DEFAULT_DOCUMENT if told is True or told == "" else cast("str", told)
 
 
 def _text(raw: Raw, name: str, default: str = "") -> str:

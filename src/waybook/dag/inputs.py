@@ -88,6 +88,7 @@ def inputs_of(
     A step that says nothing of inputs is given what its predecessors make.
     """
     step = graph.steps[unit.step_key]
+    before = _before(step.key, graph)
     given: list[Given] = []
     for number, wanted in enumerate(_inputs(step, graph)):
         place = Place(stage_slug if wanted.stage is None else wanted.stage, wanted.document_key)
@@ -99,9 +100,23 @@ def inputs_of(
             documents = _of_source(unit.source, maker, place, shelf)
             given.append(Given(input=wanted, documents=documents))
         else:
-            nearest = _nearest(place, unit, _author(unit, step, place, stage_slug), shelf)
-            given.append(Given(input=wanted, documents=shelf.get(nearest, ())))
+            near = _nearness(place, unit, _author(unit, step, place, stage_slug))
+            there = before if place.stage == stage_slug else None
+            found = next(filter(None, (_standing(spot, shelf, there) for spot in near)), ())
+            given.append(Given(input=wanted, documents=found))
     return tuple(one for one in given if one.external or one.documents or one.missing)
+
+
+def _before(key: str, graph: Graph) -> set[str]:
+    """The steps that are closed for sure when this one opens; what others make may come or not."""
+    found: set[str] = set()
+    ahead = [*graph.predecessors[key]]
+    while ahead:
+        earlier = ahead.pop()
+        if earlier not in found:
+            found.add(earlier)
+            ahead += graph.predecessors[earlier]
+    return found
 
 
 def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
@@ -130,9 +145,13 @@ def _author(unit: Unit, step: RecipeStep, place: Place, stage_slug: str) -> str 
     return unit.model if own else None
 
 
-def _nearest(place: Place, unit: Unit, author: str | None, shelf: Shelf) -> Place:
-    """The place nearest to the unit where anything stands: of its lineage, then by the author."""
+def _nearness(place: Place, unit: Unit, author: str | None) -> Iterable[Place]:
+    """Where to look, the nearest first: of its lineage by the author, of its lineage, by anyone."""
     of_lineage = replace(place, lineage=unit.lineage)
-    nearer = of_lineage if of_lineage in shelf else place
-    by_author = replace(nearer, model=author)
-    return by_author if by_author in shelf else nearer
+    return (replace(of_lineage, model=author), of_lineage, replace(place, model=author), place)
+
+
+def _standing(place: Place, shelf: Shelf, steps: set[str] | None) -> tuple[Document, ...]:
+    """What stands there; of the unit's own stage, what these steps made."""
+    found = shelf.get(place, ())
+    return found if steps is None else tuple(doc for doc in found if doc.step_key in steps)
