@@ -12,7 +12,14 @@ from waybook.dag.invariants import check
 from waybook.dag.report import Report, StageReport, report
 from waybook.dag.structure import map_json
 from waybook.plan.states import StepStatus
-from waybook.usecases.plan_map import STAGE, STANDINGS, edges_of, plan_evidence, plan_structure
+from waybook.usecases.plan_map import (
+    STAGE,
+    STANDINGS,
+    edges_of,
+    plan_evidence,
+    plan_report,
+    plan_structure,
+)
 
 S = StepStatus
 
@@ -92,3 +99,9 @@ def test_a_plan_without_steps_has_an_empty_map_and_has_not_started() -> None:
     assert map_json(plan_structure(plan), {})["stages"][0]["order"] == []
     stage = stage_of()
     assert (stage["status"], stage["steps"], stage["warnings"]) == ("not_started", [], [])
+
+
+@decision("X3")
+def test_the_report_of_a_plan_says_of_which_list_of_steps_it_is() -> None:
+    plan = a_plan(a_step(S.PENDING))
+    assert plan_report(plan)["revision"] == plan.revision

@@ -16,7 +16,7 @@ from waybook.store import documents
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known
-from waybook.usecases.plan_map import STAGE, plan_evidence, plan_structure
+from waybook.usecases.plan_map import plan_report
 from waybook.usecases.run_call import look_at_run
 from waybook.usecases.run_views import take_job
 from waybook.usecases.schemas import output_schema
@@ -50,8 +50,7 @@ async def progress_of(call: Call, *, run_id: str | None, plan_id: str | None = N
     """
     if run_id is None:
         loaded, _ = await call.look(Wanted(plan_id=known(plan_id or "")))
-        structure = plan_structure(loaded.plan)
-        return report(structure, {STAGE: plan_evidence(loaded.plan)})
+        return plan_report(loaded.plan)
     run_id = known(run_id)
     seen = await look_at_run(call, run_id, documents.available_statement(run_id))
     return report_on(seen.loaded.run, seen.chart, seen.found[0])

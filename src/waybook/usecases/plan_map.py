@@ -5,7 +5,7 @@ from itertools import pairwise
 from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Standing, Strategy
 from waybook.dag.overlay import Evidence
 from waybook.dag.recipe import graph_of
-from waybook.dag.report import StageEvidence
+from waybook.dag.report import Report, StageEvidence, report
 from waybook.dag.structure import Structure, sound_structure
 from waybook.plan.model import Plan, Step
 from waybook.plan.states import StepStatus
@@ -57,6 +57,18 @@ def plan_evidence(plan: Plan) -> StageEvidence:
         standings=standings,
         steps={step.id: _evidence(step, standings[step.id]) for step in plan.steps},
     )
+
+
+class PlanReport(Report):
+    """A plan may change while it is worked on: the number tells one list of steps from the next."""
+
+    revision: int
+
+
+def plan_report(plan: Plan) -> PlanReport:
+    """Where the plan stands on its own map."""
+    told = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
+    return {**told, "revision": plan.revision}
 
 
 def _evidence(step: Step, standing: Standing) -> Evidence:
