@@ -131,10 +131,9 @@ class RunWorld:
         continues: bool = False,
         usage: dict[str, int] | None = None,
     ) -> JobDone:
-        """Hand in for the attempt at which the job was taken; without a text, any one."""
-        documents = tuple(Handed(content=h) if isinstance(h, str) else h for h in handed or ("",))
+        """Hand in for the attempt at which the job was taken."""
         submission = Submission(
-            documents=documents,
+            documents=tuple(Handed(content=h) if isinstance(h, str) else h for h in handed),
             attempt=job.attempt,
             continues=continues,
             usage=dict(usage) if usage else None,

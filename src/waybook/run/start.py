@@ -55,7 +55,8 @@ def give_feedback(
         IllegalMove: the stage is not complete.
         NotAwaitingReview: it has had its feedback.
     """
-    stage = _completed(run, chart, slug)
+    known_stage(chart, slug)
+    stage = _completed(run, slug, "feedback is for a completed stage")
     if stage.feedback is not None:
         raise NotAwaitingReview(
             f"the stage {slug!r} has had its feedback, from {stage.feedback_by}; it opens the way "
@@ -91,7 +92,7 @@ def begin_stage(
     if slug in run.stages:
         return draft.decide(Started(()))
     for before in chart.dag.before(slug):
-        stage = _completed(run, chart, before)
+        stage = _completed(run, before, f"{slug!r} comes after it")
         if stage.feedback is None:
             raise IllegalMove(
                 f"the stage {slug!r} cannot start: a person's feedback on {before!r} opens the "
@@ -100,29 +101,22 @@ def begin_stage(
                 new="in_progress",
                 next_call=_ask_feedback(run, before),
             )
-    start_stage(draft, slug, models or _models_before(run, chart, slug))
+    start_stage(draft, slug, models or run.stages[chart.dag.before(slug)[-1]].models)
     return draft.decide(Started((draft.stages[slug],)))
 
 
-def _models_before(run: Run, chart: Chart, slug: str) -> Sequence[str]:
-    before = chart.dag.before(slug)
-    return run.stages[before[-1]].models if before else ()
-
-
 def _is_open(draft: RunDraft, slug: str) -> bool:
-    """Whether all stages before this one are complete and have had their feedback."""
+    """Whether all stages before this one have had their feedback, for which they are complete."""
     before = [draft.stages.get(earlier) for earlier in draft.chart.dag.before(slug)]
-    told = all(stage and stage.completed_at and stage.feedback is not None for stage in before)
-    return told and slug not in draft.stages
+    return all(stage is not None and stage.feedback is not None for stage in before)
 
 
-def _completed(run: Run, chart: Chart, slug: str) -> StageRun:
-    known_stage(chart, slug)
+def _completed(run: Run, slug: str, why: str) -> StageRun:
     stage = run.stages.get(slug)
     if stage is None or stage.completed_at is None:
         state = "not_started" if stage is None else "in_progress"
         raise IllegalMove(
-            f"the stage {slug!r} is {state.replace('_', ' ')}; feedback is for a completed stage",
+            f"the stage {slug!r} is {state.replace('_', ' ')}; {why}",
             old=state,
             new="completed",
             next_call=NextCall("get_next_job", {"runId": run.id}, "there is work to do first"),

@@ -1,0 +1,102 @@
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import a_step
+from plan_builders import ANN, NOON
+from run_records import changes_of
+from run_worlds import RunWorld, a_run, a_stage_of
+from waybook.dag.model import JobStatus
+from waybook.errors import StaleAttempt
+from waybook.record.changes import Change, Entity, Event
+from waybook.run.draft import RunDraft, digest
+
+
+def a_world() -> RunWorld:
+    return a_run(a_stage_of(a_step("a")))
+
+
+def a_draft() -> RunDraft:
+    world = a_world()
+    return RunDraft(world.run, world.chart, world.moment(ANN))
+
+
+def test_a_change_that_is_not_recorded_cannot_be_decided() -> None:
+    draft = a_draft()
+    draft.set_stage("only", feedback="Go on.")
+    with pytest.raises(AssertionError, match=r"without an audit entry: .*stage_run\.feedback"):
+        draft.decide(None)
+
+
+def test_what_is_recorded_is_numbered_on() -> None:
+    draft = a_draft()
+    for number in range(3):
+        draft.set_run(completed_at=NOON + timedelta(hours=number))
+        draft.record(Event.PLAN_MODIFIED, action="test", number=number)
+    decision = draft.decide("reply")
+    assert decision.reply == "reply"
+    assert decision.run.seq == 2 + 3
+    assert [len(entry.changes) for entry in decision.entries] == [1, 1, 1]
+    assert decision.run.completed_at == NOON + timedelta(hours=2)
+
+
+def test_a_value_that_stays_is_no_change() -> None:
+    draft = a_draft()
+    draft.set_step(draft.steps["only/a"], done=0, failed=1)
+    draft.record(Event.PLAN_MODIFIED)
+    assert changes_of(draft.decide(None)) == [
+        Change(Entity.STAGE_STEP, "only/a", "failed", 0, 1),
+    ]
+
+
+def test_changes_are_told_by_the_names_of_columns_in_json() -> None:
+    world = a_world()
+    draft = RunDraft(world.run, world.chart, world.moment(ANN))
+    job = world.jobs("a")[0]
+    changed = draft.set_job(job, status=JobStatus.RETRYING, continues="x", document="y")
+    draft.set_job(changed, ready_at=NOON + timedelta(seconds=1))
+    draft.record(Event.PLAN_MODIFIED)
+    decision = draft.decide(None)
+    assert [change[2:] for change in changes_of(decision)] == [
+        ("status", "pending", "retrying"),
+        ("continues_id", None, "x"),
+        ("document_id", None, "y"),
+        ("ready_at", "2030-01-01T12:00:00+00:00", "2030-01-01T12:00:01+00:00"),
+    ]
+    assert decision.jobs[job.id].continues == "x"
+    assert decision.jobs[job.id].ready_at == NOON + timedelta(seconds=1)
+
+
+def test_a_decision_changes_nothing_in_the_run_it_was_given() -> None:
+    world = a_world()
+    before = world.run
+    draft = RunDraft(before, world.chart, world.moment(ANN))
+    draft.set_stage("only", feedback="Go on.")
+    draft.set_step(draft.steps["only/a"], done=1)
+    draft.record(Event.PLAN_MODIFIED)
+    after = draft.decide(None).run
+    assert before.stages["only"].feedback is None
+    assert before.steps["only/a"].done == 0
+    assert after.stages["only"].feedback == "Go on."
+
+
+def test_a_sign_of_life_needs_no_entry() -> None:
+    draft = a_draft()
+    draft.touch("job")
+    decision = draft.decide(None)
+    assert decision.touched == ("job",)
+    assert decision.entries == ()
+
+
+def test_a_decision_may_refuse_after_writing() -> None:
+    refusal = StaleAttempt()
+    assert a_draft().decide(None, refusal=refusal).refusal is refusal
+
+
+@given(st.text(), st.text())
+def test_two_texts_do_not_hash_as_one(one: str, other: str) -> None:
+    assert digest(one, other) != digest(one + other)
+    assert digest(one) == digest(one)
+    assert len(digest(one, other)) == 64

@@ -1,0 +1,131 @@
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import a_step
+from decisions import decision
+from plan_builders import BOB, NOON
+from run_worlds import RunWorld, a_run, a_stage_of
+from waybook.dag.model import JobStatus, Strategy
+from waybook.errors import IllegalMove, StaleAttempt
+from waybook.run.fail import backoff
+from waybook.run.limits import BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS, MAX_ATTEMPTS
+from waybook.run.next_job import NothingReady
+
+J = JobStatus
+
+
+def one_job() -> RunWorld:
+    return a_run(a_stage_of(a_step("a", Strategy.ALL_TO_ONE)))
+
+
+def test_a_job_that_can_be_tried_again_waits_a_while() -> None:
+    world = one_job()
+    failed = world.fail(world.claim(), "the network is down")
+    assert (failed.status, failed.error) == (J.RETRYING, "the network is down")
+    assert failed.ready_at == NOON + timedelta(seconds=BACKOFF_SECONDS)
+    assert failed.completed_at is None
+    assert world.step("a").failed == 0
+    assert isinstance(world.ask(), NothingReady)
+    world.pass_time(timedelta(seconds=BACKOFF_SECONDS))
+    assert world.claim().attempt == 2
+
+
+def test_a_failure_is_on_record_with_what_becomes_of_the_job() -> None:
+    world = one_job()
+    job = world.fail(world.claim(), "the network is down")
+    assert world.decision is not None
+    (entry,) = world.decision.entries
+    assert entry.event == "step_failed"
+    assert entry.details == {
+        "jobId": job.id,
+        "stageSlug": "only",
+        "stepKey": "a",
+        "attempt": 1,
+        "status": "retrying",
+        "error": "the network is down",
+    }
+
+
+def test_the_last_try_gives_the_job_up() -> None:
+    world = one_job()
+    waits = []
+    for _ in range(MAX_ATTEMPTS - 1):
+        failed = world.fail(world.claim())
+        waits.append((failed.ready_at - world.records.now).seconds)
+        world.pass_time()
+    assert waits == [5, 10, 20]
+    failed = world.fail(world.claim())
+    assert failed.status is J.RETRY_LOOP_FAILED
+    assert failed.completed_at == world.records.now
+    assert world.step("a").failed == 1
+
+
+def test_a_job_that_cannot_be_tried_again_is_given_up_at_once() -> None:
+    world = one_job()
+    failed = world.fail(world.claim(), retryable=False)
+    assert (failed.status, failed.completed_at) == (J.FAILED, NOON)
+    assert world.step("a").failed == 1
+
+
+@decision("B8")
+def test_a_stage_with_a_failed_step_is_failed_while_others_go_on() -> None:
+    world = a_run(a_stage_of(a_step("a"), a_step("b")))
+    world.fail(world.claim(), retryable=False)
+    world.claim()
+    assert world.report is not None
+    (stage,) = world.report["stages"]
+    assert stage["status"] == "failed"
+    assert stage["progress"] == {"completedSteps": 0, "totalSteps": 2, "failedSteps": 1}
+
+
+def test_only_who_holds_a_job_can_give_it_back() -> None:
+    world = one_job()
+    mine = world.claim()
+    world.pass_time()
+    world.claim(BOB)
+    with pytest.raises(StaleAttempt) as refusal:
+        world.fail(mine)
+    assert refusal.value.details == {
+        "jobId": mine.id,
+        "attempt": 1,
+        "currentAttempt": 2,
+        "status": "processing",
+    }
+    assert refusal.value.next_call is not None
+    assert refusal.value.next_call.tool == "get_next_job"
+
+
+@pytest.mark.parametrize("status", [J.PENDING, J.RETRYING, J.COMPLETED, J.FAILED])
+def test_a_job_nobody_works_on_cannot_be_given_back(status: JobStatus) -> None:
+    world = one_job()
+    (job,) = world.jobs("a")
+    if status is not J.PENDING:
+        job = world.claim()
+    if status is J.COMPLETED:
+        world.submit(job, "text")
+    elif status is not J.PENDING:
+        world.fail(job, retryable=status is J.RETRYING)
+    with pytest.raises(IllegalMove, match="nobody works on it") as refusal:
+        world.fail(job)
+    assert refusal.value.details["from"] == status
+    assert refusal.value.next_call is not None
+
+
+def test_what_was_to_be_written_anew_fails_without_failing_its_step() -> None:
+    world = one_job()
+    world.work()
+    world.regenerate(world.documents("a")[0].id)
+    failed = world.fail(world.claim(), retryable=False)
+    assert failed.status is J.FAILED
+    assert world.step("a").failed == 0
+    assert world.run.completed_at == NOON
+
+
+@given(st.integers(1, 1000))
+def test_each_wait_is_twice_the_one_before_up_to_a_bound(tries: int) -> None:
+    this, following = backoff(tries).seconds, backoff(tries + 1).seconds
+    assert BACKOFF_SECONDS <= this <= LONGEST_BACKOFF_SECONDS
+    assert following == min(2 * this, LONGEST_BACKOFF_SECONDS)

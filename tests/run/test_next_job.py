@@ -1,0 +1,238 @@
+from datetime import timedelta
+
+import pytest
+
+from dag_builders import a_dag, a_plan_step, a_stage, a_step
+from plan_builders import ANN, BOB, NOON, PAT
+from run_records import LEASE
+from run_worlds import RunWorld, a_run, a_stage_of
+from waybook.dag.model import JobStatus, JobType, Strategy
+from waybook.run.limits import MAX_ATTEMPTS
+from waybook.run.next_job import (
+    AwaitingFeedback,
+    GivenUp,
+    JobReady,
+    NothingReady,
+    OpenJobs,
+    RunComplete,
+    StageFailed,
+)
+
+J = JobStatus
+
+
+def one_job() -> RunWorld:
+    return a_run(a_stage_of(a_step("a", Strategy.ALL_TO_ONE)))
+
+
+def details(world: RunWorld) -> dict[str, object]:
+    """What the only entry of the last decision says."""
+    assert world.decision is not None
+    (entry,) = world.decision.entries
+    return dict(entry.details)
+
+
+# Claiming
+
+
+def test_a_claim_makes_the_job_the_callers() -> None:
+    world = one_job()
+    world.pass_time(timedelta(minutes=1))
+    reply = world.ask(ANN)
+    assert isinstance(reply, JobReady)
+    assert not reply.resumed
+    job = world.job(reply.job)
+    assert (job.status, job.attempt, job.tries) == (J.PROCESSING, 1, 1)
+    assert (job.held_by, job.held_session) == ("ann", "a")
+    assert job.started_at == NOON + timedelta(minutes=1)
+    assert world.records.seen[job.id] == world.records.now
+
+
+def test_a_claim_is_on_record() -> None:
+    world = one_job()
+    job = world.claim()
+    assert world.events() == ["step_started"]
+    assert details(world) == {
+        "jobId": job.id,
+        "stageSlug": "only",
+        "stepKey": "a",
+        "attempt": 1,
+        "takenFrom": None,
+    }
+
+
+def test_jobs_are_handed_out_in_the_order_of_the_steps_each_to_one() -> None:
+    world = a_run(a_stage_of(a_step("b"), a_plan_step("a", Strategy.PER_MODEL)))
+    taken = [world.claim(who) for who in (ANN, BOB, ANN, BOB)]
+    assert [(job.step_key, job.model) for job in taken] == [
+        ("b", "alpha"),
+        ("b", "beta"),
+        ("a", "alpha"),
+        ("a", "beta"),
+    ]
+
+
+def test_a_job_for_one_model_goes_to_whoever_asks_for_it_or_for_any() -> None:
+    world = a_run(a_stage_of(a_step("a")))
+    assert world.claim(BOB, "beta").model == "beta"
+    assert isinstance(world.ask(BOB, "beta", another=True), NothingReady)
+    assert world.claim(PAT).model == "alpha"
+
+
+def test_a_session_that_asks_again_gets_the_job_it_holds_and_is_heard_of() -> None:
+    world = a_run(a_stage_of(a_step("a")))
+    held = world.claim(ANN)
+    world.pass_time(timedelta(minutes=1))
+    reply = world.ask(ANN)
+    assert reply == JobReady(held, resumed=True)
+    assert world.events() == []
+    assert world.records.seen[held.id] == world.records.now
+
+
+def test_a_session_that_wants_another_gets_another() -> None:
+    world = a_run(a_stage_of(a_step("a")))
+    assert world.claim(ANN) != world.claim(ANN, another=True)
+
+
+def test_who_names_no_session_gets_another_job() -> None:
+    world = a_run(a_stage_of(a_step("a")))
+    first, second = (world.claim(PAT, another=False) for _ in range(2))
+    assert first.id != second.id
+
+
+# Taking over
+
+
+def test_a_job_whose_holder_is_silent_too_long_goes_to_the_next_who_asks() -> None:
+    world = one_job()
+    world.claim(ANN)
+    world.pass_time(LEASE)
+    assert isinstance(world.ask(BOB), NothingReady)
+    world.pass_time(timedelta(seconds=1))
+    job = world.claim(BOB)
+    assert (job.attempt, job.tries, job.held_by) == (2, 2, "bob")
+    assert details(world)["takenFrom"] == "ann"
+
+
+def test_a_sign_of_life_keeps_the_job() -> None:
+    world = one_job()
+    world.claim(ANN)
+    world.pass_time(LEASE)
+    world.ask(ANN)
+    world.pass_time(LEASE)
+    assert isinstance(world.ask(BOB), NothingReady)
+
+
+def test_a_job_that_was_given_back_is_taken_from_nobody() -> None:
+    world = one_job()
+    world.fail(world.claim(ANN))
+    world.pass_time()
+    world.claim(BOB)
+    assert details(world)["takenFrom"] is None
+
+
+def test_a_claim_forgets_the_error_of_the_one_before() -> None:
+    world = one_job()
+    assert world.fail(world.claim()).error == "no luck"
+    world.pass_time()
+    assert world.claim().error is None
+
+
+def test_a_job_is_given_up_when_its_last_holder_falls_silent() -> None:
+    world = one_job()
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        assert world.claim(BOB).attempt == attempt
+        world.pass_time()
+    reply = world.ask(ANN)
+    assert isinstance(reply, GivenUp)
+    job = world.job(reply.job)
+    assert (job.status, job.attempt) == (J.RETRY_LOOP_FAILED, MAX_ATTEMPTS)
+    assert job.completed_at == world.records.now
+    assert job.error == "whoever held it fell silent, the last time it could be tried"
+    assert world.step("a").failed == 1
+    assert world.events() == ["step_failed"]
+    assert world.ask(ANN) == StageFailed("only", ("a",))
+
+
+# Why there is none
+
+
+def test_while_others_work_there_is_nothing_but_there_will_be() -> None:
+    world = one_job()
+    job = world.claim(ANN)
+    assert world.ask(BOB) == NothingReady(
+        (OpenJobs(stage="only", step_key="a", status=J.PROCESSING, model="alpha", count=1),)
+    )
+    assert world.job(job).held_by == "ann"
+
+
+def test_a_stage_that_can_only_go_on_by_a_retry_says_so() -> None:
+    world = a_run(a_stage_of(a_step("a"), a_step("b")))
+    for _ in range(3):
+        world.fail(world.claim(), retryable=False)
+    assert isinstance(world.ask(), JobReady)
+    world.fail(world.claim(another=False), retryable=False)
+    assert world.ask() == StageFailed("only", ("a", "b"))
+
+
+def test_a_failed_job_does_not_keep_others_from_work() -> None:
+    world = a_run(a_stage_of(a_step("a"), a_step("b")))
+    world.fail(world.claim(), retryable=False)
+    world.claim(ANN)
+    assert world.claim(BOB).step_key == "b"
+
+
+def test_a_complete_stage_waits_for_a_person() -> None:
+    world = a_run(a_dag(a_stage("one"), a_stage("two")))
+    world.work()
+    assert world.ask() == AwaitingFeedback(("one",))
+    world.feedback("one")
+    assert isinstance(world.ask(), JobReady)
+
+
+def test_two_stages_may_wait_for_a_person_at_once() -> None:
+    ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
+    stages = map(a_stage, ("top", "left", "right", "end"))
+    world = a_run(a_dag(*stages, transitions=ways))
+    world.work()
+    world.feedback("top")
+    world.work()
+    assert world.ask() == AwaitingFeedback(("left", "right"))
+    world.feedback("left")
+    assert world.ask() == AwaitingFeedback(("right",))
+
+
+@pytest.mark.parametrize("slug", ["left", "right"])
+def test_what_failed_is_told_before_what_waits(slug: str) -> None:
+    ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
+    stages = map(a_stage, ("top", "left", "right", "end"))
+    world = a_run(a_dag(*stages, transitions=ways), ["alpha"])
+    world.work()
+    world.feedback("top")
+    (job,) = world.jobs(f"{slug}-work")
+    world.fail(world.claimed(job), retryable=False)
+    world.work()
+    assert world.ask() == StageFailed(slug, (f"{slug}-work",))
+
+
+def test_the_last_stage_waits_for_nobody() -> None:
+    world = one_job()
+    world.work()
+    assert world.ask() == RunComplete()
+
+
+def test_what_is_written_anew_after_the_end_is_handed_out_like_any_job() -> None:
+    world = one_job()
+    world.work()
+    anew = world.regenerate(world.documents("a")[0].id)
+    assert world.claim(BOB).id == anew.id
+    assert isinstance(world.ask(ANN), NothingReady)
+    world.fail(world.job(anew), retryable=False)
+    assert world.ask() == RunComplete()
+
+
+def test_only_the_types_asked_for_are_handed_out() -> None:
+    world = a_run(a_stage_of(a_step("do"), a_plan_step("plan")))
+    reply = world.ask(ANN, job_type=JobType.PLAN)
+    assert isinstance(reply, JobReady)
+    assert reply.job.step_key == "plan"

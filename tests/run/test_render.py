@@ -1,0 +1,86 @@
+from dag_builders import a_dag, a_stage, a_step, an_output
+from run_worlds import RunWorld, a_run, a_stage_of
+from waybook.dag.model import JobStatus, JobType
+from waybook.record.changes import Entity
+from waybook.run.draft import digest
+
+PAGE = Entity.RENDERED_DOCUMENT
+
+
+def two_documents() -> RunWorld:
+    """A complete run with two documents for people."""
+    world = a_run(a_stage_of(a_step("a", outputs=[an_output("text", "# Text")])))
+    world.work()
+    return world
+
+
+def documents(world: RunWorld) -> tuple[int | None, int]:
+    """How many documents the report expects, and how many there are."""
+    assert world.report is not None
+    stage = world.report["stages"][0]
+    return stage["documentsExpected"], stage["documentsAvailable"]
+
+
+def test_a_document_is_available_once_it_is_rendered() -> None:
+    world = two_documents()
+    assert documents(world) == (2, 0)
+    assert world.render(most=1) == 1
+    assert documents(world) == (2, 1)
+    assert world.render() == 1
+    assert documents(world) == (2, 2)
+
+
+def test_what_was_rendered_is_kept_with_its_hash_and_its_job_is_over() -> None:
+    world = two_documents()
+    waiting = world.records.to_render()
+    world.render()
+    for job in waiting:
+        ended = world.job(job)
+        assert (ended.status, ended.attempt) == (JobStatus.COMPLETED, 1)
+        assert ended.completed_at == world.records.now
+    pages = [kept for (of, _), kept in world.records.texts.items() if of is PAGE]
+    assert [row["document_id"] for row, _ in pages] == [one.id for one in world.documents("a")]
+    assert [row["job_id"] for row, _ in pages] == [job.id for job in waiting]
+    assert pages[0][0]["content_hash"] == digest("# Text", "<h1>Text</h1>")
+    assert world.events() == ["plan_modified"]
+
+
+def test_where_nothing_waits_nothing_is_written() -> None:
+    world = two_documents()
+    world.render()
+    assert world.render() == 0
+    assert world.events() == []
+
+
+def test_rendering_holds_up_nobody_and_counts_for_no_step() -> None:
+    stages = [a_stage(slug, a_step(slug, outputs=[an_output("t", "# T")])) for slug in ("x", "y")]
+    world = a_run(a_dag(*stages))
+    world.work()
+    assert world.stage("x").completed_at is not None
+    world.feedback("x")
+    world.work()
+    assert world.run.completed_at is not None
+    assert len(world.records.to_render()) == 4
+    assert world.step("x").done == world.step("x").total == 2
+
+
+def test_a_document_written_anew_before_it_was_rendered_is_rendered_in_both_versions() -> None:
+    world = two_documents()
+    world.regenerate(world.documents("a")[0].id)
+    world.work()
+    assert len(world.records.to_render()) == 3
+    world.render()
+    assert documents(world) == (2, 2)
+    shown = {available.resource_id for _, available in world.records.available()}
+    pages = {
+        page: world.records.documents[str(row["document_id"])].version
+        for (of, page), (row, _) in world.records.texts.items()
+        if of is PAGE
+    }
+    assert sorted(pages[page] for page in shown) == [1, 2]
+
+
+def test_the_servers_jobs_are_never_handed_out() -> None:
+    world = two_documents()
+    assert world.records.open() == []
+    assert {job.job_type for job in world.records.to_render()} == {JobType.RENDER}

@@ -1,0 +1,237 @@
+from datetime import timedelta
+
+import pytest
+
+from dag_builders import a_dag, a_plan_step, a_stage, a_step, an_input, an_output
+from decisions import decision
+from plan_builders import BOB, NOON
+from run_worlds import RUN, RunWorld, a_run, a_stage_of
+from waybook.dag.model import JobStatus, Strategy
+from waybook.errors import IllegalMove, InvalidInput
+from waybook.run.limits import MAX_ATTEMPTS
+from waybook.run.retry import retry_failed
+
+J = JobStatus
+S = Strategy
+
+
+def two_steps() -> RunWorld:
+    return a_run(a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")]))
+
+
+def completed_steps(world: RunWorld) -> int:
+    assert world.report is not None
+    (stage,) = world.report["stages"]
+    assert stage["progress"] is not None
+    return stage["progress"]["completedSteps"]
+
+
+# What failed
+
+
+@decision("B6")
+def test_every_failed_job_of_a_stage_gets_a_fresh_start_in_its_own_row() -> None:
+    world = two_steps()
+    failed = [world.fail(world.claim(), retryable=False) for _ in range(2)]
+    assert world.step("a").failed == 2
+    world.pass_time(timedelta(minutes=1))
+    brought = world.retry("only")
+    assert [job.id for job in brought] == [job.id for job in failed]
+    for job in brought:
+        assert (job.status, job.tries, job.attempt) == (J.PENDING, 0, 1)
+        assert (job.held_by, job.held_session, job.completed_at) == (None, None, None)
+        assert job.ready_at == world.records.now
+        assert job.error == "no luck"
+    assert world.step("a").failed == 0
+    assert world.events() == ["plan_modified"]
+    world.work()
+    assert world.run.completed_at is not None
+
+
+def test_after_a_fresh_start_a_job_has_all_its_tries_and_its_attempts_go_on() -> None:
+    world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE)))
+    for _ in range(MAX_ATTEMPTS):
+        world.fail(world.claim())
+        world.pass_time()
+    assert world.jobs("a")[0].status is J.RETRY_LOOP_FAILED
+    world.retry("only")
+    attempts = []
+    for _ in range(MAX_ATTEMPTS):
+        attempts.append(world.claim().attempt)
+        world.fail(world.jobs("a")[0])
+        world.pass_time()
+    assert attempts == [5, 6, 7, 8]
+    assert world.jobs("a")[0].status is J.RETRY_LOOP_FAILED
+
+
+def test_the_jobs_of_one_step_alone_can_be_brought_back() -> None:
+    world = a_run(a_stage_of(a_step("a"), a_step("b")))
+    for _ in range(4):
+        world.fail(world.claim(), retryable=False)
+    assert {job.step_key for job in world.retry("only", "b")} == {"b"}
+    assert (world.step("a").failed, world.step("b").failed) == (2, 0)
+
+
+def test_where_nothing_failed_a_retry_changes_nothing() -> None:
+    world = two_steps()
+    assert world.retry("only") == ()
+    assert world.events() == []
+
+
+def test_what_has_not_failed_is_left_alone_whoever_asks() -> None:
+    world = two_steps()
+    claimed = world.claim()
+    moment = world.moment(BOB)
+    decided = retry_failed(world.run, world.chart, "only", [claimed], moment)
+    assert decided.reply.jobs == ()
+    assert decided.entries == ()
+
+
+def test_only_what_failed_in_a_stage_there_is_can_be_brought_back() -> None:
+    with pytest.raises(InvalidInput, match="no stage 'other'; it has only"):
+        two_steps().retry("other")
+
+
+def test_a_retry_in_a_stage_that_has_not_begun_finds_nothing() -> None:
+    world = a_run(a_dag(a_stage("one"), a_stage("two")))
+    assert world.retry("two") == ()
+
+
+def test_a_failed_job_of_a_closed_step_comes_back_without_being_counted() -> None:
+    world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE)))
+    world.work()
+    world.regenerate(world.documents("a")[0].id)
+    world.fail(world.claim(), retryable=False)
+    assert len(world.retry("only")) == 1
+    world.submit(world.claim(), "new")
+    assert [(one.version, one.content) for one in world.documents("a")] == [(1, "text"), (2, "new")]
+    assert (world.step("a").done, world.step("a").failed) == (1, 0)
+
+
+# What is written anew
+
+
+@decision("B1", "B6")
+def test_a_closed_step_stays_closed_while_a_document_of_it_is_written_anew() -> None:
+    world = two_steps()
+    world.work("a")
+    assert completed_steps(world) == 1
+    old = world.documents("a")[0]
+    maker = world.job(old.job_id)
+    fresh = world.regenerate(old.id)
+    assert world.job(maker).status is J.SUPERSEDED
+    assert world.job(maker).completed_at == NOON
+    assert (fresh.status, fresh.document, fresh.counted) == (J.PENDING, old.id, False)
+    assert (fresh.unit, fresh.model, fresh.rank) == (maker.unit, maker.model, maker.rank)
+    assert completed_steps(world) == 1
+    world.submit(world.claimed(fresh), "new")
+    assert world.step("a").done == world.step("a").total == 2
+    new = world.documents("a")[-1]
+    assert (new.version, new.content, new.made) == (2, "new", old.made)
+    assert len(world.jobs("b")) == 2
+
+
+def test_an_open_step_counts_the_job_again() -> None:
+    world = two_steps()
+    world.submit(world.claim(), "old")
+    fresh = world.regenerate(world.documents("a")[0].id)
+    assert fresh.counted
+    assert world.step("a").done == 0
+    world.submit(world.claimed(fresh), "new")
+    assert (world.step("a").done, world.step("a").closed_at) == (1, None)
+    world.work()
+    assert world.run.completed_at == NOON
+
+
+def test_an_open_step_does_not_close_before_what_is_written_anew_is_there() -> None:
+    world = two_steps()
+    world.submit(world.claim(), "old")
+    fresh = world.regenerate(world.documents("a")[0].id)
+    other = next(job for job in world.jobs("a") if job.status is J.PENDING and job != fresh)
+    world.submit(world.claimed(other), "text")
+    assert world.step("a").closed_at is None
+    assert world.reached() == ["a"]
+    world.submit(world.claimed(fresh), "new")
+    assert world.step("a").closed_at == NOON
+
+
+def test_a_new_version_can_be_written_anew_and_so_on() -> None:
+    world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE)))
+    world.work()
+    first = world.documents("a")[0]
+    for _ in range(3):
+        world.regenerate(first.id)
+        world.work(text="again")
+    assert [one.version for one in world.documents("a")] == [1, 2, 3, 4]
+    assert [job.status for job in world.jobs("a")] == [*[J.SUPERSEDED] * 3, J.COMPLETED]
+
+
+def test_all_that_a_job_made_is_written_anew_together() -> None:
+    plan = a_plan_step("plan", outputs=["goals", "means"])
+    work = a_step("work", S.PER_SOURCE_DOCUMENT, inputs=[an_input("goals")])
+    world = a_run(a_stage_of(plan, work, edges=[("plan", "work")]))
+    world.work("plan")
+    world.regenerate(world.documents("plan")[3].id)
+    world.work("plan", text="new")
+    assert [one.version for one in world.documents("plan")] == [1, 1, 1, 1, 2, 2, 2, 2]
+
+
+def test_what_is_written_anew_may_come_in_parts_and_begins_from_nothing() -> None:
+    world = two_steps()
+    world.submit(world.claim(), "Old, ", continues=True)
+    world.work("a", text="older.")
+    document = next(one for one in world.documents("a") if one.content == "Old, older.")
+    fresh = world.regenerate(document.id)
+    assert (fresh.part, fresh.continues) == (1, None)
+    world.submit(world.claimed(fresh), "New, ", continues=True)
+    following = world.jobs("a")[-1]
+    assert (following.document, following.counted) == (document.id, False)
+    world.submit(world.claimed(following), "newer.")
+    newest = world.records.latest(document.id)
+    assert (newest.version, newest.content) == (2, "New, newer.")
+
+
+def test_a_new_version_is_rendered_anew() -> None:
+    world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE, outputs=[an_output("text", "# Text")])))
+    world.work()
+    world.render()
+    (before,) = world.records.available()
+    world.regenerate(world.documents("a")[0].id)
+    assert world.records.available() == [before]
+    world.work()
+    assert len(world.records.to_render()) == 1
+    world.render()
+    (after,) = world.records.available()
+    assert after != before
+
+
+@pytest.mark.parametrize("units", [1, 2])
+def test_a_document_that_is_being_written_anew_is_on_its_way_already(units: int) -> None:
+    world = two_steps()
+    for _ in range(units):
+        world.submit(world.claim(), "text")
+    document = world.documents("a")[0]
+    world.regenerate(document.id)
+    with pytest.raises(IllegalMove, match="is superseded; there is nothing to write") as refusal:
+        world.regenerate(document.id)
+    assert refusal.value.details == {"from": "superseded", "to": "superseded"}
+    assert refusal.value.next_call is not None
+    assert refusal.value.next_call.tool == "get_run_progress"
+    assert refusal.value.next_call.args == {"runId": RUN}
+
+
+def test_writing_anew_is_on_record() -> None:
+    world = two_steps()
+    world.work()
+    document = world.documents("b")[0]
+    fresh = world.regenerate(document.id)
+    assert world.decision is not None
+    (entry,) = world.decision.entries
+    assert entry.event == "plan_modified"
+    assert entry.details == {
+        "action": "regenerate",
+        "jobId": document.job_id,
+        "newJobId": fresh.id,
+        "documentId": document.id,
+    }
+    assert world.run.completed_at == NOON

@@ -1,0 +1,162 @@
+import pytest
+
+from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_input
+from dag_dialectic import dialectic
+from decisions import decision
+from plan_builders import NOON
+from run_worlds import MODELS, a_run, a_stage_of
+from waybook.dag.model import JobType, Stage, Strategy
+from waybook.errors import TooLarge
+from waybook.run import stages
+from waybook.run.limits import MAX_STEPS
+
+S = Strategy
+
+
+def a_fork() -> Stage:
+    """A plan, two steps beside each other, and one that waits for both."""
+    left, right = (a_step(key, S.PER_SOURCE_DOCUMENT) for key in ("left", "right"))
+    ends = a_step("end", S.ALL_TO_ONE, inputs=["left", "right"])
+    edges = [*a_chain("plan", "left", "end"), *a_chain("plan", "right", "end")]
+    return a_stage_of(a_plan_step("plan"), left, right, ends, edges=edges)
+
+
+def test_a_stage_starts_with_its_first_steps_and_all_their_jobs() -> None:
+    world = a_run(
+        a_stage_of(a_step("a"), a_step("b", S.ALL_TO_ONE), a_step("c"), edges=[("a", "c")])
+    )
+    assert world.reached() == ["a", "b"]
+    assert [job.model for job in world.jobs("a")] == list(MODELS)
+    assert [job.model for job in world.jobs("b")] == ["alpha"]
+    assert world.step("a").total == 2
+    assert world.step("a").opened_at == NOON
+
+
+def test_a_job_says_what_it_is_for() -> None:
+    world = a_run(a_fork())
+    (job,) = world.jobs("plan")
+    assert (job.stage, job.step_key, job.job_type, job.model) == ("only", "plan", "PLAN", "alpha")
+    assert job.unit is not None
+    assert [made.model for made in job.unit.makes] == list(MODELS)
+    assert (job.part, job.counted, job.document, job.continues) == (1, True, None, None)
+
+
+@decision("B1", "B5")
+def test_the_last_job_of_a_step_closes_it_and_opens_what_is_free_with_all_its_jobs() -> None:
+    world = a_run(a_fork())
+    world.work("plan")
+    assert world.step("plan").closed_at == NOON
+    assert world.reached() == ["plan", "left", "right"]
+    assert [len(world.jobs(key)) for key in ("left", "right")] == [2, 2]
+
+
+def test_a_step_stays_open_while_a_job_of_it_is_left() -> None:
+    world = a_run(a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")]))
+    world.submit(world.claim(), "text")
+    assert (world.step("a").done, world.step("a").closed_at) == (1, None)
+    assert world.reached() == ["a"]
+
+
+def test_a_step_behind_two_opens_when_the_slower_one_closes() -> None:
+    world = a_run(a_fork())
+    world.work("plan", "left")
+    assert "end" not in world.reached()
+    world.work("right")
+    assert "end" in world.reached()
+
+
+def test_branches_do_not_wait_for_each_other() -> None:
+    steps = [a_step(key) for key in ("a", "b", "x", "y")]
+    world = a_run(a_stage_of(*steps, edges=[("a", "b"), ("x", "y")]))
+    world.work("a")
+    assert world.reached() == ["a", "x", "b"]
+
+
+def test_a_skipped_step_is_closed_when_its_turn_comes_and_the_walk_goes_on() -> None:
+    steps = [a_step("a"), a_step("b", skip=True), a_step("c", skip=True), a_step("d")]
+    world = a_run(a_stage_of(*steps, edges=a_chain("a", "b", "c", "d")))
+    assert world.reached() == ["a"]
+    world.work("a")
+    assert world.reached() == ["a", "b", "c", "d"]
+    assert world.step("b").closed_at == world.step("c").closed_at == NOON
+    assert world.step("b").total == 0
+
+
+def test_a_step_without_units_closes_at_once() -> None:
+    nothing = a_stage("one", a_step("rest", skip=True))
+    group = a_step("group", S.PER_SOURCE_GROUP)
+    world = a_run(a_dag(nothing, a_stage("two", group, a_step("end"), edges=[("group", "end")])))
+    world.feedback("one")
+    assert world.step("group").total == 0
+    assert world.step("group").closed_at == NOON
+    assert len(world.jobs("end")) == 2
+
+
+@decision("B3")
+def test_the_last_step_completes_its_stage_and_the_last_stage_the_run() -> None:
+    world = a_run(a_dag(a_stage("one"), a_stage("two")))
+    world.work()
+    assert world.stage("one").completed_at == NOON
+    assert world.run.completed_at is None
+    world.feedback("one")
+    world.work()
+    assert world.stage("two").completed_at == world.run.completed_at == NOON
+
+
+def test_a_run_is_complete_when_its_last_stage_is_even_if_that_stands_first() -> None:
+    world = a_run(a_dag(a_stage("late"), a_stage("early"), transitions=[("early", "late")]))
+    world.work()
+    world.feedback("early")
+    assert world.run.completed_at is None
+    world.work()
+    assert world.run.completed_at == NOON
+
+
+@decision("B10")
+def test_a_stage_goes_on_from_what_the_leaves_of_the_one_before_left() -> None:
+    review = a_step("review", S.PAIRWISE_BY_ORIGIN, inputs=[an_input("one-work", "one")])
+    world = a_run(a_dag(a_stage("one"), a_stage("two", review)))
+    world.work()
+    world.feedback("one", models=["alpha", "beta", "gamma"])
+    assert world.stage("two").prior.lineages == ("one/one-work/alpha", "one/one-work/beta")
+    assert world.step("review").total == 2 * 2 * 3
+    units = [job.unit for job in world.jobs("review")]
+    assert {(unit.lineage, unit.reviewer, unit.model) for unit in units if unit} == {
+        (f"one/one-work/{author}", reviewer, model)
+        for author in MODELS
+        for reviewer in MODELS
+        for model in ("alpha", "beta", "gamma")
+    }
+
+
+@decision("B5", "B10")
+def test_a_dialectic_of_three_models_has_the_jobs_that_were_counted() -> None:
+    world = a_run(dialectic(), ["alpha", "beta", "gamma"])
+    made = []
+    for slug in world.chart.order:
+        world.work()
+        jobs = [job for job in world.records.jobs.values() if job.job_type is not JobType.RENDER]
+        made.append(sum(job.stage == slug for job in jobs))
+        world.feedback(slug)
+    assert made == [13, 63, 125, 10, 10]
+    assert world.run.completed_at == NOON
+
+
+# Limits
+
+
+def test_a_stage_carries_out_so_many_steps_and_no_more() -> None:
+    steps = [a_step(f"s{number}", S.ALL_TO_ONE) for number in range(MAX_STEPS + 1)]
+    assert len(a_run(a_stage_of(*steps[:-1])).run.steps) == MAX_STEPS
+    with pytest.raises(TooLarge, match="has 501 steps; at most 500") as refusal:
+        a_run(a_stage_of(*steps))
+    assert refusal.value.details == {"limit": MAX_STEPS}
+
+
+def test_a_stage_makes_so_many_jobs_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "MAX_JOBS", 4)
+    both = a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")])
+    assert a_run(both, ["x", "y"]).run.steps
+    with pytest.raises(TooLarge, match="would have 6 jobs with these 3 models") as refusal:
+        a_run(both, ["x", "y", "z"])
+    assert refusal.value.details == {"limit": 4}

@@ -1,0 +1,267 @@
+from dataclasses import replace
+
+import pytest
+
+from dag_builders import a_dag, a_stage, a_step
+from decisions import decision
+from plan_builders import ANN, NOON, PAT
+from run_worlds import MODELS, RUN, RunWorld, a_chart, a_run, a_stage_of
+from waybook.dag.model import Dag
+from waybook.errors import IllegalMove, InvalidInput, NotAwaitingReview, Refused, TooLarge
+from waybook.run.limits import MAX_MODELS
+from waybook.run.start import begin_stage
+
+
+def two_stages() -> Dag:
+    return a_dag(a_stage("one"), a_stage("two"))
+
+
+def a_diamond() -> Dag:
+    ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
+    return a_dag(*map(a_stage, ("top", "left", "right", "end")), transitions=ways)
+
+
+def told(refusal: Refused) -> tuple[str, dict[str, object]]:
+    """The call that a refusal says to make."""
+    assert refusal.next_call is not None
+    return refusal.next_call.tool, dict(refusal.next_call.args)
+
+
+# A run
+
+
+def test_a_run_starts_with_its_first_stage() -> None:
+    world = a_run(two_stages())
+    assert world.events() == ["plan_modified", "plan_modified"]
+    assert list(world.run.stages) == ["one"]
+    assert world.stage("one").models == MODELS
+    assert world.stage("one").started_at == NOON
+    assert world.run.completed_at is None
+    assert world.run.seq == 2
+
+
+def test_the_audit_tells_what_a_run_was_started_with() -> None:
+    world = a_run(two_stages())
+    assert world.records.brief == {
+        "name": "Rivers",
+        "dag_slug": "rivers",
+        "dag_version": 3,
+        "input": {"brief": "Go."},
+        "completed_at": None,
+        "created_at": NOON.isoformat(),
+        "created_by": "ann",
+    }
+
+
+def test_the_first_stage_is_the_one_nothing_leads_to_wherever_it_stands() -> None:
+    turned = a_dag(a_stage("late"), a_stage("early"), transitions=[("early", "late")])
+    assert list(a_run(turned).run.stages) == ["early"]
+
+
+def test_each_model_counts_once() -> None:
+    world = a_run(two_stages(), ["beta", "alpha", "beta"])
+    assert world.stage("one").models == ("beta", "alpha")
+    assert [job.model for job in world.jobs("one-work")] == ["beta", "alpha"]
+
+
+def test_a_run_without_models_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="at least one model"):
+        a_run(two_stages(), [])
+
+
+def test_a_stage_takes_so_many_models_and_no_more() -> None:
+    names = [f"m{number}" for number in range(MAX_MODELS + 1)]
+    assert len(a_run(two_stages(), names[:-1]).stage("one").models) == MAX_MODELS
+    with pytest.raises(TooLarge, match="21 models") as refusal:
+        a_run(two_stages(), names)
+    assert refusal.value.details == {"limit": MAX_MODELS}
+
+
+@decision("B1", "B7")
+def test_a_run_in_which_every_step_is_skipped_is_complete_at_once() -> None:
+    world = a_run(a_stage_of(a_step("a", skip=True), a_step("b", skip=True), edges=[("a", "b")]))
+    assert world.run.completed_at == NOON
+    assert world.stage("only").completed_at == NOON
+    assert world.jobs("a") == world.jobs("b") == []
+
+
+# Feedback
+
+
+def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
+    world = a_run(two_stages())
+    world.work()
+    (started,) = world.feedback("one", "Shorter.")
+    assert started.slug == "two"
+    assert started.models == MODELS
+    assert world.events() == ["user_reviewed", "plan_modified"]
+    fed = world.stage("one")
+    assert (fed.feedback, fed.feedback_at, fed.feedback_by) == ("Shorter.", NOON, "pat")
+
+
+@decision("B16")
+def test_feedback_may_choose_other_models_and_those_of_the_stage_before_stay() -> None:
+    world = a_run(two_stages())
+    world.work()
+    (started,) = world.feedback("one", models=["gamma", "gamma"])
+    assert started.models == ("gamma",)
+    assert world.stage("one").models == MODELS
+    assert [job.model for job in world.jobs("two-work")] == ["gamma"]
+
+
+def test_an_empty_list_of_models_is_none_said() -> None:
+    world = a_run(two_stages())
+    world.work()
+    assert world.feedback("one", models=[])[0].models == MODELS
+
+
+def test_feedback_is_for_a_stage_there_is() -> None:
+    with pytest.raises(InvalidInput, match="no stage 'three'; it has one, two") as refusal:
+        a_run(two_stages()).feedback("three")
+    assert refusal.value.details == {"stageSlug": "three", "stages": ["one", "two"]}
+
+
+@pytest.mark.parametrize(("slug", "state"), [("one", "in_progress"), ("two", "not_started")])
+def test_feedback_is_for_a_completed_stage(slug: str, state: str) -> None:
+    with pytest.raises(IllegalMove, match="feedback is for a completed stage") as refusal:
+        a_run(two_stages()).feedback(slug)
+    assert refusal.value.details == {"from": state, "to": "completed"}
+    assert told(refusal.value) == ("get_next_job", {"runId": RUN})
+
+
+def test_feedback_opens_the_way_once() -> None:
+    world = a_run(two_stages())
+    world.work()
+    world.feedback("one", "Shorter.")
+    with pytest.raises(NotAwaitingReview, match="had its feedback, from pat") as refusal:
+        world.feedback("one", "Longer.")
+    assert refusal.value.details == {
+        "stageSlug": "one",
+        "decidedBy": "pat",
+        "decidedAt": NOON.isoformat(),
+        "feedback": "Shorter.",
+    }
+    assert told(refusal.value) == ("get_run_progress", {"runId": RUN})
+
+
+def test_feedback_on_the_last_stage_is_kept_and_opens_nothing() -> None:
+    world = a_run(a_stage("only"))
+    world.work()
+    assert world.feedback("only") == ()
+    assert world.stage("only").feedback == "Go on."
+    assert world.run.completed_at == NOON
+
+
+def test_feedback_with_too_many_models_is_refused_whole_and_can_be_given_again() -> None:
+    world = a_run(two_stages())
+    world.work()
+    with pytest.raises(TooLarge):
+        world.feedback("one", models=[f"m{number}" for number in range(MAX_MODELS + 1)])
+    assert world.stage("one").feedback is None
+    assert world.feedback("one")
+
+
+def test_a_run_that_is_skipped_to_its_end_by_feedback_is_complete() -> None:
+    idle = a_stage("two", a_step("rest", skip=True))
+    world = a_run(a_dag(a_stage("one"), idle))
+    world.work()
+    world.feedback("one")
+    assert world.run.completed_at == NOON
+
+
+# Diamonds
+
+
+def through_the_top() -> RunWorld:
+    world = a_run(a_diamond())
+    world.work()
+    assert [stage.slug for stage in world.feedback("top")] == ["left", "right"]
+    return world
+
+
+def test_one_feedback_starts_all_stages_that_it_opens() -> None:
+    assert through_the_top().reached() == ["top-work", "left-work", "right-work"]
+
+
+@pytest.mark.parametrize(("first", "second"), [("left", "right"), ("right", "left")])
+def test_a_stage_with_two_before_it_starts_when_both_have_feedback(first: str, second: str) -> None:
+    world = through_the_top()
+    world.work()
+    assert world.feedback(first) == ()
+    assert "end" not in world.run.stages
+    (started,) = world.feedback(second, models=["gamma"])
+    assert (started.slug, started.models) == ("end", ("gamma",))
+
+
+def test_a_stage_does_not_start_while_one_before_it_is_not_complete() -> None:
+    world = through_the_top()
+    world.work("left-work")
+    assert world.feedback("left") == ()
+    assert "end" not in world.run.stages
+    with pytest.raises(IllegalMove, match="'right' is in progress; 'end' comes after it"):
+        world.begin("end")
+
+
+@decision("B10")
+def test_a_stage_with_two_before_it_goes_on_from_what_both_left() -> None:
+    world = through_the_top()
+    world.work()
+    world.feedback("right")
+    world.feedback("left")
+    assert world.stage("end").prior.lineages == (
+        "left/left-work/alpha",
+        "left/left-work/beta",
+        "right/right-work/alpha",
+        "right/right-work/beta",
+    )
+
+
+# By hand
+
+
+def test_a_stage_that_has_been_started_stays_as_it_is() -> None:
+    world = a_run(two_stages())
+    assert world.begin("one", ["gamma"]) == ()
+    assert world.events() == []
+    assert world.stage("one").models == MODELS
+
+
+def test_only_a_stage_there_is_can_be_started() -> None:
+    with pytest.raises(InvalidInput, match="no stage 'three'"):
+        a_run(two_stages()).begin("three")
+
+
+def test_a_stage_does_not_start_before_the_one_before_it_is_complete() -> None:
+    with pytest.raises(IllegalMove, match="'one' is in progress; 'two' comes after") as refusal:
+        a_run(two_stages()).begin("two")
+    assert told(refusal.value) == ("get_next_job", {"runId": RUN})
+
+
+def test_a_stage_does_not_start_without_a_persons_feedback() -> None:
+    world = a_run(two_stages())
+    world.work()
+    with pytest.raises(IllegalMove, match="feedback on 'one' opens the way") as refusal:
+        world.begin("two")
+    assert refusal.value.details == {"from": "not_started", "to": "in_progress"}
+    assert told(refusal.value) == ("submit_stage_feedback", {"runId": RUN, "stageSlug": "one"})
+
+
+@pytest.mark.parametrize(("asked", "models"), [(None, MODELS), (["gamma"], ("gamma",))])
+def test_a_stage_to_which_the_way_is_open_can_be_started_by_hand(
+    asked: list[str] | None, models: tuple[str, ...]
+) -> None:
+    world = a_run(two_stages())
+    world.work()
+    fed = replace(world.stage("one"), feedback="Go on.", feedback_at=NOON, feedback_by="pat")
+    run = replace(world.run, stages={"one": fed})
+    decided = begin_stage(run, a_chart(two_stages()), "two", asked, world.moment(ANN))
+    (started,) = decided.reply.stages
+    assert (started.slug, started.models) == ("two", models)
+    assert len(decided.jobs) == len(models)
+
+
+def test_who_gives_feedback_is_on_record() -> None:
+    world = a_run(two_stages())
+    world.work()
+    world.feedback("one")
+    assert world.stage("one").feedback_by == PAT.user

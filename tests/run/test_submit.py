@@ -1,0 +1,328 @@
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import a_plan_step, a_step, an_input, an_output
+from decisions import decision
+from plan_builders import BOB, NOON
+from run_records import changes_of
+from run_worlds import MODELS, RunWorld, a_run, a_stage_of
+from waybook.dag.model import JobStatus, JobType, Output, Strategy
+from waybook.errors import IllegalMove, InvalidInput, StaleAttempt, TooLarge
+from waybook.record.changes import Entity
+from waybook.run.draft import digest
+from waybook.run.limits import MAX_PARTS
+from waybook.run.submit import Handed
+
+J = JobStatus
+S = Strategy
+
+
+def one_job(*outputs: str | Output) -> RunWorld:
+    """A run of one job that makes these documents, or one named as its step."""
+    return a_run(a_stage_of(a_step("a", S.ALL_TO_ONE, outputs=outputs)))
+
+
+def a_plan_for_all() -> RunWorld:
+    """A run whose first job makes two documents for each model."""
+    plan = a_plan_step("plan", outputs=["goals", "means"])
+    work = a_step("work", S.PER_SOURCE_DOCUMENT, inputs=[an_input("goals")])
+    return a_run(a_stage_of(plan, work, edges=[("plan", "work")]))
+
+
+def places(world: RunWorld, step: str) -> list[tuple[str, str, str]]:
+    return [(one.document_key, one.made.model, one.content) for one in world.documents(step)]
+
+
+def handed(content: str, key: str | None = None, model: str | None = None) -> Handed:
+    return Handed(content=content, document_key=key, model=model)
+
+
+# A result
+
+
+def test_a_result_ends_the_job_and_is_kept() -> None:
+    world = one_job()
+    done = world.submit(world.claim(), "# Found", usage={"tokens": 7})
+    job = world.job(done.job)
+    assert (job.status, job.completed_at, job.usage) == (J.COMPLETED, NOON, {"tokens": 7})
+    (document,) = world.documents("a")
+    assert done.documents == (document.id,)
+    assert (document.content, document.document_key, document.version) == ("# Found", "a", 1)
+    assert (document.job_id, document.stage, document.step_key) == (job.id, "only", "a")
+    assert done.continuation is None
+
+
+def test_a_result_is_on_record_and_its_text_known_by_its_hash() -> None:
+    world = one_job()
+    world.submit(world.claim(), "# Found")
+    assert world.decision is not None
+    (entry,) = world.decision.entries
+    (document,) = world.documents("a")
+    assert entry.event == "step_completed"
+    assert entry.details["documents"] == [document.id]
+    assert entry.details["attempt"] == 1
+    (kept,) = (change.new for change in entry.changes if change.entity is Entity.DOCUMENT)
+    assert isinstance(kept, dict)
+    assert kept["content_hash"] == digest("# Found")
+    assert "# Found" not in str(entry)
+
+
+@decision("B17")
+def test_each_end_is_counted_upon_the_one_before() -> None:
+    world = a_run(a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")]))
+    first, second = world.claim(), world.claim(BOB)
+    world.submit(first, "text")
+    assert (world.step("a").done, world.step("a").closed_at) == (1, None)
+    world.submit(second, "text")
+    assert (world.step("a").done, world.step("a").closed_at) == (2, NOON)
+    assert len(world.jobs("b")) == 2
+
+
+def test_a_result_is_handed_in_once() -> None:
+    world = one_job()
+    job = world.claim()
+    world.submit(job, "text")
+    with pytest.raises(IllegalMove, match="is completed, nobody works on it") as refusal:
+        world.submit(job, "text")
+    assert refusal.value.details == {"jobId": job.id, "from": "completed", "to": "completed"}
+
+
+def test_a_job_that_nobody_has_taken_takes_no_result() -> None:
+    world = one_job()
+    (job,) = world.jobs("a")
+    with pytest.raises(IllegalMove, match="take a job with get_next_job first"):
+        world.submit(job, "text")
+
+
+@pytest.mark.parametrize("continues", [False, True])
+@pytest.mark.parametrize("status", [J.PROCESSING, J.RETRYING, J.COMPLETED, J.FAILED])
+def test_a_late_result_is_refused_and_kept(status: JobStatus, *, continues: bool) -> None:
+    world = one_job()
+    mine = world.claim()
+    world.pass_time()
+    theirs = world.claim(BOB)
+    if status is J.COMPLETED:
+        world.submit(theirs, "theirs")
+    elif status is not J.PROCESSING:
+        world.fail(theirs, retryable=status is J.RETRYING)
+    before = world.job(mine)
+    with pytest.raises(StaleAttempt, match="attempt 1 of this job is over") as refusal:
+        world.submit(mine, "mine", "too", continues=continues)
+    assert refusal.value.details["currentAttempt"] == 2
+    assert refusal.value.details["status"] == status
+    assert world.job(mine) == before
+    assert "mine" not in [document.content for document in world.documents("a")]
+    ((row, texts),) = (
+        kept for (entity, _), kept in world.records.texts.items() if entity is Entity.LATE_RESULT
+    )
+    assert (row["job_id"], row["attempt"], row["created_by"]) == (mine.id, 1, "ann")
+    assert texts == ("mine\n\ntoo",)
+    assert world.events() == ["plan_modified"]
+
+
+# Parts
+
+
+@decision("B5")
+def test_a_part_ends_its_job_and_another_goes_on_at_once() -> None:
+    world = one_job()
+    job = world.claim()
+    done = world.submit(job, "One, ", continues=True)
+    following = done.continuation
+    assert following is not None
+    assert world.job(job).status is J.COMPLETED
+    assert (following.status, following.part, following.continues) == (J.PENDING, 2, job.id)
+    assert following.unit == job.unit
+    assert (world.step("a").done, world.step("a").closed_at) == (0, None)
+    assert world.documents("a") == []
+    assert world.records.texts[Entity.JOB_PART, job.id][1] == ("One, ",)
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
+def test_a_unit_is_done_when_its_chain_is_and_its_document_is_the_whole_text(
+    parts: list[str],
+) -> None:
+    world = one_job()
+    for part in parts[:-1]:
+        world.submit(world.claim(), part, continues=True)
+        assert world.step("a").done == 0
+    world.submit(world.claim(), parts[-1])
+    (document,) = world.documents("a")
+    assert document.content == "".join(parts)
+    assert (world.step("a").done, world.step("a").closed_at) == (1, NOON)
+    assert len(world.jobs("a")) == len(parts)
+
+
+def test_a_part_that_fails_can_be_tried_again_and_the_text_is_whole() -> None:
+    world = one_job()
+    world.submit(world.claim(), "One, ", continues=True)
+    world.fail(world.claim(), retryable=False)
+    assert world.step("a").failed == 1
+    world.retry("only")
+    world.submit(world.claim(), "two.")
+    assert [one.content for one in world.documents("a")] == ["One, two."]
+
+
+def test_the_last_part_may_name_its_document() -> None:
+    world = one_job("text")
+    world.submit(world.claim(), "One, ", continues=True)
+    world.submit(world.claim(), handed("two.", "text", "alpha"))
+    assert places(world, "a") == [("text", "alpha", "One, two.")]
+
+
+def test_a_unit_has_so_many_parts_and_no_more() -> None:
+    world = one_job()
+    for _ in range(MAX_PARTS - 1):
+        world.submit(world.claim(), "x", continues=True)
+    last = world.claim()
+    with pytest.raises(TooLarge, match="hand in the rest as the last one") as refusal:
+        world.submit(last, "x", continues=True)
+    assert refusal.value.details == {"limit": MAX_PARTS}
+    world.submit(last, "x")
+    assert [one.content for one in world.documents("a")] == ["x" * MAX_PARTS]
+
+
+@pytest.mark.parametrize("continues", [False, True])
+def test_a_part_is_one_text(*, continues: bool) -> None:
+    world = one_job("text", "data")
+    world.submit(world.claim(), "One, ", continues=True)
+    job = world.claim()
+    with pytest.raises(InvalidInput, match="a part is handed in as one text"):
+        world.submit(job, handed("two.", "text"), handed("2", "data"), continues=continues)
+    assert world.job(job).status is J.PROCESSING
+
+
+# Documents
+
+
+def test_one_text_without_a_name_is_all_that_the_job_makes() -> None:
+    world = a_plan_for_all()
+    world.submit(world.claim(), "For all.")
+    assert places(world, "plan") == [
+        (key, model, "For all.") for key in ("goals", "means") for model in MODELS
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given_in", "expected"),
+    [
+        ([("G", "goals", None), ("M", "means", None)], "G G M M"),
+        ([("A", None, "alpha"), ("B", None, "beta")], "A B A B"),
+        ([("Ma", "means", "alpha"), ("G", "goals", None), ("Mb", "means", "beta")], "G G Ma Mb"),
+    ],
+)
+def test_each_text_is_what_it_is_called(
+    given_in: Sequence[tuple[str, str | None, str | None]], expected: str
+) -> None:
+    world = a_plan_for_all()
+    world.submit(world.claim(), *(handed(*one) for one in given_in))
+    assert [content for _, _, content in places(world, "plan")] == expected.split()
+
+
+def test_missing_documents_are_told_and_nothing_is_kept() -> None:
+    world = a_plan_for_all()
+    job = world.claim()
+    with pytest.raises(InvalidInput, match="3 of 4 documents are missing") as refusal:
+        world.submit(job, handed("G", "goals", "alpha"))
+    assert refusal.value.details["missing"] == [
+        {"documentKey": "goals", "modelId": "beta"},
+        {"documentKey": "means", "modelId": "alpha"},
+        {"documentKey": "means", "modelId": "beta"},
+    ]
+    assert world.job(job).status is J.PROCESSING
+    assert world.documents("plan") == []
+
+
+def test_a_job_without_any_document_is_not_done() -> None:
+    world = one_job()
+    with pytest.raises(InvalidInput, match="1 of 1 documents are missing"):
+        world.submit(world.claim())
+
+
+def test_of_many_missing_documents_the_first_twenty_are_told() -> None:
+    world = one_job(*(f"d{number}" for number in range(30)))
+    with pytest.raises(InvalidInput, match="29 of 30 documents are missing") as refusal:
+        world.submit(world.claim(), handed("x", "d0"))
+    missing = refusal.value.details["missing"]
+    assert isinstance(missing, list)
+    assert len(missing) == 20
+
+
+def test_a_document_handed_in_twice_is_refused() -> None:
+    world = a_plan_for_all()
+    job = world.claim()
+    with pytest.raises(InvalidInput, match="'goals' of 'beta' is handed in twice"):
+        world.submit(job, handed("M", "means"), handed("Gb", "goals", "beta"), handed("G", "goals"))
+    assert world.job(job).status is J.PROCESSING
+
+
+@pytest.mark.parametrize(("key", "model"), [("aims", None), ("goals", "gamma"), (None, "gamma")])
+def test_a_document_the_step_does_not_make_is_refused_with_those_it_makes(
+    key: str | None, model: str | None
+) -> None:
+    world = a_plan_for_all()
+    with pytest.raises(InvalidInput, match="it makes goals, means") as refusal:
+        world.submit(world.claim(), handed("G", key, model))
+    assert refusal.value.details == {
+        "documentKeys": ["goals", "means"],
+        "modelIds": ["alpha", "beta"],
+    }
+
+
+# Rendering
+
+
+def test_what_people_read_gets_a_job_of_the_servers_own() -> None:
+    world = one_job(an_output("text", "# {{ content }}"), an_output("data"))
+    world.submit(world.claim(), "x")
+    text, _ = world.documents("a")
+    (job,) = world.records.to_render()
+    assert (job.job_type, job.document, job.unit, job.counted) == (
+        JobType.RENDER,
+        text.id,
+        None,
+        False,
+    )
+    assert (job.stage, job.step_key, job.model) == ("only", "a", "alpha")
+    assert world.run.completed_at == NOON
+
+
+def test_where_nothing_is_said_of_rendering_all_that_is_executed_is_rendered() -> None:
+    world = a_plan_for_all()
+    world.work("plan")
+    assert world.records.to_render() == []
+    world.work("work")
+    assert len(world.records.to_render()) == 2
+
+
+def test_an_empty_template_is_none() -> None:
+    world = one_job(an_output("text", ""), an_output("data", "# Data"))
+    world.work()
+    (job,) = world.records.to_render()
+    assert world.records.documents[job.document or ""].document_key == "data"
+
+
+def test_what_goes_on_is_rendered_when_it_is_whole() -> None:
+    world = one_job()
+    world.submit(world.claim(), "One, ", continues=True)
+    assert world.records.to_render() == []
+    world.submit(world.claim(), "two.")
+    assert len(world.records.to_render()) == 1
+
+
+def test_texts_stay_out_of_the_audit_however_they_come() -> None:
+    world = one_job()
+    text = "a text of some length"
+    mine = world.claim()
+    world.pass_time()
+    theirs = world.claim(BOB)
+    with pytest.raises(StaleAttempt):
+        world.submit(mine, text)
+    world.submit(theirs, text, continues=True)
+    world.submit(world.claim(), text)
+    assert text not in str(world.changes)
+    assert world.decision is not None
+    assert changes_of(world.decision)
