@@ -10,7 +10,7 @@ from waybook.record.moment import Moment
 from waybook.run.decision import RunDecision
 from waybook.run.draft import RunDraft
 from waybook.run.model import Chart, Job, Run
-from waybook.run.stages import again, known_stage
+from waybook.run.stages import again, known_stage, known_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,22 @@ class Regenerating:
 
 
 def retry_failed(
-    run: Run, chart: Chart, slug: str, failed: Sequence[Job], moment: Moment
+    run: Run,
+    chart: Chart,
+    slug: str,
+    failed: Sequence[Job],
+    moment: Moment,
+    *,
+    step_key: str | None = None,
 ) -> RunDecision[Retried]:
-    """Give every failed job of a stage a fresh start, in its own row.
+    """Give every failed job of a stage, or of one of its steps, a fresh start, in its own row.
 
     Raises:
-        InvalidInput: there is no such stage.
+        InvalidInput: there is no such stage or step.
     """
     known_stage(chart, slug)
+    if step_key is not None:
+        known_step(chart, slug, step_key)
     draft = RunDraft(run, chart, moment)
     brought = tuple(_fresh(draft, job) for job in failed if job.status in FAILED_JOB)
     if brought:

@@ -17,6 +17,9 @@ from waybook.run.draft import RunDraft
 from waybook.run.limits import MAX_JOBS, MAX_MODELS, MAX_STEPS
 from waybook.run.model import Chart, Job, StageRun, StepRun, step_id
 
+#: The names a refusal tells, at most.
+MOST_NAMED = 50
+
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
     """Start a stage with these models, frozen from now on; its first steps open.
@@ -62,6 +65,19 @@ def known_stage(chart: Chart, slug: str) -> None:
             f"this DAG has no stage {slug!r}; it has {', '.join(chart.order)}",
             stageSlug=slug,
             stages=[*chart.order],
+        )
+
+
+def known_step(chart: Chart, slug: str, key: str) -> None:
+    """Let only a step of this stage pass.
+
+    Raises:
+        InvalidInput: the stage has no such step.
+    """
+    order = chart.graphs[slug].order
+    if key not in order:
+        raise InvalidInput(
+            f"the stage {slug!r} has no step {key!r}", stepKey=key, steps=[*order[:MOST_NAMED]]
         )
 
 

@@ -21,7 +21,8 @@ async def retry_failed(call: Call, asked: RetryFailed) -> Body:
     statement = jobs.failed_statement(known(asked.run_id), asked.stage_slug, asked.step_key)
     async with locked_run(call, asked.run_id, statement) as held:
         failed = [jobs.read_job(row) for row in held.found[0]]
-        decision = decide_retry(held.run, held.chart, asked.stage_slug, failed, held.moment)
+        named = (held.run, held.chart, asked.stage_slug)
+        decision = decide_retry(*named, failed, held.moment, step_key=asked.step_key)
         run = decision.run
         body: Body = {
             "runId": run.id,

@@ -1,0 +1,343 @@
+"""Who holds a job: leases and their renewal, late results, retries, sessions, and filters."""
+
+import json
+
+import pytest
+
+from definitions import a_definition, a_recipe_step, a_stage
+from waybook.run.limits import MAX_ATTEMPTS
+from worlds import Agent, Body, Clock, World
+
+
+@pytest.fixture
+async def run(agent: Agent) -> Body:
+    """A run with a PLAN job, then one EXECUTE job for each of two models."""
+    plan = a_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=[{"documentKey": "plan"}])
+    stage = a_stage("work", plan, a_recipe_step("do"), edges=[("plan", "do")])
+    await agent.call("add_dag", definition=a_definition("two-steps", stage))
+    return await agent.run("two-steps")
+
+
+@pytest.fixture
+def bob(agent: Agent) -> Agent:
+    return agent.acting_as("bob")
+
+
+async def late_results(world: World, agent: Agent) -> list[tuple[object, ...]]:
+    asked = "select attempt, content, created_by from late_result order by id"
+    return (await world.database.read(agent.org_id, asked))[0]
+
+
+async def fail(agent: Agent, job: Body, *, retryable: bool = True) -> Body:
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return await agent.call("fail_job", **held, error="The line is dead.", retryable=retryable)
+
+
+async def nothing(agent: Agent, run: Body, **more: object) -> Body:
+    told = await agent.call("get_next_job", runId=run["runId"], **more)
+    assert told["status"] == "nothing_ready", told
+    return told
+
+
+# Leases
+
+
+async def test_a_silent_holders_job_goes_to_the_next_who_asks(
+    world: World, agent: Agent, bob: Agent, clock: Clock, run: Body
+) -> None:
+    job = await agent.job(run)
+    assert job["leaseSeconds"] == 900
+    clock.advance(minutes=15)
+    told = await nothing(bob, run)
+    assert told["open"] == [
+        {"stageSlug": "work", "stepKey": "plan", "status": "processing", "modelId": "a", "jobs": 1}
+    ]
+    clock.advance(seconds=1)
+    taken = await bob.job(run)
+    assert (taken["jobId"], taken["attempt"]) == (job["jobId"], job["attempt"] + 1)
+    last = (await world.entries(agent.org_id, run["runId"]))[-1]
+    assert (last.event, json.loads(last.details)["takenFrom"]) == ("step_started", "ann")
+
+
+async def test_a_late_result_is_refused_and_kept(
+    world: World, agent: Agent, bob: Agent, clock: Clock, run: Body
+) -> None:
+    job = await agent.job(run)
+    clock.advance(minutes=16)
+    taken = await bob.job(run)
+    late = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    for text in ("late", "later"):
+        error = await agent.refused("submit_job_result", **late, content=text)
+        assert (error["code"], error["details"]["currentAttempt"]) == ("STALE_ATTEMPT", 2)
+        assert error["next"]["tool"] == "get_next_job"
+    assert await late_results(world, agent) == [(1, "late", "ann"), (1, "later", "ann")]
+    await bob.hand_in(taken, "in time")
+    assert await _contents(world, agent) == ["in time"]
+    error = await agent.refused("submit_job_result", **late, content="latest")
+    assert error["code"] == "STALE_ATTEMPT"
+    assert len(await late_results(world, agent)) == 3
+
+
+async def _contents(world: World, agent: Agent) -> list[str]:
+    found = await world.database.read(agent.org_id, "select content from document order by id")
+    return [row[0] for row in found[0]]
+
+
+async def test_a_late_failure_is_refused_and_changes_nothing(
+    agent: Agent, bob: Agent, clock: Clock, run: Body
+) -> None:
+    job = await agent.job(run)
+    clock.advance(minutes=16)
+    taken = await bob.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    error = await agent.refused("fail_job", **held, error="No.", retryable=False)
+    assert error["code"] == "STALE_ATTEMPT"
+    assert (await bob.hand_in(taken))["jobStatus"] == "completed"
+
+
+async def test_a_result_after_the_lease_counts_if_nobody_took_over(
+    agent: Agent, clock: Clock, run: Body
+) -> None:
+    job = await agent.job(run)
+    clock.advance(hours=9)
+    assert (await agent.hand_in(job))["jobStatus"] == "completed"
+
+
+@pytest.mark.parametrize("sign", ["get_job_input", "get_next_job"])
+async def test_a_sign_of_life_renews_the_lease(
+    agent: Agent, bob: Agent, clock: Clock, run: Body, sign: str
+) -> None:
+    job = await agent.job(run, sessionId="ann's")
+    asked = {"jobId": job["jobId"]} if sign == "get_job_input" else {"runId": run["runId"]}
+    for _ in range(3):
+        clock.advance(minutes=10)
+        await agent.call(sign, **asked, sessionId="ann's")
+    clock.advance(minutes=15)
+    await nothing(bob, run)
+    clock.advance(seconds=1)
+    assert (await bob.job(run))["attempt"] == 2
+
+
+async def test_a_holder_who_falls_silent_too_often_is_the_last(
+    agent: Agent, clock: Clock, run: Body
+) -> None:
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        assert (await agent.job(run))["attempt"] == attempt
+        clock.advance(minutes=16)
+    told = await agent.call("get_next_job", runId=run["runId"])
+    assert (told["status"], told["failedSteps"]) == ("stage_failed", ["plan"])
+    stage = (await agent.progress(run))["stages"][0]
+    assert (stage["status"], stage["steps"][0]["jobs"]) == (
+        "failed",
+        {"done": 0, "active": 0, "failed": 1},
+    )
+
+
+async def test_many_holders_who_fell_silent_hold_nobody_up(agent: Agent, clock: Clock) -> None:
+    """More jobs to give up than one call looks at; the next call goes on."""
+    models = [f"m{n}" for n in range(12)]
+    stages = [
+        a_stage("one", a_recipe_step("one")),
+        a_stage("two", a_recipe_step("two", "per_source_document_by_lineage")),
+    ]
+    await agent.call("add_dag", definition=a_definition("wide", *stages))
+    run = await agent.run("wide", models)
+    await agent.work_off(run)
+    await agent.feedback(run, "one")
+    taken: set[str] = set()
+    for _ in range(MAX_ATTEMPTS):
+        taken = {(await agent.job(run))["jobId"] for _ in range(60)}
+        assert len(taken) == 60
+        clock.advance(minutes=16)
+    assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "nothing_ready"
+    fresh = await agent.job(run)
+    assert (fresh["attempt"], fresh["jobId"] in taken) == (1, False)
+    await agent.hand_in(fresh)
+    assert (await agent.work_off(run))["status"] == "stage_failed"
+    step = (await agent.progress(run))["stages"][1]["steps"][0]
+    assert (step["status"], step["jobs"]) == ("failed", {"done": 84, "active": 0, "failed": 60})
+
+
+# Retries
+
+
+async def test_a_failed_job_waits_longer_each_time_and_is_then_given_up(
+    agent: Agent, clock: Clock, run: Body
+) -> None:
+    for attempt, wait in ((1, 5), (2, 10), (3, 20)):
+        job = await agent.job(run)
+        failed = await fail(agent, job)
+        assert (job["attempt"], failed["status"]) == (attempt, "retrying")
+        assert failed["attemptsLeft"] == MAX_ATTEMPTS - attempt
+        clock.advance(seconds=wait - 1)
+        (one,) = (await nothing(agent, run))["open"]
+        assert (one["status"], one["readyAt"]) == ("retrying", failed["retryAt"])
+        clock.advance(seconds=1)
+    failed = await fail(agent, await agent.job(run))
+    assert (failed["status"], failed["attemptsLeft"]) == ("retry_loop_failed", 0)
+    assert "retryAt" not in failed
+    told = await agent.call("get_next_job", runId=run["runId"])
+    assert (told["status"], told["next"]["tool"]) == ("stage_failed", "retry_failed")
+
+
+async def test_what_failed_gets_a_fresh_start_in_its_own_row(
+    agent: Agent, clock: Clock, run: Body
+) -> None:
+    job = await agent.job(run)
+    assert (await fail(agent, job, retryable=False))["status"] == "failed"
+    before = await agent.progress(run)
+    assert before["stages"][0]["progress"]["failedSteps"] == 1
+    named = {"runId": run["runId"], "stageSlug": "work"}
+    assert (await agent.call("retry_failed", **named, stepKey="do"))["retried"] == 0
+    assert (await agent.call("retry_failed", **named, stepKey="plan"))["retried"] == 1
+    assert (await agent.call("retry_failed", **named))["retried"] == 0
+    again = await agent.job(run)
+    assert (again["jobId"], again["attempt"]) == (job["jobId"], 2)
+    for _ in range(MAX_ATTEMPTS - 1):
+        assert (await fail(agent, again))["status"] == "retrying"
+        clock.advance(minutes=6)
+        again = await agent.job(run)
+    await agent.hand_in(again)
+    assert (await agent.work_off(run))["status"] == "run_complete"
+
+
+async def test_only_stages_and_steps_there_are_can_be_retried(agent: Agent, run: Body) -> None:
+    for named in ({"stageSlug": "nope"}, {"stageSlug": "work", "stepKey": "nope"}):
+        error = await agent.refused("retry_failed", runId=run["runId"], **named)
+        assert error["code"] == "INVALID_INPUT"
+        assert "nope" in error["message"]
+
+
+async def test_while_one_job_has_failed_others_go_on(agent: Agent, run: Body) -> None:
+    await agent.hand_in(await agent.job(run))
+    await fail(agent, await agent.job(run), retryable=False)
+    assert (await agent.progress(run))["stages"][0]["status"] == "failed"
+    done = await agent.hand_in(await agent.job(run))
+    assert done["stage"]["status"] == "failed"
+    assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "stage_failed"
+    error = await agent.refused(
+        "submit_stage_feedback", runId=run["runId"], stageSlug="work", feedback="Well."
+    )
+    assert error["code"] == "INVALID_TRANSITION"
+
+
+async def test_nobody_hands_in_what_nobody_works_on(agent: Agent, run: Body) -> None:
+    job = await agent.job(run)
+    await agent.hand_in(job)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    error = await agent.refused("submit_job_result", **held, content="again")
+    assert (error["code"], error["details"]["from"]) == ("INVALID_TRANSITION", "completed")
+    error = await agent.refused("fail_job", **held, error="No.", retryable=True)
+    assert error["code"] == "INVALID_TRANSITION"
+
+
+# Sessions
+
+
+async def test_a_session_gets_its_job_again_until_it_asks_for_another(
+    agent: Agent, run: Body
+) -> None:
+    await agent.hand_in(await agent.job(run))
+    job = await agent.job(run, sessionId="s")
+    again = await agent.job(run, sessionId="s")
+    assert again == {**job, "resumed": True}
+    other = await agent.job(run, sessionId="s", another=True)
+    assert other["jobId"] != job["jobId"]
+    assert "resumed" not in other
+    assert (await nothing(agent, run, sessionId="s", another=True))["open"]
+    await agent.hand_in(job)
+    assert (await agent.job(run, sessionId="s"))["jobId"] == other["jobId"]
+
+
+async def test_a_session_whose_job_was_taken_over_does_not_get_it_again(
+    agent: Agent, bob: Agent, clock: Clock, run: Body
+) -> None:
+    await agent.job(run, sessionId="s")
+    clock.advance(minutes=16)
+    await bob.job(run, sessionId="t")
+    await nothing(agent, run, sessionId="s")
+
+
+# Filters
+
+
+async def test_a_job_for_a_model_goes_to_whoever_asks_for_it_or_for_any(
+    agent: Agent, run: Body
+) -> None:
+    await nothing(agent, run, modelId="b")
+    await agent.hand_in(await agent.job(run, modelId="a"))
+    assert (await agent.job(run, modelId="b"))["modelId"] == "b"
+    (one,) = [o for o in (await nothing(agent, run, modelId="b"))["open"] if o["modelId"] == "a"]
+    assert (one["status"], one["jobs"]) == ("pending", 1)
+    await nothing(agent, run, modelId="nobody")
+    assert (await agent.job(run))["modelId"] == "a"
+
+
+async def test_a_session_may_work_for_several_models_at_once(agent: Agent, run: Body) -> None:
+    await agent.hand_in(await agent.job(run))
+    first = await agent.job(run, sessionId="s", modelId="a")
+    second = await agent.job(run, sessionId="s", modelId="b")
+    assert {first["modelId"], second["modelId"]} == {"a", "b"}
+    again = await agent.job(run, sessionId="s", modelId="b")
+    assert (again["jobId"], again["resumed"]) == (second["jobId"], True)
+
+
+async def test_jobs_may_be_taken_by_their_type(agent: Agent, run: Body) -> None:
+    await nothing(agent, run, jobTypes=["EXECUTE"])
+    plan = await agent.job(run, jobTypes=["PLAN"], sessionId="s")
+    assert plan["jobType"] == "PLAN"
+    await nothing(agent, run, jobTypes=["EXECUTE"], sessionId="s")
+    await agent.hand_in(plan)
+    await nothing(agent, run, jobTypes=["PLAN"])
+    assert (await agent.job(run, jobTypes=["EXECUTE", "PLAN"]))["jobType"] == "EXECUTE"
+    for types in (["RENDER"], ["PLAN", "nope"]):
+        error = await agent.refused("get_next_job", runId=run["runId"], jobTypes=types)
+        assert error["code"] == "INVALID_INPUT"
+
+
+# Without a run
+
+
+async def test_without_a_run_the_oldest_with_work_is_worked_on(agent: Agent, run: Body) -> None:
+    younger = await agent.run("two-steps")
+    first = await agent.call("get_next_job")
+    second = await agent.call("get_next_job")
+    assert [first["runId"], second["runId"]] == [run["runId"], younger["runId"]]
+    told = await agent.call("get_next_job")
+    assert (told["status"], told["open"]) == ("nothing_ready", [])
+    assert "runId" not in told
+    await agent.hand_in(second)
+    assert (await agent.call("get_next_job", modelId="b"))["runId"] == younger["runId"]
+
+
+async def test_without_a_run_a_session_gets_its_own_job_first(agent: Agent, run: Body) -> None:
+    younger = await agent.run("two-steps")
+    held = await agent.job(younger, sessionId="s")
+    again = await agent.call("get_next_job", sessionId="s")
+    assert (again["jobId"], again["resumed"]) == (held["jobId"], True)
+    other = await agent.call("get_next_job", sessionId="s", another=True)
+    assert other["runId"] == run["runId"]
+    told = await agent.call("get_next_job", sessionId="s", another=True)
+    assert told["status"] == "nothing_ready"
+
+
+async def test_without_a_run_a_silent_holders_job_is_found(
+    agent: Agent, clock: Clock, run: Body
+) -> None:
+    job = await agent.job(run)
+    assert (await agent.call("get_next_job"))["status"] == "nothing_ready"
+    clock.advance(minutes=16)
+    assert (await agent.call("get_next_job"))["jobId"] == job["jobId"]
+
+
+async def test_a_repeated_call_without_a_run_gets_the_same_answer(agent: Agent, run: Body) -> None:
+    first = await agent.call("get_next_job", idempotencyKey="k")
+    assert first["status"] == "job_ready"
+    again = await agent.call("get_next_job", idempotencyKey="k")
+    assert again == {**first, "replayed": True}
+    none = await agent.call("get_next_job", idempotencyKey="l")
+    await agent.run("two-steps")
+    assert await agent.call("get_next_job", idempotencyKey="l") == {**none, "replayed": True}
+    error = await agent.refused("get_next_job", idempotencyKey="k", modelId="a")
+    assert error["code"] == "IDEMPOTENCY_CONFLICT"
+    assert run["runId"] == first["runId"]
