@@ -21,10 +21,22 @@ SKILLS = [
     {"name": "market-scan", "description": "Scan a market."},
     {"name": "resume_plan", "description": "Takes a name that is not free."},
 ]
+RUNS = [
+    {
+        "runId": f"run-{number}",
+        "name": f"Run {number}",
+        "dagSlug": "dialectic",
+        "currentStage": current,
+        "awaitingFeedback": waiting,
+        "completedSteps": 5,
+    }
+    for number, current, waiting in ((1, "antithesis", None), (2, None, "thesis"))
+]
 ANSWERS: Mapping[str, Answer] = {
     "list_active_plans": Answer({"plans": PLANS, "total": 2, "nextCursor": None}),
     "get_research_context": Answer({"planId": "plan-1", "steps": []}),
     "list_skills": Answer({"skills": SKILLS}),
+    "list_dags": Answer({"dags": [], "openRuns": RUNS}),
 }
 
 
@@ -93,6 +105,7 @@ TOOLS = {
         a_tool("list_active_plans", "plan", reads_only=True),
         a_tool("store_research", "research"),
         a_tool("start_run", "runs"),
+        a_tool("get_next_job", "runs"),
         a_tool("start_skill", "research"),
     )
 }

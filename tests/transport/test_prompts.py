@@ -1,5 +1,6 @@
 """Prompts: the ways to begin."""
 
+import re
 from typing import Literal
 
 import pytest
@@ -7,14 +8,19 @@ from mcp import Client, MCPError
 from mcp_types import TextContent
 
 from transport.doors import TOOLS, RememberingDoorway, a_refusal, an_entrance
+from waybook.doorway import TOOLS as REAL_TOOLS
+from waybook.transport.mcp.prompts import WORK_ON_RUN
 from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import offered_tools
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
-def a_client(doorway: RememberingDoorway, era: Era = "2026-07-28") -> Client:
-    return Client(build_server(TOOLS, an_entrance(doorway), profile="research"), mode=era)
+def a_client(
+    doorway: RememberingDoorway, era: Era = "2026-07-28", profile: str = "research"
+) -> Client:
+    return Client(build_server(TOOLS, an_entrance(doorway), profile=profile), mode=era)
 
 
 async def text_of(client: Client, name: str, arguments: dict[str, str] | None = None) -> str:
@@ -93,3 +99,28 @@ async def test_where_no_skill_can_be_started_there_is_no_prompt_for_one() -> Non
         listed = await client.list_prompts()
     assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research"]
     assert doorway.calls == []
+
+
+@BOTH_ERAS
+async def test_where_runs_are_offered_there_is_a_prompt_to_work_on_one(era: Era) -> None:
+    async with a_client(RememberingDoorway(), era, "runs") as client:
+        listed = await client.list_prompts()
+        text = await text_of(client, "work_on_run", {"runId": "run-1"})
+    assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research", "work_on_run"]
+    assert "the Waybook run run-1." in text
+    assert "{" not in text
+
+
+async def test_where_runs_are_not_offered_nobody_is_asked_to_work_on_one() -> None:
+    async with a_client(RememberingDoorway(), profile="plan") as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.get_prompt("work_on_run", {"runId": "run-1"})
+    assert refusal.value.message == "Unknown prompt: work_on_run"
+
+
+def test_the_prompt_of_runs_is_ten_lines_and_names_tools_that_are_there() -> None:
+    lines = [line for line in WORK_ON_RUN.text.splitlines() if re.match(r"\d+\. ", line)]
+    assert len(lines) == 10
+    named = set(re.findall(r"\b[a-z]+_[a-z_]+\b", WORK_ON_RUN.text))
+    answers = {"job_ready", "nothing_ready", "awaiting_feedback", "stage_failed", "run_complete"}
+    assert named - answers <= set(offered_tools(REAL_TOOLS, "runs"))

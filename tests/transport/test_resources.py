@@ -1,4 +1,4 @@
-"""Plans as resources, and the completion of their ids."""
+"""Plans and runs as resources, and the completion of their ids."""
 
 from typing import Literal
 
@@ -22,8 +22,8 @@ Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
-def a_client(doorway: RememberingDoorway, era: Era = "2026-07-28") -> Client:
-    return Client(build_server(TOOLS, an_entrance(doorway)), mode=era)
+def a_client(doorway: RememberingDoorway, era: Era = "2026-07-28", profile: str = "plan") -> Client:
+    return Client(build_server(TOOLS, an_entrance(doorway), profile=profile), mode=era)
 
 
 @BOTH_ERAS
@@ -68,6 +68,9 @@ async def test_a_plan_can_be_read_by_its_template() -> None:
     [
         "waybook://plans/",
         "waybook://plans/a/b",
+        "waybook://plans//map",
+        "waybook://plans/plan-1/map/",
+        "waybook://runs/run-1",
         "waybook://plans/plan-1\n",
         "waybook://elsewhere/plan-1",
         "file:///etc/passwd",
@@ -150,3 +153,105 @@ async def test_a_completion_has_a_hundred_values_at_most_and_says_that_there_are
         completed = await client.complete(ref, {"name": "planId", "value": ""})
     assert len(completed.completion.values) == 100
     assert completed.completion.has_more is True
+
+
+# Runs
+
+
+@BOTH_ERAS
+async def test_open_runs_are_listed_before_the_plans_where_runs_are_offered(era: Era) -> None:
+    async with a_client(RememberingDoorway(), era, "all") as client:
+        listed = await client.list_resources()
+    assert [(one.uri, one.description) for one in listed.resources] == [
+        ("waybook://runs/run-1/progress", "dialectic, antithesis in progress, 5 steps done"),
+        ("waybook://runs/run-2/progress", "dialectic, thesis awaits feedback, 5 steps done"),
+        ("waybook://plans/plan-1", "executing, 40 % done"),
+        ("waybook://plans/plan-2", "executing, 40 % done"),
+    ]
+
+
+async def test_the_next_page_repeats_no_run() -> None:
+    doorway = RememberingDoorway()
+    async with a_client(doorway, profile="all") as client:
+        listed = await client.list_resources(cursor="later")
+    assert all(one.uri.startswith("waybook://plans/") for one in listed.resources)
+    assert [tool for _, tool, _ in doorway.calls] == ["list_active_plans"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "kinds"),
+    [
+        ("plan", ["waybook://plans/{id}", "waybook://plans/{id}/map"]),
+        (
+            "runs",
+            [
+                "waybook://plans/{id}",
+                "waybook://plans/{id}/map",
+                "waybook://runs/{id}/progress",
+                "waybook://runs/{id}/map",
+            ],
+        ),
+    ],
+)
+async def test_the_kinds_of_resources_are_those_of_the_profile(
+    profile: str, kinds: list[str]
+) -> None:
+    async with a_client(RememberingDoorway(), profile=profile) as client:
+        listed = await client.list_resource_templates()
+    assert [one.uri_template for one in listed.resource_templates] == kinds
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize(
+    ("uri", "tool", "arguments"),
+    [
+        ("waybook://plans/p-1", "get_research_context", {"planId": "p-1"}),
+        ("waybook://plans/p-1/map", "get_dag_map", {"planId": "p-1"}),
+        ("waybook://runs/r-1/progress", "get_run_progress", {"runId": "r-1"}),
+        ("waybook://runs/r-1/map", "get_dag_map", {"runId": "r-1"}),
+    ],
+)
+async def test_each_kind_is_read_by_its_own_call(
+    era: Era, uri: str, tool: str, arguments: dict[str, object]
+) -> None:
+    doorway = RememberingDoorway({})
+    async with a_client(doorway, era, "runs") as client:
+        read = await client.read_resource(uri)
+    assert doorway.calls == [(SOMEBODY, tool, arguments)]
+    [contents] = read.contents
+    assert contents.mime_type == "application/json"
+
+
+async def test_a_run_is_no_resource_where_runs_are_not_offered() -> None:
+    doorway = RememberingDoorway()
+    async with a_client(doorway) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.read_resource("waybook://runs/run-1/progress")
+    assert refusal.value.message == "Resource not found"
+    assert doorway.calls == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "values"),
+    [("", ["run-1", "run-2"]), ("run-2", ["run-2"]), ("RUN 1", ["run-1"]), ("x", [])],
+)
+async def test_a_run_s_id_is_completed_from_its_beginning_or_its_name(
+    typed: str, values: list[str]
+) -> None:
+    async with a_client(RememberingDoorway(), profile="runs") as client:
+        for ref, name in (
+            (PromptReference(name="work_on_run"), "runId"),
+            (ResourceTemplateReference(uri="waybook://runs/{id}/progress"), "id"),
+            (ResourceTemplateReference(uri="waybook://runs/{id}/map"), "id"),
+        ):
+            completed = await client.complete(ref, {"name": name, "value": typed})
+            assert completed.completion.values == values
+
+
+@pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
+async def test_runs_that_cannot_be_listed_say_whose_fault_it_is(code: str, number: int) -> None:
+    doorway = RememberingDoorway({**ANSWERS, "list_dags": a_refusal(code)})
+    async with a_client(doorway, profile="runs") as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.list_resources()
+    assert refusal.value.code == number

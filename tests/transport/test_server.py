@@ -20,7 +20,7 @@ from transport.doors import (
 from waybook.doorway import Answer, Caller
 from waybook.errors import Unavailable
 from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.instructions import INSTRUCTIONS
+from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.server import build_server
 
 Era = Literal["legacy", "2026-07-28"]
@@ -32,7 +32,7 @@ async def test_the_tools_of_the_profile_are_listed(era: Era) -> None:
     server = build_server(TOOLS, an_entrance(RememberingDoorway()), profile="runs")
     async with Client(server, mode=era) as client:
         listed = await client.list_tools()
-    assert [tool.name for tool in listed.tools] == ["start_run"]
+    assert [tool.name for tool in listed.tools] == ["start_run", "get_next_job"]
 
 
 @BOTH_ERAS
@@ -133,16 +133,28 @@ async def test_clients_learn_who_we_are_and_how_the_loop_goes(era: Era) -> None:
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     async with Client(server, mode="auto" if era == "2026-07-28" else era) as client:
         info = client.server_info
-        assert client.instructions == INSTRUCTIONS
+        assert client.instructions == instructions_for({"get_next_step"})
     assert info is not None
     assert (info.name, info.title) == ("waybook", "Waybook")
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", info.version)
 
 
-def test_the_instructions_are_short_and_name_the_whole_loop() -> None:
-    assert len(INSTRUCTIONS) <= 2000
-    for tool in ("create_research_plan", "get_next_step", "submit_step_result"):
-        assert tool in INSTRUCTIONS
+PLAN_LOOP = {"create_research_plan", "get_next_step", "submit_step_result"}
+RUN_LOOP = {"start_run", "get_next_job", "submit_job_result", "submit_stage_feedback"}
+
+
+@pytest.mark.parametrize(
+    ("offered", "taught"),
+    [(PLAN_LOOP, PLAN_LOOP), (RUN_LOOP, RUN_LOOP), (PLAN_LOOP | RUN_LOOP, PLAN_LOOP | RUN_LOOP)],
+    ids=["plans", "runs", "both"],
+)
+def test_the_instructions_are_short_and_name_the_whole_loop_and_no_other(
+    offered: set[str], taught: set[str]
+) -> None:
+    told = instructions_for(offered)
+    assert len(told) <= 2000
+    named = {tool for tool in PLAN_LOOP | RUN_LOOP if tool in told}
+    assert named == taught
 
 
 def test_a_call_s_headers_are_checked_without_listing_the_tools() -> None:

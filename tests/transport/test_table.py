@@ -9,7 +9,7 @@ from mcp import Client
 
 from transport.doors import RememberingDoorway, an_entrance
 from waybook.doorway import TOOLS
-from waybook.transport.mcp.instructions import INSTRUCTIONS
+from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import ALWAYS_LOADED, PROFILES
 
@@ -28,7 +28,7 @@ async def listed(profile: str) -> dict[str, dict[str, object]]:
 
 @pytest.mark.parametrize(
     ("profile", "limit"),
-    [("plan", 7_000), ("all", 20_000)],
+    [("plan", 7_000), ("runs", 8_000), ("all", 20_000)],
 )
 async def test_a_list_of_tools_is_short_enough_for_every_conversation(
     profile: str, limit: int
@@ -41,7 +41,7 @@ async def test_a_list_of_tools_is_short_enough_for_every_conversation(
 async def test_every_tool_is_in_a_profile_and_all_has_every_tool() -> None:
     assert list(await listed("all")) == list(TOOLS)
     named = {name for profile in PROFILES[:-1] for name in await listed(profile)}
-    assert named == set(TOOLS)
+    assert set(TOOLS) - named == {"add_dag"}, "only what operators do is in `all` alone"
 
 
 async def test_every_tool_says_what_it_is_does_and_takes() -> None:
@@ -58,8 +58,27 @@ async def test_every_tool_says_what_it_is_does_and_takes() -> None:
             Draft202012Validator.check_schema(schema)
 
 
-async def test_what_is_always_loaded_and_taught_is_there_by_default() -> None:
-    tools = set(await listed("plan"))
-    assert tools >= ALWAYS_LOADED
-    taught = set(re.findall(r"\b[a-z]+_[a-z_]+\b", INSTRUCTIONS))
-    assert taught - tools == {"plan_complete", "awaiting_review"}
+#: What the instructions name beside tools: answers.
+STATUSES = {
+    "plan_complete",
+    "awaiting_review",
+    "run_complete",
+    "awaiting_feedback",
+    "stage_failed",
+    "nothing_ready",
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_what_is_taught_is_offered(profile: str) -> None:
+    tools = set(await listed(profile))
+    told = instructions_for(tools)
+    assert set(re.findall(r"\b[a-z]+_[a-z_]+\b", told)) - tools <= STATUSES
+    assert len(told) <= 4_096
+
+
+async def test_the_two_calls_of_each_loop_are_always_loaded() -> None:
+    plans, runs = set(await listed("plan")), set(await listed("runs"))
+    assert plans & ALWAYS_LOADED == {"get_next_step", "submit_step_result"}
+    assert runs & ALWAYS_LOADED == {"get_next_job", "submit_job_result"}
+    assert plans | runs >= ALWAYS_LOADED

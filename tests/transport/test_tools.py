@@ -13,7 +13,7 @@ from waybook.transport.mcp.tools import described, offered_tools, result_of
     [
         ("plan", ["get_next_step", "submit_step_result", "list_active_plans"]),
         ("research", ["get_next_step", "submit_step_result", "store_research", "start_skill"]),
-        ("runs", ["start_run"]),
+        ("runs", ["start_run", "get_next_job"]),
         ("all", list(TOOLS)),
     ],
 )
@@ -46,9 +46,9 @@ def test_a_tool_that_writes_says_how() -> None:
     assert listed["annotations"] == {"destructiveHint": False, "idempotentHint": False}
 
 
-def test_only_the_two_calls_of_the_loop_are_always_loaded() -> None:
+def test_only_the_calls_of_the_loops_are_always_loaded() -> None:
     loaded = {name for name, tool in TOOLS.items() if described(tool).meta is not None}
-    assert loaded == {"get_next_step", "submit_step_result"}
+    assert loaded == {"get_next_step", "submit_step_result", "get_next_job"}
     assert described(TOOLS["get_next_step"]).meta == {"anthropic/alwaysLoad": True}
 
 

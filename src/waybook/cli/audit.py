@@ -107,9 +107,10 @@ async def _meant(here: Inside, plan: str) -> str:
 
 async def _meant_subject(here: Inside, text: str) -> str:
     """The plan that is meant, else the run."""
-    with contextlib.suppress(NotFound):
-        return await _meant(here, text)
-    return (await meant_run(here.call, text)).id
+    for meant in (meant_plan, meant_run):
+        with contextlib.suppress(NotFound):
+            return (await meant(here.call, text)).id
+    raise NotFound(f"there is no plan and no run “{text}” here")
 
 
 def read_time(text: str) -> datetime:

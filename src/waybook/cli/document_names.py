@@ -1,13 +1,10 @@
 """What the files of documents are called: by stage, key and author, no two alike."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from waybook.dag.page import harmless
 from waybook.usecases.read_documents import Listed
-
-LONGEST = 80
-_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def file_names(listed: Sequence[Listed], order: Sequence[str]) -> Mapping[str, str]:
@@ -34,15 +31,6 @@ def _free(name: str, taken: set[str]) -> str:
         free = f"{name}-{number}"
     taken.add(free.lower())
     return free
-
-
-def harmless(name: str) -> str:
-    """A name that is safe in any file system.
-
-    >>> harmless("../a b"), harmless("gpt-4.1"), harmless("…")
-    ('a-b', 'gpt-4.1', 'document')
-    """
-    return _UNUSUAL.sub("-", name).strip("-.")[:LONGEST] or "document"
 
 
 def _short(one: Listed) -> tuple[str, str, str]:

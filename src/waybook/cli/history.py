@@ -14,7 +14,7 @@ from waybook.usecases.call import Body
 from waybook.usecases.plan_as_of import PlanAsOf
 
 #: Details that say why.
-TELLING = ("reason", "rationale", "decision", "feedback", "skill")
+TELLING = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
 
 def entries_table(entries: list[Body], *, one_plan: bool) -> Table:

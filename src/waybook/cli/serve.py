@@ -17,7 +17,10 @@ from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.figures import figures
 from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.reading import Reading
 from waybook.transport.web.serving import listen, run, serve
+from waybook.usecases.call import Call
+from waybook.usecases.read_documents import Readable, read_document
 from waybook.wiring import Running, running, settle_memory
 
 
@@ -27,7 +30,8 @@ from waybook.wiring import Running, running, settle_memory
 def command(**flags: object) -> None:
     """Serve agents and people over HTTP.
 
-    Agents connect to /mcp. Also there: / for people, /healthz, /readyz and /metrics for operators.
+    Agents connect to /mcp. Also there: / for people, /api for programs, /healthz, /readyz and
+    /metrics for operators.
     """
     found = settings_from(flags)
     log_while_serving(found)
@@ -46,6 +50,7 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
             hosts=Hosts(),
             ready=entrance.answers,
             metrics=partial(figures, house.doorway),
+            reading=reading_of(house),
         )
         settle_memory()
         _announce(settings)
@@ -53,14 +58,24 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
     click.echo("Stopped; everything acknowledged is in the database.")
 
 
-def entrance_of(house: Running) -> Entrance:
+def reading_of(house: Running) -> Reading:
+    """What is read over REST, by the one user of local mode."""
+
+    async def read(_: Request, resource_id: str) -> Readable:
+        call = Call(house=house.doorway.house, caller=house.caller(Channel.REST))
+        return await read_document(call, resource_id)
+
+    return Reading(entrance_of(house, Channel.REST), read)
+
+
+def entrance_of(house: Running, channel: Channel = Channel.MCP) -> Entrance:
     """The way in over HTTP, for the one user of local mode."""
 
     async def doorway() -> Doorway:
         return house.doorway
 
     async def caller(_: Request | None) -> Caller:
-        return house.caller(Channel.MCP)
+        return house.caller(channel)
 
     return Entrance(doorway, caller)
 

@@ -1,5 +1,6 @@
 """A rendered document as a page that stands alone: no script runs in it, nothing is loaded."""
 
+import re
 from base64 import b64encode
 from hashlib import sha256
 from html import escape
@@ -15,6 +16,8 @@ th, td { border: 1px solid #8884; padding: 0.3rem 0.6rem; text-align: left; vert
 blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
+LONGEST_NAME = 80
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
 #: What the page may do: show itself, in this style, and nothing else.
@@ -34,3 +37,12 @@ def whole_page(title: str, html: str) -> str:
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"{html}\n</body>\n</html>\n"
     )
+
+
+def harmless(name: str) -> str:
+    """A name that is safe as the name of a file, wherever it is kept.
+
+    >>> harmless("../a b"), harmless("gpt-4.1"), harmless("…")
+    ('a-b', 'gpt-4.1', 'document')
+    """
+    return _UNUSUAL.sub("-", name).strip("-.")[:LONGEST_NAME] or "document"

@@ -1,5 +1,6 @@
-"""The active plans of whoever asks, as lists of resources and completions need them."""
+"""What is open for whoever asks, plans and runs, as lists of resources and completions need it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from waybook.transport.entrance import Entrance
@@ -7,8 +8,8 @@ from waybook.transport.mcp.refusals import Context, refused
 
 
 @dataclass(frozen=True, slots=True)
-class ActivePlan:
-    """A plan that is neither completed nor failed; `standing` is where it is, in words."""
+class Active:
+    """A plan or a run that is open; `standing` is where it is, in words."""
 
     id: str
     name: str
@@ -17,12 +18,12 @@ class ActivePlan:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    plans: tuple[ActivePlan, ...]
+    plans: tuple[Active, ...]
     next_cursor: str | None
 
 
 async def active_plans(entrance: Entrance, context: Context, cursor: str | None = None) -> Page:
-    """One page of them, newest activity first.
+    """One page of the plans, newest activity first.
 
     Raises:
         MCPError: the doorway refused, or is out of order.
@@ -38,10 +39,31 @@ async def active_plans(entrance: Entrance, context: Context, cursor: str | None 
     )
 
 
-def active_plan(item: dict[str, object]) -> ActivePlan:
+async def open_runs(entrance: Entrance, context: Context) -> tuple[Active, ...]:
+    """The open runs, newest activity first.
+
+    Raises:
+        MCPError: the doorway refused, or is out of order.
+    """
+    answer = await entrance.enter(context.request, "list_dags", {})
+    if answer.is_error:
+        raise refused(answer, "The open runs cannot be listed")
+    runs = answer.body.get("openRuns")
+    return tuple(map(open_run, runs)) if isinstance(runs, list) else ()
+
+
+def active_plan(item: Mapping[str, object]) -> Active:
     """A plan of the list, as `list_active_plans` writes it."""
-    return ActivePlan(
+    return Active(
         id=str(item["planId"]),
         name=str(item["name"]),
         standing=f"{item['status']}, {item['progress']} % done",
     )
+
+
+def open_run(item: Mapping[str, object]) -> Active:
+    """A run of the list, as `list_dags` writes it."""
+    waiting, current = item["awaitingFeedback"], item["currentStage"]
+    where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
+    standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
+    return Active(id=str(item["runId"]), name=str(item["name"]), standing=standing)

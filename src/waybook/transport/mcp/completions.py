@@ -1,4 +1,4 @@
-"""Completion of the one argument people cannot type from memory: a plan's id."""
+"""Completion of the arguments people cannot type from memory: ids of plans and of runs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,41 +6,55 @@ from typing import Final
 import mcp_types as wire
 
 from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.active import ActivePlan, active_plans
+from waybook.transport.mcp.active import Active, active_plans, open_runs
 from waybook.transport.mcp.refusals import Context
-from waybook.transport.mcp.resources import PLAN
+from waybook.transport.mcp.resources import KINDS
 
 MOST: Final = 100  # the protocol allows no more
+
+#: The prompts that take an id: of a run, or else of a plan; and what that argument is called.
+PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
+URIS: Final = {kind.uri: kind.of_runs for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """The ids of active plans, found by the beginning of the id or a part of the name."""
+    """The ids of what is open, found by the beginning of the id or a part of the name."""
 
     entrance: Entrance
 
     async def complete(
         self, context: Context, params: wire.CompleteRequestParams
     ) -> wire.CompleteResult:
-        """Complete a plan's id; other arguments have nothing to complete."""
-        if not names_a_plan(params):
+        """Complete an id; other arguments have nothing to complete."""
+        of_runs = names_a_run(params)
+        if of_runs is None:
             return wire.CompleteResult(completion=wire.Completion(values=[]))
-        page = await active_plans(self.entrance, context)
-        values = [plan.id for plan in page.plans if fits(plan, params.argument.value)]
-        more = page.next_cursor is not None or len(values) > MOST
+        found, more = await self._open(context, of_runs=of_runs)
+        values = [one.id for one in found if fits(one, params.argument.value)]
+        more = more or len(values) > MOST
         return wire.CompleteResult(completion=wire.Completion(values=values[:MOST], has_more=more))
 
+    async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[Active, ...], bool]:
+        """What is open, and whether there is more of it."""
+        if of_runs:
+            return await open_runs(self.entrance, context), False
+        page = await active_plans(self.entrance, context)
+        return page.plans, page.next_cursor is not None
 
-def names_a_plan(params: wire.CompleteRequestParams) -> bool:
-    """Whether the argument is `resume_plan`'s plan, or the id in a plan's URI."""
+
+def names_a_run(params: wire.CompleteRequestParams) -> bool | None:
+    """Whether the argument is the id of a run; False if it is a plan's, None if it is neither."""
+    name = params.argument.name
     match params.ref:
-        case wire.PromptReference(name="resume_plan"):
-            return params.argument.name == "planId"
-        case wire.ResourceTemplateReference(uri=uri):
-            return uri == PLAN and params.argument.name == "id"
-    return False
+        case wire.PromptReference(name=prompt) if prompt in PROMPTS:
+            argument, of_runs = PROMPTS[prompt]
+            return of_runs if name == argument else None
+        case wire.ResourceTemplateReference(uri=uri) if name == "id":
+            return URIS.get(uri)
+    return None
 
 
-def fits(plan: ActivePlan, typed: str) -> bool:
-    """Whether what was typed so far means this plan."""
-    return plan.id.startswith(typed) or typed.casefold() in plan.name.casefold()
+def fits(item: Active, typed: str) -> bool:
+    """Whether what was typed so far means this one."""
+    return item.id.startswith(typed) or typed.casefold() in item.name.casefold()

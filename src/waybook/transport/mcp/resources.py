@@ -1,4 +1,4 @@
-"""Plans as resources: what a client can attach to a conversation without calling a tool."""
+"""Plans and runs as resources: what can be attached to a conversation without calling a tool."""
 
 import re
 from dataclasses import dataclass
@@ -8,71 +8,136 @@ import mcp_types as wire
 
 from waybook.transport.entrance import Entrance
 from waybook.transport.faults import compact
-from waybook.transport.mcp.active import active_plans
+from waybook.transport.mcp.active import Active, active_plans, open_runs
 from waybook.transport.mcp.refusals import Context, code_of, invalid, refused
 
-PLAN: Final = "waybook://plans/{id}"
-PLAN_URI: Final = re.compile(r"waybook://plans/([0-9A-Za-z-]{1,64})")
 JSON: Final = "application/json"
 
-TEMPLATES: Final = wire.ListResourceTemplatesResult(
-    resource_templates=[
-        wire.ResourceTemplate(
-            name="plan",
-            title="Plan",
-            uri_template=PLAN,
-            description="Everything needed to go on with a plan: its question, its steps with "
-            "their results, the open review, the artifacts and the latest history.",
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of resource: how it is named, and the call that reads it."""
+
+    name: str
+    title: str
+    #: With `{id}` for the id of the plan or run.
+    uri: str
+    description: str
+    tool: str
+    argument: str
+    of_runs: bool = False
+
+    def id_in(self, uri: str) -> str | None:
+        """The id in a URI of this kind."""
+        before, after = map(re.escape, self.uri.split("{id}"))
+        matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
+        return matched[1] if matched else None
+
+    def template(self) -> wire.ResourceTemplate:
+        """The kind as a client lists it."""
+        return wire.ResourceTemplate(
+            name=self.name,
+            title=self.title,
+            uri_template=self.uri,
+            description=self.description,
             mime_type=JSON,
         )
-    ]
+
+
+PLAN: Final = Kind(
+    name="plan",
+    title="Plan",
+    uri="waybook://plans/{id}",
+    description="Everything needed to go on with a plan: its question, its steps with their "
+    "results, the open review, the artifacts and the latest history.",
+    tool="get_research_context",
+    argument="planId",
 )
+PLAN_MAP: Final = Kind(
+    name="plan_map",
+    title="Map of a plan",
+    uri="waybook://plans/{id}/map",
+    description="The steps of a plan and what follows what.",
+    tool="get_dag_map",
+    argument="planId",
+)
+RUN_PROGRESS: Final = Kind(
+    name="run_progress",
+    title="Progress of a run",
+    uri="waybook://runs/{id}/progress",
+    description="Where a run stands: its stages and steps, and the documents there are to read.",
+    tool="get_run_progress",
+    argument="runId",
+    of_runs=True,
+)
+RUN_MAP: Final = Kind(
+    name="run_map",
+    title="Map of a run",
+    uri="waybook://runs/{id}/map",
+    description="The stages, steps and edges of a run, and how many jobs to expect.",
+    tool="get_dag_map",
+    argument="runId",
+    of_runs=True,
+)
+KINDS: Final = (PLAN, PLAN_MAP, RUN_PROGRESS, RUN_MAP)
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The plans of whoever asks."""
+    """The plans of whoever asks, and the runs if they are offered here."""
 
     entrance: Entrance
+    runs: bool
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds that are offered."""
+        return tuple(kind for kind in KINDS if self.runs or not kind.of_runs)
 
     async def templates(self, _: Context, __: object) -> wire.ListResourceTemplatesResult:
         """The kinds of resources, from memory."""
-        return TEMPLATES
+        templates = [kind.template() for kind in self.kinds]
+        return wire.ListResourceTemplatesResult(resource_templates=templates)
 
     async def list(
         self, context: Context, params: wire.PaginatedRequestParams | None
     ) -> wire.ListResourcesResult:
-        """The active plans, newest activity first, by pages."""
-        page = await active_plans(self.entrance, context, params.cursor if params else None)
-        return wire.ListResourcesResult(
-            resources=[
-                wire.Resource(
-                    name=plan.id,
-                    title=plan.name,
-                    uri=PLAN.format(id=plan.id),
-                    description=plan.standing,
-                    mime_type=JSON,
-                )
-                for plan in page.plans
-            ],
-            next_cursor=page.next_cursor,
-        )
+        """The open runs, then the active plans by pages; each newest activity first."""
+        cursor = params.cursor if params else None
+        page = await active_plans(self.entrance, context, cursor)
+        runs = await open_runs(self.entrance, context) if self.runs and cursor is None else ()
+        resources = [listed(RUN_PROGRESS, run) for run in runs]
+        resources += [listed(PLAN, plan) for plan in page.plans]
+        return wire.ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
 
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
-        """A plan with all it takes to resume it, as JSON."""
-        matched = PLAN_URI.fullmatch(params.uri)
-        if matched is None:
-            raise invalid("Resource not found", uri=params.uri)
-        answer = await self.entrance.enter(
-            context.request, "get_research_context", {"planId": matched[1]}
-        )
+        """A resource as JSON, as the tool that reads it answers."""
+        for kind in self.kinds:
+            found = kind.id_in(params.uri)
+            if found is not None:
+                return await self._read(context, params.uri, kind, found)
+        raise invalid("Resource not found", uri=params.uri)
+
+    async def _read(
+        self, context: Context, uri: str, kind: Kind, found: str
+    ) -> wire.ReadResourceResult:
+        answer = await self.entrance.enter(context.request, kind.tool, {kind.argument: found})
         if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
-            raise invalid("Resource not found", uri=params.uri)
+            raise invalid("Resource not found", uri=uri)
         if answer.is_error:
-            raise refused(answer, "The plan cannot be read now")
-        text = compact(answer.body)
-        return wire.ReadResourceResult(
-            contents=[wire.TextResourceContents(uri=params.uri, mime_type=JSON, text=text)]
-        )
+            raise refused(answer, f"The {kind.title.lower()} cannot be read now")
+        contents = wire.TextResourceContents(uri=uri, mime_type=JSON, text=compact(answer.body))
+        return wire.ReadResourceResult(contents=[contents])
+
+
+def listed(kind: Kind, item: Active) -> wire.Resource:
+    """Something open, as a client lists it."""
+    return wire.Resource(
+        name=item.id,
+        title=item.name,
+        uri=kind.uri.format(id=item.id),
+        description=item.standing,
+        mime_type=JSON,
+    )

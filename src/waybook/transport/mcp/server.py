@@ -12,7 +12,7 @@ from mcp.server.lowlevel import Server
 from waybook.doorway import Tool
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.completions import Completions
-from waybook.transport.mcp.instructions import INSTRUCTIONS
+from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.prompts import Prompts
 from waybook.transport.mcp.refusals import Context, invalid, keep_internals
 from waybook.transport.mcp.resources import Resources
@@ -42,7 +42,9 @@ def build_server(
     offered = offered_tools(tools, profile).values()
     listing = wire.ListToolsResult(tools=[described(tool) for tool in offered])
     schemas = {tool.name: tool.input_schema for tool in listing.tools}
-    resources, prompts = Resources(entrance), Prompts(entrance, skills="start_skill" in schemas)
+    runs = "get_next_job" in schemas
+    resources = Resources(entrance, runs=runs)
+    prompts = Prompts(entrance, skills="start_skill" in schemas, runs=runs)
 
     async def list_tools(_: Context, __: object) -> wire.ListToolsResult:
         return listing
@@ -60,7 +62,7 @@ def build_server(
         title="Waybook",
         version=version("waybook"),
         description="The plan book that AI agents and people share.",
-        instructions=INSTRUCTIONS,
+        instructions=instructions_for(schemas),
         cache_hints=KEEP,
         lifespan=nothing_kept,
         get_tool_input_schema=schemas.get,

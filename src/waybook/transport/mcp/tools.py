@@ -11,8 +11,10 @@ from waybook.transport.faults import compact
 
 PROFILES: Final = ("plan", "research", "runs", "all")
 
-# The two calls of the loop stay in sight of clients that hide tools behind a search.
-ALWAYS_LOADED: Final = frozenset({"get_next_step", "submit_step_result"})
+# The two calls of each loop stay in sight of clients that hide tools behind a search.
+ALWAYS_LOADED: Final = frozenset(
+    {"get_next_step", "submit_step_result", "get_next_job", "submit_job_result"}
+)
 
 
 def offered_tools(tools: Mapping[str, Tool], profile: str) -> dict[str, Tool]:

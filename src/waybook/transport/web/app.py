@@ -19,6 +19,7 @@ from waybook.transport.web.home import home
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.metrics import Metric
 from waybook.transport.web.operations import Operations
+from waybook.transport.web.reading import Reading
 from waybook.transport.web.replies import refusal
 from waybook.transport.web.snapshots import Snapshots
 
@@ -50,11 +51,13 @@ def build_app(
     ready: Callable[[], Awaitable[bool]],
     metrics: Callable[[], Iterable[Metric]] = tuple,
     reporting: frozenset[str] = frozenset(),
+    reading: Reading | None = None,
 ) -> ASGIApp:
     """The whole HTTP face; one for each start, since the MCP endpoint runs only once.
 
     `hosts` are the names we answer to, `ready` says whether the database answers, `metrics` has
-    the figures, `reporting` names the tools that tell of their progress.
+    the figures, `reporting` names the tools that tell of their progress, `reading` answers what is
+    read of runs.
     """
     mcp, operations = Mcp(server, reporting), Operations(ready, metrics)
     snapshots = Snapshots()
@@ -74,6 +77,7 @@ def build_app(
             Route("/metrics", operations.figures),
             Route("/api/report", snapshots.report, methods=["POST"]),
             Route("/api/map", snapshots.map, methods=["POST"]),
+            *(reading.routes() if reading else ()),
         ],
         exception_handlers={HTTPException: http_error, Exception: broken},
         lifespan=running,

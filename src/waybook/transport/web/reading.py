@@ -1,0 +1,94 @@
+"""What is read of runs over HTTP: where a run stands, and the documents that came of it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from waybook.dag.page import POLICY, harmless, whole_page
+from waybook.errors import WaybookError
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.refusals import code_of
+from waybook.transport.web.replies import json_reply, refusal
+from waybook.usecases.read_documents import Readable
+
+STATUS: Final[Mapping[str, HTTPStatus]] = {
+    "NOT_FOUND": HTTPStatus.NOT_FOUND,
+    "TOO_LARGE": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "FORBIDDEN": HTTPStatus.FORBIDDEN,
+    "RATE_LIMITED": HTTPStatus.TOO_MANY_REQUESTS,
+    "BUSY": HTTPStatus.SERVICE_UNAVAILABLE,
+    "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+#: A document is somebody's text: it is shown and kept, and does nothing.
+HARMLESS: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": f"{POLICY}; frame-ancestors 'none'; sandbox",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+FORMATS: Final = ("html", "markdown")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Answers for people and programs that look, by the entrance, and by what reads documents."""
+
+    entrance: Entrance
+    read: Callable[[Request, str], Awaitable[Readable]]
+
+    def routes(self) -> list[Route]:
+        """Where these answers are."""
+        return [
+            Route("/api/runs/{run_id}/progress", self.progress),
+            Route("/api/documents/{resource_id}", self.document),
+        ]
+
+    async def progress(self, request: Request) -> Response:
+        """The report of a run, and nothing beside it."""
+        asked = {"runId": request.path_params["run_id"], "detail": True}
+        answer = await self.entrance.enter(request, "get_run_progress", asked)
+        if answer.is_error:
+            return json_reply(answer.body, status_of(code_of(answer)))
+        return json_reply({name: told for name, told in answer.body.items() if name != "next"})
+
+    async def document(self, request: Request) -> Response:
+        """A rendered document: a page, or its Markdown."""
+        form = request.query_params.get("format", "html")
+        if form not in FORMATS:
+            return refusal(400, "INVALID_INPUT", "format must be html or markdown.")
+        try:
+            document = await self.read(request, request.path_params["resource_id"])
+        except WaybookError as fault:
+            return json_reply(fault.as_json(), status_of(fault.code))
+        return page_of(document) if form == "html" else markdown_of(document)
+
+
+def page_of(document: Readable) -> Response:
+    """The document as a page that stands alone."""
+    title = f"{document.document_key}, {document.model}"
+    headers = {**HARMLESS, "content-disposition": f'inline; filename="{_name(document)}.html"'}
+    return Response(whole_page(title, document.html), headers=headers, media_type="text/html")
+
+
+def markdown_of(document: Readable) -> Response:
+    """The document's Markdown, to be kept."""
+    headers = {**HARMLESS, "content-disposition": f'attachment; filename="{_name(document)}.md"'}
+    return Response(document.markdown, headers=headers, media_type="text/markdown")
+
+
+def status_of(code: str | None) -> HTTPStatus:
+    """What an error of ours is over HTTP."""
+    return STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
+
+
+def _name(document: Readable) -> str:
+    return f"{harmless(document.document_key)}.{harmless(document.model)}"

@@ -1,0 +1,240 @@
+"""`GET /api/runs/{runId}/progress` and `GET /api/documents/{resourceId}`: looked at over HTTP."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+
+from transport.doors import SOMEBODY, TOOLS, RememberingDoorway, a_refusal, always, an_entrance
+from waybook.background import render_once
+from waybook.dag.invariants import check
+from waybook.dag.page import whole_page
+from waybook.doorway import Answer, Caller, Channel, Doorway
+from waybook.errors import NotFound, Unavailable
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.reading import Reading, markdown_of, page_of
+from waybook.usecases.call import Call
+from waybook.usecases.read_documents import Readable, read_document
+from worlds import Agent, Body, World
+
+HOSTILE = "# Found\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://x/i.png)"
+
+
+def a_face(reading: Reading) -> httpx2.AsyncClient:
+    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    app = build_app(server, hosts=Hosts(), ready=always, reading=reading)
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+def reading_as(agent: Agent) -> Reading:
+    """What an agent's org reads over REST."""
+    rest = replace(agent.caller, channel=Channel.REST)
+
+    async def doorway() -> Doorway:
+        return agent.doorway
+
+    async def caller(_: Request | None) -> Caller:
+        return rest
+
+    async def read(_: Request, resource_id: str) -> Readable:
+        call = Call(house=agent.doorway.house, caller=rest)
+        return await read_document(call, resource_id)
+
+    return Reading(Entrance(doorway, caller), read)
+
+
+@pytest.fixture
+async def http(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_face(reading_as(world.agent)) as client:
+        yield client
+
+
+async def a_rendered_run(agent: Agent) -> Body:
+    """A run with a document to read, and more to do."""
+    run = await agent.run()
+    await agent.hand_in(await agent.job(run), HOSTILE)
+    while await render_once(agent.doorway.house):
+        pass
+    return run
+
+
+async def documents_of(agent: Agent, run: Body) -> list[Body]:
+    found = await agent.progress(run)
+    documents: list[Body] = found["stages"][0]["documents"]
+    return documents
+
+
+# Where a run stands
+
+
+async def test_the_progress_of_a_run_is_exactly_the_report(
+    http: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run = await a_rendered_run(agent)
+    reply = await http.get(f"/api/runs/{run['runId']}/progress")
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
+    assert list(reply.json()) == ["dagProgress", "stages", "warnings"]
+    told = await agent.progress(run, detail=True)
+    assert reply.json() == {name: value for name, value in told.items() if name != "next"}
+    assert check(reply.json()) == []
+
+
+async def test_a_run_that_is_missing_or_somebody_else_s_is_not_found(
+    http: httpx2.AsyncClient, world: World
+) -> None:
+    theirs = await world.neighbour.run()
+    nobodys = "01890000-0000-7000-8000-000000000000"
+    replies = [
+        await http.get(f"/api/runs/{run_id}/progress")
+        for run_id in (theirs["runId"], nobodys, "x", "☃", "a" * 150)
+    ]
+    assert {reply.status_code for reply in replies} == {404}
+    assert len({reply.text for reply in replies}) == 1
+    assert replies[0].json()["error"]["code"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("run_id", ["%00", "a" * 300])
+async def test_what_cannot_be_an_id_is_refused(http: httpx2.AsyncClient, run_id: str) -> None:
+    reply = await http.get(f"/api/runs/{run_id}/progress")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
+
+
+async def test_whoever_looks_comes_in_by_the_entrance() -> None:
+    doorway = RememberingDoorway({"get_run_progress": Answer({"stages": [], "next": None})})
+    async with a_face(Reading(an_entrance(doorway), unread)) as client:
+        reply = await client.get("/api/runs/r-1/progress")
+    assert reply.json() == {"stages": []}
+    asked = {"runId": "r-1", "detail": True}
+    assert doorway.calls == [(SOMEBODY, "get_run_progress", asked)]
+    assert doorway.requests[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("NOT_FOUND", 404),
+        ("INVALID_INPUT", 400),
+        ("FORBIDDEN", 403),
+        ("RATE_LIMITED", 429),
+        ("BUSY", 503),
+        ("UNAVAILABLE", 503),
+    ],
+)
+async def test_an_error_has_its_status(code: str, status: int) -> None:
+    doorway = RememberingDoorway({"get_run_progress": a_refusal(code)})
+    async with a_face(Reading(an_entrance(doorway), unread)) as client:
+        reply = await client.get("/api/runs/r-1/progress")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("path", ["/api/runs/r-1/progress", "/api/documents/d-1"])
+async def test_these_addresses_are_only_read(path: str) -> None:
+    async with a_face(Reading(an_entrance(RememberingDoorway()), unread)) as client:
+        reply = await client.post(path, json={})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
+
+
+# Documents
+
+
+async def test_a_document_is_a_page_that_does_nothing(
+    http: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run = await a_rendered_run(agent)
+    (document,) = await documents_of(agent, run)
+    reply = await http.get(f"/api/documents/{document['resourceId']}")
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    policy = reply.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert policy.endswith("; sandbox")
+    assert "unsafe" not in policy
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["content-disposition"] == 'inline; filename="research_brief.a.html"'
+    assert "<h1>Found</h1>" in reply.text
+    assert "<script" not in reply.text
+    assert "<img" not in reply.text
+    assert "javascript:" not in re.sub(r"<p>.*?</p>", "", reply.text)
+
+
+async def test_its_markdown_is_for_keeping(http: httpx2.AsyncClient, agent: Agent) -> None:
+    run = await a_rendered_run(agent)
+    (document,) = await documents_of(agent, run)
+    reply = await http.get(f"/api/documents/{document['resourceId']}?format=markdown")
+    assert reply.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert reply.headers["content-disposition"] == 'attachment; filename="research_brief.a.md"'
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.text.startswith("# Found")
+
+
+async def test_another_format_is_refused(http: httpx2.AsyncClient) -> None:
+    reply = await http.get("/api/documents/d-1?format=pdf")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
+
+
+async def test_a_document_that_is_missing_or_somebody_else_s_is_not_found(
+    http: httpx2.AsyncClient, world: World
+) -> None:
+    theirs = await a_rendered_run(world.neighbour)
+    (document,) = await documents_of(world.neighbour, theirs)
+    nobodys = "01890000-0000-7000-8000-000000000000"
+    replies = [
+        await http.get(f"/api/documents/{resource_id}")
+        for resource_id in (document["resourceId"], nobodys, "x", "☃", "a" * 300)
+    ]
+    assert {(reply.status_code, reply.text) for reply in replies} == {
+        (404, replies[0].text),
+    }
+    assert replies[0].json()["error"]["code"] == "NOT_FOUND"
+
+
+async def test_a_database_out_of_reach_is_told_as_such() -> None:
+    async def out_of_reach(_: Request, __: str) -> Readable:
+        raise Unavailable
+
+    async with a_face(Reading(an_entrance(RememberingDoorway()), out_of_reach)) as client:
+        reply = await client.get("/api/documents/d-1")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
+
+
+@given(key=st.text(min_size=1), model=st.text(min_size=1))
+def test_no_name_of_a_document_gets_out_of_its_header(key: str, model: str) -> None:
+    document = a_document(document_key=key, model=model)
+    for reply in (page_of(document), markdown_of(document)):
+        named = reply.headers["content-disposition"]
+        assert re.fullmatch(r'(inline|attachment); filename="[A-Za-z0-9._-]+"', named)
+
+
+@given(title=st.text())
+def test_no_title_gets_out_of_its_page(title: str) -> None:
+    page = whole_page(title, "<p>Text</p>")
+    assert page.count("<title>") == page.count("</title>") == page.count("<style>") == 1
+    assert page.count("<script") == 0
+
+
+def a_document(**more: str) -> Readable:
+    told = Readable(
+        resource_id="d-1",
+        run_id="r-1",
+        document_key="view",
+        model="opus",
+        lineage="stage/step/opus",
+        version=1,
+        created_at=datetime(2030, 1, 1, tzinfo=UTC),
+        markdown="# Text",
+        html="<h1>Text</h1>",
+    )
+    return replace(told, **more)  # type: ignore[arg-type]  # texts, all of them
+
+
+async def unread(_: Request, __: str) -> Readable:
+    raise NotFound
