@@ -103,9 +103,8 @@ async def test_a_run_that_is_missing_or_somebody_else_s_is_not_found(
     assert replies[0].json()["error"]["code"] == "NOT_FOUND"
 
 
-@pytest.mark.parametrize("run_id", ["%00", "a" * 300])
-async def test_what_cannot_be_an_id_is_refused(http: httpx2.AsyncClient, run_id: str) -> None:
-    reply = await http.get(f"/api/runs/{run_id}/progress")
+async def test_what_cannot_be_an_id_is_refused(http: httpx2.AsyncClient) -> None:
+    reply = await http.get("/api/runs/%00/progress")
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
