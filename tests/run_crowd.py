@@ -19,7 +19,7 @@ from waybook.dag.model import JobStatus, JobType
 from waybook.errors import IllegalMove, InvalidInput, NotAwaitingReview, Refused, StaleAttempt
 from waybook.record.moment import Actor
 from waybook.run.limits import MAX_ATTEMPTS, MAX_PARTS
-from waybook.run.model import Job
+from waybook.run.model import Job, step_id
 from waybook.run.next_job import (
     AwaitingFeedback,
     GivenUp,
@@ -29,6 +29,7 @@ from waybook.run.next_job import (
     RunComplete,
     StageFailed,
 )
+from waybook.run.standing import RunState, awaiting_feedback, run_state
 from waybook.run.submit import Handed
 
 #: Two who call their conversation by a name, and one who does not.
@@ -95,12 +96,16 @@ class Crowd:
             case GivenUp(job):
                 assert world.job(job).status is JobStatus.RETRY_LOOP_FAILED
             case StageFailed(slug, steps):
-                assert all(run.steps[f"{slug}/{key}"].failed for key in steps)
+                assert all(run.steps[step_id(slug, key)].failed for key in steps)
+                assert run_state(run, world.chart) is RunState.FAILED
             case AwaitingFeedback(stages):
                 assert all(world.stage(slug).completed_at for slug in stages)
                 assert all(world.stage(slug).feedback is None for slug in stages)
+                assert run_state(run, world.chart) is RunState.AWAITING_FEEDBACK
+                assert awaiting_feedback(run, world.chart) == stages[0]
             case RunComplete():
                 assert run.completed_at is not None
+                assert run_state(run, world.chart) is RunState.COMPLETED
 
     def finish(self) -> None:
         """Hand in; who has been overtaken is refused, and what they bring is kept."""

@@ -17,7 +17,7 @@ from waybook.record.changes import Change, Entity
 from waybook.record.replay import Rows, _apply, differences, replay
 from waybook.run.decision import RunDecision
 from waybook.run.evidence import run_evidence
-from waybook.run.model import Job, Run, StepRun
+from waybook.run.model import Job, Run, StepRun, step_id
 
 J = JobStatus
 
@@ -112,8 +112,8 @@ def jobs_move_as_they_may(before: Records, decision: RunDecision[object]) -> Non
 
 def what_is_over_stays_over(before: Run, after: Run) -> None:
     """Closing is final, and what a stage and a step began with stays."""
-    for step_id, step in before.steps.items():
-        now = after.steps[step_id]
+    for key, step in before.steps.items():
+        now = after.steps[key]
         assert (now.total, now.opened_at) == (step.total, step.opened_at)
         assert step.closed_at is None or now == step
     for slug, stage in before.stages.items():
@@ -171,12 +171,12 @@ def the_database_would_take_it(records: Records) -> None:
 def steps_count_their_units(records: Records) -> None:
     """What a step counts is what its jobs say."""
     jobs = _by_step(records)
-    for step_id, step in records.run.steps.items():
+    for key, step in records.run.steps.items():
         if step.closed_at is None:
-            assert (step.done, step.failed) == _ended(jobs[step_id])
+            assert (step.done, step.failed) == _ended(jobs[key])
         else:
             assert (step.done, step.failed) == (step.total, 0)
-        units = {job.unit.number for job in jobs[step_id] if job.unit}
+        units = {job.unit.number for job in jobs[key] if job.unit}
         assert units == set(range(1, step.total + 1))
 
 
@@ -184,7 +184,7 @@ def _by_step(records: Records) -> Mapping[str, list[Job]]:
     found = defaultdict[str, list[Job]](list)
     for job in records.jobs.values():
         if job.job_type is not JobType.RENDER:
-            found[f"{job.stage}/{job.step_key}"].append(job)
+            found[step_id(job.stage, job.step_key)].append(job)
     return found
 
 

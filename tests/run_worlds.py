@@ -176,7 +176,10 @@ class RunWorld:
 
     def retry(self, stage: str, step: str | None = None) -> tuple[Job, ...]:
         failed = self.records.failed(stage, step)
-        return self.keep(retry_failed(self.run, self.chart, stage, failed, self.moment(PAT))).jobs
+        moment = self.moment(PAT)
+        return self.keep(
+            retry_failed(self.run, self.chart, stage, failed, moment, step_key=step)
+        ).jobs
 
     def regenerate(self, document_id: str) -> Job:
         """Have the latest version of a document written anew."""

@@ -92,6 +92,12 @@ def test_only_what_failed_in_a_stage_there_is_can_be_brought_back() -> None:
         two_steps().retry("other")
 
 
+def test_only_what_failed_in_a_step_there_is_can_be_brought_back() -> None:
+    with pytest.raises(InvalidInput, match="the stage 'only' has no step 'c'") as refusal:
+        two_steps().retry("only", "c")
+    assert refusal.value.details == {"stepKey": "c", "steps": ["a", "b"]}
+
+
 def test_a_retry_in_a_stage_that_has_not_begun_finds_nothing() -> None:
     world = a_run(a_dag(a_stage("one"), a_stage("two")))
     assert world.retry("two") == ()
