@@ -121,7 +121,7 @@ select p.content
  order by p.part;
 
 -- name: to_render
--- What the server has to render for a run, oldest first.
+-- What the server has to render for a run and nobody else renders just now, oldest first.
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
        j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted,
@@ -132,7 +132,8 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
    and j.completed_at is null
    and j.job_type = 'RENDER'
  order by j.id
- limit %(most)s;
+ limit %(most)s
+   for update of j skip locked;
 
 -- name: runs_to_render
 select distinct j.run_id::text

@@ -22,7 +22,7 @@ ReplyT = TypeVar("ReplyT")
 
 @dataclass(frozen=True, slots=True)
 class HeldRun:
-    """A locked run, until it is written or let go."""
+    """A run in our hands, until it is written or let go."""
 
     call: Call
     tx: Tx
@@ -43,6 +43,11 @@ class HeldRun:
     async def send(self, *statements: Statement | str) -> Results:
         """Ask for more, in the same transaction."""
         return await self.tx.send(*statements)
+
+    async def locked(self) -> "HeldRun":
+        """The run as it is now, locked from here on in the same transaction."""
+        results = await self.tx.send(*runs.lock_statements(self.run.id))
+        return await _held(self.call, self.tx, results)
 
     async def write(
         self, decision: RunDecision[ReplyT], body: Body, *loaded: Job, keep: bool = True
@@ -65,7 +70,7 @@ class HeldRun:
         await self.tx.commit(*statements, *(call.keep(body, now) if keep else ()))
         for job in decision.jobs.values():
             call.house.job_places.remember(call.caller.org_id, job.id, self.run.id)
-            if job.unit is None:
+            if job.unit is None and job.completed_at is None:
                 call.house.to_render.set()
         return body
 

@@ -1,0 +1,54 @@
+"""What tests of runs share: a run of three steps, its documents, and their rendering."""
+
+from typing import Any
+
+from definitions import a_definition, a_recipe_step, a_stage
+from waybook.doorway import Caller, Channel
+from waybook.usecases.call import Call
+from waybook.usecases.render_documents import render_documents
+from worlds import Agent, Body, World
+
+
+async def a_run_of_three_steps(agent: Agent) -> Body:
+    """A plan with a document for each of two models, a text upon each, one upon all."""
+    outputs = [{"documentKey": "plan"}]
+    plan = a_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
+    text = a_recipe_step("text", "per_source_document", inputsRequired=[{"documentKey": "plan"}])
+    whole = a_recipe_step("whole", "all_to_one", inputsRequired=[{"documentKey": "text"}])
+    stage = a_stage("work", plan, text, whole, edges=[("plan", "text"), ("text", "whole")])
+    await agent.call("add_dag", definition=a_definition("three-steps", stage))
+    return await agent.run("three-steps")
+
+
+async def kept(world: World, agent: Agent) -> list[tuple[Any, ...]]:
+    """Every document there is: key, model, version, text."""
+    asked = """select document_key, model, version, content from document
+                order by document_key, version, model"""
+    return (await world.database.read(agent.org_id, asked))[0]
+
+
+async def pages(world: World, agent: Agent) -> list[tuple[Any, ...]]:
+    """Every page there is: key, model, version, Markdown, HTML."""
+    asked = """select d.document_key, d.model, d.version, h.markdown, h.html
+                 from rendered_document h join document d on d.id = h.document_id
+                order by h.id"""
+    return (await world.database.read(agent.org_id, asked))[0]
+
+
+async def available(agent: Agent, run: Body) -> dict[tuple[str, str], str]:
+    """What people can read: the resource by key and model."""
+    stages = (await agent.progress(run, detail=True))["stages"]
+    documents = [document for stage in stages for document in stage["documents"]]
+    found = {(d["documentKey"], d["modelId"]): d["resourceId"] for d in documents}
+    assert len(found) == len(documents)
+    return found
+
+
+async def render_all(agent: Agent) -> int:
+    """Render what waits in this org; the background does so in all of them."""
+    caller = Caller(org_id=agent.org_id, user="waybook", channel=Channel.SWEEP)
+    call = Call(house=agent.doorway.house, caller=caller)
+    rendered = 0
+    while some := await render_documents(call):
+        rendered += some
+    return rendered

@@ -1,0 +1,124 @@
+"""Documents for people: rendered by the server itself, holding up nobody."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from definitions import a_definition, a_recipe_step, a_stage
+from run_documents import a_run_of_three_steps, pages, render_all
+from servers import Place
+from waybook.background import render_once
+from waybook.dag.rendering import Rendered, render
+from waybook.usecases import render_documents
+from worlds import Agent, Body, World, a_world
+
+
+@pytest.fixture
+async def run(agent: Agent) -> Body:
+    return await a_run_of_three_steps(agent)
+
+
+async def test_what_is_rendered_is_what_was_expected_and_safe(
+    world: World, agent: Agent, run: Body
+) -> None:
+    await agent.hand_in(await agent.job(run))
+    for _ in "ab":
+        await agent.hand_in(await agent.job(run), "# Hello\n\n<script>alert(1)</script> *you*")
+    await agent.work_off(run)
+    assert (await agent.progress(run))["stages"][0]["documentsAvailable"] == 0
+    assert await render_all(agent) == 3
+    stage = (await agent.progress(run))["stages"][0]
+    assert (stage["documentsExpected"], stage["documentsAvailable"]) == (3, 3)
+    assert {row[0] for row in await pages(world, agent)} == {"text", "whole"}
+    html = next(row[4] for row in await pages(world, agent) if row[0] == "text")
+    assert "<script" not in html
+    assert "<em>you</em>" in html
+
+
+async def test_a_template_knows_its_place(world: World, agent: Agent) -> None:
+    template = (
+        "{{ run.name }}, {{ run.input.topic }}, {{ stage.name }}, {{ step.name }}, "
+        "{{ document.title }} {{ document.version }} of {{ document.model }}: {{ content.word }}"
+    )
+    outputs = [{"documentKey": "a_view", "render": template}]
+    step = a_recipe_step("view", outputs=outputs, name="Have a view")
+    await agent.call("add_dag", definition=a_definition("views", a_stage("views", step)))
+    run = await agent.run("views", "a", input={"topic": "tea"})
+    await agent.hand_in(await agent.job(run), {"word": "yes"})
+    await render_all(agent)
+    ((*_, markdown, _),) = await pages(world, agent)
+    assert markdown == "Rivers, tea, views, Have a view, A view 1 of a: yes"
+
+
+async def test_a_stage_that_says_nothing_of_rendering_has_its_documents_shown_as_they_are(
+    agent: Agent,
+) -> None:
+    step = a_recipe_step("view", outputs=[{"documentKey": "view"}])
+    await agent.call("add_dag", definition=a_definition("views", a_stage("views", step)))
+    run = await agent.run("views")
+    await agent.work_off(run)
+    assert await render_all(agent) == 2
+    stage = (await agent.progress(run))["stages"][0]
+    assert (stage["documentsExpected"], stage["documentsAvailable"]) == (2, 2)
+
+
+async def test_rendering_holds_up_nobody(
+    world: World, agent: Agent, run: Body, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a page is made, others work on the same run, and others render what else there is."""
+    await agent.hand_in(await agent.job(run))
+    await agent.hand_in(await agent.job(run))
+    at_work, go_on = threading.Event(), threading.Event()
+
+    def slow_at_first(template: str | None, context: Any) -> Rendered:  # noqa: ANN401 - as the original
+        if not at_work.is_set():
+            at_work.set()
+            assert go_on.wait(20)
+        return render(template, context)
+
+    monkeypatch.setattr(render_documents, "render", slow_at_first)
+    rendering = asyncio.create_task(render_all(agent))
+    assert await asyncio.to_thread(at_work.wait, 20)
+    await agent.hand_in(await agent.job(run))
+    assert await render_all(agent) == 1
+    assert len(await pages(world, agent)) == 1
+    go_on.set()
+    assert await rendering == 1
+    assert len(await pages(world, agent)) == 2
+
+
+async def test_a_run_that_cannot_be_rendered_now_holds_up_no_other(
+    hasty: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody holds the first run; the second is rendered, the first later."""
+    agent = hasty.agent
+    views = a_definition("views", a_stage("views", a_recipe_step("view")))
+    await agent.call("add_dag", definition=views)
+    first, second = await agent.run("views", "a"), await agent.run("views", "a")
+    for run in (first, second):
+        await agent.work_off(run)
+    async with hasty.database.tenant(agent.org_id) as tx:
+        await tx.send(f"select from run where id = '{first['runId']}' for update")
+        assert await render_all(agent) == 1
+    assert f"the documents of run {first['runId']} will be rendered later" in caplog.text
+    assert await render_all(agent) == 1
+
+
+@pytest.fixture
+async def hasty(shared_place: Place) -> AsyncIterator[World]:
+    """A world whose callers wait a twentieth of a second for a lock."""
+    async with a_world(shared_place, lock_timeout="50ms") as world:
+        yield world
+
+
+async def test_the_background_renders_in_every_org(
+    world: World, agent: Agent, neighbour: Agent
+) -> None:
+    world.neighbour_may_change = True
+    for one in (agent, neighbour):
+        await one.work_off(await one.run())
+    await render_once(world.doorway.house)
+    assert len(await pages(world, agent)) == len(await pages(world, neighbour)) == 1
