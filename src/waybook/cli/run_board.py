@@ -1,7 +1,7 @@
 """The picture of a run: its stages with their bars, the steps of those worked on, what matters."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -23,14 +23,19 @@ from waybook.run.standing import RunState
 from waybook.usecases.watch_run import RunBoard
 
 STATUS_WIDTH, NARROWEST_NAME = 13, 12
-#: From which width on there is room for bars, and for whoever works on a step.
-WIDE_ENOUGH_FOR_BARS = 72
-WIDE_ENOUGH_FOR_WORKERS = 96
-BAR_WIDTH, WORKERS_WIDTH = 16, 20
+#: From which width on there is room for bars, for longer ones, and for whoever works on a step.
+WIDE_ENOUGH_FOR_BARS, WIDE_ENOUGH_FOR_LONG_BARS, WIDE_ENOUGH_FOR_WORKERS = 72, 110, 92
+SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
+#: Names shorter than this say too little; who works on a step gives way to them.
+SHORT_NAME = 22
 #: Lines of the picture that are neither stages, nor steps, nor foot: frame, name, source, bar.
 AROUND_STAGES = 5
 #: With fewer rows than this nothing is said of those that are left out.
 ROWS_TOLD = 3
+
+
+#: What a bar is made of; nothing where there is none.
+Counts = Mapping[StepStatus, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +44,7 @@ class Line:
 
     name: Text
     status: Text
-    bar: Text
+    bar: Counts
     figures: Text
     #: Documents of a stage, or who works on a step.
     beside: Text
@@ -70,7 +75,15 @@ def _heading(board: RunBoard) -> Text:
 def _source(board: RunBoard) -> Text:
     models = dict.fromkeys(model for s in board.run.stages.values() for model in s.models)
     said = f"{board.chart.dag.name}, version {board.chart.version}, with {', '.join(models)}"
-    return _line(Text(said, style="dim"))
+    return _line(Text(f"{said}; {documents_available(board)}", style="dim"))
+
+
+def documents_available(board: RunBoard) -> str:
+    """How much there is to read: "8 of 36 documents available"."""
+    stages = board.report["stages"]
+    there = sum(stage["documentsAvailable"] for stage in stages)
+    expected = sum(stage["documentsExpected"] or 0 for stage in stages)
+    return f"{there} of {expected} documents available"
 
 
 def _bar_line(board: RunBoard, width: int) -> Text:
@@ -106,7 +119,7 @@ def _stage_line(board: RunBoard, stage: StageReport) -> Line:
     return Line(
         name=_stage_name(board, slug, quiet=not steps),
         status=AWAITING.text() if waits else look.text(),
-        bar=segmented(counts, BAR_WIDTH) if steps else Text(),
+        bar=counts,
         figures=_steps_done(stage) if steps else _to_come(board, slug),
         beside=_documents(stage),
         here=waits,
@@ -154,7 +167,7 @@ def _step_lines(board: RunBoard, stage: StageReport) -> Iterator[Line]:
         yield Line(
             name=Text(f"  {board.chart.graphs[slug].steps[key].name}", style=quiet),
             status=STANDING_LOOKS[step["status"]].text(),
-            bar=_units_bar(step, len(workers)),
+            bar=_units_done(step, len(workers)),
             figures=_units(board, slug, step),
             beside=Text(", ".join(dict.fromkeys(workers)), style="dim"),
             here=key == here and stage["status"] is not Standing.COMPLETED,
@@ -165,17 +178,14 @@ def _is_over(step: StepReport) -> bool:
     return step["status"] is Standing.COMPLETED
 
 
-def _units_bar(step: StepReport, working: int) -> Text:
+def _units_done(step: StepReport, working: int) -> Counts:
     jobs = step["jobs"]
-    if not sum((jobs["done"], jobs["active"], jobs["failed"])):
-        return Text()
-    counts = {
+    return {
         StepStatus.COMPLETED: jobs["done"],
         StepStatus.FAILED: jobs["failed"],
         StepStatus.IN_PROGRESS: min(working, jobs["active"]),
         StepStatus.PENDING: max(0, jobs["active"] - working),
     }
-    return segmented(counts, BAR_WIDTH)
 
 
 def _units(board: RunBoard, slug: str, step: StepReport) -> Text:
@@ -209,31 +219,35 @@ def _window(lines: list[Line], rows: int | None) -> list[Line]:
 def _left_out(count: int, where: str) -> list[Line]:
     said = Text(f"… {count} {where}", style="dim")
     nothing = Text()
-    empty = Line(name=said, status=nothing, bar=nothing, figures=nothing, beside=nothing)
+    empty = Line(name=said, status=nothing, bar={}, figures=nothing, beside=nothing)
     return [empty] if count else []
 
 
 def _table(lines: list[Line], width: int) -> Table:
-    bars, beside = width >= WIDE_ENOUGH_FOR_BARS, width >= WIDE_ENOUGH_FOR_WORKERS
     figures = max((line.figures.cell_len for line in lines), default=0)
-    room = width - STATUS_WIDTH - figures - 4
-    room -= BAR_WIDTH + 2 if bars else 0
-    room -= WORKERS_WIDTH + 2 if beside else 0
     longest = max((cell_len(line.name.plain) for line in lines), default=0)
+    names, bar, beside = _widths(width, figures, longest)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    widths = [max(NARROWEST_NAME, min(room, longest)), STATUS_WIDTH]
-    widths += [BAR_WIDTH] if bars else []
-    widths += [figures]
-    for cells in widths:
-        table.add_column(no_wrap=True, overflow="ellipsis", width=cells)
-    if beside:
-        table.add_column(no_wrap=True, overflow="ellipsis", max_width=WORKERS_WIDTH)
+    for cells in (names, STATUS_WIDTH, bar, figures, beside):
+        if cells:
+            table.add_column(no_wrap=True, overflow="ellipsis", width=cells)
     for line in lines:
-        bar = [line.bar] if bars else []
-        table.add_row(
-            line.name, line.status, *bar, line.figures, *([line.beside] if beside else [])
-        )
+        drawn = segmented(line.bar, bar) if any(line.bar.values()) else Text()
+        bars, more = [drawn] if bar else [], [line.beside] if beside else []
+        table.add_row(line.name, line.status, *bars, line.figures, *more)
     return table
+
+
+def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
+    """How wide the names, the bars (0 for none) and what stands beside (0 for nothing) are."""
+    bar = LONG_BAR if width >= WIDE_ENOUGH_FOR_LONG_BARS else SHORT_BAR
+    bar = bar if width >= WIDE_ENOUGH_FOR_BARS else 0
+    room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)
+    beside = WORKERS_WIDTH if width >= WIDE_ENOUGH_FOR_WORKERS else 0
+    if beside and room - beside - 2 < min(longest, SHORT_NAME):
+        beside = 0
+    room -= beside + 2 if beside else 0
+    return max(NARROWEST_NAME, min(room, longest)), bar, beside
 
 
 # What to do

@@ -1,0 +1,100 @@
+"""Runs for tests of the command line: started, worked on for a while, and left where they are."""
+
+from dataclasses import dataclass
+
+from cli.terminal import Body, Terminal
+from waybook.background import render_once
+from waybook.cli.inside import Inside
+from waybook.doorway import Channel
+
+MODELS = ["alpha", "beta", "gamma"]
+
+
+@dataclass(frozen=True)
+class Worker:
+    """An agent that works on runs from behind the doorway."""
+
+    here: Inside
+
+    async def call(self, tool: str, **arguments: object) -> Body:
+        house = self.here.house
+        answer = await house.doorway.enter(house.caller(Channel.MCP), tool, arguments)
+        assert not answer.is_error, answer.body
+        return answer.body
+
+    async def start(self, name: str, dag: str = "dialectic", models: int = 3) -> str:
+        named = {"dagSlug": dag, "name": name, "input": "Move the reports to a queue."}
+        run = await self.call("start_run", **named, models=MODELS[:models])
+        return str(run["runId"])
+
+    async def work(self, run_id: str, jobs: int, text: str = "# Found\n\nA *text*.") -> str:
+        """Do so many jobs, or as many as there are; returns the last status."""
+        for _ in range(jobs):
+            job = await self.call("get_next_job", runId=run_id)
+            if job["status"] != "job_ready":
+                return str(job["status"])
+            held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+            await self.call("submit_job_result", **held, content=text)
+        return "job_ready"
+
+    async def finish(self, run_id: str) -> None:
+        """Work and give feedback until the run is complete."""
+        while True:
+            job = await self.call("get_next_job", runId=run_id)
+            if job["status"] == "job_ready":
+                held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+                await self.call("submit_job_result", **held, content="# Found\n\nA *text*.")
+            elif job["status"] == "awaiting_feedback":
+                said = {"stageSlug": job["stageSlug"], "feedback": "Go on."}
+                await self.call("submit_stage_feedback", runId=run_id, **said)
+            else:
+                assert job["status"] == "run_complete", job
+                return
+
+    async def render(self) -> None:
+        while await render_once(self.here.house.doorway.house):
+            pass
+
+
+def half_done(terminal: Terminal, name: str) -> str:
+    """A dialectic in its second stage: one job held by ada, one failed for good."""
+
+    async def act(here: Inside) -> str:
+        worker = Worker(here)
+        run_id = await worker.start(name)
+        assert await worker.work(run_id, 100) == "awaiting_feedback"
+        said = {"stageSlug": "thesis", "feedback": "Shorter."}
+        await worker.call("submit_stage_feedback", runId=run_id, **said)
+        await worker.work(run_id, 9 + 4)
+        lost = await worker.call("get_next_job", runId=run_id)
+        held = {"jobId": lost["jobId"], "attempt": lost["attempt"]}
+        await worker.call("fail_job", **held, error="no such model", retryable=False)
+        await worker.call("get_next_job", runId=run_id, sessionId="ada")
+        await worker.render()
+        return run_id
+
+    return terminal.inside(act)
+
+
+def waiting(terminal: Terminal, name: str) -> str:
+    """A small run whose first stage waits for a person."""
+
+    async def act(here: Inside) -> str:
+        worker = Worker(here)
+        run_id = await worker.start(name, models=1)
+        assert await worker.work(run_id, 100) == "awaiting_feedback"
+        return run_id
+
+    return terminal.inside(act)
+
+
+def finished(terminal: Terminal, name: str, models: int = 1) -> str:
+    """A run that is complete, not all of it rendered."""
+
+    async def act(here: Inside) -> str:
+        worker = Worker(here)
+        run_id = await worker.start(name, models=models)
+        await worker.finish(run_id)
+        return run_id
+
+    return terminal.inside(act)

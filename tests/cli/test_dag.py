@@ -1,0 +1,143 @@
+"""`waybook dag`: the workflows there are, their maps, and new ones with their faults told."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.terminal import Terminal
+from waybook.dag.definition import definition_schema
+
+MINE = """\
+slug: {slug}
+name: Two views
+stages:
+  - slug: views
+    recipe:
+      steps:
+        - stepKey: view
+          jobType: EXECUTE
+          granularityStrategy: per_model
+          inputsRequired:
+            - {{documentKey: question}}
+          outputs:
+            - documentKey: view
+"""
+BAD = """\
+slug: bad
+stages:
+  - slug: one
+    recipe:
+      steps:
+        - {stepKey: a, jobType: EXECUTE, granularityStrategy: per_modl}
+        - {stepKey: b, jobType: RENDER, granularityStrategy: per_model}
+"""
+
+
+def a_file(folder: Path, text: str, name: str = "dag.yaml") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_built_in_workflows_are_listed(terminal: Terminal) -> None:
+    told = {dag["dagSlug"]: dag for dag in terminal.told("dag", "list")}
+    assert len(told["dialectic"]["stages"]) == 5
+    said = terminal.say("dag", "list", columns=100)
+    assert "dialectic" in said
+    assert "5, 33 steps" in said
+
+
+@pytest.mark.parametrize(
+    ("models", "total"), [("1", 33), ("2", 96), ("3", 221), ("4", 432), ("a, b,c", 221)]
+)
+def test_a_map_says_how_many_jobs_to_expect(terminal: Terminal, models: str, total: int) -> None:
+    told = terminal.told("dag", "show", "dialectic", "--models", models)
+    assert sum(stage["expected"]["total"] for stage in told["stages"]) == total
+    said = terminal.say("dag", "show", "dialectic", "--models", models, columns=100)
+    assert f"{total} jobs with" in said
+
+
+def test_a_map_is_a_tree_of_stages_and_steps(terminal: Terminal) -> None:
+    said = terminal.say("dag", "show", "dialectic", "--models", "3", columns=140).splitlines()
+    assert said[0] == "dialectic  Dialectic, version 1  221 jobs with 3 models"
+    assert said[1] == "├─ thesis  Proposal  5 steps, 13 jobs"
+    assert said[2].startswith("│ ├─ 1   thesis_build_stage_header ")
+    assert said[2].split()[-4:] == ["PLAN", "all_to_one", "1", "job"]
+    (final,) = [line for line in said if "generate_final_synthesis_header" in line]
+    assert final.rstrip().endswith("1 job  after 6, 7, 8, 9")
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 90, 100, 140, 200])
+def test_a_map_fits_the_screen(terminal: Terminal, columns: int) -> None:
+    said = terminal.say("dag", "show", "dialectic", "--models", "3", columns=columns)
+    assert all(len(line.rstrip()) <= columns for line in said.splitlines())
+
+
+def test_without_models_nothing_is_counted(terminal: Terminal) -> None:
+    said = terminal.say("dag", "show", "deep-research")
+    assert "jobs" not in said.splitlines()[0]
+    assert "--models 3" in said
+
+
+def test_a_workflow_that_is_not_there_is_told(terminal: Terminal) -> None:
+    failed = terminal.run("dag", "show", "nothing")
+    assert failed.exit_code == 1
+    assert "NOT_FOUND" in failed.stderr
+    assert "waybook dag list" in failed.stderr
+
+
+def test_a_definition_becomes_a_version(terminal: Terminal, tmp_path: Path) -> None:
+    text = MINE.format(slug="mine")
+    said = terminal.say("dag", "add", a_file(tmp_path, text))
+    assert "✓ mine was added as version 1" in said
+    assert "is here already, as version 1" in terminal.say("dag", "add", a_file(tmp_path, text))
+    changed = text.replace("Two views", "Several views")
+    told = terminal.told("dag", "add", a_file(tmp_path, changed))
+    assert (told["version"], told["status"]) == (2, "added")
+    assert "mine" in {dag["dagSlug"] for dag in terminal.told("dag", "list")}
+
+
+def test_a_definition_may_be_json_from_stdin(terminal: Terminal) -> None:
+    step = {"stepKey": "a", "jobType": "EXECUTE", "granularityStrategy": "per_model"}
+    stage = {"slug": "one", "recipe": {"steps": [step]}}
+    typed = json.dumps({"slug": "from-stdin", "stages": [stage]})
+    assert "✓ from-stdin was added" in terminal.say("dag", "add", "-", typed=typed)
+
+
+def test_every_fault_is_told_with_its_place_and_nothing_is_added(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    failed = terminal.run("dag", "add", a_file(tmp_path, BAD))
+    assert failed.exit_code == 1
+    lines = failed.stderr.splitlines()
+    assert lines[0] == "✗ BAD_RECIPE: 2 faults, nothing was added"
+    assert lines[1] == "  stages[0].recipe.steps[0].granularityStrategy  unknown_strategy"
+    assert "did you mean 'per_model'?" in " ".join(line.strip() for line in lines)
+    assert "  stages[0].recipe.steps[1].jobType  bad_form" in lines
+    assert "bad" not in {dag["dagSlug"] for dag in terminal.told("dag", "list")}
+
+
+def test_text_that_is_neither_yaml_nor_json_is_told_with_its_line(terminal: Terminal) -> None:
+    failed = terminal.run("dag", "add", "-", typed='slug: "x\n')
+    assert failed.exit_code == 1
+    assert "BAD_RECIPE: one fault" in failed.stderr
+    assert "line 2" in failed.stderr
+
+
+def test_faults_are_json_for_machines(terminal: Terminal, tmp_path: Path) -> None:
+    failed = terminal.run("dag", "add", a_file(tmp_path, BAD), "--json")
+    assert failed.exit_code == 1
+    error = json.loads(failed.stdout)["error"]
+    assert [fault["fault"] for fault in error["details"]["faults"]] == [
+        "unknown_strategy",
+        "bad_form",
+    ]
+
+
+def test_a_file_that_is_not_there_is_a_usage_error(terminal: Terminal, tmp_path: Path) -> None:
+    assert terminal.run("dag", "add", str(tmp_path / "no.yaml")).exit_code == 2
+
+
+def test_the_schema_is_the_published_one(terminal: Terminal) -> None:
+    assert json.loads(terminal.say("dag", "schema")) == definition_schema()

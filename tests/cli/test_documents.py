@@ -1,0 +1,121 @@
+"""`waybook documents`: listed, and written into a folder without harm to what is there."""
+
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.runs_in_terminal import finished, waiting
+from cli.terminal import Terminal
+from waybook.cli.document_names import file_names
+from waybook.usecases.read_documents import Listed
+
+
+@pytest.fixture(scope="module")
+def done(terminal: Terminal) -> str:
+    return finished(terminal, "Documents to read", models=2)
+
+
+def test_documents_are_listed_in_the_order_of_the_stages(terminal: Terminal, done: str) -> None:
+    told = terminal.told("documents", done)
+    assert len(told) == 8 + 20 + 3 + 6 + 6
+    stages = list(dict.fromkeys(one["stageSlug"] for one in told))
+    assert stages == ["thesis", "antithesis", "synthesis", "parenthesis", "paralysis"]
+    report = terminal.told("run", done)
+    available = {d["resourceId"] for stage in report["stages"] for d in stage["documents"]}
+    assert {one["resourceId"] for one in told} == available
+    said = terminal.say("documents", done, columns=120)
+    assert "43 of 43 available" in said
+
+
+def test_what_waits_to_be_rendered_is_rendered_first(terminal: Terminal) -> None:
+    run_id = waiting(terminal, "Not rendered yet")
+    assert terminal.told("run", run_id)["stages"][0]["documentsAvailable"] == 0
+    assert "4 of 4 available, of the stages begun so far" in terminal.say("documents", run_id)
+
+
+def test_one_stage_is_listed_alone(terminal: Terminal, done: str) -> None:
+    told = terminal.told("documents", done, "--stage", "synthesis")
+    assert {one["documentKey"] for one in told} == {
+        "product_requirements",
+        "system_architecture",
+        "tech_stack",
+    }
+
+
+def test_documents_are_written_in_both_forms(terminal: Terminal, done: str, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder"
+    said = terminal.say("documents", done, "--out", str(out))
+    assert "86 files written" in said
+    assert len(list(out.rglob("*.md"))) == len(list(out.rglob("*.html"))) == 43
+    text = (out / "1-thesis" / "business_case.alpha.md").read_text()
+    assert text.startswith("# Found")
+    page = (out / "1-thesis" / "business_case.alpha.html").read_text()
+    assert "<h1>Found</h1>" in page
+    assert "content-security-policy" in page
+    assert (out / "2-antithesis" / "risk_register.beta.of-alpha.md").exists()
+
+
+def test_one_form_is_written_if_asked_for(terminal: Terminal, done: str, tmp_path: Path) -> None:
+    words = ("--stage", "thesis", "--format", "html", "--out", str(tmp_path))
+    told = terminal.told("documents", done, *words)
+    assert all(one["files"] for one in told)
+    assert {path.suffix for path in tmp_path.rglob("*.*")} == {".html"}
+
+
+def test_nothing_is_overwritten_without_force(
+    terminal: Terminal, done: str, tmp_path: Path
+) -> None:
+    mine = tmp_path / "1-thesis" / "feature_spec.beta.md"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    failed = terminal.run("documents", done, "--out", str(tmp_path))
+    assert failed.exit_code == 1
+    assert "--force writes over them" in failed.stderr
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+    terminal.say("documents", done, "--out", str(tmp_path), "--force")
+    assert mine.read_text().startswith("# Found")
+
+
+def test_a_run_without_documents_says_so(terminal: Terminal) -> None:
+    run = terminal.call(
+        "start_run", dagSlug="deep-research", name="Just begun", input="?", models=["a"]
+    )
+    said = terminal.say("documents", str(run["runId"]))
+    assert "There is nothing to read yet." in said
+
+
+# The names of files
+
+TEXTS = st.text(min_size=1, max_size=90)
+
+
+def a_document(number: int, key: str, model: str, lineage: str, reviewer: str | None) -> Listed:
+    return Listed(
+        resource_id=str(number),
+        stage="one/../stage",
+        step_key="step",
+        document_key=key,
+        model=model,
+        lineage=lineage,
+        reviewer=reviewer,
+        version=1,
+        created_at=datetime(2030, 1, 1, tzinfo=UTC),
+        length=1,
+    )
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS, st.none() | TEXTS), max_size=12))
+def test_no_two_files_share_a_name_and_none_leaves_its_folder(
+    told: list[tuple[str, str, str, str | None]],
+) -> None:
+    listed = [a_document(number, *one) for number, one in enumerate(told)]
+    names = file_names(listed, ["one/../stage"])
+    assert len({name.lower() for name in names.values()}) == len(listed)
+    for name in names.values():
+        path = PurePosixPath(name)
+        assert len(path.parts) == 2
+        assert not any(part.startswith(".") for part in path.parts)
+        assert name.isascii()
