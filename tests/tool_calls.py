@@ -120,7 +120,7 @@ async def _nothing(_: Agent) -> Body:
 
 
 async def _map(_: Agent) -> Body:
-    return {"dagSlug": "deep-research", "models": ["a", "b"]}
+    return {"dagSlug": "deep-research", "models": ["a", "b"], "detail": True}
 
 
 async def _run_map(agent: Agent) -> Body:

@@ -8,6 +8,7 @@ import pytest
 
 from definitions import a_definition, a_recipe_step, a_stage
 from waybook.dag.invariants import check
+from waybook.usecases import charts
 from worlds import Agent, Body, World
 
 
@@ -90,6 +91,32 @@ async def test_a_definition_of_ones_own_wins_over_the_one_that_comes_with_us(
 async def test_a_definition_of_ones_own_wins_before_the_first_run_too(agent: Agent) -> None:
     mine = {**views(), "slug": "dialectic"}
     assert (await agent.call("add_dag", definition=mine))["version"] == 1
+    assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
+
+
+async def test_a_definition_that_comes_with_us_may_come_in_a_new_version(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs of the older version keep it; new ones go by what we ship now, and so do the lists."""
+    older = charts.chart_of({**views(prompt="As it was."), "slug": "dialectic"}, 1)
+    monkeypatch.setattr(charts, "builtin_charts", lambda: {"dialectic": older})
+    before = await agent.run("dialectic")
+    assert (before["version"], before["stages"][0]["stageSlug"]) == (1, "views")
+    monkeypatch.undo()
+    for told in (
+        await agent.call("get_dag_map", dagSlug="dialectic"),
+        next(d for d in (await agent.call("list_dags"))["dags"] if d["dagSlug"] == "dialectic"),
+    ):
+        assert (told["version"], len(told["stages"])) == (2, 5)
+    after = [await agent.run("dialectic") for _ in range(2)]
+    assert {(run["version"], run["stages"][0]["stageSlug"]) for run in after} == {(2, "thesis")}
+    assert (await agent.job(before))["prompt"] == "As it was."
+
+
+async def test_nobody_is_taken_for_ourselves(agent: Agent) -> None:
+    """A user may be called as the server is; what they add is theirs."""
+    waybook = agent.acting_as("waybook")
+    await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
 
 

@@ -12,6 +12,7 @@ select pg_advisory_xact_lock(hashtextextended(app_org()::text || '/' || %(slug)s
 
 -- name: definitions
 -- The latest version of each definition.
-select distinct on (d.slug) d.slug, d.version, d.name, d.body, d.created_at, d.created_by
+select distinct on (d.slug) d.slug, d.version, d.name, d.body, encode(d.body_hash, 'hex'),
+       d.created_at, d.created_by
   from dag_definition d
  order by d.slug, d.version desc;

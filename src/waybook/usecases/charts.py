@@ -1,9 +1,11 @@
 """Definitions as runs go by them: read and checked once, then remembered, for they never change."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import orjson
@@ -12,12 +14,13 @@ from waybook.dag.builtins import builtin_definitions
 from waybook.dag.definition import graphs_of, read_definition, write_definition
 from waybook.dag.definition_text import parse_definition
 from waybook.dag.model import Dag
+from waybook.errors import NextCall, NotFound
 from waybook.record.moment import Json
 from waybook.run.model import Chart
 
 MOST = 200
-#: Who adds the definitions that come with us.
-OURSELVES = "waybook"
+#: Who adds the definitions that come with us; no user is called so.
+OURSELVES = "waybook (built in)"
 
 
 class Charts:
@@ -28,7 +31,10 @@ class Charts:
 
     def get(self, org_id: UUID, slug: str, version: int) -> Chart | None:
         """The chart, if it has come by."""
-        return self._charts.get((org_id, slug, version))
+        found = self._charts.get((org_id, slug, version))
+        if found is not None:
+            self._charts.move_to_end((org_id, slug, version))
+        return found
 
     def remember(self, org_id: UUID, chart: Chart) -> Chart:
         """Keep a chart for whoever needs it next."""
@@ -56,6 +62,39 @@ def body_of(dag: Dag) -> Json:
 def hash_of_body(body: Json) -> bytes:
     """What a definition says, as a hash that does not depend on the order of names."""
     return sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The version of a definition that a new run goes by."""
+
+    chart: Chart
+    #: Whether it is one of ours, in a version that has yet to be kept.
+    unkept: bool = False
+
+
+def current_chart(slug: str, rows: Sequence[Sequence[Any]]) -> Current:
+    """The definition of this slug, whose latest stored version is the first row, if there is one.
+
+    A user's own wins over one that comes with us; one of ours is the one that we ship now.
+
+    Raises:
+        NotFound: there is none.
+    """
+    shipped = builtin_charts().get(slug)
+    if not rows and shipped is None:
+        raise NotFound(
+            "there is no DAG with this slug here",
+            next_call=NextCall("list_dags", {}, "see the DAGs there are"),
+        )
+    if not rows:
+        return Current(builtin_charts()[slug], unkept=True)
+    version, _, body, digest, _, by = rows[0]
+    if shipped is None or by != OURSELVES:
+        return Current(chart_of(body, version))
+    if bytes.fromhex(digest) == hash_of_body(body_of(shipped.dag)):
+        return Current(Chart(shipped.dag, shipped.graphs, version))
+    return Current(Chart(shipped.dag, shipped.graphs, version + 1), unkept=True)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import orjson
 from pydantic import Field
 
 from waybook.dag.model import RecipeStep
@@ -9,18 +10,18 @@ from waybook.dag.structure import Structure, map_json, sound_structure
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
 from waybook.run.model import Chart
+from waybook.run.stages import known_models
 from waybook.store import definitions
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, Loose, Reading
 from waybook.usecases.call import Body, Call, known
-from waybook.usecases.charts import OURSELVES, builtin_charts, chart_of
+from waybook.usecases.charts import current_chart
 from waybook.usecases.plan_map import plan_structure
 from waybook.usecases.run_call import look_at_run
 from waybook.usecases.run_views import take_job
 from waybook.usecases.schemas import output_schema
-from waybook.usecases.start_run import dag_not_found
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, told
+from waybook.usecases.views import MOST_IN_A_REPLY, following, told, within_reply
 
 
 class GetDagMap(Reading):
@@ -28,10 +29,16 @@ class GetDagMap(Reading):
     run_id: Id | None = Field(None, description="the map of a run, with its own models")
     plan_id: Id | None = None
     models: Loose[list[Id]] | None = Field(None, description="count the jobs with these models")
+    detail: bool = Field(default=False, description="however long it is")
 
 
 async def get_dag_map(call: Call, asked: GetDagMap) -> Body:
     """Stages, steps and edges, and how many jobs to expect."""
+    body = await _whole_map(call, asked)
+    return body if asked.detail else _fitted(body, asked)
+
+
+async def _whole_map(call: Call, asked: GetDagMap) -> Body:
     named = [one for one in (asked.dag_slug, asked.run_id, asked.plan_id) if one is not None]
     if len(named) != 1:
         raise InvalidInput("name a dagSlug, a runId or a planId, one of the three")
@@ -43,20 +50,12 @@ async def get_dag_map(call: Call, asked: GetDagMap) -> Body:
         seen = await look_at_run(call, asked.run_id)
         models = {slug: stage.models for slug, stage in seen.loaded.run.stages.items()}
         return _map(_structure(seen.chart), models, take_job(asked.run_id), seen.chart)
-    chart = await _chart(call, asked.dag_slug or "")
-    chosen = {chart.order[0]: tuple(asked.models)} if asked.models else {}
+    slug = asked.dag_slug or ""
+    (rows,) = await call.read(definitions.definition_statement(slug))
+    chart = current_chart(slug, rows).chart
+    chosen = {chart.order[0]: known_models(asked.models)} if asked.models else {}
     after = following("start_run", "start a run of it", dagSlug=chart.dag.slug)
     return _map(_structure(chart), chosen, after, chart)
-
-
-async def _chart(call: Call, slug: str) -> Chart:
-    (rows,) = await call.read(definitions.definition_statement(slug))
-    shipped = builtin_charts().get(slug)
-    if shipped is not None and (not rows or rows[0][5] == OURSELVES):
-        return shipped
-    if not rows:
-        raise dag_not_found()
-    return chart_of(rows[0][2], rows[0][0])
 
 
 def _structure(chart: Chart) -> Structure:
@@ -93,6 +92,34 @@ def _map(
         transitions=transitions,
         next=after,
     )
+
+
+def _fitted(body: Body, asked: GetDagMap) -> Body:
+    """The map; if it is too long for a client, its stages alone, with the call for the whole."""
+    if len(orjson.dumps(body)) <= MOST_IN_A_REPLY:
+        return body
+    named = told(
+        dagSlug=asked.dag_slug,
+        runId=asked.run_id,
+        planId=asked.plan_id,
+        models=[*asked.models] if asked.models else None,
+    )
+    whole = following("get_dag_map", "with steps and edges", **named, detail=True)
+    stages = cast("list[Body]", body["stages"])
+    short: Body = {
+        **body,
+        "stages": [_alone(stage) for stage in stages],
+        "transitions": [],
+        "cut": {"left": "steps, edges and transitions", "get": whole},
+    }
+    return within_reply(short, ("stages",), whole)
+
+
+def _alone(stage: Body) -> Json:
+    expected = cast("Body", stage["expected"])
+    steps = len(cast("list[Json]", stage["steps"]))
+    alone = {name: stage[name] for name in ("stageSlug", "name")}
+    return {**alone, "stepCount": steps, "expected": {"total": expected["total"]}}
 
 
 def _step(step: RecipeStep) -> Json:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+import orjson
 from pydantic import Field
 
 from waybook.dag.documents import Available
@@ -21,7 +22,7 @@ from waybook.usecases.run_call import look_at_run
 from waybook.usecases.run_views import take_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import MOST_IN_A_REPLY, following
+from waybook.usecases.views import MOST_IN_A_REPLY, following, within_reply
 
 
 class GetRunProgress(Reading):
@@ -63,14 +64,25 @@ def report_on(run: Run, chart: Chart, rows: Sequence[Sequence[Any]]) -> Report:
 
 
 def fitted_report(body: Body, asked: GetRunProgress) -> Body:
-    """The report, its lists of documents left out if it is too long for a client."""
-    if asked.detail or len(str(body)) <= MOST_IN_A_REPLY:
+    """The report, without its documents if it is too long for a client, then without its steps."""
+    if asked.detail or _fits(body):
         return body
     named: Body = {"runId": asked.run_id} if asked.run_id else {"planId": asked.plan_id}
-    whole = following("get_run_progress", "with all documents", **named, detail=True)
-    stages = cast("list[dict[str, Json]]", body["stages"])
-    short: list[Json] = [{**stage, "documents": []} for stage in stages]
-    return {**body, "stages": short, "cut": {"left": "documents", "get": whole}}
+    whole = following("get_run_progress", "the whole report", **named, detail=True)
+    short = _without(body, whole, documents=[])
+    if not _fits(short):
+        short = _without(body, whole, documents=[], steps=None)
+    return within_reply(short, ("stages",), whole)
+
+
+def _fits(body: Body) -> bool:
+    return len(orjson.dumps(body)) <= MOST_IN_A_REPLY
+
+
+def _without(body: Body, whole: Json, **empty: Json) -> Body:
+    stages = cast("list[Body]", body["stages"])
+    short: list[Json] = [{**stage, **empty} for stage in stages]
+    return {**body, "stages": short, "cut": {"left": " and ".join(empty), "get": whole}}
 
 
 TOOL = Tool(

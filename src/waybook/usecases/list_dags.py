@@ -8,13 +8,15 @@ from waybook.run.model import Chart
 from waybook.store import definitions, runs
 from waybook.usecases.arguments import Reading
 from waybook.usecases.call import Body, Call
-from waybook.usecases.charts import builtin_charts, chart_of
+from waybook.usecases.charts import OURSELVES, builtin_charts, current_chart
 from waybook.usecases.find_runs import FoundRun, found_runs
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, moment, within_reply
+from waybook.usecases.views import beginning, following, moment, within_reply
 
 MOST_RUNS = 50
+#: How much of a description is told, in bytes.
+MOST_DESCRIBED = 600
 
 
 class ListDags(Reading):
@@ -26,7 +28,7 @@ async def list_dags(call: Call, _: ListDags) -> Body:
     stored, found = await call.read(
         definitions.definitions_statement(), runs.find_statement(MOST_RUNS, open_only=True)
     )
-    charts = {**builtin_charts(), **{row[0]: _chart(call, row) for row in stored}}
+    charts = {**builtin_charts(), **{row[0]: _chart(call, *row) for row in stored}}
     body: Body = {
         "dags": [_view(charts[slug]) for slug in sorted(charts)],
         "openRuns": [_run_view(run) for run in await found_runs(call, found)],
@@ -36,10 +38,13 @@ async def list_dags(call: Call, _: ListDags) -> Body:
     return within_reply(body, ("openRuns", "dags"), whole)
 
 
-def _chart(call: Call, row: tuple[Any, ...]) -> Chart:
-    slug, version, _, body, *_ = row
-    known = call.house.charts.get(call.caller.org_id, slug, version)
-    return known or call.house.charts.remember(call.caller.org_id, chart_of(body, version))
+def _chart(call: Call, slug: str, *row: Any) -> Chart:  # noqa: ANN401 - as it was found
+    org_id, charts = call.caller.org_id, call.house.charts
+    known = charts.get(org_id, slug, row[0]) if row[-1] != OURSELVES else None
+    if known is not None:
+        return known
+    current = current_chart(slug, [row])
+    return current.chart if current.unkept else charts.remember(org_id, current.chart)
 
 
 def _view(chart: Chart) -> Body:
@@ -52,7 +57,7 @@ def _view(chart: Chart) -> Body:
         "dagSlug": dag.slug,
         "name": dag.name,
         "version": chart.version,
-        "description": dag.description,
+        "description": beginning(dag.description, MOST_DESCRIBED),
         "stages": stages,
     }
 

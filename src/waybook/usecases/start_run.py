@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.errors import InvalidInput
 from waybook.run.model import Chart
 from waybook.run.start import new_run
 from waybook.store import definitions, run_ledger
@@ -10,10 +10,11 @@ from waybook.store.ids import new_id
 from waybook.store.sql import Statement
 from waybook.usecases.arguments import AnyJson, Id, Loose, Mutating, Name, limit_result
 from waybook.usecases.call import Body, Call, Opened
-from waybook.usecases.charts import OURSELVES, body_of, builtin_charts, chart_of, hash_of_body
+from waybook.usecases.charts import OURSELVES, body_of, current_chart, hash_of_body
 from waybook.usecases.run_views import started_view, take_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
+from waybook.usecases.views import following, within_reply
 
 
 class StartRun(Mutating):
@@ -42,40 +43,27 @@ async def start_run(call: Call, asked: StartRun) -> Body:
             "stages": [started_view(stage, run) for stage in decision.reply.stages],
             "next": take_job(run.id, "take the first job"),
         }
-        return await opened.write([*made, *statements], body)
+        look = following("get_run_progress", "all that was started", runId=run.id)
+        return await opened.write([*made, *statements], within_reply(body, ("stages",), look))
 
 
 def _chart(opened: Opened, slug: str) -> tuple[Chart, list[Statement]]:
-    """The definition to go by; one of our own is kept in the version that we ship now."""
-    (rows,), shipped = opened.found, builtin_charts().get(slug)
-    ours = not rows or rows[0][5] == OURSELVES
-    if shipped is not None and ours:
-        body = body_of(shipped.dag)
-        digest = hash_of_body(body)
-        if rows and bytes.fromhex(rows[0][3]) == digest:
-            return Chart(shipped.dag, shipped.graphs, rows[0][0]), []
-        version = rows[0][0] + 1 if rows else 1
-        made = run_ledger.add_definition(
-            slug=slug,
-            version=version,
-            name=shipped.dag.name,
-            body=body,
-            body_hash=digest,
-            now=opened.now,
-            by=OURSELVES,
-        )
-        return Chart(shipped.dag, shipped.graphs, version), [made]
-    if not rows:
-        raise dag_not_found()
-    return chart_of(rows[0][2], rows[0][0]), []
-
-
-def dag_not_found() -> NotFound:
-    """The answer for a workflow nobody has defined here."""
-    return NotFound(
-        "there is no DAG with this slug here",
-        next_call=NextCall("list_dags", {}, "see the DAGs there are"),
+    """The definition to go by, and what keeps it if nobody has."""
+    current = current_chart(slug, opened.found[0])
+    chart = current.chart
+    if not current.unkept:
+        return chart, []
+    body = body_of(chart.dag)
+    made = run_ledger.add_definition(
+        slug=slug,
+        version=chart.version,
+        name=chart.dag.name,
+        body=body,
+        body_hash=hash_of_body(body),
+        now=opened.now,
+        by=OURSELVES,
     )
+    return chart, [made]
 
 
 TOOL = Tool(

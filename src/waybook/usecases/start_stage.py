@@ -9,6 +9,7 @@ from waybook.usecases.run_call import locked_run
 from waybook.usecases.run_views import stage_view, started_view, take_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
+from waybook.usecases.views import following, within_reply
 
 
 class StartStage(Mutating):
@@ -28,7 +29,8 @@ async def start_stage(call: Call, asked: StartStage) -> Body:
             "started": [started_view(stage, run) for stage in decision.reply.stages],
             "next": take_job(run.id),
         }
-        return await held.write(decision, body)
+        look = following("get_run_progress", "all that was started", runId=run.id)
+        return await held.write(decision, within_reply(body, ("started",), look))
 
 
 TOOL = Tool(

@@ -24,7 +24,7 @@ from waybook.usecases.run_call import HeldRun, job_not_found, locked_run, run_of
 from waybook.usecases.run_views import after_work, job_view, stage_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import told
+from waybook.usecases.views import following, told, within_reply
 
 
 class HandedIn(Nested):
@@ -95,7 +95,7 @@ def _text(content: Json) -> str:
 def _reply(decision: RunDecision[JobDone], chart: Chart) -> Body:
     run, done = decision.run, decision.reply
     following_job = done.continuation
-    return told(
+    body = told(
         runId=run.id,
         **{**job_view(done.job), "jobStatus": str(done.job.status)},
         documentIds=[*done.documents],
@@ -104,6 +104,8 @@ def _reply(decision: RunDecision[JobDone], chart: Chart) -> Body:
         runComplete=run.completed_at is not None,
         next=after_work(run, chart, done.job.stage),
     )
+    look = following("get_run_progress", "the documents of the run", runId=run.id, detail=True)
+    return within_reply(body, ("documentIds",), look)
 
 
 TOOL = Tool(

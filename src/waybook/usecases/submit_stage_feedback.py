@@ -9,7 +9,7 @@ from waybook.usecases.run_call import locked_run
 from waybook.usecases.run_views import started_view, take_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import following, within_reply
 
 
 class SubmitStageFeedback(Mutating):
@@ -33,7 +33,7 @@ async def submit_stage_feedback(call: Call, asked: SubmitStageFeedback) -> Body:
             "started": [started_view(stage, run) for stage in decision.reply.stages],
             "next": take_job(run.id) if decision.reply.stages else over,
         }
-        return await held.write(decision, body)
+        return await held.write(decision, within_reply(body, ("started",), over))
 
 
 TOOL = Tool(

@@ -1,0 +1,320 @@
+"""What is handed over with a job: whole prompts, inputs that any client takes, nothing lost."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from definitions import a_definition, a_recipe_step, a_stage
+from run_documents import render_all
+from waybook.dag.invariants import check
+from waybook.usecases.views import beginning, weight
+from worlds import Agent, Body
+
+MOST = 48_000
+
+#: A long name of a model, in which every character takes three bytes.
+LONG = [f"模型{'名' * 140}{n}" for n in range(12)]
+
+
+def size(body: Body) -> int:
+    """What a reply takes on the wire."""
+    return len(json.dumps(body, ensure_ascii=False).encode())
+
+
+async def small(agent: Agent, tool: str, **arguments: object) -> Body:
+    """The reply, which any client takes."""
+    reply = await agent.call(tool, **arguments)
+    assert size(reply) < MOST
+    return reply
+
+
+async def followed(agent: Agent, told: Body) -> str:
+    """The rest of what was cut, by following the calls that bring it."""
+    text, following = "", told["get"]
+    while following["tool"] == "get_job_input":
+        piece = await small(agent, "get_job_input", **following["args"])
+        text += piece["content"]
+        following = piece["next"]
+    assert len(text) == told["left"]
+    return text
+
+
+async def whole(agent: Agent, one: Body) -> str:
+    """The text of an input, whole."""
+    rest = await followed(agent, one["cut"]) if "cut" in one else ""
+    return str(one["content"]) + rest
+
+
+@given(st.text(), st.integers(-5, 200))
+def test_a_beginning_is_as_long_as_it_may_be(text: str, most: int) -> None:
+    begun = beginning(text, most)
+    assert text.startswith(begun)
+    assert weight(begun) <= max(0, most)
+    assert begun == text or weight(text[: len(begun) + 1]) > most
+
+
+# Prompts
+
+
+@pytest.mark.parametrize("dag", ["dialectic", "deep-research"])
+async def test_every_prompt_that_comes_with_us_arrives_whole(agent: Agent, dag: str) -> None:
+    """No mark of a template is left in any, and what each step needs is handed over with it."""
+    shape = (await agent.call("get_dag_map", dagSlug=dag))["stages"]
+    run = await agent.run(dag, models=["opus", "gpt"], input="Build a lighthouse.")
+    seen: dict[tuple[str, str], Body] = {}
+    while True:
+        told = await small(agent, "get_next_job", runId=run["runId"])
+        if told["status"] == "awaiting_feedback":
+            await agent.feedback(run, told["stageSlug"], f"Shorter than {told['stageSlug']}.")
+            continue
+        if told["status"] == "run_complete":
+            break
+        seen[told["stageSlug"], told["stepKey"]] = told
+        await agent.hand_in(told, f"# {told['stepKey']} of {told['modelId']}")
+    steps = {(stage["stageSlug"], step["stepKey"]) for stage in shape for step in stage["steps"]}
+    assert set(seen) == steps
+    for place, job in seen.items():
+        check_prompt(place, job)
+
+
+def check_prompt(place: tuple[str, str], job: Body) -> None:
+    prompt = job["prompt"]
+    assert "cut" not in job
+    assert len(prompt) > 300, place
+    for mark in ("{{", "}}", "{%", "%}", "{#", "Undefined", "None,", "[]"):
+        assert mark not in prompt, (place, mark)
+    for document in job["documents"]:
+        assert document["documentKey"] in prompt, place
+    for given_ in job["inputs"]:
+        assert given_["content"], place
+    earlier = [one for one in job["inputs"] if one["documentKey"] == "feedback"]
+    assert all(one["content"] == f"Shorter than {one['stageSlug']}." for one in earlier)
+
+
+async def test_a_step_without_a_prompt_is_asked_plainly(agent: Agent) -> None:
+    step = a_recipe_step("view", name="Have a view")
+    stages = [a_stage("first", step), a_stage("second", {**step, "stepKey": "again"})]
+    await agent.call("add_dag", definition=a_definition("views", *stages))
+    run = await agent.run("views", "a")
+    job = await agent.job(run)
+    plain = (
+        'Have a view, in the stage first of the run "Rivers".\n'
+        "Work from the inputs handed over with this prompt, and write:\n- view\n"
+    )
+    assert job["prompt"] == plain
+    await agent.hand_in(job)
+    await agent.feedback(run, "first", "Louder.")
+    told = (await agent.job(run))["prompt"]
+    assert told.endswith("What a person said of the stage before: Louder.\n")
+
+
+# Long texts
+
+TEXTS = {
+    "a": "plain words " * 20_000,
+    "b": "雪だるま☃" * 15_000,
+    "c": 'a "quoted"\n\\line\t' * 12_000,
+    "d": "short",
+}
+
+
+async def reading(agent: Agent, prompt: str = "Read.", **more: object) -> Body:
+    """A run at whose second step one job reads four texts, most of them long."""
+    wanted = [{"documentKey": "text"}, {"documentKey": "brief"}]
+    read = a_recipe_step("read", "all_to_one", inputsRequired=wanted, prompt=prompt)
+    stage = a_stage("work", a_recipe_step("text"), read, edges=[("text", "read")])
+    await agent.call("add_dag", definition=a_definition("reading", stage))
+    run = await agent.run("reading", "abcd", **more)
+    for _ in TEXTS:
+        job = await agent.job(run)
+        await agent.hand_in(job, TEXTS[job["modelId"]])
+    return run
+
+
+async def test_long_inputs_are_cut_fairly_and_nothing_is_lost(agent: Agent) -> None:
+    run = await reading(agent, input={"brief": "B" * 100_000})
+    job = await small(agent, "get_next_job", runId=run["runId"])
+    by_author = {one.get("modelId", "brief"): one for one in job["inputs"]}
+    assert set(by_author) == {*TEXTS, "brief"}
+    texts = {**TEXTS, "brief": "B" * 100_000}
+    shares = {}
+    for name, one in by_author.items():
+        assert texts[name].startswith(one["content"])
+        assert await whole(agent, one) == texts[name]
+        shares[name] = weight(one["content"])
+    assert "cut" not in by_author["d"]
+    cut = [share for name, share in shares.items() if name != "d"]
+    assert max(cut) - min(cut) < 10
+    assert sum(shares.values()) > 40_000
+
+
+async def test_a_long_prompt_is_cut_and_nothing_is_lost(agent: Agent) -> None:
+    asked = "☃" * 60_000
+    run = await reading(agent, prompt="Read {{ run.input }}!", input=asked)
+    job = await small(agent, "get_next_job", runId=run["runId"])
+    assert job["prompt"] + await followed(agent, job["cut"]["prompt"]) == f"Read {asked}!"
+    assert {one["documentKey"] for one in job["inputs"]} == {"text", "brief"}
+    brief = next(one for one in job["inputs"] if one["documentKey"] == "brief")
+    assert await whole(agent, brief) == asked
+
+
+async def test_what_was_handed_in_so_far_is_cut_at_its_beginning(agent: Agent) -> None:
+    run = await reading(agent)
+    parts = ["é" * 50_000, "ß" * 50_000]
+    for part in parts:
+        await agent.hand_in(await agent.job(run), part, continues=True)
+    job = await small(agent, "get_next_job", runId=run["runId"])
+    so_far = "".join(parts)
+    assert so_far.endswith(job["soFar"])
+    told = job["cut"]["soFar"]
+    assert told["left"] + len(job["soFar"]) == len(so_far)
+    piece = await small(agent, "get_job_input", **told["get"]["args"])
+    read = piece["content"]
+    while piece["left"]:
+        piece = await small(agent, "get_job_input", **piece["next"]["args"])
+        read += piece["content"]
+    assert read == so_far
+
+
+async def test_a_previous_version_is_cut_and_nothing_is_lost(agent: Agent) -> None:
+    run = await reading(agent)
+    done = await agent.hand_in(await agent.job(run), "ö" * 90_000)
+    await agent.call("regenerate_document", documentId=done["documentIds"][0])
+    job = await small(agent, "get_next_job", runId=run["runId"])
+    rest = await followed(agent, job["cut"]["previousVersion"])
+    assert job["previousVersion"] + rest == "ö" * 90_000
+
+
+async def test_feedback_on_several_stages_is_told_apart(agent: Agent) -> None:
+    """Both are inputs of one step, both are cut, and each is read to its own end."""
+    wanted = [{"documentKey": "feedback", "stage": stage} for stage in ("one", "two")]
+    last = a_recipe_step("last", inputsRequired=[*wanted, {"documentKey": "brief"}])
+    stages = [a_stage(slug, a_recipe_step(slug)) for slug in ("one", "two")]
+    await agent.call("add_dag", definition=a_definition("told", *stages, a_stage("last", last)))
+    run = await agent.run("told", "a", input="B" * 100_000)
+    said = {"one": "1" * 20_000, "two": "2" * 20_000}
+    for slug, words in said.items():
+        await agent.work_off(run)
+        await agent.feedback(run, slug, words)
+    job = await small(agent, "get_next_job", runId=run["runId"])
+    told = {one.get("stageSlug"): one for one in job["inputs"]}
+    assert {slug: await whole(agent, told[slug]) for slug in said} == said
+
+
+async def test_only_what_a_job_works_from_can_be_read_by_its_key(agent: Agent) -> None:
+    job = await agent.job(await agent.run())
+    error = await agent.refused("get_job_input", jobId=job["jobId"], documentKey="secret")
+    assert error["code"] == "INVALID_INPUT"
+    assert error["details"]["inputs"] == [{"documentKey": "question", "stageSlug": None}]
+    past = await agent.call(
+        "get_job_input", jobId=job["jobId"], documentKey="question", offset=1_000_000
+    )
+    assert (past["content"], past["left"]) == ("", 0)
+
+
+# Many
+
+
+async def test_many_inputs_are_listed_to_the_last(agent: Agent) -> None:
+    """With long names there is not even room for the names of all."""
+    each = a_recipe_step("each", "per_source_document_by_lineage")
+    wanted = [{"documentKey": "each", "stage": "two"}]
+    last = a_recipe_step("last", "all_to_one", inputsRequired=wanted)
+    stages = [a_stage("one", a_recipe_step("begin")), a_stage("two", each), a_stage("three", last)]
+    await agent.call("add_dag", definition=a_definition("many", *stages))
+    run = await agent.run("many", LONG)
+    for slug in ("one", "two"):
+        await agent.work_off(run)
+        await agent.feedback(run, slug)
+    job = await small(agent, "get_next_job", runId=run["runId"])
+    shown = [one["documentId"] for one in job["inputs"]]
+    assert all(one["content"] for one in job["inputs"])
+    told = job["cut"]["inputs"]
+    assert told["left"] + len(shown) == 144
+    following = told["get"]
+    while following["tool"] == "get_job_input":
+        page = await small(agent, "get_job_input", **following["args"])
+        shown += [one["documentId"] for one in page["inputs"]]
+        following = page["next"]
+    assert len(shown) == len(set(shown)) == 144
+    await render_all(agent)
+    cut: Any = await small(agent, "get_run_progress", runId=run["runId"])
+    report: Any = await agent.call("get_run_progress", **cut["cut"]["get"]["args"])
+    assert check(cut) == check(report) == []
+    assert [len(stage["documents"]) for stage in report["stages"]] == [12, 144, 0]
+    assert [stage["documentsAvailable"] for stage in cut["stages"]] == [12, 144, 0]
+
+
+async def test_many_documents_to_make_are_listed_to_the_last(agent: Agent) -> None:
+    outputs = [{"documentKey": f"{'文' * 100}{n}"} for n in range(40)]
+    plan = a_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
+    wanted = [{"documentKey": outputs[0]["documentKey"]}]
+    each = a_recipe_step("each", "per_source_document", inputsRequired=wanted)
+    stage = a_stage("work", plan, each, edges=[("plan", "each")])
+    await agent.call("add_dag", definition=a_definition("much", stage))
+    run = await agent.run("much", LONG)
+    job = await small(agent, "get_next_job", runId=run["runId"])
+    made = [*job["documents"]]
+    following = job["cut"]["documents"]["get"]
+    while following["tool"] == "get_job_input":
+        page = await small(agent, "get_job_input", **following["args"])
+        made += page["documents"]
+        following = page["next"]
+    assert len({(one["documentKey"], one["modelId"]) for one in made}) == len(made) == 480
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    done = await small(agent, "submit_job_result", **held, content="all of them")
+    assert len(done["documentIds"]) == 480
+
+
+# Large definitions
+
+
+async def test_a_large_definition_is_told_in_short_unless_asked_for_whole(agent: Agent) -> None:
+    """Four stages of eighty steps each, with names as long as names may be."""
+    steps = [a_recipe_step(f"{'步' * 190}{n}", "all_to_one") for n in range(80)]
+    ways = [(steps[0]["stepKey"], step["stepKey"]) for step in steps[1:]]
+    slugs = [f"{'段' * 190}{n}" for n in range(4)]
+    stages = [a_stage(slug, *steps, edges=ways) for slug in slugs]
+    definition = a_definition("large", *stages, description="☃" * 10_000)
+    await small(agent, "add_dag", definition=definition)
+    listed = (await small(agent, "list_dags"))["dags"]
+    assert {dag["dagSlug"] for dag in listed} == {"large", "dialectic", "deep-research"}
+    started = await small(
+        agent, "start_run", dagSlug="large", name="名" * 200, input="x", models=LONG
+    )
+    named = {"runId": started["runId"]}
+    for tool in ("get_dag_map", "get_run_progress"):
+        short = await small(agent, tool, **named)
+        assert short["cut"]["get"]["args"] == {**named, "detail": True}
+        told: Any = await agent.call(tool, **short["cut"]["get"]["args"])
+        assert sum(len(stage["steps"]) for stage in told["stages"]) >= 80
+        assert len(short["stages"]) == 4
+    report: Any = await agent.call("get_run_progress", **named)
+    assert check(report) == []
+    await small(agent, "get_next_job", **named)
+    assert (await small(agent, "get_next_job", **named))["status"] == "nothing_ready"
+    await small(agent, "start_stage", **named, stageSlug=slugs[0])
+    wrong: list[tuple[str, Body]] = [
+        ("submit_stage_feedback", {"stageSlug": "x", "feedback": "x"}),
+        ("retry_failed", {"stageSlug": "x"}),
+        ("retry_failed", {"stageSlug": slugs[0], "stepKey": "x"}),
+    ]
+    for tool, asked in wrong:
+        answer = await agent.ask(tool, {**named, **asked})
+        assert answer.is_error
+        assert size(answer.body) < MOST
+
+
+async def test_what_is_still_open_is_told_in_short(agent: Agent) -> None:
+    """Forty kinds of jobs that somebody holds, each with long names."""
+    steps = [a_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
+    await agent.call("add_dag", definition=a_definition("wide", a_stage("段" * 200, *steps)))
+    run = await agent.run("wide", LONG)
+    for _ in range(48):
+        await agent.job(run)
+    told = await small(agent, "get_next_job", runId=run["runId"])
+    assert (told["status"], told["cut"]["get"]["tool"]) == ("nothing_ready", "get_run_progress")
+    assert told["open"]
