@@ -1,0 +1,131 @@
+"""Runs from the first job to the last page: what was promised before is what then is there."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from decisions import decision
+from run_documents import render_all
+from servers import Server, create_database, drop_database
+from waybook.dag.invariants import check
+from waybook.store.ids import new_id
+from worlds import Agent, Body, World, a_world
+
+
+def promised(n: int) -> list[int]:
+    """The units of the five stages of the dialectic with n models throughout."""
+    return [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
+
+
+async def expected(agent: Agent, **named: object) -> list[int]:
+    told = await agent.call("get_dag_map", **named)
+    return [stage["expected"]["total"] for stage in told["stages"]]
+
+
+async def jobs_made(world: World, run: Body) -> dict[str, int]:
+    """How many jobs for others there are in each stage."""
+    asked = f"""select stage_slug, count(*) from job
+                 where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - an id of ours
+    return dict((await world.database.read(world.agent.org_id, asked))[0])
+
+
+async def worked_through(agent: Agent, run: Body) -> list[str]:
+    """Take and hand in whatever there is, every report checked; returns the stages in order."""
+    before: Any = None
+    stages: list[str] = []
+    while True:
+        told = await agent.call("get_next_job", runId=run["runId"])
+        report: Any = await agent.progress(run, detail=True)
+        assert check(report, before) == []
+        assert report == await agent.progress(run, detail=True)
+        before = report
+        if told["status"] == "job_ready":
+            assert "cut" not in told
+            await agent.hand_in(told, f"# {told['stepName']}\n\nBy *{told['modelId']}*.")
+        elif told["status"] == "awaiting_feedback":
+            stages.append(told["stageSlug"])
+            await agent.feedback(run, told["stageSlug"], "Go on.")
+        else:
+            assert told["status"] == "run_complete"
+            return stages
+
+
+async def a_dialectic(world: World, n: int) -> None:
+    agent, models = world.agent, [f"model-{number}" for number in range(n)]
+    assert await expected(agent, dagSlug="dialectic", models=models) == promised(n)
+    run = await agent.run("dialectic", models, input="Build a lighthouse.")
+    assert await worked_through(agent, run) == ["thesis", "antithesis", "synthesis", "parenthesis"]
+    assert await expected(agent, runId=run["runId"]) == promised(n)
+    made = await jobs_made(world, run)
+    report: Any = await agent.progress(run, detail=True)
+    assert [made[stage["stageSlug"]] for stage in report["stages"]] == promised(n)
+    done = [sum(s["jobs"]["done"] for s in stage["steps"]) for stage in report["stages"]]
+    assert done == promised(n)
+    assert report["dagProgress"] == {"completedStages": 5, "totalStages": 5}
+    await check_documents(agent, run, report)
+
+
+async def check_documents(agent: Agent, run: Body, before: Any) -> None:  # noqa: ANN401 - a report
+    """What is expected is available once it is rendered, and rendering changes nothing else."""
+    wanted = sum(stage["documentsExpected"] for stage in before["stages"])
+    assert await render_all(agent) == wanted - sum(
+        stage["documentsAvailable"] for stage in before["stages"]
+    )
+    after: Any = await agent.progress(run, detail=True)
+    assert check(after, before) == []
+    for was, stage in zip(before["stages"], after["stages"], strict=True):
+        assert stage["documentsAvailable"] == stage["documentsExpected"] == len(stage["documents"])
+        changed = {"documents", "documentsAvailable"}
+        assert {k: v for k, v in stage.items() if k not in changed} == {
+            k: v for k, v in was.items() if k not in changed
+        }
+
+
+@decision("B1", "B3", "B10", "B13")
+@pytest.mark.parametrize("n", [1, 2, 3])
+async def test_a_dialectic_has_the_jobs_it_promised_and_comes_to_its_end(
+    world: World, n: int
+) -> None:
+    await a_dialectic(world, n)
+
+
+@pytest.fixture
+async def once(eighteen: Server) -> AsyncIterator[World]:
+    """A world on one server only."""
+    place = create_database(eighteen, f"once_{new_id().replace('-', '')}")
+    async with a_world(place) as world:
+        yield world
+    drop_database(place)
+
+
+async def test_a_dialectic_of_four_models_has_the_jobs_it_promised(once: World) -> None:
+    await a_dialectic(once, 4)
+
+
+@decision("B10")
+async def test_models_may_change_from_stage_to_stage(world: World, agent: Agent) -> None:
+    """Fewer, others, more: what the map then promises is what is made."""
+    run = await agent.run("dialectic", ["a", "b"], input="Build a lighthouse.")
+    chosen = iter([["c"], ["a", "c", "d"], ["d"], ["e", "a"]])
+    while True:
+        told = await agent.work_off(run)
+        if told["status"] == "run_complete":
+            break
+        await agent.feedback(run, told["stageSlug"], models=next(chosen))
+    made = await jobs_made(world, run)
+    report = await agent.progress(run)
+    found = [made[stage["stageSlug"]] for stage in report["stages"]]
+    assert found == await expected(agent, runId=run["runId"])
+    assert [stage["modelCount"] for stage in report["stages"]] == [2, 1, 3, 1, 2]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+async def test_deep_research_comes_to_its_end(world: World, agent: Agent, n: int) -> None:
+    models = [f"model-{number}" for number in range(n)]
+    run = await agent.run("deep-research", models, input={"question": "Which lake is deepest?"})
+    assert await expected(agent, runId=run["runId"]) == [1, 2 * n, 1]
+    assert await worked_through(agent, run) == ["scope", "gather"]
+    assert await jobs_made(world, run) == {"scope": 1, "gather": 2 * n, "synthesis": 1}
+    report: Any = await agent.progress(run, detail=True)
+    await check_documents(agent, run, report)

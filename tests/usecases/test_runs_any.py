@@ -1,0 +1,107 @@
+"""Any DAG, worked on by unsteady hands, comes to its end with the jobs it promised.
+
+Definitions, models and mishaps are drawn; every report on the way is checked, and at the end the
+audit is held against the rows, as always.
+"""
+
+import asyncio
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dag_builders import dags, models
+from servers import Place
+from waybook.dag.definition import write_definition
+from waybook.dag.invariants import check
+from waybook.dag.model import Dag
+from worlds import Agent, Body, Clock, World, a_world
+
+
+class Crew:
+    """Agents that mostly do their work, and sometimes fail, go on later, or fall silent."""
+
+    def __init__(self, world: World, run: Body, chance: Random) -> None:
+        self.agent: Agent = world.agent
+        self.clock: Clock = world.clock
+        self.run = run
+        self.chance = chance
+        self.before: Any = None
+        self.documents: list[str] = []
+
+    async def work(self) -> None:
+        """Until the run is complete."""
+        while True:
+            told = await self.agent.call("get_next_job", runId=self.run["runId"])
+            match told["status"]:
+                case "job_ready":
+                    await self.do(told)
+                case "nothing_ready":
+                    self.clock.advance(minutes=16)
+                case "stage_failed":
+                    named = {"runId": self.run["runId"], "stageSlug": told["stageSlug"]}
+                    assert (await self.agent.call("retry_failed", **named))["retried"] >= 1
+                case "awaiting_feedback":
+                    await self.agent.feedback(self.run, told["stageSlug"])
+                case "run_complete":
+                    return
+            await self.look()
+
+    async def do(self, job: Body) -> None:
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        mood = self.chance.random()
+        if mood < 0.05:
+            return
+        if mood < 0.15:
+            fatal = self.chance.random() < 0.3
+            await self.agent.call("fail_job", **held, error="No.", retryable=not fatal)
+        elif mood < 0.2:
+            await self.agent.hand_in(job, "a part, ", continues=True)
+        else:
+            done = await self.agent.hand_in(job, f"by {job['modelId']}")
+            self.documents += done["documentIds"]
+        if self.documents and self.chance.random() < 0.05:
+            named = {"documentId": self.chance.choice(self.documents)}
+            await self.agent.ask("regenerate_document", named)
+
+    async def look(self) -> None:
+        """The report as it is now, held against the one before."""
+        report: Any = await self.agent.progress(self.run, detail=True)
+        assert check(report, self.before) == []
+        self.before = report
+
+
+async def promised(agent: Agent, run: Body) -> dict[tuple[str, str], int]:
+    """How many units each step was to have."""
+    told = await agent.call("get_dag_map", runId=run["runId"], detail=True)
+    return {
+        (stage["stageSlug"], key): count
+        for stage in told["stages"]
+        for key, count in stage["expected"]["steps"].items()
+    }
+
+
+async def a_run_of(place: Place, dag: Dag, names: list[str], seed: int) -> None:
+    async with a_world(place, pool_size=2) as world:
+        agent = world.agent
+        await agent.call("add_dag", definition=write_definition(dag))
+        run = await agent.run(dag.slug, names)
+        crew = Crew(world, run, Random(seed))  # noqa: S311 - a die for tests
+        await crew.work()
+        report = await agent.progress(run, detail=True)
+        done = {
+            (stage["stageSlug"], step["stepKey"]): step["jobs"]["done"]
+            for stage in report["stages"]
+            for step in stage["steps"]
+        }
+        assert done == await promised(agent, run)
+        assert report["dagProgress"]["completedStages"] == len(dag.stages)
+
+
+@settings(max_examples=20)
+@given(dags(max_stages=3, max_steps=4), models(most=3), st.integers(0, 2**32))
+def test_any_run_comes_to_its_end_with_the_jobs_it_promised(
+    shared_place: Place, dag: Dag, names: list[str], seed: int
+) -> None:
+    asyncio.run(a_run_of(shared_place, dag, names, seed))
