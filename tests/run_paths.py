@@ -1,0 +1,185 @@
+"""Every reachable state of a small stage, walked through the real rules.
+
+A state is a run in canonical form: each job by its place, with its status, its tries and whether
+its time has come; attempts only as "taken before", ids and times not at all. From each state every
+call is made that a caller could make, on every job, and time may pass for any of them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from typing import TypeAlias
+
+from plan_builders import NOON, PAT, numbered_ids
+from run_invariants import check_decision, check_report, check_state
+from run_records import LEASE, Records
+from run_worlds import a_run
+from waybook.dag.invariants import never_falls
+from waybook.dag.model import JobStatus, Stage
+from waybook.dag.report import Report
+from waybook.errors import WaybookError
+from waybook.record.moment import Moment
+from waybook.run.decision import RunDecision
+from waybook.run.fail import fail_job
+from waybook.run.model import Job
+from waybook.run.next_job import next_job
+from waybook.run.retry import regenerate, retry_failed
+from waybook.run.submit import Handed, Submission, submit_job
+
+OLD = NOON - LEASE - timedelta(minutes=1)
+TEXT = (Handed(content="text"),)
+NEW_IDS = numbered_ids("new")
+
+Call: TypeAlias = Callable[[], RunDecision[object]]
+#: A job by its place and the number of versions before it; and what the rules can tell of it.
+JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
+StepKey: TypeAlias = tuple[str, int, int, int, bool]
+State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far the walk goes."""
+
+    #: In how many parts a unit may be handed in.
+    parts: int = 1
+    #: How often something is written anew.
+    anew: int = 0
+
+
+@dataclass(slots=True)
+class Paths:
+    """What a walk has seen."""
+
+    bounds: Bounds
+    records: list[Records] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    #: For each state the states it was reached from.
+    reached_from: list[set[int]] = field(default_factory=list)
+    edges: int = 0
+    #: How often each named error was the answer.
+    errors: Counter[str] = field(default_factory=Counter)
+    _seen: dict[State, int] = field(default_factory=dict)
+
+    def meet(self, records: Records) -> int:
+        """The number of this state; a new one is checked."""
+        number = self._seen.setdefault(state_of(records), len(self._seen))
+        if number == len(self.records):
+            check_state(records)
+            self.records.append(records)
+            self.reports.append(check_report(records, None))
+            self.reached_from.append(set())
+        return number
+
+    def ends(self) -> list[int]:
+        """The states in which the run is complete."""
+        return [n for n, records in enumerate(self.records) if records.run.completed_at]
+
+    def dead_ends(self) -> list[Records]:
+        """The states from which no calls lead to the end of the run."""
+        alive = set(self.ends())
+        waiting = [*alive]
+        while waiting:
+            fresh = self.reached_from[waiting.pop()] - alive
+            alive |= fresh
+            waiting += fresh
+        return [records for n, records in enumerate(self.records) if n not in alive]
+
+
+def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> Paths:
+    """Walk breadth-first from a new run through every state within the bounds."""
+    paths = Paths(bounds)
+    paths.meet(a_run(stage, models).records)
+    for number, records in enumerate(paths.records):  # grows while we walk
+        for after in _neighbours(paths, records):
+            there = paths.meet(after)
+            assert never_falls(paths.reports[number], paths.reports[there])
+            paths.reached_from[there].add(number)
+    return paths
+
+
+def _neighbours(paths: Paths, records: Records) -> Iterator[Records]:
+    for call in calls(records, paths.bounds):
+        try:
+            decision = call()
+        except WaybookError as refusal:
+            paths.errors[refusal.code] += 1
+            continue
+        after = records.copied()
+        after.write(decision)
+        check_decision(records, after, decision)
+        paths.edges += 1
+        if decision.refusal is not None:
+            paths.errors[decision.refusal.code] += 1
+        else:
+            yield after
+    for job in records.open():
+        yield from _later(records, job)
+
+
+def state_of(records: Records) -> State:
+    """What the rules can tell apart about a run."""
+    jobs = sorted(_job_key(records, job) for job in records.jobs.values())
+    steps = sorted(
+        (step.key, step.total, step.done, step.failed, step.closed_at is not None)
+        for step in records.run.steps.values()
+    )
+    return tuple(jobs), tuple(steps)
+
+
+def _job_key(records: Records, job: Job) -> JobKey:
+    version = 0 if job.document is None else records.documents[job.document].version
+    number = 0 if job.unit is None else job.unit.number
+    tries = 0 if job.completed_at else job.tries
+    free = job.completed_at is None and records.is_free(job)
+    place = (job.step_key, number, version, job.part)
+    return (*place, job.status, tries, free, job.attempt > 0, job.counted)
+
+
+# Moves
+
+
+def calls(records: Records, bounds: Bounds) -> Iterator[Call]:
+    """Every call that somebody could make now."""
+    run, chart = records.run, records.chart
+    moment = Moment(now=NOON, actor=PAT, new_id=NEW_IDS)
+    for job in records.jobs.values():
+        yield from _work(records, job, bounds, moment)
+    for slug in run.stages:
+        for key in (None, *chart.graphs[slug].order):
+            failed = records.failed(slug, key)
+            yield partial(retry_failed, run, chart, slug, failed, moment, step_key=key)
+    if sum(job.status is JobStatus.SUPERSEDED for job in records.jobs.values()) < bounds.anew:
+        for document in records.documents.values():
+            maker = records.jobs[document.job_id]
+            yield partial(regenerate, run, chart, maker, document.id, moment)
+
+
+def _work(records: Records, job: Job, bounds: Bounds, moment: Moment) -> Iterator[Call]:
+    run, chart, attempt = records.run, records.chart, job.attempt
+    if job.completed_at is None and records.is_free(job):
+        asked = partial(next_job, run, chart, moment, held=None, open_jobs=())
+        yield partial(asked, candidate=job)
+    fail = partial(fail_job, run, chart, job, error="no luck", moment=moment)
+    version = 1 if job.document is None else records.latest(job.document).version + 1
+    before = {"parts": records.parts(job), "version": version}
+    for this in {attempt, max(attempt - 1, 0)}:
+        yield partial(fail, attempt=this, retryable=True)
+        yield partial(fail, attempt=this, retryable=False)
+        done = Submission(documents=TEXT, attempt=this)
+        yield partial(submit_job, run, chart, job, done, moment, **before)  # type: ignore[arg-type]  # each has its type
+    if job.part < bounds.parts:
+        part = Submission(documents=TEXT, attempt=attempt, continues=True)
+        yield partial(submit_job, run, chart, job, part, moment, **before)  # type: ignore[arg-type]  # as above
+
+
+def _later(records: Records, job: Job) -> Iterator[Records]:
+    """The run after so much time that this job is free again; for the others none has passed."""
+    if records.is_free(job):
+        return
+    after = records.copied()
+    after.jobs[job.id] = replace(job, ready_at=OLD, started_at=OLD)
+    after.seen[job.id] = OLD
+    yield after
