@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from waybook.cli.board import Frame, picture
+from waybook.cli.demo.acts import play_plan
 from waybook.cli.demo.clock import Pace, StoryClock
-from waybook.cli.demo.command import STORY, _act
+from waybook.cli.demo.command import STORY
 from waybook.cli.demo.feed import Feed
 from waybook.cli.demo.place import a_place_for_once
 from waybook.cli.demo.scene import Scene
@@ -58,7 +59,7 @@ async def stalled_board(data_dir: Path) -> Board:
             if board.stalled:
                 seen.append(board)
 
-        await _act(scene, show)
+        await play_plan(scene, show)
     return seen[-1]
 
 

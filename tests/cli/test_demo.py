@@ -4,14 +4,17 @@ import asyncio
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from cli.terminal import Terminal
-from waybook.cli.demo import story
-from waybook.cli.demo.clock import FAST, StoryClock
+from cli.terminal import Body, Terminal
+from waybook.cli.demo import papers, story
+from waybook.cli.demo.clock import FAST, Pace, StoryClock
+from waybook.cli.inside import Inside
+from waybook.dag.invariants import check
 from waybook.store.database import Database
 
 NINE = datetime(2030, 1, 1, 9, tzinfo=UTC)
@@ -45,10 +48,64 @@ def test_the_story_ends_well_and_is_proven(terminal: Terminal, played: str) -> N
         f"sends it back: “{story.FEEDBACK}”",
         "takes it back up with the feedback (try 2)",
         "approves",
+        "starts a run: 5 stages, 33 steps, 221 jobs for three models",
+        "gives back: Generate Business Case, “the model timed out”",
+        "takes it again: Generate Business Case (try 2)",
+        "hands in half of: Generate Technical Feasibility Assessment; the rest becomes a job",
+        "goes on with the rest of: Generate Technical Feasibility Assessment",
+        "ben-2   is killed in the middle of: Pairwise Synthesis",
+        "comes in place of the one that is gone",
+        "takes over what was left behind: Pairwise Synthesis",
+        "wakes up and hands in: refused, and kept; it is another's by now",
+        *(f"on {stage}: “{said}”" for stage, said in papers.FEEDBACK.items()),
+        "paralysis is complete, all 4 steps",
     ],
 )
 def test_the_story_has_its_moments(played: str, moment: str) -> None:
     assert moment in played
+
+
+def the_run(terminal: Terminal) -> Body:
+    (found,) = [run for run in terminal.told("runs", "--all") if run["name"] == papers.NAME]
+    return cast("Body", found)
+
+
+def test_the_run_comes_to_its_end_with_everything_to_read(terminal: Terminal, played: str) -> None:
+    assert "78 of 78 documents available" in played
+    run = the_run(terminal)
+    assert run["status"] == "completed"
+    report = terminal.told("run", run["runId"])
+    assert check(report) == []
+    stages = {stage["stageSlug"]: stage for stage in report["stages"]}
+    jobs = {
+        slug: sum(step["jobs"]["done"] for step in stage["steps"]) for slug, stage in stages.items()
+    }
+    assert list(jobs.values()) == [13, 63, 125, 10, 10]
+    assert f"waybook documents {run['runId'][:13]} --out documents" in played
+
+
+def test_the_documents_are_whole_and_no_name_is_left_in_braces(
+    terminal: Terminal, played: str, tmp_path: Path
+) -> None:
+    assert played
+    run_id = the_run(terminal)["runId"]
+    terminal.say("documents", run_id, "--out", str(tmp_path), "--format", "markdown")
+    texts = [path.read_text() for path in tmp_path.rglob("*.md")]
+    assert len(texts) == 78
+    assert all(text.startswith("# ") and "{" not in text for text in texts)
+    assert all(text.count("## In short") == 1 for text in texts)
+
+
+def test_the_story_does_not_reach_into_the_future(terminal: Terminal, played: str) -> None:
+    assert played
+    (last, *_) = terminal.told("audit", "list", the_run(terminal)["runId"])
+
+    async def now(here: Inside) -> datetime:
+        (((told,),),) = await here.call.read("select app_now()")
+        return cast("datetime", told)
+
+    ended = datetime.fromisoformat(last["at"])
+    assert timedelta() < terminal.inside(now) - ended < timedelta(minutes=30)
 
 
 def test_the_next_steps_are_shown(played: str) -> None:
@@ -74,6 +131,7 @@ def test_one_command_is_enough_and_leaves_nothing_behind() -> None:
     command = [sys.executable, "-m", "waybook", "demo", "--fast"]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "the plan is complete" in ran.stdout
+    assert "entries in 2 chains: every seal holds" in ran.stdout
     assert ran.stderr == ""
 
 
@@ -172,3 +230,25 @@ async def test_the_play_ends_when_somebody_falls() -> None:
     waiting.cancel()
     outcomes = await asyncio.gather(fallen, waiting, return_exceptions=True)
     assert isinstance(outcomes[0], ValueError)
+
+
+async def test_nothing_is_drawn_twice_within_a_frame_unless_something_was_said() -> None:
+    clock = a_clock()
+    drawn: list[timedelta] = []
+
+    async def show() -> None:
+        drawn.append(clock.now - NINE)
+
+    async def works() -> None:
+        for _ in range(50):
+            await clock.sleep(1)
+        clock.told()
+        clock.pace = Pace(0, 0.001)
+        clock.told()
+        await clock.sleep(1)
+
+    actor = clock.enter(works())
+    await clock.run(show)
+    await actor
+    assert len(drawn) < 50
+    assert timedelta(minutes=50) in drawn, "what is said is shown"

@@ -67,6 +67,11 @@ def picture(board: RunBoard, frame: Frame) -> RenderableType:
     return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
 
 
+def lines_of(board: RunBoard) -> int:
+    """How many lines the stages take, with the steps of those that are worked on."""
+    return len(list(_lines(board, whole=False)))
+
+
 def _heading(board: RunBoard) -> Text:
     look = RUN_LOOKS[board.state].text()
     return _line(Text.assemble(look, "  ", (board.run.name, "bold")))

@@ -26,7 +26,9 @@ class Pace:
     per_line: float
 
 
-SLOW = Pace(0.1, 0.3)
+#: For a plan, whose every step is told, and for a run, of which only the turns are.
+SLOW = Pace(0.05, 0.16)
+SLOW_RUN = Pace(0.02, 0.12)
 FAST = Pace(0, 0)
 
 
@@ -34,12 +36,13 @@ class StoryClock:
     def __init__(self, database: Database, start: datetime, pace: Pace) -> None:
         """Stop the database's clock at the start of the story."""
         self._database = database
-        self._pace = pace
+        self.pace = pace
         self._awake = 0
         self._asleep: list[tuple[datetime, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self._all_asleep = asyncio.Event()
         self._owed = 0.0
+        self._shown = 0.0
         self._broken = False
         self.now = start
 
@@ -54,7 +57,7 @@ class StoryClock:
 
     def told(self) -> None:
         """Something was said, and a person needs a moment to read it."""
-        self._owed += self._pace.per_line
+        self._owed += self.pace.per_line
 
     def enter(self, actor: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Let an actor act."""
@@ -105,17 +108,24 @@ class StoryClock:
 
     async def _let_read(self, show: Show) -> None:
         owed, self._owed = self._owed, 0.0
+        if not owed and _real_time() - self._shown < FRAME_SECONDS:
+            return
         until = _real_time() + owed
-        await show()
+        await self._show(show)
         await asyncio.sleep(max(0, until - _real_time()))
+
+    async def _show(self, show: Show) -> None:
+        await show()
+        self._shown = _real_time()
 
     async def _pass_until(self, at: datetime, show: Show) -> None:
         before, begun = self.now, _real_time()
-        seconds = (at - before).total_seconds() / 60 * self._pace.per_minute
+        seconds = (at - before).total_seconds() / 60 * self.pace.per_minute
         while (left := begun + seconds - _real_time()) > 0:
             await asyncio.sleep(min(FRAME_SECONDS, left))
             self.now = before + (at - before) * min(1, (_real_time() - begun) / seconds)
-            await show()
+            if _real_time() - self._shown >= FRAME_SECONDS:
+                await self._show(show)
         self.now = at
 
 

@@ -1,4 +1,4 @@
-"""How the demo ends: the answer, who did what, the proof, and what to try next."""
+"""How the demo ends: the answer, what there is to read, who did what, the proof, what to try."""
 
 import os
 import shutil
@@ -6,39 +6,73 @@ import sys
 from collections.abc import Mapping
 
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.padding import Padding
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from waybook.cli.demo import story
 from waybook.cli.demo.scene import Scene
+from waybook.cli.run_board import documents_available
 from waybook.cli.verdicts import summary
 from waybook.usecases.list_audit import list_audit
+from waybook.usecases.read_documents import list_documents, read_document
 from waybook.usecases.verify_audit import Verdict
+from waybook.usecases.watch_run import RunBoard
+
+#: The document that is shown whole.
+SHOWN = "advisor_recommendations"
+WIDEST = 92
+#: So much of an id tells it from all others.
+LETTERS = 13
 
 NEXT = (
-    ("waybook serve", "the same for your agents, over HTTP"),
+    ("waybook serve --tools all", "the same for your agents, over HTTP"),
     ("claude mcp add waybook -- waybook mcp", "or for one agent, over stdio"),
-    ("waybook demo --keep", "play it in a database that stays"),
-    ("waybook plans --all", "see it there; also status, audit"),
+    ("waybook dag show dialectic --models 3", "the map the run went by"),
+)
+AGAIN = ("waybook demo --keep", "play it in a database that stays")
+KEPT = (
+    ("waybook plans --all", "the plan; also status, watch, audit"),
+    ("waybook runs --all", "the run; also run, feedback, audit"),
 )
 
 
-async def tell_ending(console: Console, scene: Scene, verdicts: list[Verdict]) -> None:
+async def tell_ending(
+    console: Console, scene: Scene, board: RunBoard, verdicts: list[Verdict], *, keep: bool
+) -> None:
     """Print what came of it."""
     _heading(console, "The answer")
     console.print(_facts(story.WORK[story.WRITE].result))
+    await _tell_documents(console, scene, board, keep=keep)
     _heading(console, "Who did what")
     console.print(_facts(_deeds(scene)))
     _heading(console, "Proof")
     console.print(Padding(summary(verdicts), (0, 2)))
-    entries = await list_audit(scene.call, scene.plan_id, limit=1)
-    if entries:
+    for name, subject in (("plan", scene.plan_id), ("run", scene.run_id)):
+        entries = await list_audit(scene.call, subject, limit=1)
         seal = str(entries[0]["hash"])[:16]
-        console.print(Text(f"  entry {entries[0]['seq']} ends the chain, sealed {seal}…", "dim"))
+        said = f"  the {name}'s chain ends with entry {entries[0]['seq']}, sealed {seal}…"
+        console.print(Text(said, "dim"))
     _heading(console, "Next")
-    console.print(_facts(dict(NEXT)))
+    console.print(_facts(dict((*NEXT, *(KEPT if keep else [AGAIN])))))
     _say_where(console)
+
+
+async def _tell_documents(console: Console, scene: Scene, board: RunBoard, *, keep: bool) -> None:
+    """One document whole, and where the others are."""
+    _heading(console, "The documents")
+    listed = await list_documents(scene.call, scene.run_id)
+    chosen = next(one for one in listed if one.document_key == SHOWN)
+    document = await read_document(scene.call, chosen.resource_id)
+    title = Text(f" {chosen.document_key}, by {chosen.model} ", style="dim")
+    page = Panel(Markdown(document.markdown), title=title, border_style="dim")
+    console.print(Padding(page, (0, 2)), width=min(console.width, WIDEST))
+    named = scene.run_id[:LETTERS]
+    kept = {documents_available(board): f"waybook documents {named} --out documents"}
+    gone = {documents_available(board): "here; waybook demo --keep keeps them for you to read"}
+    console.print(_facts(kept if keep else gone))
 
 
 def _say_where(console: Console) -> None:
@@ -63,18 +97,25 @@ def _facts(facts: Mapping[str, object]) -> Padding:
 
 
 def _deeds(scene: Scene) -> dict[str, str]:
-    notes = {
+    steps = {
         "ada": ", and one that a person approved",
         "ben": ", one of them twice over a bad line, counted once",
         "cleo": ", killed during another, back in a new conversation",
     }
+    jobs = {
+        "ben": ", one given back and tried again, one left behind and taken over",
+        "cleo": ", one of them in two parts",
+    }
     told = {
-        name: f"{_steps(count)}{notes.get(name, '')}"
+        name: f"{_count(count, 'step')}{steps[name]}; "
+        f"{_count(scene.jobs[name], 'job')}{jobs.get(name, '')}"
         for name, count in sorted(scene.tally.items())
         if name != "mira"
     }
-    return {**told, "mira": f"{scene.tally['mira']} decisions: sent back once, then approved"}
+    decided, spoken = scene.tally["mira"], scene.jobs["mira"]
+    person = f"{decided} decisions: sent back once, then approved; a word on {spoken} stages"
+    return {**told, "mira": person}
 
 
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
+def _count(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count} {what}s"

@@ -24,7 +24,7 @@ class Line:
         """The line, coloured by who acts."""
         return Text.assemble(
             (f"{self.at:%H:%M} ", "dim"),
-            (f"{self.who:<8}", STYLES[self.who]),
+            (f"{self.who:<8}", STYLES[self.who.partition("-")[0]]),
             (self.said, "bold" if self.strong else ""),
         )
 

@@ -1,5 +1,6 @@
 """Where the demo plays: the doorway, the clock and the feed, and who may speak there."""
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,8 +18,16 @@ class Scene:
     clock: StoryClock
     feed: Feed
     plan_id: str = ""
+    run_id: str = ""
+    run_over: bool = False
+    #: The job of somebody who was killed, until somebody else takes it.
+    left_behind: str = ""
+    #: Actors who came in while the play went on.
+    later: list[asyncio.Task[None]] = field(default_factory=list)
     #: Results are counted here: how many each agent handed in, how often a person decided.
     tally: dict[str, int] = field(default_factory=dict)
+    #: The same for the run.
+    jobs: dict[str, int] = field(default_factory=dict)
 
     @property
     def call(self) -> Call:

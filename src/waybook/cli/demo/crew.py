@@ -1,0 +1,198 @@
+"""Who works on the demo's run: three agents with three conversations each, and a person.
+
+Each conversation pulls the jobs of its own model, writes, and hands in; none knows of the others.
+One job fails once, one document comes in two parts, one conversation is killed and replaced.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from waybook.background import render_once
+from waybook.cli.demo import papers
+from waybook.cli.demo.cast import agent
+from waybook.cli.demo.feed import ENGINE
+from waybook.cli.demo.scene import Actor, Scene
+from waybook.cli.faults import Told
+from waybook.doorway import Channel
+from waybook.usecases.find_runs import find_runs
+
+POLL_MINUTES = 3
+#: How long a job takes: the conversations take turns with these.
+WORK_MINUTES = (4, 6, 5)
+#: How late somebody is who wakes up again.
+LATE_MINUTES = 24
+
+MODELS = {"ada": "alpha", "ben": "beta", "cleo": "gamma"}
+Job = dict[str, Any]
+Handling = Callable[[Actor, Job], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hand:
+    """One conversation of an agent, and what happens to it once."""
+
+    name: str
+    session: str
+    #: What happens, the first time it is handed a job for one of these documents.
+    once: dict[str, Handling] = field(default_factory=dict)
+
+
+def crew() -> list[Hand]:
+    """The nine conversations."""
+    luck: dict[str, dict[str, Handling]] = {
+        "ben": {"business_case": gives_back},
+        "cleo": {"technical_feasibility_assessment": goes_on},
+        "ben-2": {"synthesis_pairwise_feature_spec": is_killed},
+    }
+    sessions = [(name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS]
+    return [Hand(name=name, session=s, once=dict(luck.get(s, {}))) for name, s in sessions]
+
+
+# The run, from its start to its end
+
+
+async def start_the_run(scene: Scene) -> None:
+    """The run is started once, by whoever was asked for it."""
+    me = agent(scene, "ada")
+    models = list(MODELS.values())
+    chart = await me.call("get_dag_map", dagSlug="dialectic", models=models)
+    jobs = sum(stage["expected"]["total"] for stage in chart["stages"])
+    steps = sum(len(stage["order"]) for stage in chart["stages"])
+    started = await me.call(
+        "start_run", dagSlug="dialectic", name=papers.NAME, input=papers.REQUEST, models=models
+    )
+    scene.run_id = started["runId"]
+    stages = len(chart["stages"])
+    me.say(f"starts a run: {stages} stages, {steps} steps, {jobs} jobs for three models")
+
+
+async def work(scene: Scene, hand: Hand) -> None:
+    """Pull jobs until there are none and the run is complete."""
+    me = agent(scene, hand.name, hand.session)
+    minutes = WORK_MINUTES[len(hand.session) % len(WORK_MINUTES)]
+    while True:
+        job = await me.call("get_next_job", runId=scene.run_id, modelId=MODELS[hand.name])
+        if job["status"] == "run_complete":
+            scene.run_over = True
+            return
+        if job["status"] != "job_ready":
+            await scene.clock.sleep(POLL_MINUTES)
+            continue
+        _tell_taking(me, job)
+        handling = hand.once.pop(job["documents"][0]["documentKey"], hands_in)
+        await scene.clock.sleep(minutes)
+        await handling(me, job)
+
+
+def _tell_taking(me: Actor, job: Job) -> None:
+    if job["jobId"] == me.scene.left_behind:
+        tell(me, f"takes over what was left behind: {job['stepName']} (try {job['attempt']})")
+        me.scene.left_behind = ""
+    elif job["attempt"] > 1:
+        tell(me, f"takes it again: {job['stepName']} (try {job['attempt']})")
+    elif "soFar" in job:
+        tell(me, f"goes on with the rest of: {job['stepName']}")
+
+
+async def replacement(scene: Scene) -> None:
+    """A new conversation in place of the one that was killed."""
+    while not scene.left_behind:
+        await scene.clock.sleep(POLL_MINUTES)
+    await scene.clock.sleep(POLL_MINUTES)
+    tell(agent(scene, "ben", "ben-4"), "comes in place of the one that is gone")
+    await work(scene, Hand(name="ben", session="ben-4"))
+
+
+async def renders(scene: Scene) -> None:
+    """The server's own part: what is handed in becomes pages to read."""
+    house = scene.house.doorway.house
+    while not scene.run_over or house.to_render.is_set():
+        if house.to_render.is_set():
+            house.to_render.clear()
+            await render_once(house)
+        await scene.clock.sleep(1)
+
+
+async def speaks(scene: Scene) -> None:
+    """The person: reads what a stage made, and says what should become of it."""
+    me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
+    for stage, said in papers.FEEDBACK.items():
+        while not await _awaits(scene, stage):
+            await scene.clock.sleep(POLL_MINUTES)
+        await scene.clock.sleep(4)
+        asked = {"stageSlug": stage, "feedback": said}
+        answer = await me.call("submit_stage_feedback", runId=scene.run_id, **asked)
+        me.say(f"on {stage}: “{said}”", strong=True)
+        scene.jobs["mira"] = scene.jobs.get("mira", 0) + 1
+        for begun in answer["started"]:
+            jobs = sum(step["jobs"] for step in begun["openSteps"])
+            ready = "1 job is ready" if jobs == 1 else f"{jobs} jobs are ready"
+            scene.feed.say(ENGINE, f"{begun['stageSlug']} begins: {ready}")
+
+
+async def _awaits(scene: Scene, stage: str) -> bool:
+    (run,) = await find_runs(scene.call, scene.run_id)
+    return run.awaiting is not None and run.awaiting.slug == stage
+
+
+def tell(me: Actor, said: str, *, strong: bool = False) -> None:
+    """Say it in the name of the conversation: an agent has several."""
+    me.scene.feed.say(me.session or me.name, said, strong=strong)
+
+
+# What becomes of a job
+
+
+async def hands_in(me: Actor, job: Job) -> None:
+    """Hand in what was written; where somebody began, the rest of it."""
+    begun = str(job.get("soFar", ""))
+    await _submit(me, job, papers.text_for(job).removeprefix(begun))
+
+
+async def gives_back(me: Actor, job: Job) -> None:
+    """It does not work out this time."""
+    failed = {"error": "the model timed out", "retryable": True}
+    await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
+    tell(me, f"gives back: {job['stepName']}, “{failed['error']}”", strong=True)
+
+
+async def goes_on(me: Actor, job: Job) -> None:
+    """A document too long for one answer comes in two parts."""
+    text = papers.text_for(job)
+    await _submit(me, job, text[: len(text) // 2], continues=True)
+    tell(me, f"hands in half of: {job['stepName']}; the rest becomes a job", strong=True)
+
+
+async def is_killed(me: Actor, job: Job) -> None:
+    """Somebody is killed in the middle of a job, and wakes up much too late."""
+    tell(me, f"is killed in the middle of: {job['stepName']}", strong=True)
+    scene = me.scene
+    scene.left_behind = job["jobId"]
+    scene.later.append(scene.clock.enter(_wakes_up(me, job)))
+    myself = asyncio.current_task()
+    if myself is not None:
+        myself.cancel()
+    await scene.clock.sleep(1)
+
+
+async def _wakes_up(me: Actor, job: Job) -> None:
+    await me.scene.clock.sleep(LATE_MINUTES)
+    with contextlib.suppress(Told):
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await me.call("submit_job_result", **held, content=papers.text_for(job))
+        raise RuntimeError("a late result was taken")
+    tell(me, "wakes up and hands in: refused, and kept; it is another's by now", strong=True)
+
+
+async def _submit(me: Actor, job: Job, text: str, **more: object) -> None:
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    answer = await me.call("submit_job_result", **held, content=text, **more)
+    me.scene.jobs[me.name] = me.scene.jobs.get(me.name, 0) + 1
+    stage = answer["stage"]
+    if stage["status"] == "completed":
+        steps = stage["progress"]["totalSteps"]
+        said = f"{stage['stageSlug']} is complete, all {steps} steps"
+        me.scene.feed.say(ENGINE, said, strong=True)
