@@ -2,7 +2,6 @@ from waybook.client import Client
 from waybook.conditions.condition import compile_condition
 from waybook.errors import WaybookError
 from waybook.plan.derive import derive_plan_status
-from waybook.record.replay import replay
 from waybook.plan.states import (
     PlanStatus,
     StepStatus,
@@ -11,6 +10,7 @@ from waybook.plan.states import (
     move_plan,
     move_step,
 )
+from waybook.record.replay import replay
 
 __all__ = [
     "Client",
