@@ -22,6 +22,7 @@ from waybook.plan.states import PLAN_MOVES, STEP_MOVES
 from waybook.settings import Settings
 from waybook.usecases.asked_steps import ActionParams, AskedCondition, AskedStep
 from waybook.usecases.modify_plan import AskedModification
+from waybook.usecases.submit_job_result import HandedIn
 
 DOCS = Path(__file__).resolve().parent
 SCHEMA = DOCS.parent / "src" / "waybook" / "store" / "schema.sql"
@@ -32,6 +33,7 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "condition": AskedCondition,
     "action parameters": ActionParams,
     "modification": AskedModification,
+    "document": HandedIn,
 }
 #: Arguments that hold structures of their own, each with its heading.
 LINKED = {
@@ -40,6 +42,8 @@ LINKED = {
     "actionParams": "[action parameters](#action-parameters)",
     "modifications": "list of [modifications](#a-modification)",
     "resultSchema": "JSON Schema",
+    "documents": "list of [documents](#a-document)",
+    "definition": "[definition](../how-to/write-a-dag.md), as JSON",
 }
 
 

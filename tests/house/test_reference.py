@@ -60,7 +60,10 @@ def commands(group: click.Group, above: str = "") -> Iterator[str]:
             yield from sorted(commands(command, f"{above}{name} "), key=ORDER.index)
 
 
-ORDER = ["audit list", "audit verify", "audit as-of"]
+ORDER = [
+    *("dag list", "dag show", "dag add", "dag schema"),
+    *("audit list", "audit verify", "audit as-of"),
+]
 
 
 def test_every_audit_event_has_its_heading_and_no_other() -> None:
@@ -87,12 +90,15 @@ def listed(section: str) -> set[str]:
 
 def audited_fields() -> dict[str, set[str]]:
     """The fields of each kind of row, as the queries that are held against the replay have them."""
-    plans = (SOURCE / "store" / "plans.sql").read_text("utf-8")
-    skills = (SOURCE / "store" / "skill_executions.sql").read_text("utf-8")
-    built = re.compile(
-        r"select (?:'(\w+)', [\w.:]+, )?json_build_object\((.*?)\)\s+from", re.DOTALL
+    plans, runs, skills = (
+        (SOURCE / "store" / f"{name}.sql").read_text("utf-8")
+        for name in ("plans", "runs", "skill_executions")
     )
-    found = {entity: body for entity, body in built.findall(plans) if entity}
+    built = re.compile(
+        r"select (?:'(\w+)',(?:(?!select|json_build).)+)?json_build_object\((.*?)\)\s+from",
+        re.DOTALL,
+    )
+    found = {entity: body for entity, body in built.findall(plans + runs) if entity}
     found["skill_execution"] = built.findall(skills)[0][1]
     return {entity: set(re.findall(r"'(\w+)',", body)) for entity, body in found.items()}
 

@@ -62,6 +62,9 @@ async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -
     await a_plan_that_fails(agent)
     await a_plan_that_is_reviewed(agent)
     await a_long_read(agent)
+    await a_run_that_ends_well(agent)
+    await a_run_that_fails(agent)
+    await looks_at_plans_and_runs(agent)
     told = documented()
     invented = {tool: told[tool] - agent.seen[tool] for tool in TOOLS}
     left_out = {tool: agent.seen[tool] - told[tool] - {"replayed"} for tool in TOOLS}
@@ -124,3 +127,44 @@ async def a_long_read(agent: Agent) -> None:
     failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long."}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[failed])
     await agent.call("get_step_context", stepId=step_id, budgetTokens=500)
+
+
+# Runs
+
+
+async def a_run_that_ends_well(agent: Agent) -> None:
+    """With a part and its rest, feedback, a document written anew, and others who wait."""
+    run = await agent.run()
+    job = await agent.job(run, sessionId="s")
+    await agent.job(run, sessionId="s")
+    await agent.call("get_next_job", runId=run["runId"])
+    await agent.hand_in(job, "One", continues=True)
+    done = await agent.hand_in(await agent.job(run), "Two")
+    await agent.call("get_next_job", runId=run["runId"])
+    await agent.call("regenerate_document", documentId=done["documentIds"][0])
+    await agent.hand_in(await agent.job(run), "Three")
+    await agent.feedback(run, "scope")
+    gathering = await agent.job(run)
+    asked = {"jobId": gathering["jobId"], "documentKey": "feedback", "stageSlug": "scope"}
+    await agent.call("get_job_input", **asked)
+    await agent.hand_in(gathering)
+    await agent.work_off(run)
+    await agent.feedback(run, "gather")
+    await agent.work_off(run)
+    await agent.progress(run)
+
+
+async def a_run_that_fails(agent: Agent) -> None:
+    run = await agent.run()
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
+    await agent.call("get_next_job", runId=run["runId"])
+
+
+async def looks_at_plans_and_runs(agent: Agent) -> None:
+    named: Body
+    for named in (await agent.run(), await agent.plan()):
+        which = {name: named[name] for name in ("runId", "planId") if name in named}
+        await agent.call("get_dag_map", **which)
+        await agent.call("get_run_progress", **which)

@@ -70,7 +70,7 @@ def _listed(dags: list[Answered]) -> Table:
 @database_options
 def show_command(*, slug: str, models: tuple[str, ...], as_json: bool, **flags: object) -> None:
     """The map of a workflow: stages, steps, and the jobs to expect."""
-    asked: dict[str, object] = {"dagSlug": slug}
+    asked: dict[str, object] = {"dagSlug": slug, "detail": True}
     asked |= {"models": [*models]} if models else {}
     body = asyncio.run(_call(quiet_settings(flags), "get_dag_map", asked))
     if as_json:
