@@ -54,10 +54,10 @@ def a_new_step(instructions: str = "Look it up.", **values: object) -> NewStep:
 
 def a_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
     """A step without a place yet. One that has been begun is Ann's since noon."""
-    step = replace(fresh_step(StepId(""), a_new_step(), 0), status=status)
+    step = fresh_step(StepId(""), a_new_step(), 0)._replace(status=status)
     if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
-        step = replace(step, in_progress_since=NOON, held_by="ann", held_session="a")
-    return replace(step, **values)  # type: ignore[arg-type]  # names are Step's own
+        step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")
+    return step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
 
 
 def a_condition(
@@ -92,7 +92,7 @@ def a_plan(
 ) -> Plan:
     """A plan with history of these steps, `s1`, `s2` …, in the status they derive."""
     placed = tuple(
-        replace(step, id=StepId(f"s{order}"), order=order)
+        step._replace(id=StepId(f"s{order}"), order=order)
         for order, step in enumerate(steps, start=1)
     )
     text = StepText(instructions="Look it up.", result_schema=schema)
@@ -109,12 +109,12 @@ def a_plan(
         texts={step.id: text for step in placed},
         sessions=frozenset({"a", "b"}),
     )
-    plan = replace(plan, **values)  # type: ignore[arg-type]  # names are Plan's own
+    plan = plan._replace(**values)  # type: ignore[arg-type]  # names are Plan's own
     tied = tuple(
         replace(condition, id=ConditionId(f"c{n}"), position=n)
         for n, condition in enumerate(plan.conditions, start=1)
     )
-    return replace(plan, conditions=tied)
+    return plan._replace(conditions=tied)
 
 
 def _status_of(steps: tuple[Step, ...]) -> PlanStatus:

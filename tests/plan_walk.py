@@ -266,11 +266,11 @@ _START = the_plan()
 @cache
 def _step_of(key: StepKey, order: int) -> Step:
     name, status, attempt, old, session = key
-    step = replace(a_step(status), id=StepId(name), order=order, attempt=attempt)
+    step = a_step(status)._replace(id=StepId(name), order=order, attempt=attempt)
     if status is StepStatus.IN_PROGRESS:
         holder = {"a": "ann", "b": "bob", None: None}[session]
         since = _time(old=old)
-        return replace(step, in_progress_since=since, held_by=holder, held_session=session)
+        return step._replace(in_progress_since=since, held_by=holder, held_session=session)
     return step
 
 
@@ -297,19 +297,19 @@ def with_signs_of_life(decision: Decision[object]) -> Plan:
     if not decision.touched:
         return plan
     steps = tuple(
-        replace(step, last_seen_at=FRESH) if step.id in decision.touched else step
+        step._replace(last_seen_at=FRESH) if step.id in decision.touched else step
         for step in plan.steps
     )
-    return replace(plan, steps=steps)
+    return plan._replace(steps=steps)
 
 
 def later(plan: Plan) -> Plan:
     """The plan after more than the patience has passed without a call."""
     steps = tuple(
-        replace(step, in_progress_since=OLD) if step.in_progress_since else step
+        step._replace(in_progress_since=OLD) if step.in_progress_since else step
         for step in plan.steps
     )
-    return replace(plan, steps=steps, resumed_at=OLD if plan.resumed_at else None)
+    return plan._replace(steps=steps, resumed_at=OLD if plan.resumed_at else None)
 
 
 def calls(plan: Plan) -> Iterator[tuple[str, Call]]:

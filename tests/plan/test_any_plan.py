@@ -35,7 +35,7 @@ from waybook.record.changes import Change
 from waybook.record.moment import Json, Moment
 from waybook.record.replay import replay
 
-ACTORS = (ANN, BOB, PAT, replace(ANN, session=None), replace(BOB, session="a"))
+ACTORS = (ANN, BOB, PAT, ANN._replace(session=None), BOB._replace(session="a"))
 EXPRESSIONS = (
     "true",
     "false",
@@ -88,10 +88,10 @@ class Story:
         self.changes += [change for entry in decided.entries for change in entry.changes]
         seen = NOON + timedelta(minutes=self.minutes)
         steps = tuple(
-            replace(step, last_seen_at=seen) if step.id in decided.touched else step
+            step._replace(last_seen_at=seen) if step.id in decided.touched else step
             for step in decided.plan.steps
         )
-        self.plan = replace(decided.plan, steps=steps)
+        self.plan = decided.plan._replace(steps=steps)
         check_state(self.plan)
 
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from decisions import decision
@@ -75,7 +73,7 @@ def test_a_plan_that_is_over_says_how() -> None:
 def test_nothing_starts_during_a_review() -> None:
     plan = a_plan(a_step(S.AWAITING_INPUT), a_step(), review=a_review(1))
     decided = next_step(plan, a_moment())
-    assert decided.reply == AwaitingReview(plan.review)
+    assert decided.reply == AwaitingReview()
     assert decided.entries == ()
 
 
@@ -114,7 +112,7 @@ def test_a_session_gets_a_second_step_only_if_it_asks_for_another() -> None:
 def test_calls_that_take_turns_get_different_steps() -> None:
     plan, seen = a_created_plan(3), []
     for number in range(3):
-        agent = replace(BOB, session=f"agent {number}")
+        agent = BOB._replace(session=f"agent {number}")
         decided = next_step(plan, a_moment(agent))
         assert isinstance(decided.reply, StepReady)
         seen.append(decided.reply.step.order)
@@ -124,14 +122,14 @@ def test_calls_that_take_turns_get_different_steps() -> None:
 
 def test_another_users_session_of_the_same_name_is_another_conversation() -> None:
     plan = next_step(a_created_plan(), a_moment(ANN)).plan
-    namesake = replace(BOB, session=ANN.session)
+    namesake = BOB._replace(session=ANN.session)
     assert held_step(plan, namesake) is None
     assert taken(plan, namesake).step.order == 2
 
 
 def test_a_caller_without_a_session_holds_nothing_to_come_back_to() -> None:
     assert (
-        held_step(a_plan(a_step(S.IN_PROGRESS, held_session=None)), replace(ANN, session=None))
+        held_step(a_plan(a_step(S.IN_PROGRESS, held_session=None)), ANN._replace(session=None))
         is None
     )
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from decisions import decision
 from plan_builders import (
     ANN,
@@ -60,11 +58,11 @@ def test_a_closed_plan_and_a_caller_without_session_note_nothing() -> None:
 @decision("A39")
 def test_a_session_is_a_name_the_caller_gives_whatever_door_it_comes_through() -> None:
     plan = next_step(a_created_plan(), a_moment(ANN)).plan
-    elsewhere = replace(ANN, channel=PAT.channel)
+    elsewhere = ANN._replace(channel=PAT.channel)
     resumed = next_step(plan, a_moment(elsewhere)).reply
     assert isinstance(resumed, StepReady)
     assert resumed.resumed
-    nameless = next_step(plan, a_moment(replace(ANN, session=None))).reply
+    nameless = next_step(plan, a_moment(ANN._replace(session=None))).reply
     assert isinstance(nameless, StepReady)
     assert not nameless.resumed
 

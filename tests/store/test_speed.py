@@ -98,7 +98,10 @@ HOT = [
     "plan of a step",
     "lock",
     "steps",
-    "the rest",
+    "candidates",
+    "call",
+    "conditions",
+    "review",
     "results",
     "artifacts",
     "brief",
@@ -109,12 +112,16 @@ HOT = [
 def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
     plan_id, step_id = a_plan_id(full)
     key = Key(tool="get_next_step", key="k", arguments_hash=b"")
-    by_plan = plans.lock_statements(Wanted(plan_id=plan_id, candidates=True, session="1"), key)
+    by_plan = plans.lock_statements(Wanted(plan_id=plan_id, session="1"), key)
+    for_work = plans.lock_statements(Wanted(plan_id=plan_id, candidates=True, session="1"), key)
     statements = {
         "plan of a step": plans.plan_of_step_statement(step_id),
         "lock": by_plan[0],
         "steps": by_plan[1],
-        "the rest": by_plan[2],
+        "candidates": for_work[1],
+        "call": by_plan[2],
+        "conditions": by_plan[3],
+        "review": by_plan[4],
         "results": plans.results_statement(plan_id),
         "artifacts": plans.artifacts_statement(plan_id=plan_id, most=20),
         "brief": plans.brief_statement(plan_id),

@@ -152,10 +152,10 @@ def test_a_text_with_nul_never_reaches_the_server() -> None:
 
 
 def test_a_list_of_ids_takes_nothing_but_ids() -> None:
-    with pytest.raises(ValueError, match="UUID"):
+    with pytest.raises(ValueError, match="nothing but ids"):
         Query("q", "select %(a)s")(a=Ids(["a,b"]))
 
 
 def test_a_type_nobody_thought_of_is_refused() -> None:
-    with pytest.raises(TypeError, match="set is not told"):
+    with pytest.raises(TypeError, match="set is not written"):
         Query("q", "select %(a)s")(a={1})  # type: ignore[arg-type]  # on purpose

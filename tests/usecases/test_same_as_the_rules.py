@@ -8,7 +8,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -128,10 +127,9 @@ class SameAsTheRules(RuleBasedStateMachine):
         """Take the decided plan as it will be loaded, with the signs of life."""
         now = self.world.clock.now
         seen = set(decision.touched)
-        self.plan = replace(
-            decision.plan,
+        self.plan = decision.plan._replace(
             steps=tuple(
-                replace(s, last_seen_at=now) if s.id in seen else s for s in decision.plan.steps
+                s._replace(last_seen_at=now) if s.id in seen else s for s in decision.plan.steps
             ),
         )
 

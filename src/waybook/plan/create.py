@@ -1,6 +1,6 @@
 """Creating a plan: everything about it is checked before anything exists."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
 from waybook.plan.branching import expression
@@ -62,7 +62,7 @@ def create(new: NewPlan, moment: Moment) -> Decision[Plan]:
     for position, condition in enumerate(new.conditions, start=1):
         made = _tie(condition, position, ids, ConditionId(moment.new_id()))
         draft.insert(Entity.CONDITION, made.id, condition_row(made))
-        draft.plan = replace(draft.plan, conditions=(*draft.plan.conditions, made))
+        draft.plan = draft.plan._replace(conditions=(*draft.plan.conditions, made))
     greet(draft)
     linked: dict[str, Json] = (
         {"skillExecutionId": new.skill_execution_id} if new.skill_execution_id else {}

@@ -5,7 +5,7 @@ draft is where the two stay together: nothing can change the plan without leavin
 """
 
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from waybook.errors import Refused
 from waybook.plan.decision import Decision
@@ -46,30 +46,12 @@ RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes", "
 class Draft:
     def __init__(self, plan: Plan, moment: Moment) -> None:
         """Begin with the plan as it is."""
-        self._plan = plan
-        self._set: dict[str, Any] = {}
+        #: The plan with all that has been changed so far.
+        self.plan = plan
         self.moment = moment
         self._changes: list[Change] = []
         self._entries: list[Entry] = []
         self._touched: list[StepId] = []
-
-    @property
-    def plan(self) -> Plan:
-        """The plan with all that has been changed so far."""
-        if self._set:
-            self._plan, self._set = replace(self._plan, **self._set), {}
-        return self._plan
-
-    @plan.setter
-    def plan(self, plan: Plan) -> None:
-        self._plan, self._set = plan, {}
-
-    def _steps(self) -> tuple[Step, ...]:
-        steps: tuple[Step, ...] = self._set.get("steps", self._plan.steps)
-        return steps
-
-    def _step(self, step_id: StepId) -> Step:
-        return next((s for s in self._steps() if s.id == step_id), None) or self.plan.step(step_id)
 
     # Moving
 
@@ -84,7 +66,7 @@ class Draft:
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
         """Walk a step's status along documented edges, keeping its clock."""
         for status in path:
-            moved = move_step(self._step(step_id).status, status)
+            moved = move_step(self.plan.step(step_id).status, status)
             self.set_step(step_id, status=moved, **self._clock(status))
 
     def _clock(self, status: StepStatus) -> dict[str, object]:
@@ -96,26 +78,26 @@ class Draft:
 
     def set_plan(self, **values: object) -> None:
         for name, value in values.items():
-            old = self._set.get(name, getattr(self._plan, name))
+            old = getattr(self.plan, name)
             if old != value:
-                self._note(Entity.PLAN, self._plan.id, name, as_json(old), as_json(value))
-                self._set[name] = value
+                self._note(Entity.PLAN, self.plan.id, name, as_json(old), as_json(value))
+        self.plan = self.plan._replace(**values)  # type: ignore[arg-type]  # names are Plan's own
 
     def set_step(self, step_id: StepId, **values: object) -> None:
-        step = self._step(step_id)
+        step = self.plan.step(step_id)
         for name, value in values.items():
             old = getattr(step, name)
             if old != value:
                 self._note(Entity.STEP, step_id, name, as_json(old), as_json(value))
-        changed = replace(step, **values)  # type: ignore[arg-type]  # names are Step's own
-        self._with_steps(tuple([changed if s is step else s for s in self._steps()]))
+        changed = step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
+        self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
 
     def set_instructions(self, step_id: StepId, instructions: str) -> None:
         old = self.plan.texts[step_id]
         if old.instructions != instructions:
             self._note(Entity.STEP, step_id, "instructions", old.instructions, instructions)
         texts = {**self.plan.texts, step_id: replace(old, instructions=instructions)}
-        self.plan = replace(self.plan, texts=texts)
+        self.plan = self.plan._replace(texts=texts)
 
     def set_result(self, step_id: StepId, **values: Json) -> None:
         """Keep a step's result. Results are written once, so what was there before is null."""
@@ -128,9 +110,8 @@ class Draft:
             old = as_json(getattr(condition, name))
             self._note(Entity.CONDITION, condition.id, name, old, as_json(value))
         changed = replace(condition, **values)  # type: ignore[arg-type]  # names are Condition's own
-        self.plan = replace(
-            self.plan,
-            conditions=tuple(changed if c.id == condition.id else c for c in self.plan.conditions),
+        self.plan = self.plan._replace(
+            conditions=tuple(changed if c.id == condition.id else c for c in self.plan.conditions)
         )
 
     def set_review(self, review: Review, **values: object) -> None:
@@ -138,7 +119,7 @@ class Draft:
             old = as_json(getattr(review, name))
             if old != as_json(value):
                 self._note(Entity.REVIEW, review.id, name, old, as_json(value))
-        self.plan = replace(self.plan, review=replace(review, **values))  # type: ignore[arg-type]  # as above
+        self.plan = self.plan._replace(review=replace(review, **values))  # type: ignore[arg-type]  # as above
 
     # Making and removing
 
@@ -155,7 +136,7 @@ class Draft:
         for step in made:
             self._note(Entity.STEP, step.id, WHOLE_ROW, None, step_row(step, texts[step.id]))
         self._with_steps((*moved[:after], *made, *moved[after:]))
-        self.plan = replace(self.plan, texts={**self.plan.texts, **texts})
+        self.plan = self.plan._replace(texts={**self.plan.texts, **texts})
         return [step.id for step in made]
 
     def remove_step(self, step_id: StepId) -> None:
@@ -165,7 +146,7 @@ class Draft:
         kept = tuple(c for c in self.plan.conditions if c.step_id != step_id)
         step = self.plan.step(step_id)
         self._note(Entity.STEP, step_id, WHOLE_ROW, step_row(step, self.plan.texts[step_id]), None)
-        self.plan = replace(self.plan, conditions=kept)
+        self.plan = self.plan._replace(conditions=kept)
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
@@ -177,7 +158,7 @@ class Draft:
                 place = places[step.id]
                 if step.order != place:
                     self._note(Entity.STEP, step.id, "order", step.order, place)
-                moved.append(step if step.order == place else replace(step, order=place))
+                moved.append(step if step.order == place else step._replace(order=place))
         self._with_steps(tuple(sorted(moved, key=lambda step: step.order)))
 
     def insert(self, entity: Entity, row_id: str, row: dict[str, Json]) -> None:
@@ -194,7 +175,7 @@ class Draft:
         """Close the changes so far into one audit entry."""
         self._entries.append(Entry(event, details, tuple(self._changes)))
         self._changes = []
-        self._set["seq"] = self._set.get("seq", self._plan.seq) + 1
+        self.plan = self.plan._replace(seq=self.plan.seq + 1)
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
         """Hand back what was decided. Every change has been recorded by then."""
@@ -207,7 +188,7 @@ class Draft:
         self._changes.append(Change(entity, row_id, field, old, new))
 
     def _with_steps(self, steps: tuple[Step, ...]) -> None:
-        self._set["steps"] = steps
+        self.plan = self.plan._replace(steps=steps)
 
 
 def fresh_step(step_id: StepId, new: NewStep, order: int) -> Step:
@@ -235,7 +216,7 @@ def text_of(new: NewStep) -> StepText:
 
 def step_row(step: Step, text: StepText) -> dict[str, Json]:
     """A step as a row: all but its id, and but its sign of life, which is telemetry."""
-    names = [f.name for f in fields(Step) if f.name not in {"id", "last_seen_at"}]
+    names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
     row = {name: as_json(getattr(step, name)) for name in names}
     return {**row, "instructions": text.instructions, "result_schema": text.result_schema}
 

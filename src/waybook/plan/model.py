@@ -1,10 +1,11 @@
 """The values a plan consists of: steps, conditions, reviews, and who acts at which moment."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NewType
+from types import MappingProxyType
+from typing import NamedTuple, NewType
 
 from waybook.errors import NotFound
 from waybook.plan.states import PlanStatus, StepStatus
@@ -61,8 +62,7 @@ class NewStep:
     result_schema: Json = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """The state of one step; its texts are in `Plan.texts`, its result is nobody's input."""
 
     id: StepId
@@ -121,8 +121,7 @@ class Review:
     decided_via: Channel | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(NamedTuple):
     """One plan as its rules see it.
 
     A loader brings all steps, but of the bulky rest only what the call at hand may need: the texts
@@ -140,7 +139,7 @@ class Plan:
     #: The number of the last audit entry.
     seq: int
     steps: tuple[Step, ...]
-    texts: Mapping[StepId, StepText] = field(default_factory=dict)
+    texts: Mapping[StepId, StepText] = MappingProxyType({})
     conditions: tuple[Condition, ...] = ()
     review: Review | None = None
     sessions: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
-from waybook.plan.model import Plan, Review, Step, StepText
+from waybook.plan.model import Plan, Step, StepText
 from waybook.plan.sessions import greet
 from waybook.plan.settle import settle
 from waybook.plan.stalls import resume
@@ -32,7 +32,7 @@ class PlanFailed:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingReview:
-    review: Review | None
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def next_step(plan: Plan, moment: Moment, *, another: bool = False) -> Decision[
     draft = Draft(plan, moment)
     greet(draft)
     if plan.status is PlanStatus.AWAITING_REVIEW:
-        return draft.decide(AwaitingReview(plan.review))
+        return draft.decide(AwaitingReview())
     resume(draft)
     held = None if another else held_step(plan, moment.actor)
     if held:

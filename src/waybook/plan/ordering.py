@@ -1,7 +1,5 @@
 """Places of steps: 1..n, contiguous, whatever is inserted, removed or moved."""
 
-from dataclasses import replace
-
 from waybook.errors import InvalidStepReference, StalePlan
 from waybook.plan.model import Plan, Step, StepId
 
@@ -9,7 +7,7 @@ from waybook.plan.model import Plan, Step, StepId
 def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
     """Move every step behind the order `after` up by `by` places."""
     return tuple(
-        replace(step, order=step.order + by) if step.order > after else step for step in steps
+        step._replace(order=step.order + by) if step.order > after else step for step in steps
     )
 
 

@@ -1,6 +1,6 @@
 """Reviews: a step pauses for a person; the person's decision settles it, once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from waybook.errors import IllegalMove, InvalidInput, NextCall, NotAwaitingReview
 from waybook.plan.decision import Decision
@@ -71,7 +71,7 @@ def request_review(
         requested_by=moment.actor.user,
     )
     draft.insert(Entity.REVIEW, review.id, review_row(review))
-    draft.plan = replace(draft.plan, review=review)
+    draft.plan = draft.plan._replace(review=review)
     settle(draft)
     draft.record(
         Event.USER_REVIEWED,

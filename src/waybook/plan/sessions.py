@@ -1,7 +1,5 @@
 """Conversations: the first call of a new session on a plan with history is a resumption."""
 
-from dataclasses import replace
-
 from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
 from waybook.plan.model import Plan
@@ -26,7 +24,7 @@ def greet(draft: Draft) -> None:
         return
     has_history = draft.plan.seq > 1
     draft.insert(Entity.SESSION, session, {"seen_at": as_json(draft.moment.now)})
-    draft.plan = replace(draft.plan, sessions=draft.plan.sessions | {session})
+    draft.plan = draft.plan._replace(sessions=draft.plan.sessions | {session})
     if has_history:
         draft.record(Event.SESSION_RESUMED, sessionId=session)
 

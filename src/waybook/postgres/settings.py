@@ -17,6 +17,7 @@ BASE = {
     "scram_iterations": "1024",  # the passwords are random: there is nothing to slow down
     "logging_collector": "off",  # the keeper bounds the log
     "log_checkpoints": "off",
+    "autovacuum_naptime": "5s",  # a young table gets its statistics soon, and its plans with them
     "log_line_prefix": "%m [%p] %q%u@%d ",
 }
 

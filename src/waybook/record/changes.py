@@ -6,14 +6,17 @@ stands for the whole row: from null it is made, to null it is removed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from types import NoneType
 from typing import NamedTuple
 
-from waybook.record.moment import Json
+from waybook.record.moment import Json, rfc3339
 
 WHOLE_ROW = "*"
+
+#: What is JSON as it stands.
+PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 class Event(StrEnum):
@@ -61,7 +64,7 @@ class Change(NamedTuple):
     def as_json(self) -> dict[str, Json]:
         """The change as it stands in the audit."""
         return {
-            "entity": str(self.entity),
+            "entity": self.entity,
             "id": self.id,
             "field": self.field,
             "from": self.old,
@@ -69,8 +72,7 @@ class Change(NamedTuple):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One audit entry to be: its event, its details, and the changes it accounts for."""
 
     event: Event
@@ -84,9 +86,11 @@ def as_json(value: object) -> Json:
     >>> as_json("a"), as_json(None), as_json((1, 2))
     ('a', None, [1, 2])
     """
+    if type(value) in PLAIN:
+        return value  # type: ignore[return-value]  # as below, for nearly all there is
     match value:
         case datetime():
-            return value.isoformat()
+            return rfc3339(value)
         case StrEnum():
             return str(value)
         case tuple():

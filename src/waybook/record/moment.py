@@ -1,10 +1,10 @@
 """Who acts at which moment: what every rule is told of the world."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -19,8 +19,7 @@ class Channel(StrEnum):
     SWEEP = "sweep"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
+class Actor(NamedTuple):
     """Who acts, through which door, in which conversation of their own naming."""
 
     user: str
@@ -28,10 +27,15 @@ class Actor:
     session: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(NamedTuple):
     """What a rule is told of the world: the time, the actor, and fresh ids."""
 
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
+
+
+@lru_cache(maxsize=4096)
+def rfc3339(at: datetime) -> str:
+    """A time in RFC 3339, in UTC. Kept: a call writes the same moment many times over."""
+    return at.astimezone(UTC).isoformat()

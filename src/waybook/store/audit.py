@@ -1,13 +1,12 @@
 """The audit: numbered entries, each sealed with the hash of the one before it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from waybook.record.changes import Change, Entry
-from waybook.record.moment import Actor, Json
+from waybook.record.moment import Actor, Json, rfc3339
 from waybook.record.replay import change_from_json
 from waybook.store.sql import as_json_text, load
 
@@ -32,8 +31,7 @@ class Sealed(NamedTuple):
     hash: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The end of a chain: the last number and its seal."""
 
     seq: int = 0
@@ -46,19 +44,18 @@ def seal(entry: Sealed, previous: bytes) -> bytes:
         entry.subject,
         entry.subject_id,
         str(entry.seq),
-        entry.at.astimezone(UTC).isoformat(),
+        rfc3339(entry.at),
         entry.event,
         entry.actor,
         entry.channel,
         entry.session if entry.session is not None else "\x00",
         entry.details,
     )
-    digest = sha256(previous)
+    parts = [previous]
     for part in said:
         told = part.encode()
-        digest.update(len(told).to_bytes(8, "big"))
-        digest.update(told)
-    return digest.digest()
+        parts += (len(told).to_bytes(8, "big"), told)
+    return sha256(b"".join(parts)).digest()
 
 
 def chain(
@@ -86,7 +83,7 @@ def chain(
             ),
         )
         previous = seal(entry, previous)
-        yield entry._replace(hash=previous)
+        yield Sealed(*entry[:-1], hash=previous)
 
 
 def first_broken(entries: Sequence[Sealed]) -> tuple[int, str] | None:

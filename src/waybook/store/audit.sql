@@ -2,7 +2,7 @@
 -- A subject's entries from one number on, oldest first; the details as the very text.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
- where subject_id = %(subject_id)s and seq > %(since)s
+ where subject_id = %(subject_id)s and seq > %(since)s::bigint
  order by seq
  limit %(most)s;
 

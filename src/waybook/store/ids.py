@@ -4,7 +4,6 @@ import os
 import time
 from re import IGNORECASE
 from re import compile as pattern
-from uuid import UUID
 
 _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
 
@@ -16,7 +15,8 @@ def new_id() -> str:
     value = (millis & (1 << 48) - 1) << 80 | tail
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
-    return str(UUID(int=value))
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def is_id(text: str) -> bool:

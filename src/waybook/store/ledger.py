@@ -5,13 +5,13 @@ and stored answer are there together or not at all. The rows are written from th
 the audit keeps.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from waybook.plan.decision import Decision
 from waybook.plan.draft import RESULT_FIELDS
-from waybook.plan.model import Plan, Step, StepId
+from waybook.plan.model import Plan, StepId
 from waybook.record.changes import Entity, Entry
 from waybook.record.moment import Actor, Json
 from waybook.store.audit import Head, Sealed, chain
@@ -24,30 +24,29 @@ SQL = load("ledger")
 JSON_FIELDS = frozenset(
     {"result_schema", "result_summary", "report", "usage", "steps", "questions", "content"}
 )
+NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hand:
+class Hand(NamedTuple):
     """Who writes, when, and upon which end of the audit chain."""
 
     now: datetime
     actor: Actor
-    head: Head = field(default_factory=Head)
+    head: Head = Head()
 
 
 def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> list[Statement]:
     """Everything this decision asks to be written, in an order foreign keys allow."""
     if not decision.entries and not decision.touched:
         return []
-    patches = Patches(change for entry in decision.entries for change in entry.changes)
+    patches = Patches([change for entry in decision.entries for change in entry.changes])
     sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), hand)
-    return [
-        *_plan(before, decision.plan, patches, sealed, hand),
-        *_steps(before, decision, patches, hand),
-        *_conditions(decision.plan, patches),
-        *_others(decision.plan, patches),
-        *audit_statements(sealed),
-    ]
+    written = _plan(before, decision.plan, patches, sealed, hand)
+    written += _steps(before, decision, patches, hand)
+    for entity, write in REST.items():
+        if entity in patches:
+            written += write(decision.plan, patches)
+    return written + audit_statements(sealed)
 
 
 def start_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -> list[Statement]:
@@ -98,12 +97,9 @@ def _head(sealed: list[Sealed]) -> dict[str, Value]:
     return {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
 
 
-def audit_statements(sealed: list[Sealed]) -> Iterator[Statement]:
+def audit_statements(sealed: list[Sealed]) -> list[Statement]:
     """Write the entries."""
-    if sealed:
-        names = ("subject_id", "seq", "at", "subject", "event", "actor", "channel", "session")
-        rows = [(*(getattr(e, name) for name in names), e.details, e.hash) for e in sealed]
-        yield SQL["insert_audit"](rows=Rows(rows))
+    return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []
 
 
 # Plan
@@ -111,24 +107,29 @@ def audit_statements(sealed: list[Sealed]) -> Iterator[Statement]:
 
 def _plan(
     before: Plan | None, plan: Plan, patches: Patches, sealed: list[Sealed], hand: Hand
-) -> Iterator[Statement]:
-    for patch in patches.made(Entity.PLAN):
-        yield _fill(SQL["insert_plan"], patch.values, id=plan.id, now=hand.now, **_head(sealed))
-        yield _fill(SQL["insert_plan_brief"], patch.values, plan_id=plan.id)
-    if before is not None and sealed:
-        patch = next(iter(patches.changed(Entity.PLAN)), Patch(plan.id))
-        yield SQL["update_plan"](
-            id=plan.id,
-            status=plan.status,
-            revision=plan.revision,
-            resumed_at=plan.resumed_at,
-            completed_at=_scalar(patch.values.get("completed_at")),
-            fail_reason=plan.fail_reason,
-            now=hand.now,
-            old_status=before.status,
-            old_seq=hand.head.seq,
-            **_head(sealed),
-        )
+) -> list[Statement]:
+    if before is None:
+        (made,) = patches.made(Entity.PLAN)
+        return [
+            _fill(SQL["insert_plan"], made.values, id=plan.id, now=hand.now, **_head(sealed)),
+            _fill(SQL["insert_plan_brief"], made.values, plan_id=plan.id),
+        ]
+    if not sealed:
+        return []
+    ended = [patch.values.get("completed_at") for patch in patches.changed(Entity.PLAN)]
+    changed = SQL["update_plan"](
+        id=plan.id,
+        status=plan.status,
+        revision=plan.revision,
+        resumed_at=plan.resumed_at,
+        completed_at=_scalar(ended[0]) if ended else None,
+        fail_reason=plan.fail_reason,
+        now=hand.now,
+        old_status=before.status,
+        old_seq=hand.head.seq,
+        **_head(sealed),
+    )
+    return [changed]
 
 
 # Steps
@@ -136,24 +137,29 @@ def _plan(
 
 def _steps(
     before: Plan | None, decision: Decision[object], patches: Patches, hand: Hand
-) -> Iterator[Statement]:
+) -> list[Statement]:
+    if before is None:
+        return _new_steps(decision.plan, patches)
+    written: list[Statement] = []
+    if Entity.STEP in patches:
+        written += _new_steps(decision.plan, patches)
+        for patch in patches.changed(Entity.STEP):
+            written += _changed_step(before, decision, patch, hand)
+        written += _removed_steps(patches)
+    same = [i for i in decision.touched if before.step(i) is decision.plan.step(i)]
+    if same:
+        written.append(SQL["touch_steps"](ids=Ids(same), now=hand.now))
+    return written
+
+
+def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
     made = patches.made(Entity.STEP)
-    if made:
-        yield SQL["insert_steps"](rows=Rows([_new_step(decision.plan, patch) for patch in made]))
-        yield SQL["insert_step_briefs"](rows=Rows([_new_brief(patch) for patch in made]))
-    if before is not None:
-        yield from _moved_steps(before, decision, hand)
-    for patch in patches.changed(Entity.STEP):
-        if "instructions" in patch.values:
-            yield _fill(SQL["update_instructions"], patch.values, step_id=patch.id)
-        if any(name in patch.values for name in RESULT_FIELDS):
-            blank = dict.fromkeys(RESULT_FIELDS)
-            yield _fill(SQL["insert_result"], {**blank, **patch.values}, step_id=patch.id)
-    removed = patches.removed(Entity.STEP)
-    if removed:
-        yield SQL["delete_conditions"](ids=Ids(patches.removed(Entity.CONDITION)))
-        yield SQL["delete_step_briefs"](ids=Ids(removed))
-        yield SQL["delete_steps"](ids=Ids(removed))
+    if not made:
+        return []
+    return [
+        SQL["insert_steps"](rows=Rows([_new_step(plan, patch) for patch in made])),
+        SQL["insert_step_briefs"](rows=Rows([_new_brief(patch) for patch in made])),
+    ]
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
@@ -166,32 +172,41 @@ def _new_brief(patch: Patch) -> tuple[Value, ...]:
     return (patch.id, _scalar(values["instructions"]), AsJson(values["result_schema"]))
 
 
-def _moved_steps(before: Plan, decision: Decision[object], hand: Hand) -> Iterator[Statement]:
-    old = {step.id: step for step in before.steps}
-    moved = [s for s in decision.plan.steps if s.id in old and s is not old[s.id]]
-    for step in moved:
-        seen_at = hand.now if step.id in decision.touched else None
-        yield _moved_step(old[step.id], step, seen_at)
-    written: set[StepId] = {step.id for step in moved}
-    touched = [step_id for step_id in decision.touched if step_id not in written]
-    if touched:
-        yield SQL["touch_steps"](ids=Ids(touched), now=hand.now)
+def _changed_step(
+    before: Plan, decision: Decision[object], patch: Patch, hand: Hand
+) -> Iterator[Statement]:
+    step_id, values = StepId(patch.id), patch.values
+    old, new = before.step(step_id), decision.plan.step(step_id)
+    if new is not old:
+        yield SQL["update_step"](
+            plan_id=before.id,
+            id=step_id,
+            old_status=old.status,
+            step_order=new.order,
+            status=new.status,
+            attempt=new.attempt,
+            in_progress_since=new.in_progress_since,
+            seen_at=hand.now if step_id in decision.touched else None,
+            completed_at=new.completed_at,
+            held_by=new.held_by,
+            held_session=new.held_session,
+            fail_reason=new.fail_reason,
+        )
+    if "instructions" in values:
+        yield _fill(SQL["update_instructions"], values, step_id=step_id)
+    if not values.keys().isdisjoint(RESULT_FIELDS):
+        yield _fill(SQL["insert_result"], {**NO_RESULT, **values}, step_id=step_id)
 
 
-def _moved_step(old: Step, new: Step, seen_at: datetime | None) -> Statement:
-    return SQL["update_step"](
-        id=new.id,
-        old_status=old.status,
-        step_order=new.order,
-        status=new.status,
-        attempt=new.attempt,
-        in_progress_since=new.in_progress_since,
-        seen_at=seen_at,
-        completed_at=new.completed_at,
-        held_by=new.held_by,
-        held_session=new.held_session,
-        fail_reason=new.fail_reason,
-    )
+def _removed_steps(patches: Patches) -> list[Statement]:
+    removed = patches.removed(Entity.STEP)
+    if not removed:
+        return []
+    return [
+        SQL["delete_conditions"](ids=Ids(patches.removed(Entity.CONDITION))),
+        SQL["delete_step_briefs"](ids=Ids(removed)),
+        SQL["delete_steps"](ids=Ids(removed)),
+    ]
 
 
 # The rest
@@ -212,16 +227,31 @@ def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     return (patch.id, plan.id, *told, AsJson(values["steps"]), _scalar(values["reason"]))
 
 
-def _others(plan: Plan, patches: Patches) -> Iterator[Statement]:
+def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.made(Entity.REVIEW):
         yield _fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
     for patch in patches.changed(Entity.REVIEW):
         told = {"feedback": None, **patch.values}
         yield _fill(SQL["decide_review"], told, id=patch.id)
+
+
+def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.made(Entity.SESSION):
         yield _fill(SQL["insert_session"], patch.values, plan_id=plan.id, session=patch.id)
+
+
+def _artifacts(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.made(Entity.ARTIFACT):
         yield _fill(SQL["insert_artifact"], patch.values, id=patch.id, plan_id=plan.id)
+
+
+#: What is written behind plan and steps, which it points to.
+REST: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
+    Entity.CONDITION: _conditions,
+    Entity.REVIEW: _reviews,
+    Entity.SESSION: _sessions,
+    Entity.ARTIFACT: _artifacts,
+}
 
 
 def _fill(query: Query, values: dict[str, Json], **given: Value) -> Statement:

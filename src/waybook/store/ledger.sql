@@ -34,7 +34,8 @@ values %(rows)s;
 
 -- name: update_step
 -- As above: a status that is not the one we loaded becomes null, and is refused. One row at a
--- time: joined with a list of rows it would be planned for a table as small as it was then.
+-- time: joined with a list of rows it would be planned for a table as small as it was then. The
+-- plan is named too, so that even the index meant for another question finds but a few rows.
 update plan_step
    set step_order = %(step_order)s,
        status = case when status = %(old_status)s then %(status)s end,
@@ -45,7 +46,7 @@ update plan_step
        held_by = %(held_by)s,
        held_session = %(held_session)s,
        fail_reason = %(fail_reason)s
- where id = %(id)s;
+ where plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: touch_steps
 update plan_step set last_seen_at = %(now)s where id = any (%(ids)s);
@@ -120,7 +121,7 @@ with written as (
 select 1 / count(*) from written;
 
 -- name: insert_audit
-insert into audit_entry (subject_id, seq, at, subject, event, actor, channel, session, details, hash)
+insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session, details, hash)
 values %(rows)s;
 
 -- name: insert_answer

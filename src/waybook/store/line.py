@@ -96,7 +96,8 @@ class Line:
         self._prepared: set[bytes] = set()
         self._plans = PlansInUse()
         self._loop = asyncio.get_running_loop()
-        self._listening = False
+        #: The socket the loop listens to for us; the driver forgets it when it breaks.
+        self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
 
     # Sending
@@ -173,7 +174,7 @@ class Line:
         return places
 
     def _rows(self, result: PGresult) -> list[tuple[Any, ...]]:
-        if result.status != ExecStatus.TUPLES_OK:
+        if not result.ntuples:
             return []
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
@@ -212,9 +213,9 @@ class Line:
 
         The loop is asked once to listen to the connection, not for every message.
         """
-        if not self._listening:
-            self._loop.add_reader(self.connection.pgconn.socket, self._arrive)
-            self._listening = True
+        if self._heard is None:
+            self._heard = self.connection.pgconn.socket
+            self._loop.add_reader(self._heard, self._arrive)
         self._arrived = self._loop.create_future()
         try:
             await self._arrived
@@ -236,9 +237,9 @@ class Line:
 
     def _stop_listening(self) -> None:
         """Leave the waiting to the driver, which asks the loop by itself."""
-        if self._listening:
-            self._loop.remove_reader(self.connection.pgconn.socket)
-            self._listening = False
+        if self._heard is not None:
+            self._loop.remove_reader(self._heard)
+            self._heard = None
 
     async def _flush(self) -> None:
         """Send the rest of a message that is too large to go out at once."""

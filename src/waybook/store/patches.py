@@ -28,6 +28,10 @@ class Patches:
                 patch = kind[change.id] = Patch(change.id)
             _merge(patch, change)
 
+    def __contains__(self, entity: Entity) -> bool:
+        """Whether something happened to rows of this kind."""
+        return entity in self._patches
+
     def made(self, entity: Entity) -> list[Patch]:
         """The rows to insert."""
         return [p for p in self._of(entity) if p.made and not p.removed]

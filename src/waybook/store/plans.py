@@ -1,10 +1,9 @@
 """Reading plans: under the lock for a decision, or as a snapshot for a look."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from waybook.plan.model import (
     BranchAction,
@@ -33,6 +32,7 @@ from waybook.store.sql import Ids, Statement, load
 
 SQL = load("plans")
 
+NO_SESSIONS: frozenset[str] = frozenset()
 TIMES = frozenset(
     {
         "resumed_at",
@@ -46,8 +46,7 @@ TIMES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedPlan:
+class LoadedPlan(NamedTuple):
     """A plan, the database's time, and the end of the plan's audit chain."""
 
     plan: Plan
@@ -55,8 +54,7 @@ class LoadedPlan:
     head: Head
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(NamedTuple):
     """Which plan to load, and how much of it."""
 
     plan_id: str
@@ -65,36 +63,48 @@ class Wanted:
     #: Also the texts of the steps the session could get.
     candidates: bool = False
     session: str | None = None
+    #: Whether the conditions that wait are needed, and the last review.
+    conditions: bool = True
+    review: bool = True
 
 
 LOAD_PLAN = SQL["load_plan"]
 LOCK_PLAN = LOAD_PLAN.locking("p")
 
 
-def lock_statements(wanted: Wanted, key: Key | None = None) -> tuple[Statement, ...]:
+def lock_statements(wanted: Wanted, key: Key | None = None) -> list[Statement]:
     """Lock the plan, then load it; beside it the answer to a repeated call."""
-    return (LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key))
+    return [LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
 
 
-def look_statements(wanted: Wanted) -> tuple[Statement, ...]:
+def look_statements(wanted: Wanted) -> list[Statement]:
     """Load the plan as it is, without a lock."""
-    return (LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None))
+    return [LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None)]
 
 
-def _rest(wanted: Wanted, key: Key | None) -> tuple[Statement, Statement]:
-    steps = SQL["load_steps"](
-        plan_id=wanted.plan_id,
-        wanted=Ids(wanted.texts),
-        candidates=wanted.candidates,
-        session=wanted.session,
-    )
-    beside = SQL["load_beside"](
-        plan_id=wanted.plan_id,
-        session=wanted.session,
-        tool=key.tool if key else None,
-        key=key.key if key else None,
-    )
-    return steps, beside
+def _rest(wanted: Wanted, key: Key | None) -> list[Statement]:
+    plan_id, session, texts = wanted.plan_id, wanted.session, Ids(wanted.texts)
+    rest = [
+        SQL["load_candidates"](plan_id=plan_id, wanted=texts, session=session)
+        if wanted.candidates
+        else SQL["load_steps"](plan_id=plan_id, wanted=texts),
+        SQL["load_call"](
+            plan_id=plan_id,
+            session=session,
+            tool=key.tool if key else None,
+            key=key.key if key else None,
+        ),
+    ]
+    if wanted.conditions:
+        rest.append(SQL["load_conditions"](plan_id=plan_id))
+    if wanted.review:
+        rest.append(review_statement(plan_id))
+    return rest
+
+
+def review_statement(plan_id: str) -> Statement:
+    """The last review of a plan."""
+    return SQL["load_review"](plan_id=plan_id)
 
 
 def plan_of_step_statement(step_id: str) -> Statement:
@@ -117,9 +127,9 @@ def artifacts_statement(plan_id: str | None, most: int) -> Statement:
     return SQL["artifacts"](plan_id=plan_id, most=most)
 
 
-def read_plan(found: Results, session: str | None) -> LoadedPlan | None:
-    """The plan that the three statements found, if any."""
-    plans, steps, ((conditions, review, known, _),) = found
+def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
+    """The plan that these statements found, if any."""
+    plans, steps, ((known, _),), *rest = found
     if not plans:
         return None
     (row,) = plans
@@ -137,16 +147,16 @@ def read_plan(found: Results, session: str | None) -> LoadedPlan | None:
         seq=seq,
         steps=tuple([_step(row[:-1]) for row in steps]),
         texts={StepId(row[0]): _text(row[-1]) for row in steps if row[-1] is not None},
-        conditions=tuple(_condition(row) for row in conditions or ()),
-        review=_review(review) if review else None,
-        sessions=frozenset({session} if known and session is not None else ()),
+        conditions=tuple([_condition(row) for row in rest.pop(0)]) if wanted.conditions else (),
+        review=read_review(rest.pop(0)) if wanted.review else None,
+        sessions=frozenset((wanted.session,)) if known and wanted.session else NO_SESSIONS,
     )
-    return LoadedPlan(plan=plan, now=now.astimezone(UTC), head=Head(seq, bytes(digest)))
+    return LoadedPlan(plan, now.astimezone(UTC), Head(seq, digest))
 
 
 def read_answer(found: Results, key: Key) -> StoredAnswer | None:
-    """The answer stored for a repeated call, that the last of the three statements found."""
-    told = found[-1][0][-1]
+    """The answer stored for a repeated call, if these statements found one."""
+    told = found[2][0][1]
     return None if told is None else idempotency.read_answer(told, key)
 
 
@@ -164,22 +174,20 @@ def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
 @lru_cache(maxsize=50_000)
 def _step(row: tuple[Any, ...]) -> Step:
     """A step from its row. Kept: most steps of a plan are as they were at the last call."""
-    step_id, order, step_type, title, status, attempt, stall_seconds, *times_and_holder = row
-    since, seen, completed, held_by, held_session, fail_reason = times_and_holder
+    step_id, order, step_type, title, status, attempt, stall_seconds, *rest = row
+    since, seen, completed, *holder_and_reason = rest
     return Step(
-        id=StepId(step_id),
-        order=order,
-        type=StepType(step_type),
-        title=title,
-        status=StepStatus(status),
-        attempt=attempt,
-        stall_seconds=stall_seconds,
-        in_progress_since=_in_utc(since),
-        last_seen_at=_in_utc(seen),
-        completed_at=_in_utc(completed),
-        held_by=held_by,
-        held_session=held_session,
-        fail_reason=fail_reason,
+        StepId(step_id),
+        order,
+        StepType(step_type),
+        title,
+        StepStatus(status),
+        attempt,
+        stall_seconds,
+        _in_utc(since),
+        _in_utc(seen),
+        _in_utc(completed),
+        *holder_and_reason,
     )
 
 
@@ -187,7 +195,7 @@ def _text(row: list[Any]) -> StepText:
     return StepText(instructions=row[0], result_schema=row[1])
 
 
-def _condition(row: list[Any]) -> Condition:
+def _condition(row: tuple[Any, ...]) -> Condition:
     return Condition(
         id=ConditionId(row[0]),
         step_id=StepId(row[1]),
@@ -205,18 +213,22 @@ def _new_step(told: dict[str, Any]) -> NewStep:
     return NewStep(**{**told, "type": StepType(told["type"])})
 
 
-def _review(row: list[Any]) -> Review:
+def read_review(rows: list[tuple[Any, ...]]) -> Review | None:
+    """The review that `review_statement` found, if any."""
+    if not rows:
+        return None
+    (row,) = rows
     return Review(
         id=ReviewId(row[0]),
         step_id=StepId(row[1]),
         summary=row[2],
         questions=tuple(row[3]),
         result_summary=row[4],
-        requested_at=_utc(row[5]),
+        requested_at=row[5].astimezone(UTC),
         requested_by=row[6],
         decision=DecisionKind(row[7]) if row[7] else None,
         feedback=row[8],
-        decided_at=_time(row[9]),
+        decided_at=_in_utc(row[9]),
         decided_by=row[10],
         decided_via=Channel(row[11]) if row[11] else None,
     )
@@ -224,10 +236,6 @@ def _review(row: list[Any]) -> Review:
 
 def _in_utc(at: datetime | None) -> datetime | None:
     return at.astimezone(UTC) if at is not None else None
-
-
-def _time(text: str | None) -> datetime | None:
-    return _utc(text) if text is not None else None
 
 
 def _utc(text: str) -> datetime:

@@ -12,22 +12,11 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
  where p.id = %(plan_id)s;
 
 -- name: load_steps
--- Every step's state in plan order, but of the texts only those of the steps named and, for
--- whoever asks for work, of the steps it could get.
+-- Every step's state in plan order, but of the texts only those of the steps named.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
        s.fail_reason,
        case when s.id = any (%(wanted)s)
-                 or %(candidates)s
-                    and (s.status = 'awaiting_input'
-                         or s.status = 'in_progress'
-                            and (s.held_by is null or s.held_session = %(session)s)
-                         or s.step_order = (select n.step_order
-                                              from plan_step n
-                                             where n.plan_id = %(plan_id)s
-                                               and n.status = 'pending'
-                                             order by n.step_order
-                                             limit 1))
             then (select json_build_array(b.instructions, b.result_schema)
                     from step_brief b
                    where b.step_id = s.id)
@@ -36,25 +25,53 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
  where s.plan_id = %(plan_id)s
  order by s.step_order;
 
--- name: load_beside
--- What else a decision needs: the conditions nobody has looked at, the last review, whether the
--- plan knows the session, and the answer this very call got before, if it is a repeated one.
-select (select json_agg(json_build_array(
-                 c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id, c.steps,
-                 c.reason, c.outcome) order by c.position)
-          from branching_condition c
-         where c.plan_id = %(plan_id)s and c.outcome is null),
-       (select json_build_array(
-                 r.id, r.step_id, r.summary, r.questions, r.result_summary, r.requested_at,
-                 r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via)
-          from review r
-         where r.plan_id = %(plan_id)s
-         order by r.requested_at desc, r.id desc
-         limit 1),
-       exists (select from plan_session k where k.plan_id = %(plan_id)s and k.session = %(session)s),
+-- name: load_candidates
+-- The same for whoever asks for work: also the texts of the steps it could get.
+select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
+       s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
+       s.fail_reason,
+       case when s.id = any (%(wanted)s)
+                 or s.status = 'awaiting_input'
+                 or s.status = 'in_progress'
+                    and (s.held_by is null or s.held_session = %(session)s)
+                 or s.step_order = (select n.step_order
+                                      from plan_step n
+                                     where n.plan_id = %(plan_id)s
+                                       and n.status = 'pending'
+                                     order by n.step_order
+                                     limit 1)
+            then (select json_build_array(b.instructions, b.result_schema)
+                    from step_brief b
+                   where b.step_id = s.id)
+       end
+  from plan_step s
+ where s.plan_id = %(plan_id)s
+ order by s.step_order;
+
+-- name: load_call
+-- What is known of the call itself: whether its session has been here, and the answer it got
+-- before, if it is a repeated one.
+select exists (select from plan_session k where k.plan_id = %(plan_id)s and k.session = %(session)s),
        (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer)
           from idempotency_answer a
          where a.tool = %(tool)s and a.key = %(key)s);
+
+-- name: load_conditions
+-- The conditions nobody has looked at.
+select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
+       c.steps, c.reason, c.outcome
+  from branching_condition c
+ where c.plan_id = %(plan_id)s and c.outcome is null
+ order by c.position;
+
+-- name: load_review
+-- The last review.
+select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
+       r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via
+  from review r
+ where r.plan_id = %(plan_id)s
+ order by r.requested_at desc, r.id desc
+ limit 1;
 
 -- name: brief
 -- What stays the same through a plan's life.

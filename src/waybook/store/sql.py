@@ -1,21 +1,24 @@
 """Named queries from `.sql` files, and values on their way into them.
 
-Values travel beside the text, never in it: there is nothing to quote. `WRITERS` knows how each of
-a few types is told to the server, and refuses the rest.
+Values travel beside the text, never in it: there is nothing to quote. `written` knows a few types
+and refuses the rest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
-from itertools import count
+from itertools import chain, count
 from re import compile as pattern
-from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import orjson
+
+from waybook.record.moment import rfc3339
+from waybook.store.ids import is_id
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
 #: What is sent: a value as text, or null.
@@ -92,8 +95,7 @@ class Query:
         """The query with its values."""
         if self._listed is not None:
             return self._with_rows(values)
-        told = [values[place] for place in self.places]
-        return Statement(self._plain, [WRITERS[type(value)](value) for value in told])
+        return Statement(self._plain, written(map(values.__getitem__, self.places)))
 
     def locking(self, table: str) -> "Query":
         """The same query, locking the rows it finds in this table."""
@@ -105,7 +107,7 @@ class Query:
         if not isinstance(listed, Rows):
             raise TypeError(f"{self.name} takes rows")
         rows = listed.rows
-        told: Parameters = [WRITERS[type(value)](value) for row in rows for value in row]
+        told = written(chain.from_iterable(rows))
         return Statement(self._form(len(rows), len(rows[0])), told)
 
     def _form(self, rows: int, width: int) -> Form:
@@ -153,36 +155,50 @@ def as_json_text(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """How each type is told to the server. Words of an enumeration are told as texts."""
+def written(values: Iterable[Value]) -> Parameters:
+    """Values as the server takes them.
 
-    def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
-        if not issubclass(kind, str):
-            raise TypeError(f"{kind.__name__} is not told to the database")
-        self[kind] = _text
-        return _text
-
-
-def _text(value: str) -> bytes:
-    told = value.encode()
-    if b"\0" in told:
+    Raises:
+        TypeError: a value of a type nobody has thought of.
+        ValueError: a text with a NUL, which the driver would cut off there.
+    """
+    told = [None if value is None else WRITERS[type(value)](value) for value in values]
+    if b"\0" in b"".join(filter(None, told)):
         raise ValueError("PostgreSQL keeps no NUL in a text")
     return told
 
 
+class _Writers(dict[type, Callable[[Any], bytes | None]]):
+    """How each type is written. Words of an enumeration are written as texts."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
+        if not issubclass(kind, str):
+            raise TypeError(f"{kind.__name__} is not written to the database")
+        self[kind] = str.encode
+        return str.encode
+
+
+@lru_cache(maxsize=4096)
+def _time(at: datetime) -> bytes:
+    """A time; kept, for a call writes the same moment many times over."""
+    return rfc3339(at).encode()
+
+
 def _ids(value: Ids) -> bytes:
-    return _text("{" + ",".join([str(UUID(row_id)) for row_id in value.ids]) + "}")
+    ids = [*value.ids]
+    if not all(map(is_id, ids)):
+        raise ValueError("a list of ids takes nothing but ids")
+    return f"{{{','.join(ids)}}}".encode()
 
 
 WRITERS = _Writers(
     {
-        str: _text,
-        int: lambda value: b"%d" % value,
+        str: str.encode,
+        int: b"%d".__mod__,
         float: lambda value: repr(value).encode(),
-        NoneType: lambda _: None,
-        bool: lambda value: b"true" if value else b"false",
+        bool: {True: b"true", False: b"false"}.__getitem__,
         bytes: lambda value: b"\\x" + value.hex().encode(),
-        datetime: lambda value: value.isoformat().encode(),
+        datetime: _time,
         UUID: lambda value: str(value).encode(),
         AsJson: lambda value: None if value.value is None else orjson.dumps(value.value),
         Ids: _ids,

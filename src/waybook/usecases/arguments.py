@@ -126,7 +126,8 @@ def check_json(value: Json, depth: int = 0) -> int:
     size = 2
     if isinstance(value, dict):
         for key, inner in value.items():
-            size += _check_text(key) + check_json(inner, depth + 1) + 2
+            checked = _check_text(inner) if type(inner) is str else check_json(inner, depth + 1)
+            size += _check_text(key) + checked + 2
         return size
     if isinstance(value, list):
         for inner in value:
@@ -140,6 +141,8 @@ def _check_text(text: str) -> int:
         raise InvalidInput(
             "a text holds a NUL character (\\u0000), which cannot be kept; remove it"
         )
+    if text.isascii():
+        return len(text) + 2
     try:
         return len(text.encode()) + 2
     except UnicodeEncodeError:

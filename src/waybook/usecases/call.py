@@ -85,7 +85,7 @@ class Call:
         """A plan as it is now, unlocked, and whatever else is asked in the same snapshot."""
         asked = plans.look_statements(wanted)
         found = await self.read(*asked, *more)
-        return found_plan(found[: len(asked)], self.session), found[len(asked) :]
+        return found_plan(found[: len(asked)], wanted), found[len(asked) :]
 
     @asynccontextmanager
     async def open(self, *statements: Statement | str) -> AsyncIterator["Opened"]:
@@ -106,14 +106,25 @@ class Call:
         step_id: str | None = None,
         texts: tuple[str, ...] = (),
         candidates: bool = False,
+        conditions: bool = True,
+        review: bool = True,
     ) -> "Locking":
-        """A plan, locked and loaded.
+        """A plan, locked and loaded: what is not needed is not asked for.
 
         Raises:
             NotFound: it is not there, or not this org's.
             Answered: the call was carried out before.
         """
-        return Locking(self, plan_id, step_id, texts, candidates=candidates)
+        named = texts if step_id is None else (*texts, step_id)
+        wanted = Wanted(
+            plan_id=plan_id or "",
+            texts=tuple([text for text in named if is_id(text)]),
+            candidates=candidates,
+            session=self.session,
+            conditions=conditions,
+            review=review,
+        )
+        return Locking(self, wanted, step_id)
 
     async def plan_of(self, step_id: str) -> str:
         """The plan this step belongs to.
@@ -154,38 +165,24 @@ class Call:
 class Locking:
     """A plan on its way into our hands, and out of them again."""
 
-    def __init__(
-        self,
-        call: Call,
-        plan_id: str | None,
-        step_id: str | None,
-        texts: tuple[str, ...],
-        *,
-        candidates: bool,
-    ) -> None:
+    def __init__(self, call: Call, wanted: Wanted, step_id: str | None) -> None:
         """Which plan, named by itself or by one of its steps, and how much of it."""
         self._call = call
-        self._plan_id = plan_id
+        self._wanted = wanted
         self._step_id = step_id
-        self._texts = texts if step_id is None else (*texts, step_id)
-        self._candidates = candidates
         self._lent = call.house.database.tenant(call.caller.org_id)
 
     async def __aenter__(self) -> "Held":
         call = self._call
-        plan_id = known(self._plan_id) if self._plan_id else None
-        wanted = Wanted(
-            plan_id=plan_id or await call.plan_of(self._step_id or NOBODY),
-            texts=tuple([text for text in self._texts if is_id(text)]),
-            candidates=self._candidates,
-            session=call.session,
-        )
+        named = self._wanted.plan_id
+        plan_id = known(named) if named else await call.plan_of(self._step_id or NOBODY)
+        wanted = self._wanted._replace(plan_id=plan_id)
         tx = await self._lent.__aenter__()
         try:
             found = await tx.send(*plans.lock_statements(wanted, call.key))
             if call.key is not None:
                 _answered(plans.read_answer(found, call.key))
-            return Held(call, tx, found_plan(found, call.session, self._step_id))
+            return Held(call, tx, found_plan(found, wanted, self._step_id))
         except BaseException:
             await self._lent.__aexit__()
             raise
@@ -271,13 +268,13 @@ def _answered(stored: StoredAnswer | None) -> None:
         raise Answered(stored)
 
 
-def found_plan(found: Results, session: str | None, step_id: str | None = None) -> LoadedPlan:
+def found_plan(found: Results, wanted: Wanted, step_id: str | None = None) -> LoadedPlan:
     """The plan that was loaded, with the step that was named, if one was.
 
     Raises:
         NotFound: it is not there; or the step is not there any more.
     """
-    loaded = plans.read_plan(found, session)
+    loaded = plans.read_plan(found, wanted)
     if loaded is None:
         raise not_found("plan")
     if step_id is not None and all(step.id != step_id.lower() for step in loaded.plan.steps):

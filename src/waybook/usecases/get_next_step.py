@@ -29,7 +29,8 @@ class GetNextStep(Mutating):
 
 async def get_next_step(call: Call, asked: GetNextStep) -> Body:
     """Start the plan's next pending step and hand it out, or say why there is none."""
-    async with call.locked(plan_id=asked.plan_id, candidates=True) as held:
+    wanted = call.locked(plan_id=asked.plan_id, candidates=True, conditions=False, review=False)
+    async with wanted as held:
         decision = next_step(held.plan, held.moment, another=asked.another)
         return await held.write(decision, await _reply(held, decision.reply))
 
@@ -45,10 +46,8 @@ async def _reply(held: Held, reply: NextStep) -> Body:
             why = "read how far it came"
             following_call = following("get_research_context", why, planId=plan_id)
             return {"status": "plan_failed", "reason": reason, "next": following_call}
-        case AwaitingReview(review):
-            return _awaiting(
-                held, review_view(review, plan_id, held.call.house.base_url) if review else None
-            )
+        case AwaitingReview():
+            return await _awaiting(held)
         case NothingPending():
             return _nothing(reply, plan_id)
         case _:
@@ -94,12 +93,14 @@ async def _complete(held: Held) -> Body:
     }
 
 
-def _awaiting(held: Held, review: Body | None) -> Body:
+async def _awaiting(held: Held) -> Body:
+    (rows,) = await held.send(plans.review_statement(held.plan.id))
+    review, base_url = plans.read_review(rows), held.call.house.base_url
     why = "a person decides; pass on their decision, or ask again later"
     return {
         "status": "awaiting_review",
         "planId": held.plan.id,
-        "review": review,
+        "review": review_view(review, held.plan.id, base_url) if review else None,
         "next": following("get_plan_status", why, planId=held.plan.id),
     }
 

@@ -45,7 +45,7 @@ async def get_step_context(call: Call, asked: GetStepContext) -> Body:
     )
     async with call.open(*statements) as opened:
         _, *plan_rows, results, artifacts = opened.found
-        loaded = found_plan(plan_rows, call.session, step_id)
+        loaded = found_plan(plan_rows, wanted, step_id)
         step = loaded.plan.step(StepId(step_id))
         budget = CHARACTERS * (asked.budget_tokens or DEFAULT_TOKENS)
         return await opened.write([], _packet(loaded.plan, step, results, artifacts, budget))
