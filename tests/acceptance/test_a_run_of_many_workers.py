@@ -1,0 +1,114 @@
+"""Thirty-two workers on one stage of more than two thousand jobs: each job is done once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from decisions import decision
+from definitions import a_definition, a_recipe_step, a_stage
+from servers import Server, create_database, drop_database
+from waybook.background import render_once
+from waybook.dag.invariants import check
+from waybook.doorway import Answer
+from waybook.store.ids import new_id
+from worlds import Agent, Body, World, a_world
+
+WORKERS = 32
+POOL = 16
+MODELS = [f"model-{number}" for number in range(13)]
+#: One for each origin, reviewer and model.
+JOBS = len(MODELS) ** 3
+
+
+@pytest.fixture
+async def crowded(eighteen: Server) -> AsyncIterator[World]:
+    """A world with half as many connections as workers."""
+    place = create_database(eighteen, f"crowded_{new_id().replace('-', '')}")
+    async with a_world(place, pool_size=POOL) as world:
+        yield world
+    drop_database(place)
+
+
+async def a_wide_stage(agent: Agent) -> Body:
+    """A run in its second stage: a step of 2,197 jobs, then one that waits for all of them."""
+    wide = a_recipe_step("wide", "pairwise_by_origin", outputs=[{"documentKey": "wide"}])
+    last = a_recipe_step("last", "all_to_one")
+    stages = [
+        a_stage("begin", a_recipe_step("begin")),
+        a_stage("work", wide, last, edges=[("wide", "last")]),
+    ]
+    await agent.call("add_dag", definition=a_definition("wide", *stages))
+    run = await agent.run("wide", MODELS)
+    await agent.work_off(run)
+    await agent.feedback(run, "begin")
+    return run
+
+
+async def work(agent: Agent, run: Body, name: str, done: Counter[str]) -> None:
+    """One worker: take and hand in until the run is complete."""
+    while True:
+        told = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
+        if told["status"] == "run_complete":
+            return
+        if told["status"] == "nothing_ready":
+            await asyncio.sleep(0)
+            continue
+        assert told["status"] == "job_ready", told
+        held = {"jobId": told["jobId"], "attempt": told["attempt"], "sessionId": name}
+        await answered(agent, "submit_job_result", **held, content=f"by {name}")
+        done[told["jobId"]] += 1
+
+
+async def answered(agent: Agent, tool: str, **arguments: object) -> Body:
+    """The reply; nobody is ever sent away."""
+    answer: Answer = await agent.ask(tool, arguments)
+    assert not answer.is_error, answer.body
+    return answer.body
+
+
+async def looked_at(agent: Agent, run: Body, over: asyncio.Event) -> int:
+    """Somebody who looks at the run all the while; whatever they see adds up and never falls."""
+    before: Any = None
+    looks = 0
+    while not over.is_set():
+        report: Any = await agent.progress(run)
+        assert check(report, before) == []
+        before, looks = report, looks + 1
+        await asyncio.sleep(0.05)
+    return looks
+
+
+@decision("B5", "B17")
+async def test_each_of_two_thousand_jobs_is_done_once_and_the_run_ends(crowded: World) -> None:
+    agent = crowded.agent
+    run = await a_wide_stage(agent)
+    done: Counter[str] = Counter()
+    over = asyncio.Event()
+    looking = asyncio.create_task(looked_at(agent, run, over))
+    async with asyncio.timeout(240):
+        workers = (work(agent, run, f"worker-{n}", done) for n in range(WORKERS))
+        await asyncio.gather(*workers)
+    over.set()
+    assert await looking > 0
+    assert len(done) == JOBS + 1
+    assert set(done.values()) == {1}
+    while await render_once(crowded.doorway.house):
+        pass
+    report: Any = await agent.progress(run, detail=True)
+    assert report["dagProgress"] == {"completedStages": 2, "totalStages": 2}
+    wide, last = report["stages"][1]["steps"]
+    assert wide["jobs"] == {"done": JOBS, "active": 0, "failed": 0}
+    assert last["jobs"] == {"done": 1, "active": 0, "failed": 0}
+    assert report["stages"][1]["documentsAvailable"] == 1
+    entries = await crowded.entries(agent.org_id, run["runId"])
+    assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
+    events = Counter(entry.event for entry in entries)
+    assert events["step_started"] == events["step_completed"] == len(MODELS) + JOBS + 1
+    tried = (
+        "select count(*), count(*) filter (where attempt <> 1) from job where job_type <> 'RENDER'"
+    )
+    (found,) = await crowded.database.read(agent.org_id, tried)
+    assert found == [(len(MODELS) + JOBS + 1, 0)]
