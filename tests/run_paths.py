@@ -166,8 +166,9 @@ def _work(records: Records, job: Job, bounds: Bounds, moment: Moment) -> Iterato
     version = 1 if job.document is None else records.latest(job.document).version + 1
     before = {"parts": records.parts(job), "version": version}
     for this in {attempt, max(attempt - 1, 0)}:
-        yield partial(fail, attempt=this, retryable=True)
-        yield partial(fail, attempt=this, retryable=False)
+        if job.completed_at is None:
+            yield partial(fail, attempt=this, retryable=True)
+            yield partial(fail, attempt=this, retryable=False)
         done = Submission(documents=TEXT, attempt=this)
         yield partial(submit_job, run, chart, job, done, moment, **before)  # type: ignore[arg-type]  # each has its type
     if job.part < bounds.parts:
