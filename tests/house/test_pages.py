@@ -95,11 +95,11 @@ def decisions() -> list[Path]:
 
 def test_every_word_of_the_glossary_is_used_in_the_source() -> None:
     words = re.findall(r"^\*\*(.+?)\*\*:", read("glossary.md"), re.MULTILINE)
-    assert words == sorted(words)
+    assert words == sorted(words, key=str.lower)
     source = "\n".join(
         path.read_text("utf-8").lower() for path in SOURCE.rglob("*") if path.suffix in KINDS
     )
-    spelled = {word: re.escape(word).replace(r"\ ", "[ _]") for word in words}
+    spelled = {word: re.escape(word.lower()).replace(r"\ ", "[ _]") for word in words}
     assert [word for word in words if not re.search(rf"\b{spelled[word]}", source)] == []
 
 

@@ -147,6 +147,8 @@ async def a_run_that_ends_well(agent: Agent) -> None:
     gathering = await agent.job(run)
     asked = {"jobId": gathering["jobId"], "documentKey": "feedback", "stageSlug": "scope"}
     await agent.call("get_job_input", **asked)
+    await agent.call("get_job_input", jobId=gathering["jobId"])
+    await agent.call("get_job_input", jobId=gathering["jobId"], documentKey="$documents")
     await agent.hand_in(gathering)
     await agent.work_off(run)
     await agent.feedback(run, "gather")

@@ -26,7 +26,7 @@ LITTLE_SPACE = 1_000 * MEGABYTE
 NO_SPACE = 100 * MEGABYTE
 MOST_SKEW = 2.0
 #: How large the list of tools may be, in bytes, for each profile that promises it.
-LIMITS = {"plan": 7_000, "all": 20_000}
+LIMITS = {"plan": 7_000, "runs": 8_000, "all": 20_000}
 
 
 class State(StrEnum):
