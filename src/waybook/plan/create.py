@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
 from waybook.plan.branching import expression
 from waybook.plan.decision import Decision
+from waybook.plan.dependencies import refuse_in_branches
 from waybook.plan.draft import Draft, condition_row
 from waybook.plan.limits import MAX_CONDITIONS, MAX_STEPS
 from waybook.plan.model import (
@@ -52,7 +53,8 @@ def create(new: NewPlan, moment: Moment) -> Decision[Plan]:
     Raises:
         InvalidInput: it has no step, or a part of it is not of its form.
         TooLarge: it has more of something than a plan may have.
-        InvalidStepReference: a condition names an order that does not exist.
+        InvalidStepReference: a condition or dependsOn names an order that does not exist, or
+            steps wait for each other.
         BadExpression: a condition does not compile.
     """
     _check_whole(new)
@@ -77,6 +79,7 @@ def _check_whole(new: NewPlan) -> None:
     check_size(len(new.steps), len(new.conditions))
     for condition in new.conditions:
         check_size(len(condition.steps))
+        refuse_in_branches(condition.steps)
     branched = (step for condition in new.conditions for step in condition.steps)
     check_schemas(step.result_schema for step in (*new.steps, *branched))
 

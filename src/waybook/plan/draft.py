@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from waybook.errors import Refused
 from waybook.plan.decision import Decision
+from waybook.plan.dependencies import with_dependencies
 from waybook.plan.model import (
     Condition,
     NewStep,
@@ -130,6 +131,7 @@ class Draft:
             for n, new in enumerate(steps, 1)
         ]
         moved = renumber(self.plan.steps, after, len(made))
+        made = with_dependencies(made, steps, (*moved[:after], *made, *moved[after:]))
         for step in moved[after:]:
             self._note(Entity.STEP, step.id, "order", step.order - len(made), step.order)
         texts = {step.id: text_of(new) for step, new in zip(made, steps, strict=True)}
@@ -140,7 +142,13 @@ class Draft:
         return [step.id for step in made]
 
     def remove_step(self, step_id: StepId) -> None:
-        """Take a step out, with the conditions tied to it, and close the gap."""
+        """Take a step out, with the conditions tied to it, and close the gap.
+
+        Nobody waits for a step that is gone.
+        """
+        for other in [s for s in self.plan.steps if step_id in s.depends_on]:
+            left = tuple(before for before in other.depends_on if before != step_id)
+            self.set_step(other.id, depends_on=left)
         for condition in [c for c in self.plan.conditions if c.step_id == step_id]:
             self._note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
         kept = tuple(c for c in self.plan.conditions if c.step_id != step_id)

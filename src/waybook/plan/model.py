@@ -60,6 +60,8 @@ class NewStep:
     title: str | None = None
     stall_seconds: int | None = None
     result_schema: Json = None
+    #: The orders of the steps it waits for.
+    depends_on: tuple[int, ...] = ()
 
 
 class Step(NamedTuple):
@@ -80,6 +82,8 @@ class Step(NamedTuple):
     held_by: str | None
     held_session: str | None
     fail_reason: str | None
+    #: The steps it waits for.
+    depends_on: tuple[StepId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from waybook.plan.decision import Decision
+from waybook.plan.dependencies import first_free
 from waybook.plan.draft import Draft
 from waybook.plan.model import Plan, Step, StepText
 from waybook.plan.sessions import greet
@@ -39,6 +40,8 @@ class AwaitingReview:
 class NothingPending:
     in_progress: tuple[Step, ...]
     failed: tuple[Step, ...]
+    #: Those that wait for others.
+    waiting: tuple[Step, ...] = ()
 
 
 NextStep = StepReady | PlanComplete | PlanFailed | AwaitingReview | NothingPending
@@ -48,7 +51,7 @@ def next_step(plan: Plan, moment: Moment, *, another: bool = False) -> Decision[
     """Decide what the caller should work on now.
 
     In this order: the step its session still holds (unless it asks for another), a step a person
-    sent back that nobody has picked up, the first pending one.
+    sent back that nobody has picked up, the first pending one that waits for nothing.
     """
     if plan.status is PlanStatus.COMPLETED:
         return Decision(PlanComplete(), plan)
@@ -70,7 +73,7 @@ def _take(draft: Draft) -> Decision[NextStep]:
     sent_back = unclaimed_step(draft.plan)
     if sent_back:
         return _hand_out(draft, sent_back, resumed=True)
-    pending = next(draft.plan.having(StepStatus.PENDING), None)
+    pending = first_free(draft.plan)
     if pending:
         draft.move_step(pending.id, StepStatus.IN_PROGRESS)
         return _hand_out(draft, pending, resumed=False)
@@ -78,6 +81,7 @@ def _take(draft: Draft) -> Decision[NextStep]:
         NothingPending(
             tuple(draft.plan.having(StepStatus.IN_PROGRESS)),
             tuple(draft.plan.having(StepStatus.FAILED)),
+            tuple(draft.plan.having(StepStatus.PENDING)),
         )
     )
 

@@ -164,7 +164,9 @@ def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     names = ("order", "type", "title", "status", "attempt", "stall_seconds")
-    return (patch.id, plan.id, *(_scalar(patch.values[name]) for name in names))
+    before = plan.step(StepId(patch.id)).depends_on
+    told = (_scalar(patch.values[name]) for name in names)
+    return (patch.id, plan.id, *told, Ids(before) if before else None)
 
 
 def _new_brief(patch: Patch) -> tuple[Value, ...]:
@@ -192,6 +194,9 @@ def _changed_step(
             held_session=new.held_session,
             fail_reason=new.fail_reason,
         )
+    if "depends_on" in values:
+        before_it = Ids(new.depends_on)
+        yield SQL["update_dependencies"](plan_id=before.id, id=step_id, depends_on=before_it)
     if "instructions" in values:
         yield _fill(SQL["update_instructions"], values, step_id=step_id)
     if not values.keys().isdisjoint(RESULT_FIELDS):

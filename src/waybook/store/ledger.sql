@@ -25,7 +25,8 @@ update plan
  where id = %(id)s;
 
 -- name: insert_steps
-insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds)
+insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
+                       depends_on)
 values %(rows)s;
 
 -- name: insert_step_briefs
@@ -50,6 +51,9 @@ update plan_step
 
 -- name: touch_steps
 update plan_step set last_seen_at = %(now)s where id = any (%(ids)s);
+
+-- name: update_dependencies
+update plan_step set depends_on = %(depends_on)s where plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: update_instructions
 update step_brief set instructions = %(instructions)s where step_id = %(step_id)s;

@@ -175,7 +175,7 @@ def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
 def _step(row: tuple[Any, ...]) -> Step:
     """A step from its row. Kept: most steps of a plan are as they were at the last call."""
     step_id, order, step_type, title, status, attempt, stall_seconds, *rest = row
-    since, seen, completed, *holder_and_reason = rest
+    since, seen, completed, held_by, held_session, fail_reason, depends_on = rest
     return Step(
         StepId(step_id),
         order,
@@ -187,7 +187,10 @@ def _step(row: tuple[Any, ...]) -> Step:
         _in_utc(since),
         _in_utc(seen),
         _in_utc(completed),
-        *holder_and_reason,
+        held_by,
+        held_session,
+        fail_reason,
+        tuple(map(StepId, depends_on.split())) if depends_on else (),
     )
 
 
@@ -210,7 +213,7 @@ def _condition(row: tuple[Any, ...]) -> Condition:
 
 
 def _new_step(told: dict[str, Any]) -> NewStep:
-    return NewStep(**{**told, "type": StepType(told["type"])})
+    return NewStep(**{**told, "type": StepType(told["type"]), "depends_on": ()})
 
 
 def read_review(rows: list[tuple[Any, ...]]) -> Review | None:

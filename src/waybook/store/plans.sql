@@ -15,7 +15,7 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
 -- Every step's state in plan order, but of the texts only those of the steps named.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-       s.fail_reason,
+       s.fail_reason, array_to_string(s.depends_on, ' '),
        case when s.id = any (%(wanted)s)
             then (select json_build_array(b.instructions, b.result_schema)
                     from step_brief b
@@ -29,7 +29,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
 -- The same for whoever asks for work: also the texts of the steps it could get.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-       s.fail_reason,
+       s.fail_reason, array_to_string(s.depends_on, ' '),
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'
@@ -38,6 +38,13 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
                                       from plan_step n
                                      where n.plan_id = %(plan_id)s
                                        and n.status = 'pending'
+                                       and (n.depends_on is null
+                                            or not exists (
+                                              select from plan_step d
+                                               where d.plan_id = %(plan_id)s
+                                                 and d.id = any (n.depends_on)
+                                                 and d.status in ('pending', 'in_progress',
+                                                                  'awaiting_input')))
                                      order by n.step_order
                                      limit 1)
             then (select json_build_array(b.instructions, b.result_schema)
@@ -179,6 +186,7 @@ select 'step', s.id::text, json_build_object(
          'attempt', s.attempt, 'stall_seconds', s.stall_seconds,
          'in_progress_since', s.in_progress_since, 'completed_at', s.completed_at,
          'held_by', s.held_by, 'held_session', s.held_session, 'fail_reason', s.fail_reason,
+         'depends_on', coalesce(s.depends_on, '{}'),
          'instructions', b.instructions, 'result_schema', b.result_schema,
          'result_summary', r.result_summary, 'confidence', r.confidence, 'report', r.report,
          'formatting_notes', r.formatting_notes, 'usage', r.usage)

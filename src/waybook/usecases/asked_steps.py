@@ -17,6 +17,7 @@ class AskedStep(Nested):
     title: Name | None = None
     stall_minutes: Minutes | None = None
     result_schema: AnyJson = Field(None, description="JSON Schema of the result")
+    depends_on: Loose[list[int]] = Field(default=[], description="step orders to wait for")
 
     def new_step(self) -> NewStep:
         """The step in the rules' words."""
@@ -26,6 +27,7 @@ class AskedStep(Nested):
             title=self.title,
             stall_seconds=seconds(self.stall_minutes),
             result_schema=self.result_schema,
+            depends_on=tuple(self.depends_on),
         )
 
 

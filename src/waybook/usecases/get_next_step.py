@@ -106,13 +106,15 @@ async def _awaiting(held: Held) -> Body:
 
 
 def _nothing(nothing: NothingPending, plan_id: str) -> Body:
-    steps: list[Json] = [holder_view(step) for step in (*nothing.in_progress, *nothing.failed)]
+    others = (*nothing.in_progress, *nothing.failed, *nothing.waiting)
+    steps: list[Json] = [holder_view(step) for step in others]
     why = "others still work; a stuck or failed step can be given back with modify_plan retry_step"
     body: Body = {
         "status": "no_pending_steps",
         "planId": plan_id,
         "inProgress": len(nothing.in_progress),
         "failed": len(nothing.failed),
+        **({"waiting": len(nothing.waiting)} if nothing.waiting else {}),
         "steps": steps,
         "next": following("get_plan_status", why, planId=plan_id),
     }

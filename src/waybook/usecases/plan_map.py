@@ -34,9 +34,9 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """What follows what: each step the one before it."""
-    ids = [step.id for step in plan.steps]
-    return tuple(pairwise(ids))
+    """What follows what: as the steps say, or else each step the one before it."""
+    said = [(before, step.id) for step in plan.steps for before in dict.fromkeys(step.depends_on)]
+    return tuple(said or pairwise(step.id for step in plan.steps))
 
 
 def _recipe_step(step: Step) -> RecipeStep:

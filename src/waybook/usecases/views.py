@@ -37,6 +37,7 @@ def step_view(step: Step, **more: Json) -> Body:
         stepType=str(step.type),
         title=step.title,
         status=str(step.status),
+        dependsOn=[*step.depends_on] or None,
         **more,
     )
 

@@ -4,6 +4,9 @@
 -- done and failed, written in the transaction that ends a unit, so that progress is read without
 -- looking at a single job.
 
+-- A plan may say which step waits for which; most say nothing, and go by their order.
+alter table plan_step add column depends_on uuid[];
+
 create table dag_definition (
   org_id      uuid        not null default app_org() references org,
   slug        text        not null,
@@ -108,6 +111,9 @@ create table job (
 
 -- What can be handed out, in the order in which it is. A job leaves it once, when it is over.
 create index job_open on job (org_id, run_id, rank, id)
+  where completed_at is null and job_type <> 'RENDER';
+-- The same for whoever asks for one model: when nothing of it is left, that is seen at once.
+create index job_open_for_model on job (org_id, run_id, model, rank, id)
   where completed_at is null and job_type <> 'RENDER';
 -- What each session holds.
 create index job_held on job (org_id, held_session, run_id)

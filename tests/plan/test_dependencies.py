@@ -1,0 +1,132 @@
+"""Which step waits for which: whatever is asked, nobody waits for ever."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plan_builders import a_moment, a_new_step
+from waybook.errors import InvalidInput, InvalidStepReference
+from waybook.plan.create import NewCondition, NewPlan, create
+from waybook.plan.model import BranchAction, NewStep, Plan, StepId
+from waybook.plan.modify import AddSteps, RemoveStep, ReorderSteps, modify
+from waybook.plan.next_step import NothingPending, StepReady, next_step
+from waybook.plan.states import TERMINAL_STEP
+from waybook.plan.submit import Submission, submit
+
+
+def waiting_for(*orders: int) -> NewStep:
+    return a_new_step(depends_on=orders)
+
+
+def a_plan_of(*steps: NewStep) -> Plan:
+    made = NewPlan(name="p", research_question="q", steps=steps)
+    return create(made, a_moment()).plan
+
+
+def taken(plan: Plan) -> tuple[Plan, int | None]:
+    """What is handed out next, as its order."""
+    decision = next_step(plan, a_moment(), another=True)
+    reply = decision.reply
+    return decision.plan, reply.step.order if isinstance(reply, StepReady) else None
+
+
+def done(plan: Plan, order: int) -> Plan:
+    step = plan.steps[order - 1]
+    submission = Submission(result_summary="done", attempt=step.attempt)
+    return submit(plan, step.id, submission, a_moment()).plan
+
+
+def test_a_step_is_handed_out_when_all_it_depends_on_are_over() -> None:
+    plan = a_plan_of(waiting_for(3), waiting_for(), waiting_for())
+    plan, second = taken(plan)
+    plan, third = taken(plan)
+    plan, nothing = taken(plan)
+    assert (second, third, nothing) == (2, 3, None)
+    plan, first = taken(done(plan, 3))
+    assert first == 1
+
+
+def test_whoever_finds_nothing_is_told_what_waits() -> None:
+    plan, _ = taken(a_plan_of(waiting_for(), waiting_for(1)))
+    reply = next_step(plan, a_moment(), another=True).reply
+    assert isinstance(reply, NothingPending)
+    assert [step.order for step in reply.waiting] == [2]
+
+
+def test_dependencies_survive_reordering() -> None:
+    plan = a_plan_of(waiting_for(), waiting_for(1))
+    ids = tuple(step.id for step in plan.steps)
+    plan = modify(plan, (ReorderSteps(ids[::-1]),), a_moment()).plan
+    assert taken(plan)[1] == 2
+
+
+def test_nobody_waits_for_a_step_that_is_gone() -> None:
+    plan = a_plan_of(waiting_for(), waiting_for(1))
+    plan = modify(plan, (RemoveStep(plan.steps[0].id),), a_moment()).plan
+    assert taken(plan)[1] == 1
+    assert plan.steps[0].depends_on == ()
+
+
+def test_added_steps_name_the_orders_as_they_will_be() -> None:
+    plan = a_plan_of(waiting_for(), waiting_for())
+    plan = modify(plan, (AddSteps((waiting_for(3),), after=1),), a_moment()).plan
+    assert plan.steps[1].depends_on == (plan.steps[2].id,)
+
+
+@pytest.mark.parametrize("orders", [0, 3, -1])
+def test_an_order_that_does_not_exist_is_refused(orders: int) -> None:
+    with pytest.raises(InvalidStepReference, match="1 to 2"):
+        a_plan_of(waiting_for(), waiting_for(orders))
+
+
+def test_steps_that_wait_for_each_other_are_refused_by_their_orders() -> None:
+    with pytest.raises(InvalidStepReference, match="2, 3 wait for each other") as refused:
+        a_plan_of(waiting_for(), waiting_for(3), waiting_for(2))
+    assert refused.value.details["stepOrders"] == [2, 3]
+    with pytest.raises(InvalidStepReference, match="circle"):
+        a_plan_of(waiting_for(1))
+
+
+def test_a_branch_adds_no_step_that_names_orders() -> None:
+    branch = NewCondition(
+        after_step_order=1,
+        expression="true",
+        action=BranchAction.ADD_STEPS,
+        steps=(waiting_for(1),),
+    )
+    asked = NewPlan(name="p", research_question="q", steps=(waiting_for(),), conditions=(branch,))
+    with pytest.raises(InvalidInput, match="branch"):
+        create(asked, a_moment())
+
+
+@st.composite
+def waits(draw: st.DrawFn) -> list[tuple[int, ...]]:
+    """What each step of a plan waits for, without a circle, in any order of the list."""
+    count = draw(st.integers(1, 8))
+    rank = draw(st.permutations(range(count)))
+    return [
+        tuple(
+            other + 1 for other in range(count) if rank[other] < rank[step] and draw(st.booleans())
+        )
+        for step in range(count)
+    ]
+
+
+@given(waits(), st.randoms(use_true_random=False))
+def test_any_plan_is_worked_to_its_end_and_nothing_comes_too_early(
+    asked: list[tuple[int, ...]], chance: Random
+) -> None:
+    plan = a_plan_of(*(waiting_for(*orders) for orders in asked))
+    held: list[int] = []
+    while not all(step.status in TERMINAL_STEP for step in plan.steps):
+        plan, order = taken(plan)
+        if order is not None:
+            held.append(order)
+            by_id = {step.id: step for step in plan.steps}
+            before: tuple[StepId, ...] = plan.steps[order - 1].depends_on
+            assert all(by_id[earlier].status in TERMINAL_STEP for earlier in before)
+        if order is None or chance.random() < 0.5:
+            plan = done(plan, held.pop())
+    assert taken(plan)[1] is None
