@@ -213,7 +213,7 @@ def _condition(row: tuple[Any, ...]) -> Condition:
 
 
 def _new_step(told: dict[str, Any]) -> NewStep:
-    return NewStep(**{**told, "type": StepType(told["type"]), "depends_on": ()})
+    return NewStep(**{**told, "type": StepType(told["type"])})
 
 
 def read_review(rows: list[tuple[Any, ...]]) -> Review | None:
