@@ -15,6 +15,8 @@ from waybook.store.sql import Statement, load
 
 SQL = load("jobs")
 
+#: How many jobs are looked at to say what is not over.
+FIRST = 1_000
 #: The columns of a job, as every query here brings them first.
 COLUMNS = 21
 
@@ -49,8 +51,11 @@ def held_statement(run_id: str, asked: Asked) -> Statement:
 
 def free_statement(run_id: str, asked: Asked) -> Statement:
     """The next job that is free."""
-    return SQL["free_job"](
-        run_id=run_id, model=asked.model, job_type=asked.job_type, lease=asked.lease_seconds
+    job_type, lease = asked.job_type, asked.lease_seconds
+    if asked.model is None:
+        return SQL["free_job"](run_id=run_id, job_type=job_type, lease=lease)
+    return SQL["free_job_for_model"](
+        run_id=run_id, model=asked.model, job_type=job_type, lease=lease
     )
 
 
@@ -65,8 +70,8 @@ def run_with_free_job_statement(asked: Asked) -> Statement:
 
 
 def open_statement(run_id: str, most: int) -> Statement:
-    """What is not over, counted."""
-    return SQL["open_jobs"](run_id=run_id, most=most)
+    """What is not over, counted as far as the first so many jobs go."""
+    return SQL["open_jobs"](run_id=run_id, first=FIRST, most=most)
 
 
 def workers_statement(run_id: str, most: int) -> Statement:

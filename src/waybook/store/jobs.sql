@@ -10,7 +10,7 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
  where j.id = %(job_id)s;
 
 -- name: held_job
--- The job a session holds and has not handed in.
+-- The job a session holds and has not handed in; of several, the one it took first.
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
        j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
@@ -22,12 +22,12 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
    and j.held_session = %(session)s
    and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
    and (%(model)s::text is null or j.model = %(model)s::text)
- order by j.rank, j.id
+ order by j.started_at, j.id
  limit 1;
 
 -- name: free_job
--- The first job nobody works on, for whoever asks for this model or for any; one that was claimed
--- by somebody who has been silent too long is free again.
+-- The first job nobody works on; one that was claimed by somebody who has been silent too long is
+-- free again.
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
        j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
@@ -36,7 +36,24 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
    and j.completed_at is null
    and j.job_type <> 'RENDER'
    and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
-   and (%(model)s::text is null or j.model = %(model)s::text)
+   and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
+        or j.status = 'processing'
+           and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second')
+ order by j.rank, j.id
+ limit 1
+   for update of j skip locked;
+
+-- name: free_job_for_model
+-- The same for whoever asks for one model.
+select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
+       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
+       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+  from job j
+ where j.run_id = %(run_id)s
+   and j.model = %(model)s
+   and j.completed_at is null
+   and j.job_type <> 'RENDER'
+   and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
    and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
         or j.status = 'processing'
            and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second')
@@ -73,10 +90,13 @@ select found.run_id::text
  limit 1;
 
 -- name: open_jobs
--- What is not over, counted by step, status and model.
+-- What is not over, counted by step, status and model, as far as the first so many jobs go.
 select j.stage_slug, j.step_key, j.status, j.model, count(*), min(j.ready_at)
-  from job j
- where j.run_id = %(run_id)s and j.completed_at is null and j.job_type <> 'RENDER'
+  from (select o.stage_slug, o.step_key, o.status, o.model, o.ready_at, o.rank
+          from job o
+         where o.run_id = %(run_id)s and o.completed_at is null and o.job_type <> 'RENDER'
+         order by o.rank, o.id
+         limit %(first)s) j
  group by j.stage_slug, j.step_key, j.status, j.model
  order by min(j.rank), j.status, j.model
  limit %(most)s;
@@ -105,20 +125,18 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
  order by j.rank, j.id;
 
 -- name: parts
--- The texts of the jobs this one goes on from, first to last.
+-- The texts of the jobs this one goes on from, first to last. Each is looked up by its key: a join
+-- may be planned otherwise while there are few jobs, and then be slow when there are many.
 with recursive before as (
-  select j.continues_id as id
-    from job j
-   where j.id = %(job_id)s
+  select (select j.continues_id from job j where j.id = %(job_id)s) as id, 1 as back
    union all
-  select j.continues_id
+  select (select j.continues_id from job j where j.id = b.id), b.back + 1
     from before b
-    join job j on j.id = b.id
    where b.id is not null)
-select p.content
+select (select p.content from job_part p where p.job_id = b.id)
   from before b
-  join job_part p on p.job_id = b.id
- order by p.part;
+ where b.id is not null
+ order by b.back desc;
 
 -- name: to_render
 -- What the server has to render for a run and nobody else renders just now, oldest first.

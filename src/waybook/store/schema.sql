@@ -192,7 +192,9 @@ create table job (
 ) with (fillfactor=70);
 CREATE INDEX job_failed ON public.job USING btree (org_id, run_id, stage_slug, step_key) WHERE (status = ANY (ARRAY['failed'::text, 'retry_loop_failed'::text]));
 CREATE INDEX job_held ON public.job USING btree (org_id, held_session, run_id) WHERE (status = 'processing'::text);
+CREATE INDEX job_of_run ON public.job USING btree (org_id, run_id);
 CREATE INDEX job_open ON public.job USING btree (org_id, run_id, rank, id) WHERE ((completed_at IS NULL) AND (job_type <> 'RENDER'::text));
+CREATE INDEX job_open_for_model ON public.job USING btree (org_id, run_id, model, rank, id) WHERE ((completed_at IS NULL) AND (job_type <> 'RENDER'::text));
 CREATE INDEX job_to_render ON public.job USING btree (org_id, run_id, id) WHERE ((completed_at IS NULL) AND (job_type = 'RENDER'::text));
 alter table job enable row level security;
 alter table job force row level security;
@@ -211,6 +213,7 @@ create table job_part (
   constraint job_part_pkey PRIMARY KEY (org_id, job_id),
   constraint job_part_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id)
 );
+CREATE INDEX job_part_of_run ON public.job_part USING btree (org_id, run_id);
 alter table job_part enable row level security;
 alter table job_part force row level security;
 create policy tenant on job_part as permissive for all to public

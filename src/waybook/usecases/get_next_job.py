@@ -9,7 +9,7 @@ from waybook.dag.model import JobStatus, JobType
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
 from waybook.run.decision import RunDecision
-from waybook.run.model import Job
+from waybook.run.model import Job, Run
 from waybook.run.next_job import (
     AwaitingFeedback,
     GivenUp,
@@ -101,7 +101,7 @@ async def _reply(held: HeldRun, reply: NextJob) -> Body:
         case JobReady():
             return await _ready(held, reply)
         case NothingReady():
-            return _nothing(reply, run_id)
+            return _nothing(reply, held.run)
         case AwaitingFeedback(stages):
             why = "a person looks at the stage; pass on what they say, it opens the next stage"
             args: Body = {"runId": run_id, "stageSlug": stages[0]}
@@ -145,7 +145,7 @@ async def _ready(held: HeldRun, ready: JobReady) -> Body:
     return {**head, **await packet(held, job, MOST_IN_A_REPLY - len(orjson.dumps(head)))}
 
 
-def _nothing(nothing: NothingReady, run_id: str) -> Body:
+def _nothing(nothing: NothingReady, run: Run) -> Body:
     running: list[Json] = [
         told(
             stageSlug=one.stage,
@@ -158,8 +158,16 @@ def _nothing(nothing: NothingReady, run_id: str) -> Body:
         for one in nothing.open
     ]
     why = "others still work, or jobs wait for their time or another model; ask again later"
-    look = following("get_run_progress", why, runId=run_id)
-    body: Body = {"status": "nothing_ready", "runId": run_id, "open": running, "next": look}
+    look = following("get_run_progress", why, runId=run.id)
+    counted = sum(one.count for one in nothing.open)
+    units = sum(step.total - step.done - step.failed for step in run.steps.values())
+    body = told(
+        status="nothing_ready",
+        runId=run.id,
+        open=running,
+        moreJobs=units - counted if units > counted else None,
+        next=look,
+    )
     return within_reply(body, ("open",), look)
 
 

@@ -51,15 +51,17 @@ class Desk:
 
 async def desk_of(held: HeldRun, job: Job) -> Desk:
     """Find all that a job works from."""
-    run_id = held.run.id
-    brief, found, parts = await held.send(
-        runs.brief_statement(run_id), _documents(held, job), jobs.parts_statement(job.id)
+    parts_before = [jobs.parts_statement(job.id)] if job.continues else []
+    brief, found, *parts = await held.send(
+        runs.brief_statement(held.run.id), _documents(held, job), *parts_before
     )
     run_input: Json = brief[0][0]
     supplied = _supplied(held, job, documents.read_documents(found), run_input)
     step = held.chart.graphs[job.stage].steps[job.step_key]
     prompt = render_prompt(step.prompt or DEFAULT_PROMPT, _context(held, job, supplied, run_input))
-    return Desk(prompt=prompt, inputs=supplied, so_far="".join(part[0] for part in parts))
+    return Desk(
+        prompt=prompt, inputs=supplied, so_far="".join(row[0] for part in parts for row in part)
+    )
 
 
 def _documents(held: HeldRun, job: Job) -> Statement:

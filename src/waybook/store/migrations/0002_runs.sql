@@ -109,6 +109,8 @@ create table job (
          (status in ('completed', 'failed', 'retry_loop_failed', 'superseded')))
 ) with (fillfactor = 70);
 
+-- All of a run, for whoever reads it whole.
+create index job_of_run on job (org_id, run_id);
 -- What can be handed out, in the order in which it is. A job leaves it once, when it is over.
 create index job_open on job (org_id, run_id, rank, id)
   where completed_at is null and job_type <> 'RENDER';
@@ -136,6 +138,8 @@ create table job_part (
   primary key (org_id, job_id),
   foreign key (org_id, job_id) references job (org_id, id)
 );
+
+create index job_part_of_run on job_part (org_id, run_id);
 
 -- Written once; a document written anew is a row of a higher version.
 create table document (

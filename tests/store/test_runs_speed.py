@@ -1,0 +1,216 @@
+"""Hot queries of runs keep their index, however many jobs there are; hot updates touch none."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from postgres.processes import eventually
+from servers import Place, Server, create_database, drop_database
+from statements import prepared
+from waybook.store import definitions, documents, jobs, runs
+from waybook.store.ids import new_id
+from waybook.store.jobs import Asked
+from waybook.store.sql import Statement
+from waybook.store.tenants import LOCAL_ORG, add_org
+from worlds import a_world
+
+#: Two orgs with twelve hundred runs each, twenty jobs in each run, one of them held.
+FILL = """
+insert into dag_definition (org_id, slug, version, name, body, body_hash, created_at, created_by)
+select org_id, 'dag-' || n, 1, 'DAG', '{}', '\\x00', now(), 'ann'
+  from org, generate_series(1, 1200) n;
+insert into run (org_id, id, name, dag_slug, dag_version, audit_seq, audit_hash, updated_at)
+select org_id, gen_random_uuid(), 'Run', 'dag-1', 1, 1, '\\x00', now()
+  from org, generate_series(1, 1200);
+insert into run_brief (org_id, run_id, input, created_at, created_by)
+select org_id, id, '"x"', now(), 'ann' from run;
+insert into stage_run (org_id, run_id, stage_slug, models, prior, started_at)
+select org_id, id, 's' || n, '[]', '{}', now() from run, generate_series(1, 2) n;
+insert into stage_step (org_id, run_id, stage_slug, step_key, total, done, failed, opened_at)
+select org_id, run_id, stage_slug, 'k' || n, 9, 0, 0, now()
+  from stage_run, generate_series(1, 6) n;
+insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
+                 attempt, tries, ready_at, held_session, completed_at, part, document_id, counted)
+select r.org_id, gen_random_uuid(), r.id, 's1', 'k' || n % 6,
+       case when n % 5 = 0 then 'RENDER' else 'EXECUTE' end, 'm' || n % 7, n % 6,
+       case when n % 5 = 0 then null else '{}'::json end,
+       case when n = 1 then 'processing' when n < 12 then 'pending' when n = 13 then 'failed'
+            else 'completed' end,
+       1, 1, now(), case when n = 1 then 'session' end,
+       case when n < 12 then null else now() end, 1, gen_random_uuid(), true
+  from run r, generate_series(1, 20) n;
+insert into document (org_id, id, run_id, stage_slug, step_key, job_id, document_key, model,
+                      lineage, version, content, content_hash, created_at)
+select org_id, document_id, run_id, stage_slug, step_key, id, 'd' || rank, model, id::text, 1, 'x',
+       'x', now()
+  from job where rank < 3;
+insert into rendered_document (org_id, id, run_id, document_id, job_id, markdown, html,
+                               content_hash, created_at)
+select d.org_id, gen_random_uuid(), d.run_id, d.id, d.job_id, 'x', 'x', 'x', now()
+  from document d;
+insert into job_part (org_id, job_id, run_id, part, content, content_hash)
+select org_id, id, run_id, 1, 'x', 'x' from job where rank < 3;
+insert into late_result (org_id, id, run_id, job_id, attempt, content, content_hash, created_at,
+                         created_by)
+select org_id, gen_random_uuid(), run_id, id, 1, 'x', 'x', now(), 'ann' from job where rank < 3;
+analyze;
+"""
+
+
+@pytest.fixture(scope="module")
+def full(server: Server) -> Iterator[Place]:
+    """A database with many jobs of two orgs."""
+    place = create_database(server, f"full_{new_id().replace('-', '')}")
+    add_org(place.owner_dsn, UUID(new_id()), "neighbour")
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        admin.execute(FILL.encode())
+    yield place
+    drop_database(place)
+
+
+class Node(NamedTuple):
+    """A part of a plan: what it does, to which table, through which index."""
+
+    kind: str
+    table: str | None
+    through: str | None
+
+
+def plan(place: Place, statement: Statement) -> list[Node]:
+    """The plan of a statement, made for any value."""
+    with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
+        if place.server.role:
+            connection.execute(f"set local role {place.server.role}".encode())
+        connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
+        connection.execute(b"set local plan_cache_mode = force_generic_plan")
+        explained = f"explain (format json) {prepared(connection, statement)}"
+        row = connection.execute(explained.encode()).fetchone()
+        connection.execute(b"deallocate all")
+    assert row is not None
+    return list(_nodes(row[0][0]["Plan"]))
+
+
+def _nodes(node: Any) -> Iterator[Node]:  # noqa: ANN401 - a plan as PostgreSQL tells it
+    yield Node(node["Node Type"], node.get("Relation Name"), node.get("Index Name"))
+    for inner in node.get("Plans", []):
+        yield from _nodes(inner)
+
+
+@pytest.fixture(scope="module")
+def named(full: Place) -> tuple[str, str, str]:
+    """A run, a job and a document."""
+    with psycopg.connect(full.admin_dsn) as admin:
+        asked = (
+            "select run_id::text, job_id::text, id::text from document where org_id = %s limit 1"
+        )
+        row = admin.execute(asked, (LOCAL_ORG,)).fetchone()
+    assert row is not None
+    return row[0], row[1], row[2]
+
+
+ANY = Asked(model=None, job_type=None, lease_seconds=900, session="session")
+ONE = Asked(model="m1", job_type=None, lease_seconds=900, session="session")
+
+#: The index by which each is read, and whether it comes in the order that is asked for.
+HOT = {
+    "run_of_job": ("job_pkey", True),
+    "load_job": ("job_pkey", True),
+    "held_job": ("job_held", False),
+    "free_job": ("job_open", True),
+    "free_job_for_model": ("job_open_for_model", True),
+    "open_jobs": ("job_open", False),
+    "failed_jobs": ("job_failed", False),
+    "to_render": ("job_to_render", True),
+    "lock_run": ("run_pkey", True),
+    "load_stages": ("stage_run_pkey", False),
+    "load_steps": ("stage_step_pkey", True),
+    "run_brief": ("run_brief_pkey", True),
+    "documents_of": ("document_place", False),
+    "content": ("document_pkey", True),
+    "run_of_document": ("document_pkey", True),
+    "definition": ("dag_definition_pkey", True),
+}
+
+
+def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
+    lock, stages, steps = runs.lock_statements(run_id)
+    return {
+        "run_of_job": jobs.run_of_job_statement(job_id),
+        "load_job": jobs.job_statement(job_id),
+        "held_job": jobs.held_statement(run_id, ONE),
+        "free_job": jobs.free_statement(run_id, ANY),
+        "free_job_for_model": jobs.free_statement(run_id, ONE),
+        "open_jobs": jobs.open_statement(run_id, 40),
+        "failed_jobs": jobs.failed_statement(run_id, "s1", None),
+        "to_render": jobs.to_render_statement(run_id, 20),
+        "lock_run": lock,
+        "load_stages": stages,
+        "load_steps": steps,
+        "run_brief": runs.brief_statement(run_id),
+        "documents_of": documents.documents_statement(run_id, ["d1"]),
+        "content": documents.content_statement(run_id, document_id, 0, 100),
+        "run_of_document": documents.run_of_document_statement(document_id),
+        "definition": definitions.definition_statement("dag-7", 1),
+    }
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_query_of_runs_reads_by_its_index(
+    full: Place, named: tuple[str, str, str], name: str
+) -> None:
+    index, ordered = HOT[name]
+    found = plan(full, hot(*named)[name])
+    assert [node for node in found if node.kind == "Seq Scan"] == []
+    assert index in {node.through for node in found}, found
+    if ordered:
+        assert "Sort" not in {node.kind for node in found}, found
+
+
+OTHERS = ["run_with_free_job", "parts", "document_job", "contents", "available", "run_rows"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_query_of_runs_reads_a_table_from_end_to_end(
+    full: Place, named: tuple[str, str, str], name: str
+) -> None:
+    run_id, job_id, document_id = named
+    statement = {
+        "run_with_free_job": jobs.run_with_free_job_statement(ANY),
+        "parts": jobs.parts_statement(job_id),
+        "document_job": documents.document_job_statement(run_id, document_id),
+        "contents": documents.contents_statement([document_id], 100),
+        "available": documents.available_statement(run_id),
+        "run_rows": runs.rows_statement(run_id),
+    }[name]
+    found = plan(full, statement)
+    assert [node for node in found if node.kind == "Seq Scan"] == [], found
+
+
+async def test_updates_of_runs_and_their_steps_stay_hot(own_place: Place) -> None:
+    """A run worked through: nine in ten updates of its row and its steps' rows touch no index."""
+    async with a_world(own_place) as world:
+        for _ in range(3):
+            run = await world.agent.run("dialectic")
+            while (told := await world.agent.work_off(run))["status"] == "awaiting_feedback":
+                await world.agent.feedback(run, told["stageSlug"])
+
+    def updates() -> dict[str, tuple[int, int]]:
+        with psycopg.connect(own_place.admin_dsn) as admin:
+            found = admin.execute(
+                "select relname, n_tup_hot_upd, n_tup_upd from pg_stat_user_tables"
+                " where relname in ('run', 'stage_step')"
+            ).fetchall()
+        return {name: (warm, every) for name, warm, every in found}
+
+    told = updates()
+
+    def counted() -> bool:
+        told.update(updates())
+        return all(every >= 200 for _, every in told.values())
+
+    eventually(counted, "the server has counted")
+    for table, (warm, every) in told.items():
+        assert warm / every >= 0.9, (table, told)
