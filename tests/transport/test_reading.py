@@ -16,14 +16,13 @@ from waybook.background import render_once
 from waybook.dag.invariants import check
 from waybook.dag.page import whole_page
 from waybook.doorway import Answer, Caller, Channel, Doorway
-from waybook.errors import NotFound, Unavailable
-from waybook.transport.entrance import Entrance
+from waybook.errors import Unavailable
+from waybook.transport.entrance import Entrance, documents_behind
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.reading import Reading, markdown_of, page_of
-from waybook.usecases.call import Call
-from waybook.usecases.read_documents import Readable, read_document
+from waybook.usecases.read_documents import Readable
 from worlds import Agent, Body, World
 
 HOSTILE = "# Found\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://x/i.png)"
@@ -38,19 +37,14 @@ def a_face(reading: Reading) -> httpx2.AsyncClient:
 
 def reading_as(agent: Agent) -> Reading:
     """What an agent's org reads over REST."""
-    rest = replace(agent.caller, channel=Channel.REST)
 
     async def doorway() -> Doorway:
         return agent.doorway
 
     async def caller(_: Request | None) -> Caller:
-        return rest
+        return replace(agent.caller, channel=Channel.REST)
 
-    async def read(_: Request, resource_id: str) -> Readable:
-        call = Call(house=agent.doorway.house, caller=rest)
-        return await read_document(call, resource_id)
-
-    return Reading(Entrance(doorway, caller), read)
+    return Reading(Entrance(doorway, caller, documents_behind(doorway)))
 
 
 @pytest.fixture
@@ -110,7 +104,7 @@ async def test_what_cannot_be_an_id_is_refused(http: httpx2.AsyncClient) -> None
 
 async def test_whoever_looks_comes_in_by_the_entrance() -> None:
     doorway = RememberingDoorway({"get_run_progress": Answer({"stages": [], "next": None})})
-    async with a_face(Reading(an_entrance(doorway), unread)) as client:
+    async with a_face(Reading(an_entrance(doorway))) as client:
         reply = await client.get("/api/runs/r-1/progress")
     assert reply.json() == {"stages": []}
     asked = {"runId": "r-1", "detail": True}
@@ -131,14 +125,14 @@ async def test_whoever_looks_comes_in_by_the_entrance() -> None:
 )
 async def test_an_error_has_its_status(code: str, status: int) -> None:
     doorway = RememberingDoorway({"get_run_progress": a_refusal(code)})
-    async with a_face(Reading(an_entrance(doorway), unread)) as client:
+    async with a_face(Reading(an_entrance(doorway))) as client:
         reply = await client.get("/api/runs/r-1/progress")
     assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("path", ["/api/runs/r-1/progress", "/api/documents/d-1"])
 async def test_these_addresses_are_only_read(path: str) -> None:
-    async with a_face(Reading(an_entrance(RememberingDoorway()), unread)) as client:
+    async with a_face(Reading(an_entrance(RememberingDoorway()))) as client:
         reply = await client.post(path, json={})
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
 
@@ -196,11 +190,18 @@ async def test_a_document_that_is_missing_or_somebody_else_s_is_not_found(
     assert replies[0].json()["error"]["code"] == "NOT_FOUND"
 
 
+async def test_without_documents_there_is_none_to_read() -> None:
+    async with a_face(Reading(an_entrance(RememberingDoorway()))) as client:
+        reply = await client.get("/api/documents/d-1")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
 async def test_a_database_out_of_reach_is_told_as_such() -> None:
-    async def out_of_reach(_: Request, __: str) -> Readable:
+    async def out_of_reach(_: Caller, __: str) -> Readable:
         raise Unavailable
 
-    async with a_face(Reading(an_entrance(RememberingDoorway()), out_of_reach)) as client:
+    entrance = replace(an_entrance(RememberingDoorway()), documents=out_of_reach)
+    async with a_face(Reading(entrance)) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
@@ -233,7 +234,3 @@ def a_document(**more: str) -> Readable:
         html="<h1>Text</h1>",
     )
     return replace(told, **more)  # type: ignore[arg-type]  # texts, all of them
-
-
-async def unread(_: Request, __: str) -> Readable:
-    raise NotFound

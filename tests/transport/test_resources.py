@@ -1,5 +1,6 @@
 """Plans and runs as resources, and the completion of their ids."""
 
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -15,8 +16,11 @@ from transport.doors import (
     a_refusal,
     an_entrance,
 )
-from waybook.doorway import Answer
+from transport.test_reading import a_document
+from waybook.doorway import Answer, Caller
+from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.transport.mcp.server import build_server
+from waybook.usecases.read_documents import Readable
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
@@ -189,6 +193,7 @@ async def test_the_next_page_repeats_no_run() -> None:
                 "waybook://plans/{id}/map",
                 "waybook://runs/{id}/progress",
                 "waybook://runs/{id}/map",
+                "waybook://documents/{id}",
             ],
         ),
     ],
@@ -254,4 +259,33 @@ async def test_runs_that_cannot_be_listed_say_whose_fault_it_is(code: str, numbe
     async with a_client(doorway, profile="runs") as client:
         with pytest.raises(MCPError) as refusal:
             await client.list_resources()
+    assert refusal.value.code == number
+
+
+@BOTH_ERAS
+async def test_a_document_is_read_as_markdown(era: Era) -> None:
+    async def documents(caller: Caller, resource_id: str) -> Readable:
+        assert (caller, resource_id) == (SOMEBODY, "d-1")
+        return a_document(markdown="# Found")
+
+    entrance = replace(an_entrance(RememberingDoorway()), documents=documents)
+    async with Client(build_server(TOOLS, entrance, profile="runs"), mode=era) as client:
+        read = await client.read_resource("waybook://documents/d-1")
+    uri = "waybook://documents/d-1"
+    assert read.contents == [
+        TextResourceContents(uri=uri, mime_type="text/markdown", text="# Found")
+    ]
+
+
+@pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
+async def test_a_document_that_cannot_be_read_says_whose_fault_it_is(
+    fault: type[WaybookError], number: int
+) -> None:
+    async def documents(_: Caller, __: str) -> Readable:
+        raise fault
+
+    entrance = replace(an_entrance(RememberingDoorway()), documents=documents)
+    async with Client(build_server(TOOLS, entrance, profile="runs")) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.read_resource("waybook://documents/d-1")
     assert refusal.value.code == number

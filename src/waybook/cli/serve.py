@@ -12,15 +12,13 @@ from waybook.cli.logs import log_while_serving
 from waybook.cli.options import listening_options, serving_options, settings_from
 from waybook.doorway import TOOLS, Caller, Channel, Doorway
 from waybook.settings import Settings
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import Entrance, documents_behind
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.figures import figures
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.reading import Reading
 from waybook.transport.web.serving import listen, run, serve
-from waybook.usecases.call import Call
-from waybook.usecases.read_documents import Readable, read_document
 from waybook.wiring import Running, running, settle_memory
 
 
@@ -50,22 +48,12 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
             hosts=Hosts(),
             ready=entrance.answers,
             metrics=partial(figures, house.doorway),
-            reading=reading_of(house),
+            reading=Reading(entrance_of(house, Channel.REST)),
         )
         settle_memory()
         _announce(settings)
         await serve(app, listening)
     click.echo("Stopped; everything acknowledged is in the database.")
-
-
-def reading_of(house: Running) -> Reading:
-    """What is read over REST, by the one user of local mode."""
-
-    async def read(_: Request, resource_id: str) -> Readable:
-        call = Call(house=house.doorway.house, caller=house.caller(Channel.REST))
-        return await read_document(call, resource_id)
-
-    return Reading(entrance_of(house, Channel.REST), read)
 
 
 def entrance_of(house: Running, channel: Channel = Channel.MCP) -> Entrance:
@@ -77,7 +65,7 @@ def entrance_of(house: Running, channel: Channel = Channel.MCP) -> Entrance:
     async def caller(_: Request | None) -> Caller:
         return house.caller(channel)
 
-    return Entrance(doorway, caller)
+    return Entrance(doorway, caller, documents_behind(doorway))
 
 
 def _announce(settings: Settings) -> None:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from waybook.cli.lazy import load
 from waybook.doorway import TOOLS, Caller, Channel, Doorway
 from waybook.settings import Settings
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import Entrance, documents_behind
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
 
@@ -74,7 +74,8 @@ async def _serve(settings: Settings) -> None:
 
         asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_SECONDS, opening.begin)
         try:
-            server = build_server(TOOLS, Entrance(doorway, caller), profile=settings.tools)
+            entrance = Entrance(doorway, caller, documents_behind(doorway))
+            server = build_server(TOOLS, entrance, profile=settings.tools)
             await serve_stdio(server)
         finally:
             await opening.end()

@@ -14,7 +14,7 @@ MOST: Final = 100  # the protocol allows no more
 
 #: The prompts that take an id: of a run, or else of a plan; and what that argument is called.
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
-URIS: Final = {kind.uri: kind.of_runs for kind in KINDS}
+URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.tool is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ Nobody else gets it. Leave modelId away to work for any model.
 3. Do what its prompt says, from its inputs; get_job_input has the rest of one that was cut.
 4. submit_job_result {jobId, attempt, content}. Too long for one answer? Send continues: true; \
 the next job goes on from there. It does not work out? fail_job.
-5. Back to 2 until status is run_complete; get_run_progress shows the map, and where the run stands.
+5. Back to 2 until status is run_complete. get_run_progress shows where the run stands; each \
+resourceId there is a document to read, as the resource waybook://documents/ID.
 When status is awaiting_feedback, stop and tell your user: a person speaks. \
 Relay their words with submit_stage_feedback; never answer for them. It opens the next stage.
 stage_failed: tell your user why; retry_failed once the cause is gone. \

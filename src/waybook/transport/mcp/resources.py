@@ -6,12 +6,15 @@ from typing import Final
 
 import mcp_types as wire
 
+from waybook.doorway import Answer
+from waybook.errors import WaybookError
 from waybook.transport.entrance import Entrance
 from waybook.transport.faults import compact
 from waybook.transport.mcp.active import Active, active_plans, open_runs
 from waybook.transport.mcp.refusals import Context, code_of, invalid, refused
 
 JSON: Final = "application/json"
+MARKDOWN: Final = "text/markdown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +26,11 @@ class Kind:
     #: With `{id}` for the id of the plan or run.
     uri: str
     description: str
-    tool: str
-    argument: str
+    #: The tool, and what the id is called there; a document is read without one.
+    tool: str | None = None
+    argument: str = ""
     of_runs: bool = False
+    mime_type: str = JSON
 
     def id_in(self, uri: str) -> str | None:
         """The id in a URI of this kind."""
@@ -40,7 +45,7 @@ class Kind:
             title=self.title,
             uri_template=self.uri,
             description=self.description,
-            mime_type=JSON,
+            mime_type=self.mime_type,
         )
 
 
@@ -79,7 +84,15 @@ RUN_MAP: Final = Kind(
     argument="runId",
     of_runs=True,
 )
-KINDS: Final = (PLAN, PLAN_MAP, RUN_PROGRESS, RUN_MAP)
+DOCUMENT: Final = Kind(
+    name="document",
+    title="Document of a run",
+    uri="waybook://documents/{id}",
+    description="A rendered document, by the resourceId it has in the progress of its run.",
+    of_runs=True,
+    mime_type=MARKDOWN,
+)
+KINDS: Final = (PLAN, PLAN_MAP, RUN_PROGRESS, RUN_MAP, DOCUMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +126,34 @@ class Resources:
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
-        """A resource as JSON, as the tool that reads it answers."""
+        """A resource as the tool that reads it answers, or a document's Markdown."""
         for kind in self.kinds:
             found = kind.id_in(params.uri)
             if found is not None:
-                return await self._read(context, params.uri, kind, found)
+                text = await self._text(context, params.uri, kind, found)
+                contents = wire.TextResourceContents(
+                    uri=params.uri, mime_type=kind.mime_type, text=text
+                )
+                return wire.ReadResourceResult(contents=[contents])
         raise invalid("Resource not found", uri=params.uri)
 
-    async def _read(
-        self, context: Context, uri: str, kind: Kind, found: str
-    ) -> wire.ReadResourceResult:
-        answer = await self.entrance.enter(context.request, kind.tool, {kind.argument: found})
+    async def _text(self, context: Context, uri: str, kind: Kind, found: str) -> str:
+        answer = await self._answer(context, kind, found)
+        if isinstance(answer, str):
+            return answer
         if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
             raise invalid("Resource not found", uri=uri)
         if answer.is_error:
             raise refused(answer, f"The {kind.title.lower()} cannot be read now")
-        contents = wire.TextResourceContents(uri=uri, mime_type=JSON, text=compact(answer.body))
-        return wire.ReadResourceResult(contents=[contents])
+        return compact(answer.body)
+
+    async def _answer(self, context: Context, kind: Kind, found: str) -> Answer | str:
+        if kind.tool is not None:
+            return await self.entrance.enter(context.request, kind.tool, {kind.argument: found})
+        try:
+            return (await self.entrance.document(context.request, found)).markdown
+        except WaybookError as fault:
+            return Answer(fault.as_json(), is_error=True)
 
 
 def listed(kind: Kind, item: Active) -> wire.Resource:

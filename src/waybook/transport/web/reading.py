@@ -1,6 +1,6 @@
 """What is read of runs over HTTP: where a run stands, and the documents that came of it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -40,10 +40,9 @@ FORMATS: Final = ("html", "markdown")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Answers for people and programs that look, by the entrance, and by what reads documents."""
+    """Answers for people and programs that look."""
 
     entrance: Entrance
-    read: Callable[[Request, str], Awaitable[Readable]]
 
     def routes(self) -> list[Route]:
         """Where these answers are."""
@@ -66,7 +65,7 @@ class Reading:
         if form not in FORMATS:
             return refusal(400, "INVALID_INPUT", "format must be html or markdown.")
         try:
-            document = await self.read(request, request.path_params["resource_id"])
+            document = await self.entrance.document(request, request.path_params["resource_id"])
         except WaybookError as fault:
             return json_reply(fault.as_json(), status_of(fault.code))
         return page_of(document) if form == "html" else markdown_of(document)
