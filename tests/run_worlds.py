@@ -14,7 +14,7 @@ from waybook.dag.definition_checks import definition_faults
 from waybook.dag.model import Dag, JobType, RecipeStep, Stage
 from waybook.dag.report import Report
 from waybook.record.changes import Change
-from waybook.record.moment import Actor, Moment
+from waybook.record.moment import Actor, Json, Moment
 from waybook.run.decision import RunDecision
 from waybook.run.fail import fail_job
 from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun
@@ -83,6 +83,10 @@ class RunWorld:
     def events(self) -> list[str]:
         """What the last decision put on record."""
         return [str(entry.event) for entry in self.decision.entries] if self.decision else []
+
+    def details(self) -> list[dict[str, Json]]:
+        """What each entry of the last decision says besides its changes."""
+        return [dict(entry.details) for entry in self.decision.entries] if self.decision else []
 
     # Time and people
 

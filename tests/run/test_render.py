@@ -43,6 +43,7 @@ def test_what_was_rendered_is_kept_with_its_hash_and_its_job_is_over() -> None:
     assert [row["job_id"] for row, _ in pages] == [job.id for job in waiting]
     assert pages[0][0]["content_hash"] == digest("# Text", "<h1>Text</h1>")
     assert world.events() == ["plan_modified"]
+    assert world.details() == [{"action": "rendered", "documents": 2}]
 
 
 def test_where_nothing_waits_nothing_is_written() -> None:

@@ -44,6 +44,7 @@ def test_every_failed_job_of_a_stage_gets_a_fresh_start_in_its_own_row() -> None
         assert job.error == "no luck"
     assert world.step("a").failed == 0
     assert world.events() == ["plan_modified"]
+    assert world.details() == [{"action": "retry_failed", "stageSlug": "only", "jobs": 2}]
     world.work()
     assert world.run.completed_at is not None
 

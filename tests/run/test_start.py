@@ -33,6 +33,10 @@ def told(refusal: Refused) -> tuple[str, dict[str, object]]:
 def test_a_run_starts_with_its_first_stage() -> None:
     world = a_run(two_stages())
     assert world.events() == ["plan_modified", "plan_modified"]
+    assert world.details() == [
+        {"action": "run_started", "dagSlug": "rivers"},
+        {"action": "stage_started", "stageSlug": "one", "models": [*MODELS]},
+    ]
     assert list(world.run.stages) == ["one"]
     assert world.stage("one").models == MODELS
     assert world.stage("one").started_at == NOON
@@ -95,6 +99,10 @@ def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
     assert started.slug == "two"
     assert started.models == MODELS
     assert world.events() == ["user_reviewed", "plan_modified"]
+    assert world.details() == [
+        {"action": "stage_feedback", "stageSlug": "one", "feedback": "Shorter."},
+        {"action": "stage_started", "stageSlug": "two", "models": [*MODELS]},
+    ]
     fed = world.stage("one")
     assert (fed.feedback, fed.feedback_at, fed.feedback_by) == ("Shorter.", NOON, "pat")
 

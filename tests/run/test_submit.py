@@ -57,13 +57,19 @@ def test_a_result_ends_the_job_and_is_kept() -> None:
 
 def test_a_result_is_on_record_and_its_text_known_by_its_hash() -> None:
     world = one_job()
-    world.submit(world.claim(), "# Found")
+    job = world.claim()
+    world.submit(job, "# Found")
     assert world.decision is not None
     (entry,) = world.decision.entries
     (document,) = world.documents("a")
     assert entry.event == "step_completed"
-    assert entry.details["documents"] == [document.id]
-    assert entry.details["attempt"] == 1
+    assert entry.details == {
+        "jobId": job.id,
+        "stageSlug": "only",
+        "stepKey": "a",
+        "attempt": 1,
+        "documents": [document.id],
+    }
     (kept,) = (change.new for change in entry.changes if change.entity is Entity.DOCUMENT)
     assert isinstance(kept, dict)
     assert kept["content_hash"] == digest("# Found")
@@ -121,6 +127,7 @@ def test_a_late_result_is_refused_and_kept(status: JobStatus, *, continues: bool
     assert (row["job_id"], row["attempt"], row["created_by"]) == (mine.id, 1, "ann")
     assert texts == ("mine\n\ntoo",)
     assert world.events() == ["plan_modified"]
+    assert world.details() == [{"action": "late_result", "jobId": mine.id, "attempt": 1}]
 
 
 # Parts
@@ -139,6 +146,8 @@ def test_a_part_ends_its_job_and_another_goes_on_at_once() -> None:
     assert (world.step("a").done, world.step("a").closed_at) == (0, None)
     assert world.documents("a") == []
     assert world.records.texts[Entity.JOB_PART, job.id][1] == ("One, ",)
+    (told,) = world.details()
+    assert (told["jobId"], told["continues"]) == (job.id, True)
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
