@@ -21,6 +21,7 @@ from psycopg.conninfo import make_conninfo
 
 from postgres.places import leave
 from postgres.processes import eventually
+from waybook.postgres.cluster import BOOTSTRAP
 from waybook.postgres.supervisor import attach
 from waybook.store.migrate import APP_ROLE, migrate
 
@@ -48,6 +49,11 @@ class Server:
     def owner(self) -> str:
         """The user the databases belong to."""
         return BUILDER if self.role else "waybook_owner"
+
+    @property
+    def has_pgvector(self) -> bool:
+        """Whether search goes by meaning too, or by words alone; and whether by their index."""
+        return self.role is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +204,15 @@ def _ensure_template(server: Server) -> None:
         ).fetchone()
         if not found:
             admin.execute(f"create database {TEMPLATE} owner {server.owner}")
+            _ensure_bootstrapped(server)
             migrate(Place(server=server, dbname=TEMPLATE).owner_dsn)
+
+
+def _ensure_bootstrapped(server: Server) -> None:
+    """What the embedded server prepares in its own database; the other one has nobody who could."""
+    if server.has_pgvector:
+        with psycopg.connect(Place(server=server, dbname=TEMPLATE).admin_dsn) as admin:
+            admin.execute(BOOTSTRAP.encode())
 
 
 def create_database(server: Server, dbname: str, template: str = TEMPLATE) -> Place:

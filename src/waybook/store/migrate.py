@@ -3,6 +3,8 @@
 An advisory lock lets one process migrate while the others wait. A file that was edited after it
 ran, and a database newer than this program, are refused. Run as the owner, never as the serving
 role.
+
+One table is no migration: that of vectors, which is made as soon as the server has pgvector.
 """
 
 from collections.abc import Iterator
@@ -93,6 +95,7 @@ def _connected(dsn: str) -> Iterator[psycopg.Connection]:
 
 def _migrate(connection: psycopg.Connection) -> list[str]:
     if (done := _done(connection)) is not None and not _pending(done):
+        _ensure_vectors(connection)
         return []
     ran = []
     with connection.transaction():
@@ -108,7 +111,23 @@ def _migrate(connection: psycopg.Connection) -> list[str]:
             connection.execute(_text("local_org"))
             _record(connection, migration)
             ran.append(migration.title)
+    _ensure_vectors(connection)
     return ran
+
+
+def _ensure_vectors(connection: psycopg.Connection) -> None:
+    """The table of vectors, as soon as the server can keep them; until then there is none."""
+    if not _lacks_vectors(connection):
+        return
+    with connection.transaction():
+        connection.execute(_text("lock"))
+        if _lacks_vectors(connection):
+            connection.execute(_text("create_vectors"))
+
+
+def _lacks_vectors(connection: psycopg.Connection) -> bool:
+    row = connection.execute(_text("lacks_vectors")).fetchone()
+    return bool(row and row[0])
 
 
 def _record(connection: psycopg.Connection, migration: Migration) -> None:

@@ -33,3 +33,31 @@ set local app.org_id = '00000000-0000-7000-8000-000000000001';
 insert into org (org_id, slug)
 values ('00000000-0000-7000-8000-000000000001', 'local')
     on conflict (org_id) do nothing;
+
+-- name: lacks_vectors
+-- Whether vectors could be kept here, and no table for them has been made yet: pgvector may come
+-- to a server later than we did. Before 0.8 its index loses rows under row-level security.
+select to_regclass('public.passage') is not null
+   and to_regclass('public.passage_vector') is null
+   and to_regtype('halfvec') is not null
+   and exists (select from pg_extension
+                where extname = 'vector'
+                  and string_to_array(split_part(extversion, '-', 1), '.')::integer[] >= array[0, 8]);
+
+-- name: create_vectors
+-- The vectors are of unit length, so their inner product is the cosine.
+create table passage_vector (
+  org_id      uuid         not null default app_org(),
+  subject_id  uuid         not null,
+  part        integer      not null,
+  model       text         not null,
+  embedding   halfvec(256) not null,
+  primary key (org_id, subject_id, part, model),
+  foreign key (org_id, subject_id, part) references passage (org_id, subject_id, part)
+    on delete cascade
+);
+create index passage_vector_near on passage_vector using hnsw (embedding halfvec_ip_ops);
+alter table passage_vector enable row level security;
+alter table passage_vector force row level security;
+create policy tenant on passage_vector using (org_id = app_org()) with check (org_id = app_org());
+grant select, insert on passage_vector to waybook_app;

@@ -23,16 +23,40 @@ create table artifact (
   superseded boolean not null default false,
   created_at timestamp with time zone not null,
   created_by text not null,
+  media_type text,
+  tags json not null default '[]'::json,
+  metadata json,
+  version integer,
+  content_hash text,
   constraint artifact_pkey PRIMARY KEY (org_id, id),
-  constraint artifact_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id)
+  constraint artifact_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
+  constraint artifact_version_check CHECK ((version >= 1))
 );
 CREATE INDEX artifact_plan ON public.artifact USING btree (org_id, plan_id, created_at);
+CREATE UNIQUE INDEX artifact_version ON public.artifact USING btree (org_id, plan_id, kind, title, version) WHERE (version IS NOT NULL);
 alter table artifact enable row level security;
 alter table artifact force row level security;
 create policy tenant on artifact as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert on artifact to waybook_app;
+
+create table artifact_source (
+  org_id uuid not null default app_org(),
+  artifact_id uuid not null,
+  source_id uuid not null,
+  position integer not null,
+  constraint artifact_source_pkey PRIMARY KEY (org_id, artifact_id, source_id),
+  constraint artifact_source_org_id_artifact_id_fkey FOREIGN KEY (org_id, artifact_id) REFERENCES artifact(org_id, id),
+  constraint artifact_source_org_id_source_id_fkey FOREIGN KEY (org_id, source_id) REFERENCES source(org_id, id)
+);
+CREATE INDEX artifact_source_source ON public.artifact_source USING btree (org_id, source_id);
+alter table artifact_source enable row level security;
+alter table artifact_source force row level security;
+create policy tenant on artifact_source as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on artifact_source to waybook_app;
 
 create table audit_entry (
   org_id uuid not null default app_org(),
@@ -286,6 +310,50 @@ create policy tenant on org as permissive for all to public
   with check (org_id = app_org());
 grant select on org to waybook_app;
 
+create table passage (
+  org_id uuid not null default app_org(),
+  subject text not null,
+  subject_id uuid not null,
+  part integer not null,
+  plan_id uuid,
+  kind text not null,
+  title text not null,
+  body text not null,
+  created_at timestamp with time zone not null,
+  words tsvector not null generated always as (((array_to_tsvector(ARRAY[('@'::text || (org_id)::text)]) || setweight(to_tsvector('english'::regconfig, title), 'A'::"char")) || setweight(to_tsvector('english'::regconfig, body), 'B'::"char"))) stored,
+  constraint passage_pkey PRIMARY KEY (org_id, subject_id, part),
+  constraint passage_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
+  constraint passage_part_check CHECK ((part >= 1)),
+  constraint passage_subject_check CHECK ((subject = ANY (ARRAY['artifact'::text, 'source'::text])))
+);
+CREATE INDEX passage_kind ON public.passage USING btree (org_id, kind, created_at DESC);
+CREATE INDEX passage_plan ON public.passage USING btree (org_id, plan_id, created_at DESC) WHERE (plan_id IS NOT NULL);
+CREATE INDEX passage_time ON public.passage USING btree (org_id, created_at DESC);
+CREATE INDEX passage_words ON public.passage USING gin (words) WITH (fastupdate=off);
+alter table passage enable row level security;
+alter table passage force row level security;
+create policy tenant on passage as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, delete on passage to waybook_app;
+
+create table passage_vector (
+  org_id uuid not null default app_org(),
+  subject_id uuid not null,
+  part integer not null,
+  model text not null,
+  embedding halfvec(256) not null,
+  constraint passage_vector_pkey PRIMARY KEY (org_id, subject_id, part, model),
+  constraint passage_vector_org_id_subject_id_part_fkey FOREIGN KEY (org_id, subject_id, part) REFERENCES passage(org_id, subject_id, part) ON DELETE CASCADE
+);
+CREATE INDEX passage_vector_near ON public.passage_vector USING hnsw (embedding halfvec_ip_ops);
+alter table passage_vector enable row level security;
+alter table passage_vector force row level security;
+create policy tenant on passage_vector as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on passage_vector to waybook_app;
+
 create table plan (
   org_id uuid not null default app_org(),
   id uuid not null,
@@ -361,6 +429,7 @@ create table plan_step (
   held_by text,
   held_session text,
   fail_reason text,
+  depends_on uuid[],
   constraint plan_step_pkey PRIMARY KEY (org_id, id),
   constraint plan_step_org_id_plan_id_step_order_key UNIQUE (org_id, plan_id, step_order) DEFERRABLE INITIALLY DEFERRED,
   constraint plan_step_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
@@ -499,6 +568,27 @@ create policy tenant on skill_execution as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert, update on skill_execution to waybook_app;
+
+create table source (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  url text,
+  title text not null,
+  quote text,
+  retrieved_at timestamp with time zone,
+  content_hash text not null,
+  created_at timestamp with time zone not null,
+  created_by text not null,
+  constraint source_pkey PRIMARY KEY (org_id, id),
+  constraint source_org_id_content_hash_key UNIQUE (org_id, content_hash),
+  constraint source_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id)
+);
+alter table source enable row level security;
+alter table source force row level security;
+create policy tenant on source as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on source to waybook_app;
 
 create table stage_run (
   org_id uuid not null default app_org(),

@@ -69,12 +69,9 @@ def _table(table: tuple[Any, ...], own: dict[str, Rows]) -> Iterator[str]:
 
 
 def _column(column: tuple[Any, ...]) -> str:
-    name, kind, not_null, default = column
-    return (
-        f"{name} {kind}"
-        + (" not null" if not_null else "")
-        + (f" default {default}" if default else "")
-    )
+    name, kind, not_null, default, generated = column
+    made = f" generated always as ({default}) stored" if generated else f" default {default}"
+    return f"{name} {kind}" + (" not null" if not_null else "") + (made if default else "")
 
 
 def _policy(table: str, policy: tuple[Any, ...]) -> str:

@@ -21,7 +21,7 @@ select c.relname,
 
 -- name: columns
 select c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-       pg_get_expr(d.adbin, d.adrelid)
+       pg_get_expr(d.adbin, d.adrelid), a.attgenerated = 's'
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum

@@ -1,0 +1,133 @@
+"""Texts as vectors: near in meaning, near in space.
+
+A text's vector is the sum of the rows its words have in a table, a frequent word weighing less;
+no model runs. Sums are made of whole rows at a time: a row is one long integer in whose lanes its
+numbers lie side by side, so that adding it up takes a dozen operations however many numbers it
+has.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from math import log, sqrt
+from struct import Struct
+from typing import Protocol, TypeAlias
+
+from waybook.research.table import LONGEST_WORD, SHIFT, Table, shipped_table
+from waybook.research.words import words
+
+#: Of unit length, so that the nearest are those with the greatest product.
+Vector: TypeAlias = tuple[float, ...]
+
+DIMENSIONS = 256
+#: Of a longer text only the beginning is looked at. Whoever indexes cuts texts into passages.
+LONGEST_TEXT = 100_000
+REMEMBERED_WORDS = 50_000
+REMEMBERED_ROWS = 8_000
+
+#: A word that occurs n times counts 1 + log n times, in steps of a sixteenth.
+STEPS = 16
+#: Two bytes hold the sum of so many single ones.
+ROWS_AT_ONCE = 256
+
+
+class Embedder(Protocol):
+    """Whoever makes vectors of texts. Vectors of one model are never compared with another's."""
+
+    @property
+    def model(self) -> str:
+        """The name its vectors are kept under."""
+
+    def embed(self, text: str) -> Vector:
+        """The text as a vector of unit length."""
+
+
+class StaticEmbedder:
+    """Looks words up in a table; the same text gives the same vector, always and everywhere."""
+
+    model = "static-1"
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._spelled = lru_cache(REMEMBERED_WORDS)(table.spelled)
+        self._numbers = lru_cache(REMEMBERED_ROWS)(self._read)
+        self._lanes = Struct(f"<{table.dimensions // 4}I")
+        self._one_of_two = int.from_bytes(b"\xff\0" * (table.dimensions // 2), "little")
+        self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
+
+    def embed(self, text: str) -> Vector:
+        """The text as a vector of unit length; one without a word lies nowhere in particular."""
+        counts = Counter[int]()
+        for word, count in Counter(words(text[:LONGEST_TEXT])).items():
+            if len(word) <= LONGEST_WORD:
+                for number in self._spelled(word):
+                    counts[number] += count
+        return self._unit(self._sum(counts), sum(map(weight, counts.values())))
+
+    def _read(self, number: int) -> int:
+        return int.from_bytes(self._table.row(number), "little")
+
+    def _sum(self, counts: Counter[int]) -> list[int]:
+        """The weighted sum of these rows, number by number, still shifted.
+
+        First rows of one weight are added, with two bytes for each number; then their sums are
+        weighed and added, with four. Fifty thousand words of the greatest weight, which is 200,
+        still fit.
+        """
+        by_weight = defaultdict[int, list[int]](list)
+        for number, count in counts.items():
+            by_weight[weight(count)].append(number)
+        mask, sums = self._one_of_four, [0, 0, 0, 0]
+        for factor, numbers in by_weight.items():
+            for start in range(0, len(numbers), ROWS_AT_ONCE):
+                even, odd = self._added(numbers[start : start + ROWS_AT_ONCE])
+                for place, lanes in enumerate((even, odd, even >> 16, odd >> 16)):
+                    sums[place] += (lanes & mask) * factor
+        fours = [self._lanes.unpack(lane.to_bytes(self._lanes.size, "little")) for lane in sums]
+        return [number for four in zip(*fours, strict=True) for number in four]
+
+    def _added(self, numbers: list[int]) -> tuple[int, int]:
+        """The sums of the numbers in even places and in odd ones, two bytes each."""
+        mask, even, odd = self._one_of_two, 0, 0
+        for row in map(self._numbers, numbers):
+            even += row & mask
+            odd += row >> 8 & mask
+        return even, odd
+
+    def _unit(self, sums: Iterable[int], weights: int) -> Vector:
+        shift = weights * SHIFT
+        found = [(n - shift) * scale for n, scale in zip(sums, self._table.scale, strict=True)]
+        length = sqrt(sum([n * n for n in found]))
+        return tuple([n / length for n in found]) if length else nowhere(self._table.dimensions)
+
+
+@cache
+def weight(count: int) -> int:
+    """How much a word counts that occurs so many times."""
+    return round(STEPS * (1 + log(count)))
+
+
+def nowhere(dimensions: int) -> Vector:
+    """The vector of a text that says nothing."""
+    return (1 / sqrt(dimensions),) * dimensions
+
+
+@cache
+def shipped_embedder() -> StaticEmbedder:
+    """The one that comes with the package, and needs nothing else."""
+    return StaticEmbedder(shipped_table())
+
+
+def embed(text: str) -> Vector:
+    """The text as a vector of unit length.
+
+    >>> near, far = (nearness(embed("a cold river"), embed(t)) for t in ("icy stream", "tax law"))
+    >>> near > 0.3 > far
+    True
+    """
+    return shipped_embedder().embed(text)
+
+
+def nearness(one: Vector, other: Vector) -> float:
+    """The cosine of the angle between two vectors: 1 for the same direction."""
+    return sum([a * b for a, b in zip(one, other, strict=True)])

@@ -1,0 +1,68 @@
+"""A text cut into passages: what search finds is a passage, not a book."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+LONGEST = 1_000
+#: Of a text only so many are indexed: its first hundred thousand characters.
+MOST = 100
+#: How deep a structure is read; what lies deeper is left out.
+DEEPEST = 12
+
+#: Where to cut, the best places first.
+_ENDS = ("\n\n", "\n", ". ", "! ", "? ", "; ", ", ", " ")
+
+
+def passages(text: str) -> tuple[str, ...]:
+    """The text in passages of at most a thousand characters, cut where a thought ends.
+
+    >>> passages("One thing.  ")
+    ('One thing.',)
+    """
+    return tuple(islice(_cut(text), MOST))
+
+
+def _cut(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        end = _end(text, start)
+        piece = text[start:end].strip()
+        if piece:
+            yield piece
+        start = end
+
+
+def _end(text: str, start: int) -> int:
+    """Where the passage that begins here ends: as late as it can, at the best place there is."""
+    latest = start + LONGEST
+    if latest >= len(text):
+        return len(text)
+    for mark in _ENDS:
+        place = text.rfind(mark, start + LONGEST // 2, latest)
+        if place >= 0:
+            return place + len(mark)
+    return latest
+
+
+def readable(content: object) -> str:
+    r"""What can be read in a piece of JSON: a text as it is, a structure line by line.
+
+    >>> readable({"finding": "It rains.", "sources": [1, 2]})
+    'finding: It rains.\nsources: 1\nsources: 2'
+    """
+    if isinstance(content, str):
+        return content
+    return "\n".join(_lines(content, "", 0))
+
+
+def _lines(value: object, name: str, depth: int) -> Iterator[str]:
+    if depth > DEEPEST or value is None:
+        return
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _lines(inner, str(key), depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _lines(inner, name, depth + 1)
+    else:
+        yield f"{name}: {value}" if name else str(value)

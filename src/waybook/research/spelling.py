@@ -1,0 +1,40 @@
+"""What somebody may have meant who wrote a word that no table knows."""
+
+from collections.abc import Iterator
+
+from waybook.research.table import Table
+
+SHORTEST = 4
+LONGEST = 24
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def meant(word: str, table: Table) -> str | None:
+    """The most frequent known word that is one slip away; None if this one is known, or none is.
+
+    A slip is a letter too many, one too few, a wrong one, or two that changed places.
+
+    >>> from waybook.research.table import shipped_table
+    >>> [meant(word, shipped_table()) for word in ("vacine", "vaccine", "collapes")]
+    ['vaccine', None, 'collapse']
+    """
+    if not SHORTEST <= len(word) <= LONGEST or not (word.isascii() and word.isalpha()):
+        return None
+    if word in table.numbers or table.stem(word):
+        return None
+    found = {near for near in _one_slip_away(word) if near in table.numbers}
+    return min(found, key=table.numbers.__getitem__, default=None)
+
+
+def _one_slip_away(word: str) -> Iterator[str]:
+    """Words beginning with the same letter first make most sense; all are tried."""
+    for place in range(len(word) + 1):
+        before, after = word[:place], word[place:]
+        if after and len(word) > SHORTEST:
+            yield before + after[1:]
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]
+        for letter in LETTERS:
+            yield before + letter + after
+            if after:
+                yield before + letter + after[1:]

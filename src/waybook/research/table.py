@@ -1,0 +1,125 @@
+"""The table of words: a row of numbers for each word or piece of one, and how words are spelled.
+
+Made by `tools/distil_embeddings.py` from a sentence transformer, shipped with the package, and
+mapped into memory when it is first asked for: of its eleven megabytes only the rows that are
+looked at are ever read. The rows stand in order of frequency.
+"""
+
+import mmap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import as_file, files
+from struct import Struct, unpack_from
+from types import MappingProxyType
+from zlib import crc32
+
+FILE = "words.bin"
+HEAD = Struct("<4sHHII")
+MAGIC = b"WBWT"
+VERSION = 1
+ROUND = 4096
+
+#: Longer ones are keys, hashes and encoded pictures.
+LONGEST_WORD = 40
+#: The longest there are in the table: at the beginning of a word, and within one.
+LONGEST_BEGINNING = 20
+LONGEST_WITHIN = 10
+#: What is added to each number of a row to make it a byte.
+SHIFT = 128
+
+#: What an English word can end in, and what may stand there instead in the table.
+_ENDINGS = (
+    *(("ies", "y"), ("ied", "y"), ("ing", "e"), ("ing", ""), ("ed", "e"), ("ed", "")),
+    *(("es", ""), ("es", "e"), ("s", ""), ("ers", "e"), ("ers", ""), ("er", "e"), ("er", "")),
+    *(("ly", ""), ("ness", ""), ("ments", ""), ("ment", ""), ("able", ""), ("less", "")),
+    *(("ations", "e"), ("ation", "e"), ("isation", "ize"), ("ise", "ize"), ("ised", "ized")),
+    *(("ising", "izing"), ("our", "or"), ("ours", "ors"), ("ful", ""), ("ors", "or")),
+)
+_SHORTEST_STEM = 3
+_DOUBLING = frozenset({"ing", "ed", "er", "ers"})
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    dimensions: int
+    #: The number of each word's row; pieces that go on within a word begin with `##`.
+    numbers: Mapping[str, int]
+    #: What one step of each number is worth.
+    scale: tuple[float, ...]
+    rows: "mmap.mmap | bytes" = field(repr=False)
+    start: int
+
+    def row(self, number: int) -> bytes:
+        """The numbers of a row, each shifted up by 128 and as a byte."""
+        at = self.start + number * self.dimensions
+        return self.rows[at : at + self.dimensions]
+
+    def spelled(self, word: str) -> tuple[int, ...]:
+        """The rows a word is made of: its own, its stem's, or those of its pieces.
+
+        A word in letters the table does not know gets one row by chance, always the same, so
+        that at least it finds itself.
+        """
+        number = self.numbers.get(word)
+        if number is not None:
+            return (number,)
+        stem = self.stem(word)
+        if stem is not None:
+            return (self.numbers[stem],)
+        return tuple(self._pieces(word)) or (crc32(word.encode()) % len(self.numbers),)
+
+    def stem(self, word: str) -> str | None:
+        """The word without its ending, if the table has that.
+
+        >>> shipped_table().stem("outbreaks")
+        'outbreak'
+        """
+        for ending, instead in _ENDINGS:
+            if word.endswith(ending):
+                bare = word.removesuffix(ending) + instead
+                if len(bare) >= _SHORTEST_STEM and bare in self.numbers:
+                    return bare
+                if ending in _DOUBLING and bare[-2:-1] == bare[-1:] and bare[:-1] in self.numbers:
+                    return bare[:-1]
+        return None
+
+    def _pieces(self, word: str) -> Iterator[int]:
+        """The longest pieces first; nothing of a word in which a piece is unknown."""
+        found, start, mark, longest = list[int](), 0, "", LONGEST_BEGINNING
+        while start < len(word):
+            ends = range(min(len(word), start + longest), start, -1)
+            end = next((end for end in ends if mark + word[start:end] in self.numbers), None)
+            if end is None:
+                return
+            found.append(self.numbers[mark + word[start:end]])
+            start, mark, longest = end, "##", LONGEST_WITHIN
+        yield from found
+
+
+def read_table(data: "mmap.mmap | bytes") -> Table:
+    """Read a table from its bytes.
+
+    Raises:
+        ValueError: this is no table, or one of another time.
+    """
+    magic, version, dimensions, count, length = HEAD.unpack_from(data)
+    if (magic, version) != (MAGIC, VERSION):
+        raise ValueError("this is not a table of words that this program can read")
+    after_scale = HEAD.size + 4 * dimensions
+    after_words = after_scale + length
+    names = data[after_scale:after_words].decode().split("\n")
+    return Table(
+        dimensions=dimensions,
+        numbers=MappingProxyType(dict(zip(names, range(count), strict=True))),
+        scale=unpack_from(f"<{dimensions}f", data, HEAD.size),
+        rows=data,
+        start=-(-after_words // ROUND) * ROUND,
+    )
+
+
+@cache
+def shipped_table() -> Table:
+    """The table this package carries, mapped into memory."""
+    with as_file(files("waybook.research").joinpath(FILE)) as path, path.open("rb") as file:
+        return read_table(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

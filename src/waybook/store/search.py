@@ -1,0 +1,154 @@
+"""Searching what agents stored: by words and by meaning, both in one message.
+
+By words: passages that have words of the question, ranked by how much of it they cover. By
+meaning: passages whose vectors are nearest, where the server has pgvector. Each comes back as a
+ranked list; `research.fusion` makes one of them.
+
+Which way is best depends on the values, on how many passages an org has and which filters are
+set; so the server is told to plan each time, as it does not for anything else here.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waybook.research.embedding import Vector
+from waybook.research.fusion import Found
+from waybook.research.question import Question, Term
+from waybook.store import vectors
+from waybook.store.sql import AsJson, Ids, Rows, Statement, Value, load
+
+SQL = load("search")
+
+#: How long each ranked list may be.
+MOST = 50
+#: How many passages with some of the words are looked at more closely.
+CANDIDATES = 2_000
+#: How many passages are looked at where no index can be asked: the newest of the org or the plan.
+NEWEST = 5_000
+#: The share of a question that words must cover. Next to meaning, little is worth nothing: a
+#: passage that shares one common word would push down one that says the same in other words.
+LEAST_BESIDE_MEANING = 0.4
+LEAST_ALONE = 0.2
+
+#: In one transaction, before anything is searched.
+SETTINGS = ("set local plan_cache_mode = force_custom_plan",)
+
+_SEPARATOR = "\x1f"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What the server can do for search; it stays so while the program runs."""
+
+    #: Whether it keeps vectors, or search goes by full text alone.
+    vectors: bool
+    #: Whether the index of words can be used, or the newest passages are looked at one by one.
+    indexed: bool
+
+    @property
+    def told(self) -> str:
+        """In words, for whoever asks how search works here."""
+        way = "full text and vectors" if self.vectors else "full text alone (no pgvector 0.8)"
+        reach = "" if self.indexed else f", words among the newest {NEWEST:,} passages"
+        return way + reach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Where to look: everywhere in the org, or less."""
+
+    plan_id: str | None = None
+    kinds: tuple[str, ...] = ()
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """What a question means, as a vector of some model."""
+
+    vector: Vector
+    model: str
+
+
+def abilities_statement() -> Statement:
+    """Ask what the server can do for search."""
+    return SQL["abilities"]()
+
+
+def read_abilities(rows: Sequence[Sequence[Any]]) -> Abilities:
+    ((keeps_vectors, indexed),) = rows
+    return Abilities(vectors=keeps_vectors, indexed=bool(indexed))
+
+
+def search_statements(
+    question: Question, meant: Meant | None, scope: Scope, abilities: Abilities
+) -> list[Statement | str]:
+    """Rank passages by words, then by meaning: one message, read with `read_ranked`.
+
+    Send them in a transaction of their own: they leave settings behind until its end.
+    """
+    beside = abilities.vectors and meant is not None
+    by_words = _by_words(question, scope, abilities, beside=beside)
+    asked: list[Statement | str] = [*SETTINGS, by_words]
+    if meant is not None and abilities.vectors:
+        asked += [*vectors.SETTINGS, _by_meaning(meant, scope)]
+    return asked
+
+
+def read_ranked(results: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[Found]]:
+    """The ranked lists, by what ranked them; that by meaning is missing if none was asked for."""
+    place = len(SETTINGS)
+    named = {"words": results[place]}
+    if len(results) > place + 1:
+        named["meaning"] = results[-1]
+    return {
+        by: [Found(subject_id=row[0], part=row[1], measure=row[2]) for row in rows]
+        for by, rows in named.items()
+    }
+
+
+def found_statement(found: Iterable[tuple[str, int]]) -> Statement:
+    """What these subjects are, each with the passage that stands for it; at least one."""
+    return SQL["found"](rows=Rows([*found]))
+
+
+def sources_statement(artifact_ids: Iterable[str]) -> Statement:
+    """Where these artifacts came from."""
+    return SQL["sources_of"](ids=Ids(artifact_ids))
+
+
+def _by_words(question: Question, scope: Scope, abilities: Abilities, *, beside: bool) -> Statement:
+    least = LEAST_BESIDE_MEANING if beside else LEAST_ALONE
+    asked: dict[str, Value] = {
+        **_filters(scope),
+        "every": question.text,
+        "some": " or ".join(_either(term) for term in question.needed(least)),
+        "terms": AsJson([{"query": _either(t), "weight": t.weight} for t in question.terms]),
+        "least": least,
+        "most": MOST,
+    }
+    if abilities.indexed and scope.plan_id is None:
+        return SQL["by_words"](candidates=CANDIDATES, **asked)
+    return SQL["by_words_among"](plan_id=scope.plan_id, newest=NEWEST, **asked)
+
+
+def _by_meaning(meant: Meant, scope: Scope) -> Statement:
+    asked: dict[str, Value] = {
+        **_filters(scope),
+        "embedding": vectors.written(meant.vector),
+        "model": meant.model,
+        "most": MOST,
+    }
+    if scope.plan_id is None:
+        return vectors.by_meaning_statement(**asked)
+    return vectors.by_meaning_among_statement(plan_id=scope.plan_id, newest=NEWEST, **asked)
+
+
+def _filters(scope: Scope) -> dict[str, Value]:
+    return {"kinds": _SEPARATOR.join(scope.kinds) or None, "since": scope.since}
+
+
+def _either(term: Term) -> str:
+    return f"{term.text} or {term.instead}" if term.instead else term.text

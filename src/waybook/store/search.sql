@@ -1,0 +1,108 @@
+-- name: abilities
+-- What this server can do for search: keep vectors, and find words by their index. Under
+-- row-level security an index serves an operator only if its function is marked leakproof.
+select to_regclass('public.passage_vector') is not null,
+       (select proleakproof from pg_proc
+         where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure);
+
+-- name: by_words
+-- Passages of the whole org, by the index of words. Those that have every word come apart, so
+-- that the limit on the others cannot cut them off; they come first.
+with candidate as (
+  (select p.subject_id, p.part, p.words, p.created_at, true as has_every
+     from passage p
+    where p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0 then
+            ('''@' || app_org() || '''')::tsquery && websearch_to_tsquery('english', %(every)s) end
+      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
+      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+    limit %(candidates)s)
+  union all
+  (select p.subject_id, p.part, p.words, p.created_at, false
+     from passage p
+    where p.words @@ case when numnode(websearch_to_tsquery('english', %(some)s)) > 0 then
+            ('''@' || app_org() || '''')::tsquery && websearch_to_tsquery('english', %(some)s) end
+      and not coalesce(p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0
+                                       then websearch_to_tsquery('english', %(every)s) end, false)
+      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
+      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+    limit %(candidates)s)
+), asked as materialized (
+  select websearch_to_tsquery('english', t.query) as query, t.weight
+    from json_to_recordset(%(terms)s::json) as t (query text, weight float8)
+)
+select c.subject_id::text, c.part, s.share
+  from candidate c
+ cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
+                       from asked a where c.words @@ a.query) s
+ where c.has_every or s.share >= %(least)s::float8
+ order by c.has_every desc, s.share desc,
+          ts_rank('{0.1, 0.2, 0.8, 1}', c.words, websearch_to_tsquery('english', %(some)s)) desc,
+          c.created_at desc, c.subject_id, c.part
+ limit %(most)s;
+
+-- name: by_words_among
+-- The same, looking at one passage after the other: at those of a plan and of the sources its
+-- artifacts came from, or at the newest of the org where the index of words cannot be used.
+with among as (
+  (select p.subject_id, p.part, p.words, p.created_at
+     from passage p
+    where %(plan_id)s::uuid is null
+      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
+      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+    order by p.created_at desc
+    limit %(newest)s)
+  union all
+  (select p.subject_id, p.part, p.words, p.created_at
+     from passage p
+    where p.plan_id = %(plan_id)s::uuid
+      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
+      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+    order by p.created_at desc
+    limit %(newest)s)
+  union all
+  (select p.subject_id, p.part, p.words, p.created_at
+     from (select distinct l.source_id
+             from artifact a
+             join artifact_source l on l.artifact_id = a.id
+            where a.plan_id = %(plan_id)s::uuid) l
+     join passage p on p.subject_id = l.source_id
+    where (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
+      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+    limit %(newest)s)
+), asked as materialized (
+  select websearch_to_tsquery('english', t.query) as query, t.weight
+    from json_to_recordset(%(terms)s::json) as t (query text, weight float8)
+), candidate as (
+  select c.*, coalesce(c.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0
+                                   then websearch_to_tsquery('english', %(every)s) end, false)
+              as has_every
+    from among c
+   where c.words @@ websearch_to_tsquery('english', %(every)s)
+      or c.words @@ websearch_to_tsquery('english', %(some)s)
+)
+select c.subject_id::text, c.part, s.share
+  from candidate c
+ cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
+                       from asked a where c.words @@ a.query) s
+ where c.has_every or s.share >= %(least)s::float8
+ order by c.has_every desc, s.share desc,
+          ts_rank('{0.1, 0.2, 0.8, 1}', c.words, websearch_to_tsquery('english', %(some)s)) desc,
+          c.created_at desc, c.subject_id, c.part
+ limit %(most)s;
+
+-- name: found
+-- What was found: the passage that stands for it, and whose it is.
+select p.subject, p.subject_id::text, p.part, p.plan_id::text, p.kind, p.title, p.body, p.created_at,
+       a.step_id::text, coalesce(a.created_by, s.created_by), s.url, s.quote, s.retrieved_at
+  from (values %(rows)s) as v (subject_id, part)
+  join passage p on p.subject_id = v.subject_id::uuid and p.part = v.part::integer
+  left join artifact a on p.subject = 'artifact' and a.id = p.subject_id
+  left join source s on p.subject = 'source' and s.id = p.subject_id;
+
+-- name: sources_of
+-- The sources of these artifacts, in the order they were given.
+select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, s.retrieved_at
+  from artifact_source l
+  join source s on s.id = l.source_id
+ where l.artifact_id = any (%(ids)s)
+ order by l.artifact_id, l.position;
