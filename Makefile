@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test quick check format lock bench clean
+.PHONY: help env demo test quick check faults format lock bench clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -13,6 +13,7 @@ help:
 	@echo "make demo    the main job on the embedded database, live in this terminal"
 	@echo "make test    the tests"
 	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
+	@echo "make faults  what the tests do to runs some hundred times, ten thousand times"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
 	@echo "make env     .venv with the locked dependencies and .venv/bin/waybook"
 
@@ -46,6 +47,10 @@ quick: env
 
 # The whole gate. That store/schema.sql is current is one of the tests.
 check: quick test
+
+# Jobs that end at the same moment and connections cut between any two statements, at length.
+faults: env
+	@WAYBOOK_WALK=wide $(BIN)/python -m pytest -q tests/acceptance/test_runs_fan_in.py tests/acceptance/test_runs_killed.py
 
 bench: env
 	@$(BIN)/python benchmarks/first_list.py

@@ -1,0 +1,140 @@
+"""The last two jobs of a step end at the same time: the step closes, once, and what follows opens.
+
+Two hundred tries here; WAYBOOK_WALK=wide makes it ten thousand (`make faults`).
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from decisions import decision
+from definitions import a_definition, a_recipe_step, a_stage
+from servers import Server, create_database, drop_database
+from waybook.store.database import Results, Tx
+from waybook.store.ids import new_id
+from worlds import Agent, Body, World, a_world
+
+TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
+#: Runs that are made ready before their jobs are ended.
+AT_A_TIME = 100
+
+
+@pytest.fixture
+async def two_lines(eighteen: Server) -> AsyncIterator[World]:
+    """A world in a database of its own, with two connections and no more."""
+    place = create_database(eighteen, f"fan_in_{new_id().replace('-', '')}")
+    async with a_world(place, pool_size=2) as world:
+        await world.agent.call("add_dag", definition=fan_in())
+        yield world
+    drop_database(place)
+
+
+def fan_in() -> Body:
+    """A step with a job for each of two models, and one that waits for both."""
+    both, then = a_recipe_step("both"), a_recipe_step("then", "all_to_one")
+    return a_definition("fan-in", a_stage("work", both, then, edges=[("both", "then")]))
+
+
+class Overlap:
+    """Lets two transactions begin together; neither commits before both have asked for the lock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked = 0
+        self.both = asyncio.Event()
+        send, commit = Tx.send, Tx.commit
+
+        async def sending(tx: Tx, *statements: Any) -> Results:  # noqa: ANN401 - as the original
+            self.asked += 1
+            if self.asked == 2:
+                self.both.set()
+            return await send(tx, *statements)
+
+        async def committing(tx: Tx, *statements: Any) -> Results:  # noqa: ANN401 - as the original
+            async with asyncio.timeout(10):
+                await self.both.wait()
+            return await commit(tx, *statements)
+
+        monkeypatch.setattr(Tx, "send", sending)
+        monkeypatch.setattr(Tx, "commit", committing)
+
+    def start(self) -> None:
+        self.asked = 0
+        self.both.clear()
+
+
+async def ready(agent: Agent) -> tuple[Body, Body]:
+    """A run whose last two jobs are at work."""
+    run = await agent.run("fan-in")
+    return await agent.job(run), await agent.job(run)
+
+
+@decision("B1", "B5", "B17")
+async def test_two_jobs_that_end_at_once_close_their_step_once(
+    two_lines: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = two_lines.agent
+    for _ in range(TRIES // AT_A_TIME):
+        waiting = [await ready(agent) for _ in range(AT_A_TIME)]
+        with monkeypatch.context() as patch:
+            overlap = Overlap(patch)
+            for pair in waiting:
+                overlap.start()
+                ended = await asyncio.gather(*[agent.hand_in(job) for job in pair])
+                closed = sorted(done["stage"]["progress"]["completedSteps"] for done in ended)
+                assert closed == [0, 1]
+    await all_as_it_should(two_lines, closed=TRIES)
+
+
+async def all_as_it_should(world: World, *, closed: int) -> None:
+    """Every step whose jobs are done is closed, and has opened the one behind it, once."""
+    asked = (
+        """select count(*) from stage_step
+            where step_key = 'both' and closed_at is not null and done = 2 and failed = 0""",
+        "select count(*) from stage_step where step_key = 'both' and closed_at is null",
+        "select count(*), count(distinct run_id) from job where step_key = 'then'",
+        "select count(*) from document",
+    )
+    found = [rows[0] for rows in await world.database.read(world.agent.org_id, *asked)]
+    assert found == [(closed,), (0,), (closed, closed), (2 * closed,)]
+
+
+@decision("B17")
+async def test_one_that_fails_while_the_other_is_done_leaves_the_step_open(
+    two_lines: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And when the failed one is brought back and done, the step closes."""
+    agent = two_lines.agent
+    for _ in range(20):
+        good, bad = await ready(agent)
+        held = {"jobId": bad["jobId"], "attempt": bad["attempt"]}
+        with monkeypatch.context() as patch:
+            Overlap(patch).start()
+            await asyncio.gather(
+                agent.hand_in(good),
+                agent.call("fail_job", **held, error="No.", retryable=False),
+            )
+        stage = (await agent.progress(good))["stages"][0]
+        assert stage["steps"][0]["jobs"] == {"done": 1, "active": 0, "failed": 1}
+        await agent.call("retry_failed", runId=good["runId"], stageSlug="work")
+        done = await agent.hand_in(await agent.job(good))
+        assert done["stage"]["progress"]["completedSteps"] == 1
+    await all_as_it_should(two_lines, closed=20)
+
+
+async def test_two_who_ask_at_once_get_two_jobs(
+    two_lines: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = two_lines.agent
+    for _ in range(20):
+        run = await agent.run("fan-in")
+        with monkeypatch.context() as patch:
+            Overlap(patch).start()
+            taken = await asyncio.gather(agent.job(run), agent.job(run))
+        assert {job["modelId"] for job in taken} == {"a", "b"}
+        assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "nothing_ready"
+        for job in taken:
+            await agent.hand_in(job)
+    await all_as_it_should(two_lines, closed=20)

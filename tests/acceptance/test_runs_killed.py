@@ -1,0 +1,340 @@
+"""Connections that end between any two statements, processes killed at their work.
+
+Nothing is lost, nothing is there twice, and whoever comes next goes on.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from run_documents import a_run_of_three_steps, available, pages, render_all
+from servers import Server, create_database, drop_database
+from waybook.dag.invariants import check
+from waybook.doorway import Doorway
+from waybook.errors import Unavailable
+from waybook.store.calls import CallLog
+from waybook.store.database import Results, Tx
+from waybook.store.ids import new_id
+from waybook.usecases.call import House
+from worlds import Agent, Body, World, a_database, a_world
+
+PATIENCE = 30
+TABLES = (
+    "dag_definition",
+    "run",
+    "stage_run",
+    "stage_step",
+    "job",
+    "job_part",
+    "document",
+    "rendered_document",
+    "late_result",
+    "audit_entry",
+    "idempotency_answer",
+)
+
+
+@pytest.fixture
+async def alone(eighteen: Server) -> AsyncIterator[World]:
+    """A world in a database of its own."""
+    place = create_database(eighteen, f"killed_{new_id().replace('-', '')}")
+    async with a_world(place) as world:
+        yield world
+    drop_database(place)
+
+
+class Cut:
+    """Sends statements one by one, and ends the connection before a chosen one.
+
+    Before the one behind the last, that is: when all is done but the answer has not arrived.
+    """
+
+    def __init__(self, world: World, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
+        self.sent = 0
+        send = Tx.send
+
+        async def one_by_one(tx: Tx, *statements: Any) -> Results:  # noqa: ANN401 - as the original
+            results: Results = []
+            for statement in statements:
+                if self.sent == at:
+                    ((row,),) = await send(tx, "select pg_backend_pid()")
+                    await asyncio.to_thread(end_backend, world, row[0])
+                self.sent += 1
+                results += await send(tx, statement)
+            if self.sent == at == last:
+                raise Unavailable("the answer is lost")
+            return results
+
+        patch.setattr(Tx, "send", one_by_one)
+
+
+def end_backend(world: World, pid: int) -> None:
+    with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
+        ended = admin.execute("select pg_terminate_backend(%s, 10000)", (pid,)).fetchone()
+    assert ended == (True,)
+
+
+@asynccontextmanager
+async def elsewhere(world: World) -> AsyncIterator[Agent]:
+    """Ann, as another process serves her."""
+    async with a_database(world.place) as database:
+        database.frozen_now = world.clock.now
+        yield Agent(Doorway(House(database=database), CallLog(database)), world.agent.caller)
+
+
+async def counts(world: World) -> list[int]:
+    asked = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
+    return [found[0][0] for found in await world.database.read(world.agent.org_id, *asked)]
+
+
+# What is carried out
+
+
+async def a_last_result(agent: Agent) -> tuple[Body, str, Body]:
+    """The last job of a step: its end closes the step, opens the next, and has a page made."""
+    run = await a_run_of_three_steps(agent)
+    await agent.hand_in(await agent.job(run))
+    await agent.hand_in(await agent.job(run))
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return run, "submit_job_result", {**held, "content": "# Found"}
+
+
+async def a_claim(agent: Agent) -> tuple[Body, str, Body]:
+    run = await a_run_of_three_steps(agent)
+    return run, "get_next_job", {"runId": run["runId"]}
+
+
+async def a_failure(agent: Agent) -> tuple[Body, str, Body]:
+    run = await a_run_of_three_steps(agent)
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return run, "fail_job", {**held, "error": "No.", "retryable": True}
+
+
+async def a_stages_feedback(agent: Agent) -> tuple[Body, str, Body]:
+    run = await agent.run()
+    await agent.work_off(run)
+    named = {"runId": run["runId"], "stageSlug": "scope"}
+    return run, "submit_stage_feedback", {**named, "feedback": "Go on."}
+
+
+async def a_rewriting(agent: Agent) -> tuple[Body, str, Body]:
+    run = await a_run_of_three_steps(agent)
+    done = await agent.hand_in(await agent.job(run))
+    return run, "regenerate_document", {"documentId": done["documentIds"][0]}
+
+
+async def a_late_result(agent: Agent) -> tuple[Body, str, Body]:
+    run = await a_run_of_three_steps(agent)
+    job = await agent.job(run)
+    return run, "submit_job_result", {"jobId": job["jobId"], "attempt": 7, "content": "late"}
+
+
+ACTS = [a_last_result, a_claim, a_failure, a_stages_feedback, a_rewriting, a_late_result]
+Act = Callable[[Agent], Awaitable[tuple[Body, str, Body]]]
+
+
+async def once(world: World, act: Act) -> tuple[list[int], int]:
+    """How many rows more there are when all goes well, and how many statements that takes."""
+    _, tool, asked = await act(world.agent)
+    await world.agent.ask(tool, asked)  # so that the definition is at hand from now on
+    _, tool, asked = await act(world.agent)
+    before = await counts(world)
+    with pytest.MonkeyPatch.context() as patch:
+        cut = Cut(world, patch, -1, -1)
+        await world.agent.ask(tool, {**asked, "idempotencyKey": "once"})
+    return difference(before, await counts(world)), cut.sent
+
+
+def difference(before: list[int], after: list[int]) -> list[int]:
+    return [now - was for was, now in zip(before, after, strict=True)]
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+async def test_a_call_cut_off_at_any_statement_counts_once_when_it_is_repeated(
+    alone: World, act: Act
+) -> None:
+    world = alone
+    effect, last = await once(world, act)
+    assert last >= 8
+    for at in range(last + 1):
+        run, tool, asked = await act(world.agent)
+        keyed = {**asked, "idempotencyKey": f"key {at}"}
+        before = await counts(world)
+        with pytest.MonkeyPatch.context() as patch:
+            Cut(world, patch, at, last)
+            answer = await world.agent.ask(tool, keyed)
+        error: Any = answer.body["error"]
+        assert (answer.is_error, error["code"]) == (True, "UNAVAILABLE"), at
+        done = difference(before, await counts(world))
+        assert done == (effect if at == last else [0] * len(TABLES)), at
+        async with elsewhere(world) as agent:
+            again = await agent.ask(tool, keyed)
+            assert ("replayed" in again.body) == (at == last), at
+            assert difference(before, await counts(world)) == effect, at
+            if at % 5 == 0:
+                await goes_on(agent, world, run)
+
+
+async def goes_on(agent: Agent, world: World, run: Body) -> None:
+    """The run comes to its end, every document to its page, and all adds up."""
+    while (told := await agent.call("get_next_job", runId=run["runId"]))[
+        "status"
+    ] != "run_complete":
+        if told["status"] == "job_ready":
+            await agent.hand_in(told)
+        elif told["status"] == "awaiting_feedback":
+            await agent.feedback(run, told["stageSlug"])
+        else:
+            world.clock.advance(minutes=16)
+            agent.doorway.house.database.frozen_now = world.clock.now
+    await render_all(agent)
+    report: Any = await agent.progress(run, detail=True)
+    assert check(report) == []
+    for stage in report["stages"]:
+        assert stage["documentsAvailable"] == stage["documentsExpected"]
+
+
+# Rendering
+
+
+async def to_render(agent: Agent) -> Body:
+    """A run with three documents that wait to be rendered."""
+    run = await a_run_of_three_steps(agent)
+    assert (await agent.work_off(run))["status"] == "run_complete"
+    return run
+
+
+async def test_rendering_cut_off_at_any_statement_is_done_by_the_next_who_looks(
+    alone: World,
+) -> None:
+    world, agent = alone, alone.agent
+    run = await to_render(agent)
+    before = await counts(world)
+    with pytest.MonkeyPatch.context() as patch:
+        cut = Cut(world, patch, -1, -1)
+        assert await render_all(agent) == 3
+    effect, last = difference(before, await counts(world)), cut.sent
+    assert last >= 10
+    for at in range(last):
+        run = await to_render(agent)
+        report: Any = await agent.progress(run)
+        before = await counts(world)
+        with pytest.MonkeyPatch.context() as patch:
+            Cut(world, patch, at, last)
+            await cut_short(agent)
+        async with elsewhere(world) as other:
+            await eventually_rendered(other, run)
+            assert difference(before, await counts(world)) == effect, at
+            assert await render_all(other) == 0
+            after: Any = await other.progress(run)
+            assert check(after, report) == []
+            assert len(await available(other, run)) == 3
+
+
+async def cut_short(agent: Agent) -> None:
+    try:
+        await render_all(agent)
+    except Unavailable:
+        return
+
+
+async def eventually_rendered(agent: Agent, run: Body) -> None:
+    """Render until all is rendered: the server may yet have to notice that somebody is gone."""
+    async with asyncio.timeout(PATIENCE):
+        while len(await available(agent, run)) < 3:
+            await render_all(agent)
+
+
+# A process of its own
+
+#: Renders what there is, says how far it came, and waits to be killed.
+WORKER = """
+import asyncio, sys
+from uuid import UUID
+from psycopg_pool import AsyncConnectionPool
+from waybook.background import render_once
+from waybook.store.database import Database, Tx
+from waybook.usecases import render_documents
+from waybook.usecases.call import House
+
+dsn, role, moment = sys.argv[1:]
+commit, render = Tx.commit, render_documents.render
+
+
+def say(word):
+    print(word, flush=True)
+    sys.stdin.read()
+
+
+def rendering(template, context):
+    if moment == "rendering":
+        say("rendering")
+    return render(template, context)
+
+
+async def stopping(tx, *statements):
+    if not any("insert into rendered_document" in str(statement) for statement in statements):
+        return await commit(tx, *statements)
+    if moment == "written":
+        await tx.send(*statements)
+        say("written")
+    answer = await commit(tx, *statements)
+    if moment == "committed":
+        say("committed")
+    return answer
+
+
+async def main():
+    Tx.commit, render_documents.render = stopping, rendering
+    options = {"autocommit": True, "prepare_threshold": None}
+    async with AsyncConnectionPool(dsn, kwargs=options, min_size=1, open=False) as pool:
+        await render_once(House(database=Database(pool, role=role or None)))
+
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def a_renderer(world: World, moment: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that renders, stops at this moment, and is killed."""
+    place = world.place
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, place.app_dsn, place.server.role or "", moment],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("moment", ["rendering", "written", "committed"])
+async def test_a_process_killed_while_it_renders_leaves_the_rest_to_others(
+    alone: World, moment: str
+) -> None:
+    agent = alone.agent
+    run = await to_render(agent)
+    with a_renderer(alone, moment) as process:
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            assert (await asyncio.to_thread(process.stdout.readline)).strip() == moment
+        assert len(await available(agent, run)) == (3 if moment == "committed" else 0)
+    await eventually_rendered(agent, run)
+    made = [row[:3] for row in await pages(alone, agent)]
+    assert sorted(made) == [("text", "a", 1), ("text", "b", 1), ("whole", "a", 1)]
+    report: Any = await agent.progress(run)
+    assert check(report) == []
