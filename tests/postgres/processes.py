@@ -115,9 +115,12 @@ def eventually(condition: Callable[[], T], what: str) -> T:
 
 
 def postmasters(cluster: Path) -> list[int]:
-    """The servers that work in this cluster, each without its children."""
+    """The servers that work in this cluster, each without its children.
+
+    A child that ends while we look has no parent any more; it is no server.
+    """
     parents = {pid: _parent(pid) for pid in _processes() if _directory(pid) == cluster}
-    return [pid for pid, parent in parents.items() if parent not in parents]
+    return [pid for pid, parent in parents.items() if parent and parent not in parents]
 
 
 def keepers(data_dir: Path) -> list[int]:

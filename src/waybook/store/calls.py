@@ -6,6 +6,7 @@ The audit is the record; this is for looking at traffic. It may lose rows, and s
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -13,7 +14,7 @@ from uuid import UUID
 from waybook.errors import WaybookError
 from waybook.store.database import Database
 from waybook.store.ids import new_id
-from waybook.store.sql import Rows, Value, load
+from waybook.store.sql import BATCH, Rows, Statement, Value, load
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +81,16 @@ class CallLog:
         for org_id, calls in by_org.items():
             try:
                 async with self._database.tenant(org_id) as tx:
-                    await tx.commit(SQL["insert_calls"](rows=Rows([_row(call) for call in calls])))
+                    await tx.commit(*_statements(calls))
             except WaybookError as fault:
                 self.dropped += len(calls)
                 log.warning("%d calls not logged: %s", len(calls), fault)
+
+
+def _statements(calls: list[LoggedCall]) -> Iterator[Statement]:
+    rows = [_row(call) for call in calls]
+    for start in range(0, len(rows), BATCH):
+        yield SQL["insert_calls"](rows=Rows(rows[start : start + BATCH]))
 
 
 def _row(call: LoggedCall) -> tuple[Value, ...]:

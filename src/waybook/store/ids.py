@@ -10,13 +10,10 @@ _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IG
 
 def new_id() -> str:
     """A fresh id, later ones sorting after earlier ones by the millisecond."""
-    millis = time.time_ns() // 1_000_000
-    tail = int.from_bytes(os.urandom(10), "big")
-    value = (millis & (1 << 48) - 1) << 80 | tail
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    digits = f"{value:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    time_part = f"{time.time_ns() // 1_000_000:012x}"
+    chance = os.urandom(10).hex()
+    variant = "89ab"[int(chance[0], 16) & 3]
+    return f"{time_part[:8]}-{time_part[8:]}-7{chance[1:4]}-{variant}{chance[4:7]}-{chance[7:19]}"
 
 
 def is_id(text: str) -> bool:

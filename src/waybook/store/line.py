@@ -209,18 +209,19 @@ class Line:
                 ended = False
 
     async def _readable(self) -> None:
-        """Wait until there is something to read.
-
-        The loop is asked once to listen to the connection, not for every message.
-        """
-        if self._heard is None:
-            self._heard = self.connection.pgconn.socket
-            self._loop.add_reader(self._heard, self._arrive)
+        """Wait until there is something to read."""
+        self._listen()
         self._arrived = self._loop.create_future()
         try:
             await self._arrived
         finally:
             self._arrived = None
+
+    def _listen(self) -> None:
+        """Have the loop listen to the connection: once, not for every message."""
+        if self._heard is None:
+            self._heard = self.connection.pgconn.socket
+            self._loop.add_reader(self._heard, self._arrive)
 
     def _arrive(self) -> None:
         if self._arrived is None:
@@ -257,6 +258,7 @@ class Line:
         self._stop_listening()
         if not self.connection.closed:
             await self.connection.rollback()
+            self._listen()
 
     async def let_go(self) -> Connection:
         """The connection, as if nothing had gone over it."""

@@ -24,8 +24,9 @@ Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | 
 #: What is sent: a value as text, or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: Beyond this many rows a statement is not worth preparing: every number of rows is another one.
-MOST_PREPARED_ROWS = 4
+#: Every number of rows is a statement of its own; prepared are those for a few, and for a batch.
+FEW_ROWS = 4
+BATCH = 32
 
 _PLACE = pattern(r"%\((\w+)\)s")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
@@ -114,13 +115,13 @@ class Query:
         found = self._forms.get((rows, width))
         if found is None:
             found = Form(self._prepared_name(rows), self._numbered(rows, width).encode())
-            if rows <= MOST_PREPARED_ROWS:
+            if found.name is not None:
                 self._forms[rows, width] = found
         return found
 
     def _prepared_name(self, rows: int) -> bytes | None:
         """The name this query is prepared under; another text has another name."""
-        if rows > MOST_PREPARED_ROWS:
+        if rows > FEW_ROWS and rows != BATCH:
             return None
         return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
 

@@ -1,0 +1,108 @@
+"""Connections kept at hand: one for each transaction, in turn, and never a broken one."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from servers import Place
+from waybook.errors import Unavailable
+from waybook.store.database import Database, Tx
+from waybook.store.sql import Query
+from waybook.store.tenants import LOCAL_ORG
+from worlds import a_database
+
+ECHO = Query("echo", "select %(text)s::text")
+
+
+async def backend(tx: Tx) -> int:
+    """The server's process behind a transaction."""
+    ((row,),) = await tx.send("select pg_backend_pid()")
+    return int(row[0])
+
+
+async def used(database: Database) -> int:
+    """The server's process the next transaction gets."""
+    async with database.tenant(LOCAL_ORG) as tx:
+        return await backend(tx)
+
+
+def end(place: Place, process: int) -> None:
+    """End a connection from the server's side, and wait until it is gone."""
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        admin.execute("select pg_terminate_backend(%s, 5000)", (process,))
+
+
+async def test_a_line_is_used_again_and_belongs_to_one_at_a_time(own_place: Place) -> None:
+    async with a_database(own_place) as database:
+        first = await used(database)
+        assert await used(database) == first
+        async with database.tenant(LOCAL_ORG) as one, database.tenant(LOCAL_ORG) as other:
+            assert await backend(one) != await backend(other)
+
+
+async def test_a_transaction_that_is_not_committed_is_undone_before_the_next(
+    own_place: Place,
+) -> None:
+    async with a_database(own_place, pool_size=1) as database:
+        async with database.tenant(LOCAL_ORG) as tx:
+            await tx.send("create temporary table left_behind (a int)")
+        (found,) = await database.read(LOCAL_ORG, "select to_regclass('left_behind')::text")
+    assert found == [(None,)]
+
+
+async def test_a_line_the_server_hung_up_on_is_not_used_again(own_place: Place) -> None:
+    async with a_database(own_place, pool_size=1) as database:
+        gone = await used(database)
+        await asyncio.to_thread(end, own_place, gone)
+        async with asyncio.timeout(5):
+            while database._lines._free[0].is_clean():  # noqa: ASYNC110 - the server rings no bell
+                await asyncio.sleep(0)
+        assert await used(database) != gone
+
+
+async def test_a_line_that_breaks_at_work_is_replaced(own_place: Place) -> None:
+    async with a_database(own_place, pool_size=1) as database:
+        async with database.tenant(LOCAL_ORG) as tx:
+            gone = await backend(tx)
+            sending = asyncio.create_task(tx.send("select pg_sleep(30)"))
+            await asyncio.to_thread(end, own_place, gone)
+            with pytest.raises(Unavailable, match="connection to the database broke"):
+                await sending
+        assert await used(database) != gone
+
+
+async def test_whoever_waits_is_served_in_turn(own_place: Place) -> None:
+    async with a_database(own_place, pool_size=1) as database:
+        served: list[int] = []
+
+        async def wait(number: int) -> None:
+            async with database.tenant(LOCAL_ORG) as tx:
+                await tx.send("select 1")
+                served.append(number)
+
+        async with database.tenant(LOCAL_ORG) as tx:
+            await tx.send("select 1")
+            waiting = [asyncio.create_task(wait(number)) for number in range(4)]
+            await asyncio.sleep(0)
+            waiting[1].cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert served == [0, 2, 3]
+        await used(database)
+
+
+async def test_waiting_has_an_end(own_place: Place) -> None:
+    async with a_database(own_place, pool_size=1) as database:
+        database.pool.timeout = 0.05
+        async with database.tenant(LOCAL_ORG):
+            with pytest.raises(Unavailable, match="cannot be reached right now"):
+                await used(database)
+        await used(database)
+
+
+async def test_a_message_too_large_to_go_out_at_once_arrives_whole(own_place: Place) -> None:
+    text = "sixteen letters." * 500_000
+    async with a_database(own_place) as database:
+        results = await database.read(LOCAL_ORG, *(ECHO(text=text) for _ in range(4)))
+        assert results == [[(text,)]] * 4
+        await used(database)
