@@ -53,7 +53,7 @@ def test_the_story_ends_well_and_is_proven(terminal: Terminal, played: str) -> N
         "takes it again: Generate Business Case (try 2)",
         "hands in half of: Generate Technical Feasibility Assessment; the rest becomes a job",
         "goes on with the rest of: Generate Technical Feasibility Assessment",
-        "ben-2   is killed in the middle of: Pairwise Synthesis",
+        "is killed in the middle of: Pairwise Synthesis",
         "comes in place of the one that is gone",
         "takes over what was left behind: Pairwise Synthesis",
         "wakes up and hands in: refused, and kept; it is another's by now",

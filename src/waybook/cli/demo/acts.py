@@ -69,7 +69,8 @@ async def play_plan(scene: Scene, show: Show) -> None:
 async def play_run(scene: Scene, show: Show) -> None:
     """Let everybody of the run act."""
     await crew.start_the_run(scene)
-    parts = [crew.work(scene, hand) for hand in crew.crew()]
+    once = crew.misfortunes()
+    parts = [crew.work(scene, hand, once) for hand in crew.crew()]
     parts += [crew.replacement(scene), crew.renders(scene), crew.speaks(scene)]
     await _act(scene, parts, show)
 

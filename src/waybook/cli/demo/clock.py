@@ -27,8 +27,8 @@ class Pace:
 
 
 #: For a plan, whose every step is told, and for a run, of which only the turns are.
-SLOW = Pace(0.05, 0.16)
-SLOW_RUN = Pace(0.02, 0.12)
+SLOW = Pace(0.045, 0.14)
+SLOW_RUN = Pace(0.015, 0.1)
 FAST = Pace(0, 0)
 
 

@@ -23,7 +23,7 @@ from waybook.settings import Settings
 from waybook.wiring import Running
 
 #: The story ends about now.
-STORY = timedelta(minutes=335)
+STORY = timedelta(minutes=360)
 
 
 @click.command()

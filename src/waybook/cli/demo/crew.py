@@ -7,7 +7,7 @@ One job fails once, one document comes in two parts, one conversation is killed 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from waybook.background import render_once
@@ -19,7 +19,7 @@ from waybook.cli.faults import Told
 from waybook.doorway import Channel
 from waybook.usecases.find_runs import find_runs
 
-POLL_MINUTES = 3
+POLL_MINUTES = 4
 #: How long a job takes: the conversations take turns with these.
 WORK_MINUTES = (4, 6, 5)
 #: How late somebody is who wakes up again.
@@ -30,25 +30,31 @@ Job = dict[str, Any]
 Handling = Callable[[Actor, Job], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Hand:
-    """One conversation of an agent, and what happens to it once."""
+    """One conversation of an agent; it begins so many minutes after the others.
+
+    No two act in the same moment: the story then happens in the same order each time.
+    """
 
     name: str
     session: str
-    #: What happens, the first time it is handed a job for one of these documents.
-    once: dict[str, Handling] = field(default_factory=dict)
+    after: float = 0
 
 
 def crew() -> list[Hand]:
     """The nine conversations."""
-    luck: dict[str, dict[str, Handling]] = {
-        "ben": {"business_case": gives_back},
-        "cleo": {"technical_feasibility_assessment": goes_on},
-        "ben-2": {"synthesis_pairwise_feature_spec": is_killed},
-    }
     sessions = [(name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS]
-    return [Hand(name=name, session=s, once=dict(luck.get(s, {}))) for name, s in sessions]
+    return [Hand(*named, after=number / 20) for number, named in enumerate(sessions)]
+
+
+def misfortunes() -> dict[tuple[str, str], Handling]:
+    """What happens once: the first time a model is handed a job for this document."""
+    return {
+        ("beta", "business_case"): gives_back,
+        ("gamma", "technical_feasibility_assessment"): goes_on,
+        ("beta", "synthesis_pairwise_feature_spec"): is_killed,
+    }
 
 
 # The run, from its start to its end
@@ -69,9 +75,10 @@ async def start_the_run(scene: Scene) -> None:
     me.say(f"starts a run: {stages} stages, {steps} steps, {jobs} jobs for three models")
 
 
-async def work(scene: Scene, hand: Hand) -> None:
+async def work(scene: Scene, hand: Hand, once: dict[tuple[str, str], Handling]) -> None:
     """Pull jobs until there are none and the run is complete."""
     me = agent(scene, hand.name, hand.session)
+    await scene.clock.sleep(hand.after)
     minutes = WORK_MINUTES[len(hand.session) % len(WORK_MINUTES)]
     while True:
         job = await me.call("get_next_job", runId=scene.run_id, modelId=MODELS[hand.name])
@@ -82,9 +89,9 @@ async def work(scene: Scene, hand: Hand) -> None:
             await scene.clock.sleep(POLL_MINUTES)
             continue
         _tell_taking(me, job)
-        handling = hand.once.pop(job["documents"][0]["documentKey"], hands_in)
         await scene.clock.sleep(minutes)
-        await handling(me, job)
+        handed = (job["modelId"], job["documents"][0]["documentKey"])
+        await once.pop(handed, hands_in)(me, job)
 
 
 def _tell_taking(me: Actor, job: Job) -> None:
@@ -99,16 +106,18 @@ def _tell_taking(me: Actor, job: Job) -> None:
 
 async def replacement(scene: Scene) -> None:
     """A new conversation in place of the one that was killed."""
+    await scene.clock.sleep(0.5)
     while not scene.left_behind:
         await scene.clock.sleep(POLL_MINUTES)
     await scene.clock.sleep(POLL_MINUTES)
     tell(agent(scene, "ben", "ben-4"), "comes in place of the one that is gone")
-    await work(scene, Hand(name="ben", session="ben-4"))
+    await work(scene, Hand("ben", "ben-4"), {})
 
 
 async def renders(scene: Scene) -> None:
     """The server's own part: what is handed in becomes pages to read."""
     house = scene.house.doorway.house
+    await scene.clock.sleep(0.6)
     while not scene.run_over or house.to_render.is_set():
         if house.to_render.is_set():
             house.to_render.clear()
@@ -119,6 +128,7 @@ async def renders(scene: Scene) -> None:
 async def speaks(scene: Scene) -> None:
     """The person: reads what a stage made, and says what should become of it."""
     me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
+    await scene.clock.sleep(0.7)
     for stage, said in papers.FEEDBACK.items():
         while not await _awaits(scene, stage):
             await scene.clock.sleep(POLL_MINUTES)
