@@ -1,0 +1,131 @@
+"""Runs for people: found by a few letters, looked at, read; and never somebody else's."""
+
+import pytest
+
+from waybook.background import render_once
+from waybook.doorway import Channel
+from waybook.errors import InvalidInput, NotFound
+from waybook.run.standing import RunState
+from waybook.usecases.call import Call
+from waybook.usecases.find_runs import find_runs, meant_run
+from waybook.usecases.read_documents import list_documents, read_document
+from waybook.usecases.watch_run import watch_run
+from worlds import Agent, Body, Clock
+
+
+def looking(agent: Agent) -> Call:
+    return Call(house=agent.doorway.house, caller=agent.acting_as("pat", Channel.CLI).caller)
+
+
+async def rendered(agent: Agent) -> None:
+    while await render_once(agent.doorway.house):
+        pass
+
+
+async def test_runs_are_found_newest_activity_first(agent: Agent, clock: Clock) -> None:
+    older, newer = await agent.run(name="Lakes"), await agent.run(name="Rivers")
+    clock.advance(minutes=1)
+    await agent.job(older)
+    found = await find_runs(looking(agent))
+    assert [run.id for run in found] == [older["runId"], newer["runId"]]
+    assert [run.name for run in await find_runs(looking(agent), "RIV")] == ["Rivers"]
+    (by_id,) = await find_runs(looking(agent), older["runId"])
+    assert by_id.id == older["runId"]
+
+
+async def test_a_run_stands_where_its_stages_do(agent: Agent) -> None:
+    run = await agent.run()
+
+    async def state() -> tuple[RunState, str | None, str | None]:
+        (found,) = await find_runs(looking(agent), open_only=False)
+        board = await watch_run(looking(agent), run["runId"])
+        awaiting = found.awaiting.slug if found.awaiting else None
+        assert (board.state, board.awaiting) == (found.state, awaiting)
+        return found.state, found.current.slug if found.current else None, awaiting
+
+    assert await state() == (RunState.IN_PROGRESS, "scope", None)
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
+    assert await state() == (RunState.FAILED, "scope", None)
+    await agent.call("retry_failed", runId=run["runId"], stageSlug="scope")
+    await agent.work_off(run)
+    assert await state() == (RunState.AWAITING_FEEDBACK, None, "scope")
+    await agent.feedback(run, "scope")
+    await agent.work_off(run)
+    await agent.feedback(run, "gather")
+    await agent.work_off(run)
+    assert await state() == (RunState.COMPLETED, None, None)
+    assert await find_runs(looking(agent)) == []
+
+
+async def test_who_works_on_what_and_what_happened_last_is_seen(agent: Agent) -> None:
+    run = await agent.run()
+    await agent.job(run, sessionId="monday")
+    board = await watch_run(looking(agent), run["runId"])
+    (worker,) = board.workers
+    assert (worker.name, worker.stage, worker.step_key) == ("monday", "scope", "scope")
+    assert (board.news[-1].event, board.news[-1].session) == ("step_started", "monday")
+    assert board.asked == "Which river is longest?"
+    assert board.expected["scope"].total == 1
+
+
+async def test_looking_changes_nothing(agent: Agent) -> None:
+    run = await agent.run()
+    seq = (await watch_run(looking(agent), run["runId"])).run.seq
+    await find_runs(looking(agent))
+    await list_documents(looking(agent), run["runId"])
+    assert (await watch_run(looking(agent), run["runId"])).run.seq == seq
+
+
+async def test_the_run_that_is_meant_is_the_only_one_or_the_one_that_is_named(agent: Agent) -> None:
+    with pytest.raises(NotFound, match="no run is open"):
+        await meant_run(looking(agent), None)
+    run = await agent.run(name="Lakes")
+    assert (await meant_run(looking(agent), None)).id == run["runId"]
+    await agent.run(name="Lakes, again")
+    assert (await meant_run(looking(agent), "Lakes")).id == run["runId"], "the very name wins"
+    with pytest.raises(InvalidInput, match="several runs are open"):
+        await meant_run(looking(agent), None)
+
+
+async def test_a_document_is_listed_in_its_latest_version(agent: Agent) -> None:
+    run = await agent.run()
+    done = await agent.hand_in(await agent.job(run), "# One")
+    await rendered(agent)
+    await agent.call("regenerate_document", documentId=done["documentIds"][0])
+    await agent.hand_in(await agent.job(run), "# Two")
+    (before,) = await list_documents(looking(agent), run["runId"])
+    assert before.version == 1, "what is not rendered cannot be read yet"
+    await rendered(agent)
+    (after,) = await list_documents(looking(agent), run["runId"])
+    assert (after.version, after.document_key, after.model) == (2, "research_brief", "a")
+    assert (await read_document(looking(agent), after.resource_id)).markdown.startswith("# Two")
+    assert (await read_document(looking(agent), before.resource_id)).markdown.startswith("# One")
+
+
+async def test_documents_come_in_the_order_of_the_map(agent: Agent) -> None:
+    run = await agent.run()
+    await agent.work_off(run)
+    await agent.feedback(run, "scope")
+    await agent.work_off(run)
+    await rendered(agent)
+    listed = await list_documents(looking(agent), run["runId"])
+    keys = list(dict.fromkeys(one.document_key for one in listed))
+    assert keys == ["research_brief", "findings", "cross_review"]
+
+
+async def test_nobody_sees_the_runs_and_documents_next_door(agent: Agent, neighbour: Agent) -> None:
+    theirs: Body = await neighbour.run(name="Next door")
+    await neighbour.hand_in(await neighbour.job(theirs))
+    await rendered(neighbour)
+    (document,) = await list_documents(looking(neighbour), theirs["runId"])
+    assert await find_runs(looking(agent), theirs["runId"], open_only=False) == []
+    with pytest.raises(NotFound):
+        await meant_run(looking(agent), "Next door")
+    with pytest.raises(NotFound):
+        await watch_run(looking(agent), theirs["runId"])
+    with pytest.raises(NotFound):
+        await list_documents(looking(agent), theirs["runId"])
+    with pytest.raises(NotFound):
+        await read_document(looking(agent), document.resource_id)
