@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from definitions import a_definition, a_recipe_step, a_stage
 from run_documents import render_all
 from waybook.dag.invariants import check
+from waybook.store import jobs
 from waybook.usecases.views import beginning, weight
 from worlds import Agent, Body
 
@@ -318,3 +319,14 @@ async def test_what_is_still_open_is_told_in_short(agent: Agent) -> None:
     told = await small(agent, "get_next_job", runId=run["runId"])
     assert (told["status"], told["cut"]["get"]["tool"]) == ("nothing_ready", "get_run_progress")
     assert told["open"]
+
+
+async def test_of_very_many_open_jobs_the_first_are_counted(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "FIRST", 5)
+    await agent.call("add_dag", definition=a_definition("v", a_stage("v", a_recipe_step("view"))))
+    run = await agent.run("v", "abcdefgh")
+    told = await agent.call("get_next_job", runId=run["runId"], modelId="nobody")
+    assert sum(one["jobs"] for one in told["open"]) == 5
+    assert told["cut"]["left"] == {"jobs": 3}

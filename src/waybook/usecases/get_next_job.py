@@ -161,13 +161,8 @@ def _nothing(nothing: NothingReady, run: Run) -> Body:
     look = following("get_run_progress", why, runId=run.id)
     counted = sum(one.count for one in nothing.open)
     units = sum(step.total - step.done - step.failed for step in run.steps.values())
-    body = told(
-        status="nothing_ready",
-        runId=run.id,
-        open=running,
-        moreJobs=units - counted if units > counted else None,
-        next=look,
-    )
+    more: Json = {"left": {"jobs": units - counted}, "get": look} if units > counted else None
+    body = told(status="nothing_ready", runId=run.id, open=running, cut=more, next=look)
     return within_reply(body, ("open",), look)
 
 
