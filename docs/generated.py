@@ -42,6 +42,7 @@ LINKED = {
     "actionParams": "[action parameters](#action-parameters)",
     "modifications": "list of [modifications](#a-modification)",
     "resultSchema": "JSON Schema",
+    "dependsOn": "list of whole numbers, orders of steps",
     "documents": "list of [documents](#a-document)",
     "definition": "[definition](../how-to/write-a-dag.md), as JSON",
 }
