@@ -1,8 +1,9 @@
-"""Thirty-two workers on one stage of more than two thousand jobs: each job is done once."""
+"""Many workers on one run: each job is done once, and nobody gets in another's way."""
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -112,3 +113,66 @@ async def test_each_of_two_thousand_jobs_is_done_once_and_the_run_ends(crowded: 
     )
     (found,) = await crowded.database.read(agent.org_id, tried)
     assert found == [(len(MODELS) + JOBS + 1, 0)]
+
+
+# A mixed crowd
+
+
+async def dabble(agent: Agent, run: Body, name: str, chance: Random) -> None:
+    """One worker who reads, fails, goes on in parts, has things written anew, and retries."""
+    made: list[str] = []
+    while True:
+        told = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
+        named = {"runId": run["runId"], "stageSlug": told.get("stageSlug")}
+        match told["status"]:
+            case "run_complete":
+                return
+            case "job_ready":
+                made += await handle(agent, told, chance)
+            case "stage_failed":
+                await answered(agent, "retry_failed", **named)
+            case "awaiting_feedback":
+                # Somebody else may be faster: then there is nothing to await any more.
+                await agent.ask("submit_stage_feedback", {**named, "feedback": "Go on."})
+        if made and chance.random() < 0.05:
+            await agent.ask("regenerate_document", {"documentId": chance.choice(made)})
+
+
+async def handle(agent: Agent, job: Body, chance: Random) -> list[str]:
+    """Work on a job in one way or another; returns the documents it made."""
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await answered(agent, "get_job_input", jobId=job["jobId"])
+    mood = chance.random()
+    if mood < 0.05:
+        await answered(agent, "fail_job", **held, error="No.", retryable=False)
+        return []
+    done = await answered(agent, "submit_job_result", **held, content="x", continues=mood < 0.1)
+    return list(done["documentIds"])
+
+
+async def rendering(world: World, over: asyncio.Event) -> None:
+    """One of several processes that render all the while."""
+    while not over.is_set():
+        await render_once(world.doorway.house)
+
+
+async def test_a_mixed_crowd_never_gets_in_its_own_way(crowded: World) -> None:
+    """No deadlock, nobody sent away, and at the end everything there that was promised."""
+    agent = crowded.agent
+    run = await agent.run("dialectic", ["a", "b"])
+    over = asyncio.Event()
+    looking = asyncio.create_task(looked_at(agent, run, over))
+    printing = [asyncio.create_task(rendering(crowded, over)) for _ in range(2)]
+    async with asyncio.timeout(240):
+        crowd = (dabble(agent, run, f"worker-{n}", Random(n)) for n in range(12))  # noqa: S311 - dice
+        await asyncio.gather(*crowd)
+    over.set()
+    await asyncio.gather(looking, *printing)
+    await agent.work_off(run)
+    while await render_once(crowded.doorway.house):
+        pass
+    report: Any = await agent.progress(run, detail=True)
+    assert check(report) == []
+    assert report["dagProgress"]["completedStages"] == 5
+    for stage in report["stages"]:
+        assert stage["documentsAvailable"] == stage["documentsExpected"]
