@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test quick check faults format lock bench clean
+.PHONY: help env demo test quick check faults format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -15,6 +15,7 @@ help:
 	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
 	@echo "make faults  what the tests do to runs some hundred times, ten thousand times"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
+	@echo "make bench-search  how well and how fast search finds; takes minutes"
 	@echo "make env     .venv with the locked dependencies and .venv/bin/waybook"
 
 env: $(STAMP)
@@ -56,6 +57,11 @@ bench: env
 	@$(BIN)/python benchmarks/first_list.py
 	@$(BIN)/python benchmarks/step_cycle.py
 	@$(BIN)/python benchmarks/report.py
+
+# Apart, for it fills a database of 200,000 artifacts first.
+bench-search: env
+	@$(BIN)/python benchmarks/retrieval.py
+	@$(BIN)/python benchmarks/search_scale.py
 
 format: env
 	@$(BIN)/ruff format .

@@ -10,9 +10,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def meant(word: str, table: Table) -> str | None:
-    """The most frequent known word that is one slip away; None if this one is known, or none is.
+    """The likeliest known word that is one slip away; None if this one is known, or none is.
 
-    A slip is a letter too many, one too few, a wrong one, or two that changed places.
+    A slip is a letter too many, one too few, a wrong one, or two that changed places. The first
+    letter is seldom wrong; otherwise the most frequent word is the likeliest.
 
     >>> from waybook.research.table import shipped_table
     >>> [meant(word, shipped_table()) for word in ("vacine", "vaccine", "collapes")]
@@ -23,11 +24,10 @@ def meant(word: str, table: Table) -> str | None:
     if word in table.numbers or table.stem(word):
         return None
     found = {near for near in _one_slip_away(word) if near in table.numbers}
-    return min(found, key=table.numbers.__getitem__, default=None)
+    return min(found, key=lambda near: (near[0] != word[0], table.numbers[near]), default=None)
 
 
 def _one_slip_away(word: str) -> Iterator[str]:
-    """Words beginning with the same letter first make most sense; all are tried."""
     for place in range(len(word) + 1):
         before, after = word[:place], word[place:]
         if after and len(word) > SHORTEST:

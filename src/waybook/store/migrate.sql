@@ -45,13 +45,14 @@ select to_regclass('public.passage') is not null
                   and string_to_array(split_part(extversion, '-', 1), '.')::integer[] >= array[0, 8]);
 
 -- name: create_vectors
--- The vectors are of unit length, so their inner product is the cosine.
+-- 256 numbers say what a passage means, 32 whose it is, so that the one index, which knows no
+-- orgs, leads to those of one org (see `vectors.py`).
 create table passage_vector (
   org_id      uuid         not null default app_org(),
   subject_id  uuid         not null,
   part        integer      not null,
   model       text         not null,
-  embedding   halfvec(256) not null,
+  embedding   halfvec(288) not null,
   primary key (org_id, subject_id, part, model),
   foreign key (org_id, subject_id, part) references passage (org_id, subject_id, part)
     on delete cascade

@@ -7,6 +7,7 @@ Where the server has pgvector they are written with their vectors, else without.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from waybook.research.embedding import Embedder, Vector
 from waybook.research.passages import passages
@@ -104,10 +105,12 @@ def store_sources(
     yield SQL["insert_links"](rows=Rows(links))
 
 
-def index(subjects: Iterable[Subject], embedder: Embedder | None) -> Iterator[Statement]:
-    """Make subjects findable: by their words, and by their meaning if there is an embedder.
+def index(
+    subjects: Iterable[Subject], embedder: Embedder | None, org_id: UUID
+) -> Iterator[Statement]:
+    """Make subjects of this org findable by their words, and with an embedder by their meaning.
 
-    Pass no embedder where the server keeps no vectors. A subject that is known stays as it is.
+    Pass none where the server keeps no vectors. A subject that is known stays as it is.
     """
     pieces = [
         (subject, part, body)
@@ -126,7 +129,7 @@ def index(subjects: Iterable[Subject], embedder: Embedder | None) -> Iterator[St
     )
     if embedder:
         told = [(s.id, part, embedded(embedder, s.title, body)) for s, part, body in pieces]
-        yield vectors.insert_statement(told, embedder.model)
+        yield vectors.insert_statement(told, model=embedder.model, org_id=org_id)
 
 
 def embedded(embedder: Embedder, title: str, body: str) -> Vector:

@@ -342,7 +342,7 @@ create table passage_vector (
   subject_id uuid not null,
   part integer not null,
   model text not null,
-  embedding halfvec(256) not null,
+  embedding halfvec(288) not null,
   constraint passage_vector_pkey PRIMARY KEY (org_id, subject_id, part, model),
   constraint passage_vector_org_id_subject_id_part_fkey FOREIGN KEY (org_id, subject_id, part) REFERENCES passage(org_id, subject_id, part) ON DELETE CASCADE
 );

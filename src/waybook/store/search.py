@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from waybook.research.embedding import Vector
 from waybook.research.fusion import Found
@@ -33,7 +34,11 @@ LEAST_BESIDE_MEANING = 0.4
 LEAST_ALONE = 0.2
 
 #: In one transaction, before anything is searched.
-SETTINGS = ("set local plan_cache_mode = force_custom_plan",)
+SETTINGS = (
+    "set local plan_cache_mode = force_custom_plan",
+    # Else the index of words is crossed with that of the org, which tells nothing new.
+    "set local random_page_cost = 1.1",
+)
 
 _SEPARATOR = "\x1f"
 
@@ -66,10 +71,11 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meant:
-    """What a question means, as a vector of some model."""
+    """What a question means, as a vector of some model, and in which org it is asked."""
 
     vector: Vector
     model: str
+    org_id: UUID
 
 
 def abilities_statement() -> Statement:
@@ -100,13 +106,14 @@ def search_statements(
 def read_ranked(results: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[Found]]:
     """The ranked lists, by what ranked them; that by meaning is missing if none was asked for."""
     place = len(SETTINGS)
-    named = {"words": results[place]}
+    ranked = {"words": [_found(row) for row in results[place]]}
     if len(results) > place + 1:
-        named["meaning"] = results[-1]
-    return {
-        by: [Found(subject_id=row[0], part=row[1], measure=row[2]) for row in rows]
-        for by, rows in named.items()
-    }
+        ranked["meaning"] = [_found(row, at_home=vectors.HOME) for row in results[-1]]
+    return ranked
+
+
+def _found(row: Sequence[Any], *, at_home: float = 0) -> Found:
+    return Found(subject_id=row[0], part=row[1], measure=row[2] - at_home)
 
 
 def found_statement(found: Iterable[tuple[str, int]]) -> Statement:
@@ -137,7 +144,7 @@ def _by_words(question: Question, scope: Scope, abilities: Abilities, *, beside:
 def _by_meaning(meant: Meant, scope: Scope) -> Statement:
     asked: dict[str, Value] = {
         **_filters(scope),
-        "embedding": vectors.written(meant.vector),
+        "embedding": vectors.written(meant.vector, meant.org_id),
         "model": meant.model,
         "most": MOST,
     }

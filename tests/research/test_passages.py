@@ -1,0 +1,72 @@
+"""Passages and sources: nothing is lost within the bounds, and the same source is one."""
+
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waybook.research.passages import DEEPEST, LONGEST, MOST, passages, readable
+from waybook.research.sources import source_hash, source_id
+
+many = settings(max_examples=200)
+texts = st.lists(
+    st.sampled_from(["One thought. ", "Another, longer one; ", "\n\n", "\n", "word ", "x" * 700]),
+    max_size=80,
+).map("".join) | st.text(max_size=400)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=10,
+)
+maybe = st.none() | st.text(max_size=8)
+
+
+@many
+@given(texts)
+def test_passages_hold_the_whole_text_in_order(text: str) -> None:
+    made = passages(text)
+    assert all(0 < len(passage) <= LONGEST for passage in made)
+    assert "".join("".join(made).split()) == "".join(text.split())
+
+
+def test_a_cut_lies_where_a_thought_ends() -> None:
+    first, second = passages(
+        "A sentence of some length. " * 30 + "\n\n" + "The next paragraph. " * 30
+    )
+    assert first.endswith(".")
+    assert second.startswith("The next paragraph.")
+
+
+def test_of_a_megabyte_the_first_passages_are_made() -> None:
+    made = passages("Many words. " * 90_000)
+    assert len(made) == MOST
+    assert sum(map(len, made)) <= MOST * LONGEST
+
+
+@many
+@given(values)
+def test_any_json_can_be_read(value: object) -> None:
+    assert isinstance(readable(value), str)
+
+
+def test_what_lies_too_deep_is_left_out() -> None:
+    value: object = "bottom"
+    for _ in range(DEEPEST + 2):
+        value = [value]
+    assert readable(value) == ""
+
+
+@many
+@given(maybe, st.text(max_size=8), maybe, maybe, st.text(max_size=8), maybe)
+def test_two_sources_are_one_if_page_title_and_quote_are(
+    url: str | None,
+    title: str,
+    quote: str | None,
+    url2: str | None,
+    title2: str,
+    quote2: str | None,
+) -> None:
+    one = source_id(source_hash(url=url, title=title, quote=quote))
+    other = source_id(source_hash(url=url2, title=title2, quote=quote2))
+    assert (one == other) == ((url, title, quote) == (url2, title2, quote2))
+    assert UUID(one).version == 8

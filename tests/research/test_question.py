@@ -1,0 +1,100 @@
+"""Questions: their words, how much each says, and what may have been meant."""
+
+from math import isclose
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waybook.research.question import LONGEST, MOST_TERMS, STOP_WORDS, Term, read_question
+from waybook.research.spelling import meant
+from waybook.research.table import shipped_table
+
+many = settings(max_examples=200)
+asked = st.text(max_size=120) | st.lists(
+    st.sampled_from(
+        ["river", "the", "or", "-salt", '"ice cores"', "CVE-2024-3094", "vacine", "\\", "&|!"]
+    )
+).map(" ".join)
+
+
+@many
+@given(asked)
+def test_the_weights_of_any_question_make_one(text: str) -> None:
+    question = read_question(text)
+    assert len(question.terms) <= MOST_TERMS
+    assert not question.terms or isclose(sum(term.weight for term in question.terms), 1)
+    assert all(term.weight > 0 for term in question.terms)
+
+
+@many
+@given(asked)
+def test_no_term_holds_anything_that_search_would_obey(text: str) -> None:
+    for term in read_question(text).terms:
+        assert not set(term.text) & set('"\\')
+        assert not term.text.startswith("-")
+        assert term.text.lower() not in STOP_WORDS
+
+
+@many
+@given(asked, st.floats(0.01, 1))
+def test_whoever_covers_enough_has_a_needed_term(text: str, least: float) -> None:
+    """The terms left out of the search weigh too little together to make a hit."""
+    question = read_question(text)
+    needed = question.needed(least)
+    left_out = sum(term.weight for term in question.terms if term not in needed)
+    assert left_out < least
+    assert bool(needed) == bool(question.terms)
+
+
+def test_a_rare_word_says_more_than_a_common_one() -> None:
+    weights = {term.text: term.weight for term in read_question("home moraine").terms}
+    assert weights["moraine"] > weights["home"]
+
+
+def test_an_identifier_stays_in_one_piece() -> None:
+    assert [term.text for term in read_question("see CVE-2024-3094.").terms] == [
+        "see",
+        "CVE-2024-3094",
+    ]
+
+
+def test_what_may_have_been_meant_is_embedded_beside_what_was_written() -> None:
+    assert read_question("vacine recipe").meaning == "vacine recipe vaccine"
+
+
+def test_a_question_of_stop_words_has_no_terms() -> None:
+    assert read_question("what is it that they do").terms == ()
+
+
+def test_a_long_question_is_cut() -> None:
+    assert len(read_question("river " * 1_000).text) <= LONGEST
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("vacine", "vaccine"),  # one too few
+        ("bridgge", "bridge"),  # one too many
+        ("collapse", None),
+        ("collapze", "collapse"),  # a wrong one
+        ("concreet", "concrete"),
+        ("flihgt", "flight"),  # two changed places
+        ("xqzvkw", None),
+        ("abc", None),
+        ("r2d2x", None),
+    ],
+)
+def test_a_slip_is_one_letter(written: str, known: str | None) -> None:
+    assert meant(written, shipped_table()) == known
+
+
+@many
+@given(st.text(max_size=40))
+def test_what_may_have_been_meant_is_a_known_word(word: str) -> None:
+    found = meant(word, shipped_table())
+    assert found is None or found in shipped_table().numbers
+
+
+def test_terms_are_values() -> None:
+    assert Term(text="a", instead=None, weight=1) == Term(text="a", instead=None, weight=1)

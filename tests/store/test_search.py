@@ -1,0 +1,370 @@
+"""Search in PostgreSQL: by words, by meaning where there is pgvector, and in one org only."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from servers import Place
+from waybook.research.embedding import shipped_embedder
+from waybook.research.fusion import Found, fuse
+from waybook.research.question import read_question
+from waybook.store import passages, search, vectors
+from waybook.store.database import Database
+from waybook.store.ids import new_id
+from waybook.store.passages import Source, of_artifact, of_source
+from waybook.store.search import Abilities, Meant, Scope
+from waybook.store.tenants import add_org
+from worlds import NOON, a_database
+
+EMBEDDER = shipped_embedder()
+
+NOTES = {
+    "flood": "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine.",
+    "sleep": "Caffeine blocks adenosine receptors and has a half-life of five to six hours.",
+    "bread": "Wetting wheat flour lets gluten form an elastic net that traps gas from the yeast.",
+    "bug": "CVE-2024-3094 is a backdoor in liblzma 5.6.0; ssh logins took half a second longer.",
+    "bees": "A returning forager tells the direction of flowers by dancing on the comb.",
+}
+WIKI = Source(
+    url="https://example.org/lake", title="Glacial lakes", quote="A dam.", retrieved_at=NOON
+)
+
+
+@dataclass
+class Library:
+    """What one org has stored, and its way of searching it."""
+
+    database: Database
+    org_id: UUID
+    abilities: Abilities
+
+    async def store(self, name: str, text: str, **more: Any) -> str:  # noqa: ANN401 - as `of_artifact` takes them
+        """An artifact with this title and text, findable; its id."""
+        artifact_id = new_id()
+        told = {"plan_id": None, "kind": "note", "tags": (), "created_at": NOON, **more}
+        subject = of_artifact(artifact_id=artifact_id, title=name, text=text, **told)
+        await self.index(subject)
+        return artifact_id
+
+    async def index(self, *subjects: passages.Subject) -> None:
+        embedder = EMBEDDER if self.abilities.vectors else None
+        await self.write(*passages.index(subjects, embedder, self.org_id))
+
+    async def write(self, *statements: Any) -> list[Any]:  # noqa: ANN401 - statements and their rows
+        async with self.database.tenant(self.org_id) as tx:
+            return await tx.commit(*statements)
+
+    async def lists(self, text: str, **scope: Any) -> dict[str, list[Found]]:  # noqa: ANN401 - of a scope
+        question = read_question(text)
+        vector = EMBEDDER.embed(question.meaning)
+        meant = Meant(vector=vector, model=EMBEDDER.model, org_id=self.org_id)
+        asked = search.search_statements(question, meant, Scope(**scope), self.abilities)
+        return search.read_ranked(await self.database.read(self.org_id, *asked))
+
+    async def search(self, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
+        """The titles of what is found, best first."""
+        hits = fuse(await self.lists(text, **scope))
+        if not hits:
+            return []
+        asked = search.found_statement((hit.subject_id, hit.part) for hit in hits)
+        (rows,) = await self.database.read(self.org_id, asked)
+        titles = {row[1]: row[5] for row in rows}
+        return [titles[hit.subject_id] for hit in hits]
+
+    async def rows(self, question: str) -> Sequence[tuple[Any, ...]]:
+        (found,) = await self.database.read(self.org_id, question)
+        return found
+
+
+async def a_library(database: Database, place: Place) -> Library:
+    org_id = UUID(new_id())
+    add_org(place.owner_dsn, org_id, f"org-{org_id}")
+    (rows,) = await database.read(org_id, search.abilities_statement())
+    return Library(database, org_id, search.read_abilities(rows))
+
+
+@pytest.fixture
+async def database(shared_place: Place) -> AsyncIterator[Database]:
+    async with a_database(shared_place) as made:
+        yield made
+
+
+@pytest.fixture
+async def library(database: Database, shared_place: Place) -> Library:
+    """Our notes; next door somebody has the same, word for word."""
+    mine = await a_library(database, shared_place)
+    theirs = await a_library(database, shared_place)
+    for name, text in NOTES.items():
+        await mine.store(name, text)
+        await theirs.store(f"their {name}", text)
+    return mine
+
+
+def plan_in(place: Place, org_id: UUID) -> str:
+    """A plan, without all that a plan goes through."""
+    plan_id = new_id()
+    with psycopg.connect(place.admin_dsn) as admin:
+        admin.execute(
+            "insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash,"
+            " updated_at) values (%s, %s, 'Plan', 'executing', 1, 1, '', now())",
+            (org_id, plan_id),
+        )
+    return plan_id
+
+
+def artifact_in(place: Place, library: Library, plan_id: str | None, title: str) -> str:
+    artifact_id = new_id()
+    with psycopg.connect(place.admin_dsn) as admin:
+        admin.execute(
+            "insert into artifact (org_id, id, plan_id, kind, title, content, created_at,"
+            " created_by) values (%s, %s, %s, 'note', %s, %s, %s, 'ann')",
+            (library.org_id, artifact_id, plan_id, title, '"Text of it."', NOON),
+        )
+    return artifact_id
+
+
+# What the server can do
+
+
+async def test_the_server_says_what_it_can_do_for_search(
+    library: Library, shared_place: Place
+) -> None:
+    able = library.abilities
+    assert able.vectors == able.indexed == shared_place.server.has_pgvector
+    assert able.told == (
+        "full text and vectors"
+        if able.vectors
+        else "full text alone (no pgvector 0.8), words among the newest 5,000 passages"
+    )
+
+
+async def test_without_vectors_there_is_one_list_and_with_them_two(library: Library) -> None:
+    expected = {"words", "meaning"} if library.abilities.vectors else {"words"}
+    assert set(await library.lists("glacial lake")) == expected
+
+
+# Finding
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("moraine dam", "flood"),
+        ("CVE-2024-3094", "bug"),
+        ("liblzma 5.6.0", "bug"),
+        ("gluten", "bread"),
+        ("caffiene adenosine", "sleep"),
+        ('"elastic net"', "bread"),
+    ],
+)
+async def test_words_are_found_with_and_without_slips(
+    library: Library, asked: str, expected: str
+) -> None:
+    assert (await library.search(asked))[0] == expected
+
+
+async def test_what_means_the_same_is_found_where_there_are_vectors(library: Library) -> None:
+    if not library.abilities.vectors:
+        pytest.skip("there is no pgvector here")
+    assert (await library.search("insects pointing to blossoms"))[0] == "bees"
+
+
+async def test_what_the_neighbour_stored_is_never_found(library: Library) -> None:
+    for asked in (*NOTES.values(), "glacial lake", "their flood"):
+        assert set(await library.search(asked)) <= set(NOTES)
+
+
+async def test_all_words_count_for_more_than_some(library: Library) -> None:
+    await library.store("partly", "Wheat grows. Flour is milled. Nothing about nets.")
+    found = (await library.lists("wheat flour gluten yeast"))["words"]
+    assert [round(one.measure, 2) for one in found] == sorted(
+        (round(one.measure, 2) for one in found), reverse=True
+    )
+    assert found[0].measure == pytest.approx(1)
+
+
+async def test_a_tag_is_found_like_a_word_of_the_title(library: Library) -> None:
+    await library.store("plain", "Nothing special.", tags=("hydrology",))
+    assert (await library.search("hydrology"))[0] == "plain · hydrology"
+
+
+async def test_of_a_long_text_the_passage_is_found_that_says_it(library: Library) -> None:
+    filler = "Meetings were held and minutes were taken. " * 60
+    await library.store("minutes", f"{filler}The perovskite cell broke. {filler}")
+    hit = fuse(await library.lists("perovskite"))[0]
+    (rows,) = await library.database.read(
+        library.org_id, search.found_statement([(hit.subject_id, hit.part)])
+    )
+    assert hit.part > 1
+    assert "perovskite" in rows[0][6]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("", " ", "the of and", "'", '"', "\\", "-", "- -", "or", "or or", "& | ! ( ) :* <->"),
+        *(
+            "''''",
+            '"""',
+            "a:*b",
+            "%s %(x)s $1",
+            "\u6cb3",
+            "\U0001f30a",
+            "x" * 5_000,
+            "\ud7ff\uffff",
+        ),
+        *("flood -moraine", '"unclosed', "@00000000-0000-7000-8000-000000000001", "\x1f\x01"),
+    ],
+)
+async def test_any_question_has_an_answer(library: Library, asked: str) -> None:
+    assert set(await library.search(asked)) <= set(NOTES)
+    assert set(await library.search(asked, plan_id=new_id(), kinds=("note", asked[:9]))) == set()
+
+
+async def test_a_question_of_stop_words_finds_nothing_by_words(library: Library) -> None:
+    assert (await library.lists("what is it that they do"))["words"] == []
+
+
+# Looking in one place
+
+
+async def test_filters_by_kind_and_time_hold_for_both_lists(library: Library) -> None:
+    old, late = NOON - timedelta(days=9), NOON + timedelta(days=1)
+    await library.store("old flood", NOTES["flood"], created_at=old, kind="finding")
+    await library.store("late flood", NOTES["flood"], created_at=late, kind="quote")
+
+    async def titles(**scope: object) -> set[str]:
+        return set(await library.search("moraine dam", **scope)) & {
+            "flood",
+            "old flood",
+            "late flood",
+        }
+
+    assert await titles() == {"flood", "old flood", "late flood"}
+    assert await titles(kinds=("finding",)) == {"old flood"}
+    assert await titles(kinds=("finding", "quote")) == {"old flood", "late flood"}
+    assert await titles(since=NOON) == {"flood", "late flood"}
+    assert await titles(since=late, kinds=("note",)) == set()
+
+
+async def test_within_a_plan_its_artifacts_and_their_sources_are_found(
+    library: Library, shared_place: Place
+) -> None:
+    plan_id = plan_in(shared_place, library.org_id)
+    await library.store("ours", NOTES["flood"], plan_id=plan_id)
+    artifact_id = artifact_in(shared_place, library, plan_id, "linked")
+    await library.write(*passages.store_sources(artifact_id, [WIKI], now=NOON, actor="ann"))
+    await library.index(of_source(WIKI, NOON))
+    assert set(await library.search("glacial dam", plan_id=plan_id)) == {"ours", "Glacial lakes"}
+    assert await library.search("glacial dam", plan_id=plan_id, kinds=("source",)) == [
+        "Glacial lakes"
+    ]
+    assert await library.search("glacial dam", plan_id=new_id()) == []
+
+
+# Storing
+
+
+async def test_a_source_stored_twice_is_one_row_with_two_links(
+    library: Library, shared_place: Place
+) -> None:
+    artifact_id = ""
+    later = Source(url=WIKI.url, title=WIKI.title, quote=WIKI.quote, retrieved_at=None)
+    for source in (WIKI, later):
+        artifact_id = artifact_in(shared_place, library, None, "linked")
+        twice = [source, source]
+        await library.write(*passages.store_sources(artifact_id, twice, now=NOON, actor="ann"))
+        await library.index(of_source(source, NOON))
+    assert len(await library.rows("select id from source")) == 1
+    assert len(await library.rows("select artifact_id from artifact_source")) == 2
+    (rows,) = await library.database.read(library.org_id, search.sources_statement([artifact_id]))
+    assert [row[2:] for row in rows] == [(WIKI.url, WIKI.title, WIKI.quote, NOON)]
+
+
+async def test_indexing_again_changes_nothing(library: Library) -> None:
+    subject = of_source(WIKI, NOON)
+    for _ in range(2):
+        await library.index(subject)
+    assert await library.search("Glacial lakes", kinds=("source",)) == ["Glacial lakes"]
+
+
+async def test_what_search_does_not_know_yet_is_listed(
+    library: Library, shared_place: Place
+) -> None:
+    artifact_id = artifact_in(shared_place, library, None, "unknown")
+    (rows,) = await library.database.read(library.org_id, passages.without_passages_statement(9))
+    assert [row[0] for row in rows] == [artifact_id]
+    if library.abilities.vectors:
+        await library.write(*passages.index([of_source(WIKI, NOON)], None, library.org_id))
+        asked = vectors.without_vectors_statement(EMBEDDER.model, 9)
+        (rows,) = await library.database.read(library.org_id, asked)
+        assert [row[0] for row in rows] == [WIKI.id]
+
+
+async def test_a_text_without_a_word_can_be_stored(library: Library) -> None:
+    await library.store("empty", "")
+    assert "empty" in await library.search("empty")
+
+
+# Bounds
+
+
+async def test_walking_the_index_finds_what_comparing_all_finds(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a neighbour in the room who has the same vectors."""
+    if not library.abilities.vectors:
+        pytest.skip("there is no pgvector here")
+    compared = [(await library.lists(text))["meaning"] for text in NOTES.values()]
+    monkeypatch.setattr(vectors, "FEW", 0)
+    walked = [(await library.lists(text))["meaning"] for text in NOTES.values()]
+    assert [[one.subject_id for one in found] for found in walked] == [
+        [one.subject_id for one in found] for found in compared
+    ]
+    assert all(found[0].measure == pytest.approx(0.8, abs=0.25) for found in walked)
+    kinds = await library.lists("moraine dam", kinds=("nothing",))
+    assert kinds["meaning"] == []
+
+
+async def test_where_no_index_serves_only_the_newest_are_looked_at(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "NEWEST", 1)
+    library.abilities = Abilities(vectors=False, indexed=False)
+    await library.store("later", NOTES["bread"], created_at=NOON + timedelta(days=1))
+    assert await library.search("moraine dam") == []
+    await library.store("latest", NOTES["flood"], created_at=NOON + timedelta(days=2))
+    assert await library.search("moraine dam") == ["latest"]
+
+
+def test_words_are_found_by_their_index_under_row_level_security(own_place: Place) -> None:
+    """The server must believe that comparing words leaks nothing, or it reads all of the org."""
+    if not own_place.server.has_pgvector:
+        pytest.skip("nobody could tell this server that comparing words leaks nothing")
+    fill = """
+        insert into passage (org_id, subject, subject_id, part, kind, title, body, created_at)
+        select o.org_id, 'artifact', gen_random_uuid(), 1, 'note', 'title ' || n, 'word' || n, now()
+          from org o, generate_series(1, 3000) n;
+        analyze passage"""
+    with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
+        admin.execute(fill.encode())
+    question = read_question("word77")
+    asked = search.search_statements(
+        question, None, Scope(), Abilities(vectors=False, indexed=True)
+    )
+    with psycopg.connect(own_place.app_dsn) as serving:
+        serving.execute("set local app.org_id = '00000000-0000-7000-8000-000000000001'")
+        for statement in asked[:-1]:
+            assert isinstance(statement, str)
+            serving.execute(statement.encode())
+        assert not isinstance(asked[-1], str)
+        text = b"explain " + asked[-1].form.text
+        plan = serving.pgconn.exec_params(text, asked[-1].parameters)
+        lines = [(plan.get_value(n, 0) or b"").decode() for n in range(plan.ntuples)]
+    assert any("Bitmap Index Scan on passage_words" in line for line in lines), "\n".join(lines)
+    assert not any("Seq Scan on passage" in line for line in lines), "\n".join(lines)
