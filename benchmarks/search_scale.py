@@ -65,7 +65,8 @@ EMBEDDER = shipped_embedder()
 
 def named(name: str) -> str:
     """A statement of the file beside this one."""
-    return QUERIES.split(f"-- name: {name}\n")[1].split("-- name:")[0]
+    lines = QUERIES.split(f"-- name: {name}\n")[1].split("-- name:")[0].splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--"))
 
 
 @cache
@@ -216,8 +217,13 @@ async def compare(
     for turn in range(2):
         for number, question in enumerate(asked):
             org = orgs()[number % ORGS]
-            with_guard, took = await ask(guarded, org, question, abilities)
-            without, took_bare = await ask(unguarded, org, question, abilities)
+            # Whoever asks first fetches the pages for both, so they take turns at that too.
+            both = [(guarded, "guarded"), (unguarded, "bare")]
+            answers = {
+                name: await ask(database, org, question, abilities)
+                for database, name in (both if number // ORGS % 2 else both[::-1])
+            }
+            (with_guard, took), (without, took_bare) = answers["guarded"], answers["bare"]
             key = await read_by_key(guarded, org, with_guard["meaning"][0])
             if not turn:
                 continue

@@ -1,6 +1,7 @@
 """Texts as vectors: always the same, of unit length, near where the meaning is near."""
 
 import struct
+from importlib.resources import files
 from math import isclose, sqrt
 
 import pytest
@@ -132,3 +133,9 @@ def test_the_rows_stand_in_order_of_frequency() -> None:
     numbers = shipped_table().numbers
     assert numbers["the"] < numbers["river"] < numbers["moraine"]
     assert sorted(numbers.values()) == list(range(len(numbers)))
+
+
+def test_the_notice_of_those_it_was_made_from_stands_beside_the_table() -> None:
+    notice = files("waybook.research").joinpath("words.NOTICE").read_text("utf-8")
+    for name in ("all-MiniLM-L6-v2", "Apache License, Version 2.0", "SymSpell", "MIT License"):
+        assert name in notice
