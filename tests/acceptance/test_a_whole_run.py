@@ -31,17 +31,18 @@ async def jobs_made(world: World, run: Body) -> dict[str, int]:
 
 
 async def what_was_cut(agent: Agent, job: Any) -> list[str]:  # noqa: ANN401 - a reply
-    """The job's step, if not all its inputs had room; then the rest comes, each document once."""
+    """The job's step, if not all its inputs had room; then the rest comes, each input once."""
     if "cut" not in job:
         return []
     assert set(job["cut"]) == {"inputs"}
-    found = [one["documentId"] for one in job["inputs"] if "documentId" in one]
+    found = list(job["inputs"])
     following, wanted = job["cut"]["inputs"]["get"], job["cut"]["inputs"]["left"] + len(found)
     while following["tool"] == "get_job_input":
         page: Any = await agent.call("get_job_input", **following["args"])
-        found += [one["documentId"] for one in page["inputs"]]
+        found += page["inputs"]
         following = page["next"]
-    assert len(found) == len(set(found)) == wanted
+    named = {one.get("documentId") or (one["documentKey"], one["stageSlug"]) for one in found}
+    assert len(found) == len(named) == wanted
     return [job["stepKey"]]
 
 
