@@ -8,7 +8,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import cast
@@ -50,7 +49,9 @@ from waybook.usecases import (
     submit_user_decision,
 )
 from waybook.usecases.arguments import Arguments, read_arguments
-from waybook.usecases.call import Answered, Body, Call, Caller, House
+from waybook.usecases.call import Answered, Body, Call, House
+from waybook.usecases.exchange import Answer, Caller, Readable
+from waybook.usecases.read_documents import read_document
 from waybook.usecases.tool import Tool
 
 __all__ = ["TOOLS", "Answer", "Caller", "Channel", "Doorway", "Tool"]
@@ -93,14 +94,6 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a face passes on: a body ready for JSON, and whether it tells of an error."""
-
-    body: dict[str, object]
-    is_error: bool = False
-
-
 class Doorway:
     def __init__(self, house: House, calls: CallLog) -> None:
         """A doorway of this house, noting its calls here."""
@@ -121,6 +114,14 @@ class Doorway:
             took = (time.perf_counter() - started) * 1000
             self.calls.note(_logged(tool, caller, arguments, answer, took))
         return answer
+
+    async def document(self, caller: Caller, resource_id: str) -> Readable:
+        """A rendered document of the caller's org, which no tool reads.
+
+        Raises:
+            NotFound: it is not there, or not theirs.
+        """
+        return await read_document(Call(house=self.house, caller=caller), resource_id)
 
     async def _answer(self, tool: Tool, caller: Caller, given: Mapping[str, object]) -> Answer:
         try:

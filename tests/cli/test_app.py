@@ -34,7 +34,7 @@ def test_every_command_has_help(name: str) -> None:
         ("waybook", "waybook.plan waybook.errors pydantic"),
         ("waybook.cli.app", "rich asyncio pydantic mcp psycopg"),
         ("waybook.cli.mcp", "rich mcp psycopg pydantic"),
-        ("waybook.cli.stdio", "rich"),
+        ("waybook.cli.stdio", "rich psycopg jinja2 yaml waybook.doorway waybook.plan waybook.dag"),
         ("waybook.cli.call", "mcp uvicorn"),
         ("waybook.cli.report", "rich asyncio pydantic mcp psycopg"),
         ("waybook.cli.map", "rich asyncio pydantic mcp psycopg"),

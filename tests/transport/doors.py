@@ -7,9 +7,12 @@ from uuid import UUID
 from starlette.requests import Request
 
 from waybook.doorway import Answer, Caller, Channel, Tool
+from waybook.errors import NotFound, WaybookError
 from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.catalogue import catalogue
 from waybook.usecases.arguments import Arguments
 from waybook.usecases.call import Body, Call
+from waybook.usecases.exchange import Readable
 
 SOMEBODY = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
 
@@ -52,11 +55,19 @@ class RememberingDoorway:
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
     requests: list[Request | None] = field(default_factory=list)
+    #: What is read of any document.
+    readable: Readable | type[WaybookError] = NotFound
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         self.calls.append((caller, tool, dict(arguments)))
         echo = Answer({"tool": tool, "arguments": dict(arguments)})
         return self.answers.get(tool, echo)
+
+    async def document(self, caller: Caller, resource_id: str) -> Readable:
+        self.calls.append((caller, "document", {"resourceId": resource_id}))
+        if isinstance(self.readable, Readable):
+            return self.readable
+        raise self.readable
 
 
 async def somebody(_: Request | None) -> Caller:
@@ -97,18 +108,20 @@ def a_tool(name: str, *profiles: str, reads_only: bool = False) -> Tool:
     )
 
 
-TOOLS = {
-    tool.name: tool
-    for tool in (
-        a_tool("get_next_step", "plan", "research"),
-        a_tool("submit_step_result", "plan", "research"),
-        a_tool("list_active_plans", "plan", reads_only=True),
-        a_tool("store_research", "research"),
-        a_tool("start_run", "runs"),
-        a_tool("get_next_job", "runs"),
-        a_tool("start_skill", "research"),
-    )
-}
+TOOLS = catalogue(
+    {
+        tool.name: tool
+        for tool in (
+            a_tool("get_next_step", "plan", "research"),
+            a_tool("submit_step_result", "plan", "research"),
+            a_tool("list_active_plans", "plan", reads_only=True),
+            a_tool("store_research", "research"),
+            a_tool("start_run", "runs"),
+            a_tool("get_next_job", "runs"),
+            a_tool("start_skill", "research"),
+        )
+    }
+)
 
 
 async def always() -> bool:

@@ -8,10 +8,9 @@ from mcp import Client, MCPError
 from mcp_types import TextContent
 
 from transport.doors import TOOLS, RememberingDoorway, a_refusal, an_entrance
-from waybook.doorway import TOOLS as REAL_TOOLS
 from waybook.transport.mcp.prompts import WORK_ON_RUN
 from waybook.transport.mcp.server import build_server
-from waybook.transport.mcp.tools import offered_tools
+from waybook.transport.mcp.tools import offered_tools, published_tools
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
@@ -123,4 +122,4 @@ def test_the_prompt_of_runs_is_ten_lines_and_names_tools_that_are_there() -> Non
     assert len(lines) == 10
     named = set(re.findall(r"\b[a-z]+_[a-z_]+\b", WORK_ON_RUN.text))
     answers = {"job_ready", "nothing_ready", "awaiting_feedback", "stage_failed", "run_complete"}
-    assert named - answers <= set(offered_tools(REAL_TOOLS, "runs"))
+    assert named - answers <= {tool.name for tool in offered_tools(published_tools(), "runs")}

@@ -17,12 +17,12 @@ from waybook.dag.invariants import check
 from waybook.dag.page import whole_page
 from waybook.doorway import Answer, Caller, Channel, Doorway
 from waybook.errors import Unavailable
-from waybook.transport.entrance import Entrance, documents_behind
+from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.reading import Reading, markdown_of, page_of
-from waybook.usecases.read_documents import Readable
+from waybook.usecases.exchange import Readable
 from worlds import Agent, Body, World
 
 HOSTILE = "# Found\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://x/i.png)"
@@ -44,7 +44,7 @@ def reading_as(agent: Agent) -> Reading:
     async def caller(_: Request | None) -> Caller:
         return replace(agent.caller, channel=Channel.REST)
 
-    return Reading(Entrance(doorway, caller, documents_behind(doorway)))
+    return Reading(Entrance(doorway, caller))
 
 
 @pytest.fixture
@@ -190,18 +190,15 @@ async def test_a_document_that_is_missing_or_somebody_else_s_is_not_found(
     assert replies[0].json()["error"]["code"] == "NOT_FOUND"
 
 
-async def test_without_documents_there_is_none_to_read() -> None:
+async def test_a_document_that_is_not_there_is_told_as_such() -> None:
     async with a_face(Reading(an_entrance(RememberingDoorway()))) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
 async def test_a_database_out_of_reach_is_told_as_such() -> None:
-    async def out_of_reach(_: Caller, __: str) -> Readable:
-        raise Unavailable
-
-    entrance = replace(an_entrance(RememberingDoorway()), documents=out_of_reach)
-    async with a_face(Reading(entrance)) as client:
+    out_of_reach = an_entrance(RememberingDoorway(readable=Unavailable))
+    async with a_face(Reading(out_of_reach)) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 

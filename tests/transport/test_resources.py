@@ -1,6 +1,5 @@
 """Plans and runs as resources, and the completion of their ids."""
 
-from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -17,10 +16,9 @@ from transport.doors import (
     an_entrance,
 )
 from transport.test_reading import a_document
-from waybook.doorway import Answer, Caller
+from waybook.doorway import Answer
 from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.transport.mcp.server import build_server
-from waybook.usecases.read_documents import Readable
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
@@ -264,13 +262,10 @@ async def test_runs_that_cannot_be_listed_say_whose_fault_it_is(code: str, numbe
 
 @BOTH_ERAS
 async def test_a_document_is_read_as_markdown(era: Era) -> None:
-    async def documents(caller: Caller, resource_id: str) -> Readable:
-        assert (caller, resource_id) == (SOMEBODY, "d-1")
-        return a_document(markdown="# Found")
-
-    entrance = replace(an_entrance(RememberingDoorway()), documents=documents)
-    async with Client(build_server(TOOLS, entrance, profile="runs"), mode=era) as client:
+    doorway = RememberingDoorway(readable=a_document(markdown="# Found"))
+    async with a_client(doorway, era, profile="runs") as client:
         read = await client.read_resource("waybook://documents/d-1")
+    assert doorway.calls == [(SOMEBODY, "document", {"resourceId": "d-1"})]
     uri = "waybook://documents/d-1"
     assert read.contents == [
         TextResourceContents(uri=uri, mime_type="text/markdown", text="# Found")
@@ -281,11 +276,7 @@ async def test_a_document_is_read_as_markdown(era: Era) -> None:
 async def test_a_document_that_cannot_be_read_says_whose_fault_it_is(
     fault: type[WaybookError], number: int
 ) -> None:
-    async def documents(_: Caller, __: str) -> Readable:
-        raise fault
-
-    entrance = replace(an_entrance(RememberingDoorway()), documents=documents)
-    async with Client(build_server(TOOLS, entrance, profile="runs")) as client:
+    async with a_client(RememberingDoorway(readable=fault), profile="runs") as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://documents/d-1")
     assert refusal.value.code == number

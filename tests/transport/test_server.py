@@ -22,6 +22,7 @@ from waybook.errors import Unavailable
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.server import build_server
+from waybook.usecases.exchange import Readable
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
@@ -116,6 +117,9 @@ async def test_an_exception_keeps_its_words_to_itself(
         async def enter(self, _: Caller, __: str, ___: Mapping[str, object]) -> Answer:
             raise ZeroDivisionError("password=hunter2")
 
+        async def document(self, _: Caller, __: str) -> Readable:
+            raise AssertionError
+
     async def opened() -> Broken:
         return Broken()
 
@@ -160,5 +164,7 @@ def test_the_instructions_are_short_and_name_the_whole_loop_and_no_other(
 def test_a_call_s_headers_are_checked_without_listing_the_tools() -> None:
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     assert server.get_tool_input_schema is not None
-    assert server.get_tool_input_schema("get_next_step") == TOOLS["get_next_step"].input_schema
+    assert (
+        server.get_tool_input_schema("get_next_step") == TOOLS["get_next_step"].listed.input_schema
+    )
     assert server.get_tool_input_schema("start_run") is None

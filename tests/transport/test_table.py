@@ -1,7 +1,9 @@
 """The real tool table, as it goes over the wire."""
 
 import json
+import os
 import re
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -9,21 +11,33 @@ from mcp import Client
 
 from transport.doors import RememberingDoorway, an_entrance
 from waybook.doorway import TOOLS
+from waybook.transport.mcp import tools as published
+from waybook.transport.mcp.catalogue import ALWAYS_LOADED, catalogue
 from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.server import build_server
-from waybook.transport.mcp.tools import ALWAYS_LOADED, PROFILES
+from waybook.transport.mcp.tools import PROFILES, published_tools, written
 
+FILE = Path(published.__file__).with_name(published.FILE)
 READING = {"readOnlyHint"}
 WRITING = {"destructiveHint", "idempotentHint"}
 
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:
     """The tools of a profile, as a client gets them."""
-    server = build_server(TOOLS, an_entrance(RememberingDoorway()), profile=profile)
+    server = build_server(published_tools(), an_entrance(RememberingDoorway()), profile=profile)
     async with Client(server) as client:
         result = await client.list_tools()
     tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in result.tools]
     return {str(tool["name"]): tool for tool in tools}
+
+
+def test_the_tools_published_are_those_of_the_doorway() -> None:
+    """After a change to a tool run this test once with WAYBOOK_WRITE_TOOLS=1."""
+    made = written(catalogue(TOOLS))
+    if os.environ.get("WAYBOOK_WRITE_TOOLS"):
+        FILE.write_text(made, encoding="utf-8")
+    assert FILE.read_text(encoding="utf-8") == made
+    assert published_tools() == catalogue(TOOLS)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from transport.doors import TOOLS, a_refusal
 from waybook.doorway import Answer
 from waybook.errors import Misconfigured
-from waybook.transport.mcp.tools import described, offered_tools, result_of
+from waybook.transport.mcp.tools import offered_tools, result_of
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from waybook.transport.mcp.tools import described, offered_tools, result_of
 def test_a_profile_offers_its_tools_in_the_order_of_the_table(
     profile: str, names: list[str]
 ) -> None:
-    assert list(offered_tools(TOOLS, profile)) == names
+    assert [tool.name for tool in offered_tools(TOOLS, profile)] == names
 
 
 def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
@@ -30,7 +30,7 @@ def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
 
 
 def test_a_tool_that_only_reads_says_so() -> None:
-    listed = described(TOOLS["list_active_plans"]).model_dump(by_alias=True, exclude_none=True)
+    listed = TOOLS["list_active_plans"].listed.model_dump(by_alias=True, exclude_none=True)
     assert listed == {
         "name": "list_active_plans",
         "title": "List active plans",
@@ -42,14 +42,14 @@ def test_a_tool_that_only_reads_says_so() -> None:
 
 
 def test_a_tool_that_writes_says_how() -> None:
-    listed = described(TOOLS["get_next_step"]).model_dump(by_alias=True, exclude_none=True)
+    listed = TOOLS["get_next_step"].listed.model_dump(by_alias=True, exclude_none=True)
     assert listed["annotations"] == {"destructiveHint": False, "idempotentHint": False}
 
 
 def test_only_the_calls_of_the_loops_are_always_loaded() -> None:
-    loaded = {name for name, tool in TOOLS.items() if described(tool).meta is not None}
+    loaded = {name for name, tool in TOOLS.items() if tool.listed.meta is not None}
     assert loaded == {"get_next_step", "submit_step_result", "get_next_job"}
-    assert described(TOOLS["get_next_step"]).meta == {"anthropic/alwaysLoad": True}
+    assert TOOLS["get_next_step"].listed.meta == {"anthropic/alwaysLoad": True}
 
 
 def test_an_answer_is_structured_and_also_compact_text() -> None:

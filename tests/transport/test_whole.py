@@ -19,6 +19,7 @@ from waybook.cli.serve import entrance_of
 from waybook.doorway import TOOLS, Channel
 from waybook.settings import Settings
 from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
 from waybook.transport.web.figures import figures
 from waybook.transport.web.hosts import Hosts
@@ -46,7 +47,7 @@ async def address() -> AsyncIterator[str]:
         settings = Settings(data_dir=place / "data", sweep_seconds=1)
         async with running(settings) as system:
             entrance = entrance_of(system)
-            server = build_server(TOOLS, entrance, profile="all")
+            server = build_server(published_tools(), entrance, profile="all")
             app = build_app(
                 server,
                 hosts=Hosts(),

@@ -10,7 +10,8 @@ from waybook.background import sweep_once
 from waybook.errors import Busy
 from waybook.record.moment import Channel
 from waybook.store.database import Wire
-from waybook.usecases.call import Call, Caller
+from waybook.usecases.call import Call
+from waybook.usecases.exchange import Caller
 from worlds import Agent, Body, Clock, World, a_step
 
 

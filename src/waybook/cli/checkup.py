@@ -11,12 +11,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from waybook.cli.secrets import without_password
-from waybook.doorway import TOOLS, Caller, Channel
+from waybook.doorway import Caller, Channel
 from waybook.errors import WaybookError
 from waybook.settings import Settings
 from waybook.store.tenants import LOCAL_ORG
 from waybook.transport.faults import compact
-from waybook.transport.mcp.tools import described, offered_tools
+from waybook.transport.mcp.tools import offered_tools, published_tools
 from waybook.usecases.call import Call, House
 from waybook.usecases.examine_database import Examined, examine_database
 from waybook.wiring import Server, opened, pending_migrations, server
@@ -138,8 +138,8 @@ def _port(settings: Settings) -> Finding:
 
 def _tools() -> Iterator[Finding]:
     for profile, limit in LIMITS.items():
-        offered = offered_tools(TOOLS, profile).values()
-        listed = [described(tool).model_dump(by_alias=True, exclude_none=True) for tool in offered]
+        offered = offered_tools(published_tools(), profile)
+        listed = [tool.model_dump(by_alias=True, exclude_none=True) for tool in offered]
         size = len(compact({"tools": listed}).encode())
         said = f"{len(listed)} tools, listed in {size:,} of {limit:,} bytes"
         over = size > limit

@@ -17,8 +17,9 @@ from waybook.cli.options import as_json, database_options
 from waybook.dag.page import whole_page
 from waybook.errors import InvalidInput
 from waybook.settings import Settings
+from waybook.usecases.exchange import Readable
 from waybook.usecases.find_runs import meant_run
-from waybook.usecases.read_documents import Listed, Readable, list_documents, read_document
+from waybook.usecases.read_documents import Listed, list_documents, read_document
 from waybook.usecases.watch_run import RunBoard, watch_run
 
 ENDINGS = {"markdown": "md", "html": "html"}

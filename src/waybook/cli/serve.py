@@ -10,10 +10,11 @@ from starlette.requests import Request
 
 from waybook.cli.logs import log_while_serving
 from waybook.cli.options import listening_options, serving_options, settings_from
-from waybook.doorway import TOOLS, Caller, Channel, Doorway
+from waybook.doorway import Caller, Channel, Doorway
 from waybook.settings import Settings
-from waybook.transport.entrance import Entrance, documents_behind
+from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
 from waybook.transport.web.figures import figures
 from waybook.transport.web.hosts import Hosts
@@ -42,7 +43,7 @@ def command(**flags: object) -> None:
 async def _serve(settings: Settings, listening: socket.socket) -> None:
     async with running(settings) as house:
         entrance = entrance_of(house)
-        server = build_server(TOOLS, entrance, profile=settings.tools)
+        server = build_server(published_tools(), entrance, profile=settings.tools)
         app = build_app(
             server,
             hosts=Hosts(),
@@ -65,7 +66,7 @@ def entrance_of(house: Running, channel: Channel = Channel.MCP) -> Entrance:
     async def caller(_: Request | None) -> Caller:
         return house.caller(channel)
 
-    return Entrance(doorway, caller, documents_behind(doorway))
+    return Entrance(doorway, caller)
 
 
 def _announce(settings: Settings) -> None:

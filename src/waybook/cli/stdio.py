@@ -7,11 +7,13 @@ from typing import Final, Protocol
 from starlette.requests import Request
 
 from waybook.cli.lazy import load
-from waybook.doorway import TOOLS, Caller, Channel, Doorway
+from waybook.record.moment import Channel
 from waybook.settings import Settings
-from waybook.transport.entrance import Entrance, documents_behind
+from waybook.transport.entrance import Door, Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
+from waybook.transport.mcp.tools import published_tools
+from waybook.usecases.exchange import Caller
 
 #: The first thing a client wants is the list of tools; what calls need can wait that long.
 FIRST_THINGS_FIRST_SECONDS: Final = 1.0
@@ -21,7 +23,7 @@ class House(Protocol):
     """A running system, as the wiring makes it."""
 
     @property
-    def doorway(self) -> Doorway: ...
+    def doorway(self) -> Door: ...
 
     def caller(self, channel: Channel) -> Caller: ...
 
@@ -66,7 +68,7 @@ async def _serve(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
         opening = Opening(settings, stack)
 
-        async def doorway() -> Doorway:
+        async def doorway() -> Door:
             return (await opening.opened()).doorway
 
         async def caller(_: Request | None) -> Caller:
@@ -74,8 +76,8 @@ async def _serve(settings: Settings) -> None:
 
         asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_SECONDS, opening.begin)
         try:
-            entrance = Entrance(doorway, caller, documents_behind(doorway))
-            server = build_server(TOOLS, entrance, profile=settings.tools)
+            entrance = Entrance(doorway, caller)
+            server = build_server(published_tools(), entrance, profile=settings.tools)
             await serve_stdio(server)
         finally:
             await opening.end()

@@ -6,12 +6,8 @@ from typing import Protocol
 
 from starlette.requests import Request
 
-from waybook.doorway import Answer, Caller, Doorway
-from waybook.errors import NotFound, WaybookError
-from waybook.usecases.call import Call
-from waybook.usecases.read_documents import Readable, read_document
-
-ReadDocument = Callable[[Caller, str], Awaitable[Readable]]
+from waybook.errors import WaybookError
+from waybook.usecases.exchange import Answer, Caller, Readable
 
 
 class Door(Protocol):
@@ -19,6 +15,9 @@ class Door(Protocol):
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object], /) -> Answer:
         """Carry out one call."""
+
+    async def document(self, caller: Caller, resource_id: str, /) -> Readable:
+        """Read a rendered document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,6 @@ class Entrance:
 
     doorway: Callable[[], Awaitable[Door]]
     caller: Callable[[Request | None], Awaitable[Caller]]
-    #: Reads a rendered document, which no tool does; without it there is none.
-    documents: ReadDocument | None = None
 
     async def enter(
         self, request: Request | None, tool: str, arguments: Mapping[str, object]
@@ -51,20 +48,9 @@ class Entrance:
         Raises:
             NotFound: it is not there, or not theirs.
         """
-        if self.documents is None:
-            raise NotFound("there is no document with this id here")
-        return await self.documents(await self.caller(request), resource_id)
+        doorway = await self.doorway()
+        return await doorway.document(await self.caller(request), resource_id)
 
     async def answers(self) -> bool:
         """Whether somebody is there, down to the database."""
         return not (await self.enter(None, "ping", {})).is_error
-
-
-def documents_behind(doorway: Callable[[], Awaitable[Doorway]]) -> ReadDocument:
-    """What reads the documents in the house behind a doorway."""
-
-    async def read(caller: Caller, resource_id: str) -> Readable:
-        house = (await doorway()).house
-        return await read_document(Call(house=house, caller=caller), resource_id)
-
-    return read

@@ -10,12 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar, cast
-from uuid import UUID
 
 from waybook.errors import NextCall, NotFound
 from waybook.plan.decision import Decision
 from waybook.plan.model import Plan
-from waybook.record.moment import Actor, Channel, Json, Moment
+from waybook.record.moment import Actor, Json, Moment
 from waybook.store import idempotency, ledger, plans
 from waybook.store.database import Database, Results, Tx
 from waybook.store.idempotency import Key, StoredAnswer
@@ -24,20 +23,12 @@ from waybook.store.plans import LoadedPlan, Wanted
 from waybook.store.sql import Statement
 from waybook.store.whereabouts import Whereabouts
 from waybook.usecases.charts import Charts
+from waybook.usecases.exchange import Caller
 from waybook.usecases.skills import Skill
 
 Body = dict[str, Json]
 #: An id that is nobody's.
 NOBODY = "00000000-0000-0000-0000-000000000000"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who calls: a user of an org, through one of the doors."""
-
-    org_id: UUID
-    user: str
-    channel: Channel
 
 
 class Answered(Exception):

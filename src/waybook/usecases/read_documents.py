@@ -8,6 +8,7 @@ from typing import Any
 from waybook.errors import NextCall, NotFound
 from waybook.store import documents
 from waybook.usecases.call import Call, known
+from waybook.usecases.exchange import Readable
 from waybook.usecases.run_call import look_at_run
 
 
@@ -26,21 +27,6 @@ class Listed:
     created_at: datetime
     #: How long its Markdown is, in characters.
     length: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readable:
-    """A document as people read it."""
-
-    resource_id: str
-    run_id: str
-    document_key: str
-    model: str
-    lineage: str
-    version: int
-    created_at: datetime
-    markdown: str
-    html: str
 
 
 async def list_documents(call: Call, run_id: str) -> list[Listed]:

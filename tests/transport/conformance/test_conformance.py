@@ -11,8 +11,8 @@ import pytest
 from transport.conformance.overlay import REPORTING, lay_over
 from transport.conformance.suite import HERE, Unreachable, install, verdicts
 from transport.doors import RememberingDoorway, always, an_entrance
-from waybook.doorway import TOOLS
 from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.serving import listen, serving
@@ -67,7 +67,9 @@ def suite() -> Path:
 async def test_every_scenario_that_applies_is_passed(
     suite: Path, revision: str, tmp_path: Path
 ) -> None:
-    server = lay_over(build_server(TOOLS, an_entrance(RememberingDoorway()), profile="all"))
+    server = lay_over(
+        build_server(published_tools(), an_entrance(RememberingDoorway()), profile="all")
+    )
     app = build_app(server, hosts=Hosts(), ready=always, reporting=REPORTING)
     async with serving(app, listen("127.0.0.1", 0)) as address:
         found = await verdicts(suite, f"{address}/mcp", revision, tmp_path)

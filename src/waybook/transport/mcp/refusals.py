@@ -8,7 +8,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
-from waybook.doorway import Answer
+from waybook.usecases.exchange import Answer
 
 Context = ServerRequestContext[None]
 

@@ -6,12 +6,12 @@ from typing import Final
 
 import mcp_types as wire
 
-from waybook.doorway import Answer
 from waybook.errors import WaybookError
 from waybook.transport.entrance import Entrance
 from waybook.transport.faults import compact
 from waybook.transport.mcp.active import Active, active_plans, open_runs
 from waybook.transport.mcp.refusals import Context, code_of, invalid, refused
+from waybook.usecases.exchange import Answer
 
 JSON: Final = "application/json"
 MARKDOWN: Final = "text/markdown"

@@ -9,14 +9,13 @@ import mcp_types as wire
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import Server
 
-from waybook.doorway import Tool
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.completions import Completions
 from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.prompts import Prompts
 from waybook.transport.mcp.refusals import Context, invalid, keep_internals
 from waybook.transport.mcp.resources import Resources
-from waybook.transport.mcp.tools import described, offered_tools, result_of
+from waybook.transport.mcp.tools import Offered, offered_tools, result_of
 
 # What is the same for every caller and for as long as this process runs may be kept a while.
 KEEP: Final[Mapping[CacheableMethod, CacheHint]] = {
@@ -33,14 +32,13 @@ async def nothing_kept(_: Server[None]) -> AsyncIterator[None]:
 
 
 def build_server(
-    tools: Mapping[str, Tool], entrance: Entrance, *, profile: str = "plan"
+    tools: Mapping[str, Offered], entrance: Entrance, *, profile: str = "plan"
 ) -> Server[None]:
     """A server over the tools of a profile; every call goes in through the entrance.
 
     The tools are listed from memory, so listing never waits for the entrance to open.
     """
-    offered = offered_tools(tools, profile).values()
-    listing = wire.ListToolsResult(tools=[described(tool) for tool in offered])
+    listing = wire.ListToolsResult(tools=offered_tools(tools, profile))
     schemas = {tool.name: tool.input_schema for tool in listing.tools}
     runs = "get_next_job" in schemas
     resources = Resources(entrance, runs=runs)

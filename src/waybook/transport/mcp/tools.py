@@ -1,23 +1,55 @@
-"""The doorway's tool table as MCP shows it, and its answers as MCP carries them."""
+"""The tools as MCP lists them, and the doorway's answers as MCP carries them.
+
+The list is read from `tools.json`, which is made from the doorway's table (see `catalogue`): the
+first thing a client asks for is the list, and it is there before any of the tools.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final
 
 import mcp_types as wire
+import orjson
 
-from waybook.doorway import Answer, Tool
 from waybook.errors import Misconfigured
 from waybook.transport.faults import compact
+from waybook.usecases.exchange import Answer
 
 PROFILES: Final = ("plan", "research", "runs", "all")
-
-# The two calls of each loop stay in sight of clients that hide tools behind a search.
-ALWAYS_LOADED: Final = frozenset(
-    {"get_next_step", "submit_step_result", "get_next_job", "submit_job_result"}
-)
+FILE: Final = "tools.json"
 
 
-def offered_tools(tools: Mapping[str, Tool], profile: str) -> dict[str, Tool]:
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool as clients read it, and the profiles it is in."""
+
+    listed: wire.Tool
+    profiles: frozenset[str]
+
+
+def published_tools() -> dict[str, Offered]:
+    """Every tool of the doorway's table, in its order."""
+    text = files("waybook.transport.mcp").joinpath(FILE).read_bytes()
+    return {
+        name: Offered(wire.Tool.model_validate(told["tool"]), frozenset(told["profiles"]))
+        for name, told in orjson.loads(text).items()
+    }
+
+
+def written(tools: Mapping[str, Offered]) -> str:
+    """Tools as they stand in the file."""
+    told = {
+        name: {
+            "profiles": sorted(one.profiles),
+            "tool": one.listed.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+        for name, one in tools.items()
+    }
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def offered_tools(tools: Mapping[str, Offered], profile: str) -> list[wire.Tool]:
     """The tools of a profile, in the order of the table.
 
     Raises:
@@ -25,29 +57,8 @@ def offered_tools(tools: Mapping[str, Tool], profile: str) -> dict[str, Tool]:
     """
     if profile not in PROFILES:
         raise Misconfigured(f"There is no tool profile {profile!r}.", profiles=list(PROFILES))
-    return {
-        name: tool for name, tool in tools.items() if profile == "all" or profile in tool.profiles
-    }
-
-
-def described(tool: Tool) -> wire.Tool:
-    """The tool as a client reads it in `tools/list`."""
-    return wire.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
-        annotations=_annotations(tool),
-        _meta={"anthropic/alwaysLoad": True} if tool.name in ALWAYS_LOADED else None,
-    )
-
-
-def _annotations(tool: Tool) -> wire.ToolAnnotations:
-    """The hints that mean something: whether it writes, and if so how."""
-    if tool.reads_only:
-        return wire.ToolAnnotations(read_only_hint=True)
-    return wire.ToolAnnotations(destructive_hint=tool.destructive, idempotent_hint=tool.idempotent)
+    every = profile == "all"
+    return [one.listed for one in tools.values() if every or profile in one.profiles]
 
 
 def result_of(answer: Answer) -> wire.CallToolResult:

@@ -14,7 +14,7 @@ from waybook.errors import WaybookError
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.refusals import code_of
 from waybook.transport.web.replies import json_reply, refusal
-from waybook.usecases.read_documents import Readable
+from waybook.usecases.exchange import Readable
 
 STATUS: Final[Mapping[str, HTTPStatus]] = {
     "NOT_FOUND": HTTPStatus.NOT_FOUND,

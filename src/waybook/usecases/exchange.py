@@ -1,0 +1,42 @@
+"""What passes between a face and the doorway: who asks, what is answered, what can be read.
+
+It knows nobody else, so that a face can be up before the rest of the house is.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from waybook.record.moment import Channel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls: a user of an org, through one of the doors."""
+
+    org_id: UUID
+    user: str
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a face passes on: a body ready for JSON, and whether it tells of an error."""
+
+    body: dict[str, object]
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readable:
+    """A document as people read it."""
+
+    resource_id: str
+    run_id: str
+    document_key: str
+    model: str
+    lineage: str
+    version: int
+    created_at: datetime
+    markdown: str
+    html: str
