@@ -21,6 +21,7 @@
     ├── BadRecipe                the graph is not a graph we can walk
     ├── Busy                     somebody else holds the lock; try again
     ├── Unavailable              the database is out of reach; try again
+    │   └── EndpointFailed       a model's endpoint gave no answer that can be used
     └── Misconfigured            settings that cannot work, found at start-up
 """
 
@@ -183,6 +184,12 @@ class Busy(WaybookError):
 
 class Unavailable(WaybookError):
     """The database is out of reach; try again."""
+
+    code = "UNAVAILABLE"
+
+
+class EndpointFailed(Unavailable):
+    """A model's endpoint gave no answer that can be used."""
 
     code = "UNAVAILABLE"
 

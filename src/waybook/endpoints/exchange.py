@@ -1,0 +1,180 @@
+"""One address somewhere else, asked with JSON and answering with JSON, within bounds.
+
+However the other side behaves, an exchange ends: with what it answered, or with one kind of
+error. It has so many seconds, waits included; an answer has so many bytes; redirections are not
+followed, since the key is for this address alone. What the other side says of an error is told
+without the key.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+import httpx2
+import orjson
+
+from waybook.errors import EndpointFailed, Misconfigured
+from waybook.record.moment import Json
+
+log = logging.getLogger(__name__)
+
+#: What an answer may take, in bytes.
+MOST_BYTES = 2 * 1024 * 1024
+#: How many connections may be open at once; whoever comes then waits within its seconds.
+MOST_CONNECTIONS = 10
+#: Answers that may say when to come again, and how often we do.
+COME_AGAIN = frozenset({429, 503, 529})
+MOST_RETRIES = 2
+#: Answers to a wrong key, which like to repeat a part of it.
+ABOUT_THE_KEY = frozenset({401, 403})
+MOST_TOLD = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    come_again: str | None
+    body: bytes
+
+
+class Exchange:
+    """Make one for each address, and close it at the end; the connections are kept until then."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        secret: str | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        """Where to ask, and with which headers; the `secret` in them is told to nobody else.
+
+        Raises:
+            Misconfigured: a header cannot carry what it should.
+        """
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
+                raise Misconfigured(f"the header {name} takes printable ASCII alone")
+        self.url = url
+        self.most_bytes = most_bytes
+        # Packed, an answer of bearable size may be one of any size.
+        self._headers = {**headers, "content-type": "application/json"}
+        self._headers |= {"accept": "application/json", "accept-encoding": "identity"}
+        self._secret = secret
+        self._making: asyncio.Task[httpx2.AsyncClient] | None = None
+
+    async def post(self, body: Json, *, seconds: float) -> Json:
+        """What the other side answers.
+
+        Raises:
+            EndpointFailed: it did not, or not with a success, or not with JSON; `status` is that
+                of its answer, if there was one.
+        """
+        try:
+            async with asyncio.timeout(max(0.0, seconds)) as limit:
+                answer = await self._ask(orjson.dumps(body), limit.when() or 0.0)
+            return self._read(answer)
+        except TimeoutError:
+            failed = EndpointFailed(f"it gave no whole answer within {max(0.0, seconds):.3g} s")
+        except EndpointFailed as fault:
+            failed = fault
+        log.warning("%s: %s", urlsplit(self.url).hostname, failed.message)
+        raise failed
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        if self._making is not None:
+            await (await self._making).aclose()
+
+    async def _ask(self, content: bytes, deadline: float) -> _Answer:
+        for _ in range(MOST_RETRIES):
+            answer = await self._once(content)
+            wait = _seconds(answer.come_again) if answer.status in COME_AGAIN else None
+            if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
+                return answer
+            await asyncio.sleep(wait)
+        return await self._once(content)
+
+    async def _once(self, content: bytes) -> _Answer:
+        client = await self._client()
+        try:
+            async with client.stream(
+                "POST", self.url, content=content, headers=self._headers
+            ) as response:
+                body = await self._body(response)
+                return _Answer(response.status_code, response.headers.get("retry-after"), body)
+        except (httpx2.ConnectError, httpx2.ProxyError):
+            raise EndpointFailed("it cannot be reached") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as fault:
+            # Not in its own words: they may hold a header.
+            raise EndpointFailed(f"the exchange broke off ({type(fault).__name__})") from None
+
+    async def _body(self, response: httpx2.Response) -> bytes:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise EndpointFailed("it answered packed, which was not asked for")
+        body = bytearray()
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > self.most_bytes:
+                raise EndpointFailed(f"it answered with more than {self.most_bytes:,} bytes")
+        return bytes(body)
+
+    async def _client(self) -> httpx2.AsyncClient:
+        # Reading the certificates of a machine takes a while, so it is done once and beside.
+        if self._making is None:
+            self._making = asyncio.create_task(asyncio.to_thread(_make_client))
+        return await asyncio.shield(self._making)
+
+    def _read(self, answer: _Answer) -> Json:
+        if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls a success
+            told = "" if answer.status in ABOUT_THE_KEY else self._told(answer.body)
+            said = f"it answered {answer.status}" + (f": {told}" if told else "")
+            raise EndpointFailed(said, status=answer.status)
+        try:
+            found: Json = orjson.loads(answer.body)
+        except ValueError:
+            raise EndpointFailed("it answered with something that is no JSON") from None
+        return found
+
+    def _told(self, body: bytes) -> str:
+        """What an error says of itself, in the forms there are, or nothing."""
+        try:
+            found = orjson.loads(body)
+        except ValueError:
+            return ""
+        for name in ("error", "message", "detail"):
+            if isinstance(found, dict):
+                found = found.get(name, found)
+        text = found if isinstance(found, str) else ""
+        return (text.replace(self._secret, "…") if self._secret else text)[:MOST_TOLD]
+
+
+def _make_client() -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        timeout=None,  # every exchange has its seconds
+        limits=httpx2.Limits(max_connections=MOST_CONNECTIONS),
+        follow_redirects=False,
+    )
+
+
+def _seconds(come_again: str | None) -> float | None:
+    """How long to wait, by the header: seconds or a date; none if it says neither.
+
+    >>> _seconds("2"), _seconds("Thu, 01 Jan 1970 00:00:00 GMT"), _seconds("soon"), _seconds("-1")
+    (2.0, 0.0, None, None)
+    """
+    if come_again is None:
+        return None
+    try:
+        wait = float(come_again)
+    except ValueError:
+        try:
+            wait = max(0.0, parsedate_to_datetime(come_again).timestamp() - time.time())
+        except (ValueError, OverflowError):
+            return None
+    return wait if 0 <= wait < float("inf") else None

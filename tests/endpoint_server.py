@@ -1,0 +1,132 @@
+"""Somebody else's endpoint, on loopback: it plays what a test tells it, over real sockets."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Writer = asyncio.StreamWriter
+Play = Callable[[Writer], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request, as it came in."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass
+class EndpointServer:
+    """Plays one thing per request, in order; when all is played, the last one again."""
+
+    url: str = ""
+    asked: list[Asked] = field(default_factory=list)
+    plays: deque[Play] = field(default_factory=deque)
+    #: Set with the first request.
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def will(self, *plays: Play) -> None:
+        """From now on."""
+        self.plays = deque(plays)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: Writer) -> None:
+        """One connection."""
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            first, *lines = head.decode().strip().split("\r\n")
+            headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines)}
+            body = await reader.readexactly(int(headers.get("content-length", "0")))
+            self.asked.append(Asked(first.split()[1], headers, json.loads(body)))
+            self.heard.set()
+            play = self.plays[0] if len(self.plays) == 1 else self.plays.popleft()
+            await play(writer)
+
+
+def answer(body: object, status: int = 200, **headers: str) -> Play:
+    """Answer with this: a text as it is, anything else as JSON."""
+    content = (body if isinstance(body, str) else json.dumps(body)).encode()
+    told = {"content-type": "application/json", "content-length": str(len(content))}
+    told |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = [f"HTTP/1.1 {status} Said", *(f"{name}: {value}" for name, value in told.items())]
+
+    async def play(writer: Writer) -> None:
+        writer.write("\r\n".join([*lines, "", ""]).encode() + content)
+        await writer.drain()
+
+    return play
+
+
+async def never(_: Writer) -> None:
+    """Say nothing, for ever."""
+    await asyncio.Event().wait()
+
+
+async def endlessly(writer: Writer) -> None:
+    """Answer, and never stop."""
+    writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    while not writer.is_closing():
+        writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+        await writer.drain()
+
+
+async def drop_by_drop(writer: Writer) -> None:
+    """Begin an answer, and leave it at that."""
+    writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
+    await never(writer)
+
+
+async def half(writer: Writer) -> None:
+    """Hang up in the middle of an answer."""
+    writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"a":')
+    await writer.drain()
+    writer.close()
+
+
+async def nonsense(writer: Writer) -> None:
+    """Speak no HTTP at all."""
+    writer.write(b"SSH-2.0-elsewhere\r\n\r\n")
+    await writer.drain()
+    writer.close()
+
+
+async def hang_up(writer: Writer) -> None:
+    writer.close()
+
+
+@asynccontextmanager
+async def an_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
+    """Somebody who listens on loopback and plays these."""
+    endpoint = EndpointServer(plays=deque(plays))
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: Writer) -> None:
+        try:
+            await endpoint.serve(reader, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # the other side has gone
+        finally:
+            writer.close()
+
+    def accept(reader: asyncio.StreamReader, writer: Writer) -> None:
+        tasks.add(asyncio.create_task(serve(reader, writer)))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    endpoint.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield endpoint
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def nobodys_url() -> str:
+    """An address on loopback where nobody listens."""
+    async with an_endpoint(never) as gone:
+        return gone.url

@@ -1,0 +1,194 @@
+"""An exchange ends, however the other side behaves."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from endpoint_server import (
+    EndpointServer,
+    Play,
+    an_endpoint,
+    answer,
+    drop_by_drop,
+    endlessly,
+    half,
+    hang_up,
+    never,
+    nobodys_url,
+    nonsense,
+)
+from waybook.endpoints.exchange import MOST_BYTES, MOST_RETRIES, Exchange
+from waybook.errors import EndpointFailed, Misconfigured
+
+KEY = "sk-of-the-operator"
+SECONDS = 20.0
+#: Enough for a request on loopback to arrive; what is to end by time ends by this.
+SHORT = 0.2
+
+
+@asynccontextmanager
+async def an_exchange(*plays: Play) -> AsyncIterator[tuple[EndpointServer, Exchange]]:
+    async with an_endpoint(*plays) as other:
+        headers = {"authorization": f"Bearer {KEY}"}
+        exchange = Exchange(f"{other.url}/v1/x", headers=headers, secret=KEY)
+        try:
+            yield other, exchange
+        finally:
+            await exchange.close()
+
+
+async def failure(*plays: Play, seconds: float = SECONDS) -> tuple[EndpointFailed, int]:
+    """How an exchange fails, and after how many requests."""
+    async with an_exchange(*plays) as (other, exchange):
+        with pytest.raises(EndpointFailed) as failed:
+            await exchange.post({"a": 1}, seconds=seconds)
+        return failed.value, len(other.asked)
+
+
+async def test_what_is_asked_arrives_and_what_is_answered_comes_back() -> None:
+    async with an_exchange(answer({"b": ["☃"]})) as (other, exchange):
+        assert await exchange.post({"a": "☃"}, seconds=SECONDS) == {"b": ["☃"]}
+        (asked,) = other.asked
+    assert (asked.path, asked.body) == ("/v1/x", {"a": "☃"})
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with an_exchange(answer(1)) as (other, exchange):
+        first, second = [await exchange.post(n, seconds=SECONDS) for n in (1, 2)]
+        assert (first, second, len(other.asked)) == (1, 1, 2)
+
+
+async def test_many_may_ask_at_once() -> None:
+    async with an_exchange(answer(1)) as (other, exchange):
+        asked = [exchange.post(n, seconds=SECONDS) for n in range(40)]
+        assert await asyncio.gather(*asked) == [1] * 40
+        assert sorted(one.body for one in other.asked) == [*range(40)]
+
+
+@pytest.mark.parametrize("play", [never, drop_by_drop])
+async def test_silence_ends_with_the_seconds(play: Play) -> None:
+    failed, _ = await failure(play, seconds=SHORT)
+    assert failed.message == "it gave no whole answer within 0.2 s"
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+async def test_no_time_left_is_no_answer(seconds: float) -> None:
+    failed, asked = await failure(answer(1), seconds=seconds)
+    assert (failed.message, asked) == ("it gave no whole answer within 0 s", 0)
+
+
+async def test_an_endless_answer_ends_with_its_bytes() -> None:
+    failed, _ = await failure(endlessly)
+    assert failed.message == f"it answered with more than {MOST_BYTES:,} bytes"
+
+
+async def test_an_answer_that_is_packed_is_not_unpacked() -> None:
+    failed, _ = await failure(answer("{}", content_encoding="gzip"))
+    assert "packed" in failed.message
+
+
+@pytest.mark.parametrize("play", [half, nonsense, hang_up])
+async def test_a_broken_connection_is_told_without_its_words(play: Play) -> None:
+    failed, _ = await failure(play)
+    assert failed.message.startswith("the exchange broke off (")
+
+
+async def test_nobody_there_is_told() -> None:
+    exchange = Exchange(await nobodys_url(), headers={})
+    with pytest.raises(EndpointFailed, match="it cannot be reached"):
+        await exchange.post(1, seconds=SECONDS)
+    await exchange.close()
+
+
+@pytest.mark.parametrize("body", ["", "{", "<html>", "[NaN]", "[" * 100_000])
+async def test_what_is_no_json_is_told(body: str) -> None:
+    failed, _ = await failure(answer(body))
+    assert failed.message == "it answered with something that is no JSON"
+
+
+async def test_a_redirection_is_not_followed() -> None:
+    async with an_endpoint(answer(1)) as elsewhere:
+        failed, _ = await failure(answer("", 307, location=elsewhere.url))
+        assert elsewhere.asked == []
+    assert failed.details == {"status": 307}
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    "body", [{"error": {"message": "No."}}, {"error": "No."}, {"detail": "No."}]
+)
+async def test_a_refusal_is_told_with_its_words(body: object) -> None:
+    failed, asked = await failure(answer(body, 400))
+    assert (failed.message, failed.details, asked) == ("it answered 400: No.", {"status": 400}, 1)
+
+
+@pytest.mark.parametrize("body", ["", "<html>", [], {}, {"error": {"message": [1]}}, {"error": 3}])
+async def test_a_refusal_without_words_is_told_without(body: object) -> None:
+    failed, asked = await failure(answer(body, 500))
+    assert (failed.message, asked) == ("it answered 500", 1)
+
+
+async def test_the_words_of_a_refusal_are_cut() -> None:
+    failed, _ = await failure(answer({"error": "x" * 10_000}, 400))
+    assert len(failed.message) < 400
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
+async def test_the_key_is_told_to_nobody_else(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    failed, _ = await failure(answer({"error": {"message": f"Bad key {KEY}."}}, status))
+    assert KEY not in f"{failed.as_json()} {failed!r} {caplog.text}"
+    assert "Bad key" not in failed.message or status not in {401, 403}
+
+
+@pytest.mark.parametrize("key", ["sk\nof-the-operator", "sk-öperator", "\x7foperator"])
+def test_a_key_no_header_can_carry_is_refused_without_being_told(key: str) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        Exchange("http://127.0.0.1", headers={"x-api-key": key})
+    assert "operator" not in refused.value.message.replace("ö", "o")
+
+
+# Come again
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+@pytest.mark.parametrize("after", ["0", "0.01", "Thu, 01 Jan 1970 00:00:00 GMT"])
+async def test_who_says_when_to_come_again_is_asked_again(status: int, after: str) -> None:
+    busy = answer({}, status, retry_after=after)
+    async with an_exchange(busy, answer({"b": 1})) as (other, exchange):
+        assert await exchange.post({"a": 1}, seconds=SECONDS) == {"b": 1}
+        assert [asked.body for asked in other.asked] == [{"a": 1}] * 2
+
+
+@pytest.mark.parametrize("after", ["3600", "inf", "nan", "-1", "soon", "1e400"])
+async def test_nobody_waits_longer_than_there_is_time(after: str) -> None:
+    failed, asked = await failure(answer({}, 429, retry_after=after))
+    assert (failed.details, asked) == ({"status": 429}, 1)
+
+
+async def test_who_does_not_say_when_is_not_asked_again() -> None:
+    failed, asked = await failure(answer({}, 429))
+    assert (failed.message, asked) == ("it answered 429", 1)
+
+
+async def test_who_always_says_later_is_left_in_the_end() -> None:
+    failed, asked = await failure(answer({}, 429, retry_after="0"))
+    assert (failed.details, asked) == ({"status": 429}, 1 + MOST_RETRIES)
+
+
+async def test_who_gives_up_waiting_does_not_spoil_it_for_others() -> None:
+    async with an_exchange(never, answer(1)) as (other, exchange):
+        leaving = asyncio.create_task(exchange.post(1, seconds=SECONDS))
+        await other.heard.wait()
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        assert leaving.cancelled()
+        assert await exchange.post(2, seconds=SECONDS) == 1
