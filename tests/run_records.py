@@ -13,8 +13,8 @@ from waybook.dag.documents import Available
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.record.changes import Change, Entity
 from waybook.record.replay import Row, Rows
+from waybook.record.texts import digest
 from waybook.run.decision import RunDecision
-from waybook.run.draft import digest
 from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun
 from waybook.run.next_job import OpenJobs
 

@@ -103,6 +103,11 @@ async def _research(agent: Agent) -> Body:
     return {"planId": (await agent.plan())["planId"], "since": 0, "detail": True}
 
 
+async def _output(agent: Agent) -> Body:
+    named = {"mediaType": "text/markdown", "title": "Lakes", "content": "# Lakes"}
+    return {"planId": (await agent.plan())["planId"], **named}
+
+
 async def _start_skill(_: Agent) -> Body:
     return {"name": "survey", "sessionId": "a session"}
 
@@ -230,6 +235,7 @@ PREPARE: dict[str, Prepare] = {
     "get_plan_status": _status,
     "list_active_plans": _list,
     "get_research_context": _research,
+    "store_research_output": _output,
     "list_skills": _nothing,
     "start_skill": _start_skill,
     "complete_skill": _complete_skill,

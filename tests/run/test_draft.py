@@ -11,7 +11,8 @@ from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus
 from waybook.errors import StaleAttempt
 from waybook.record.changes import Change, Entity, Event
-from waybook.run.draft import RunDraft, digest
+from waybook.record.texts import digest
+from waybook.run.draft import RunDraft
 
 
 def a_world() -> RunWorld:

@@ -2,7 +2,7 @@ from dag_builders import a_dag, a_stage, a_step, an_output
 from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, JobType
 from waybook.record.changes import Entity
-from waybook.run.draft import digest
+from waybook.record.texts import digest
 
 PAGE = Entity.RENDERED_DOCUMENT
 

@@ -12,7 +12,7 @@ from run_worlds import MODELS, RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, JobType, Output, Strategy
 from waybook.errors import IllegalMove, InvalidInput, StaleAttempt, TooLarge
 from waybook.record.changes import Entity
-from waybook.run.draft import digest
+from waybook.record.texts import digest
 from waybook.run.limits import MAX_PARTS
 from waybook.run.submit import Handed
 

@@ -37,6 +37,7 @@ from waybook.record.changes import (
     as_json,
 )
 from waybook.record.moment import Json, Moment
+from waybook.record.texts import digest
 
 ReplyT = TypeVar("ReplyT")
 
@@ -53,6 +54,7 @@ class Draft:
         self._changes: list[Change] = []
         self._entries: list[Entry] = []
         self._touched: list[StepId] = []
+        self._texts: dict[str, str] = {}
 
     # Moving
 
@@ -173,6 +175,11 @@ class Draft:
         """Make a whole row of another kind."""
         self._note(entity, row_id, WHOLE_ROW, None, row)
 
+    def keep_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
+        """Make a row with a text of its own, which the audit knows by its hash."""
+        self._texts[row_id] = text
+        self.insert(entity, row_id, {**row, "content_hash": digest(text)})
+
     def touch(self, step_id: StepId) -> None:
         """Take this call as a sign of life of the step."""
         self._touched.append(step_id)
@@ -190,7 +197,8 @@ class Draft:
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")
-        return Decision(reply, self.plan, tuple(self._entries), tuple(self._touched), refusal)
+        entries, touched = tuple(self._entries), tuple(self._touched)
+        return Decision(reply, self.plan, entries, touched, refusal, self._texts)
 
     def _note(self, entity: Entity, row_id: str, field: str, old: Json, new: Json) -> None:
         self._changes.append(Change(entity, row_id, field, old, new))

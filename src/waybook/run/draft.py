@@ -6,13 +6,13 @@ Nothing can change the run without leaving its trace.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from hashlib import sha256
 from typing import TypeVar
 
 from waybook.dag.lineage import Made
 from waybook.errors import Refused
 from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
 from waybook.record.moment import Json, Moment
+from waybook.record.texts import digest
 from waybook.run.decision import RunDecision
 from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun, step_id
 
@@ -148,8 +148,3 @@ class RunDraft:
 
     def _note(self, entity: Entity, row_id: str, field: str, old: Json, new: Json) -> None:
         self._changes.append(Change(entity, row_id, field, old, new))
-
-
-def digest(*texts: str) -> str:
-    """The hash of a text, or of several, by which the audit knows them."""
-    return sha256("\x1f".join(texts).encode()).hexdigest()

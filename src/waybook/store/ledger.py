@@ -25,6 +25,8 @@ JSON_FIELDS = frozenset(
     {"result_schema", "result_summary", "report", "usage", "steps", "questions", "content"}
 )
 NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
+#: What only some artifacts have.
+NO_VERSION: Mapping[str, Json] = dict.fromkeys(("media_type", "version", "content_hash"))
 
 
 class Hand(NamedTuple):
@@ -46,6 +48,8 @@ def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> l
     for entity, write in REST.items():
         if entity in patches:
             written += write(decision.plan, patches)
+    if Entity.ARTIFACT in patches:
+        written += _artifacts(decision, patches)
     return written + audit_statements(sealed)
 
 
@@ -245,9 +249,13 @@ def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
         yield _fill(SQL["insert_session"], patch.values, plan_id=plan.id, session=patch.id)
 
 
-def _artifacts(plan: Plan, patches: Patches) -> Iterator[Statement]:
+def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
+    """The artifacts, each with its text, where the audit has but the hash of it."""
     for patch in patches.made(Entity.ARTIFACT):
-        yield _fill(SQL["insert_artifact"], patch.values, id=patch.id, plan_id=plan.id)
+        text = decision.texts.get(patch.id)
+        told = patch.values if text is None else {**patch.values, "content": text}
+        values = {**NO_VERSION, **told}
+        yield _fill(SQL["insert_artifact"], values, id=patch.id, plan_id=decision.plan.id)
 
 
 #: What is written behind plan and steps, which it points to.
@@ -255,7 +263,6 @@ REST: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,
     Entity.SESSION: _sessions,
-    Entity.ARTIFACT: _artifacts,
 }
 
 

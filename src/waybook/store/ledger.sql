@@ -102,9 +102,10 @@ insert into plan_session (plan_id, session, seen_at)
 values (%(plan_id)s, %(session)s, %(seen_at)s);
 
 -- name: insert_artifact
-insert into artifact (id, plan_id, step_id, kind, title, content, superseded, created_at, created_by)
+insert into artifact (id, plan_id, step_id, kind, title, content, superseded, media_type, version,
+                      content_hash, created_at, created_by)
 values (%(id)s, %(plan_id)s, %(step_id)s, %(kind)s, %(title)s, %(content)s, %(superseded)s,
-        %(created_at)s, %(created_by)s);
+        %(media_type)s, %(version)s, %(content_hash)s, %(created_at)s, %(created_by)s);
 
 -- name: insert_skill_execution
 insert into skill_execution (id, skill, session, status, output_media_type,

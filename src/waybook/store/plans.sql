@@ -83,7 +83,8 @@ select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.
 -- name: brief
 -- What stays the same through a plan's life.
 select b.research_question, b.formatting_notes, b.created_at, b.created_by,
-       e.output_media_type, e.formatting_instructions, e.skill
+       e.output_media_type, e.formatting_instructions, e.skill,
+       case when e.status = 'started' then e.id::text end
   from plan_brief b
   left join skill_execution e on e.id = b.skill_execution_id
  where b.plan_id = %(plan_id)s;
@@ -215,8 +216,12 @@ select 'session', k.session, json_build_object('seen_at', k.seen_at)
  where k.plan_id = %(plan_id)s
  union all
 select 'artifact', a.id::text, json_build_object(
-         'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,
-         'superseded', a.superseded, 'created_at', a.created_at, 'created_by', a.created_by)
+         'step_id', a.step_id, 'kind', a.kind, 'title', a.title,
+         'content', case when a.content_hash is null then a.content end,
+         'content_hash', case when a.content_hash is not null
+                              then encode(sha256(convert_to(a.content #>> '{}', 'UTF8')), 'hex') end,
+         'media_type', a.media_type, 'version', a.version, 'superseded', a.superseded,
+         'created_at', a.created_at, 'created_by', a.created_by)
   from artifact a
  where a.plan_id = %(plan_id)s;
 

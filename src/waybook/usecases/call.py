@@ -92,7 +92,7 @@ class Call:
 
     def locked(
         self,
-        *,
+        *more: Statement,
         plan_id: str | None = None,
         step_id: str | None = None,
         texts: tuple[str, ...] = (),
@@ -100,7 +100,7 @@ class Call:
         conditions: bool = True,
         review: bool = True,
     ) -> "Locking":
-        """A plan, locked and loaded: what is not needed is not asked for.
+        """A plan, locked and loaded: what is not needed is not asked for, and `more` is.
 
         Raises:
             NotFound: it is not there, or not this org's.
@@ -115,7 +115,7 @@ class Call:
             conditions=conditions,
             review=review,
         )
-        return Locking(self, wanted, step_id)
+        return Locking(self, wanted, step_id, more)
 
     async def plan_of(self, step_id: str) -> str:
         """The plan this step belongs to.
@@ -156,9 +156,12 @@ class Call:
 class Locking:
     """A plan on its way into our hands, and out of them again."""
 
-    def __init__(self, call: Call, wanted: Wanted, step_id: str | None) -> None:
+    def __init__(
+        self, call: Call, wanted: Wanted, step_id: str | None, more: tuple[Statement, ...]
+    ) -> None:
         """Which plan, named by itself or by one of its steps, and how much of it."""
         self._call = call
+        self._more = more
         self._wanted = wanted
         self._step_id = step_id
         self._lent = call.house.database.tenant(call.caller.org_id)
@@ -170,10 +173,11 @@ class Locking:
         wanted = self._wanted._replace(plan_id=plan_id)
         tx = await self._lent.__aenter__()
         try:
-            found = await tx.send(*plans.lock_statements(wanted, call.key))
+            found = await tx.send(*plans.lock_statements(wanted, call.key), *self._more)
             if call.key is not None:
                 _answered(plans.read_answer(found, call.key))
-            return Held(call, tx, found_plan(found, wanted, self._step_id))
+            more = found[len(found) - len(self._more) :]
+            return Held(call, tx, found_plan(found, wanted, self._step_id), more)
         except BaseException:
             await self._lent.__aexit__()
             raise
@@ -216,6 +220,8 @@ class Held:
     call: Call
     tx: Tx
     loaded: LoadedPlan
+    #: What else was asked for found.
+    found: Results
 
     @property
     def plan(self) -> Plan:

@@ -13,10 +13,12 @@ from waybook.plan.next_step import (
     StepReady,
     next_step,
 )
+from waybook.plan.output import is_missing, latest
 from waybook.record.moment import Json
-from waybook.store import plans
+from waybook.store import outputs, plans
 from waybook.usecases.arguments import Id, Mutating
 from waybook.usecases.call import Body, Call, Held
+from waybook.usecases.output_views import after_the_last_step, output_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import following, holder_view, review_view, told, within_reply
@@ -74,23 +76,29 @@ def _ready(ready: StepReady, plan_id: str) -> Body:
 
 async def _complete(held: Held) -> Body:
     plan_id = held.plan.id
-    brief, results = await held.send(
-        plans.brief_statement(plan_id), plans.results_statement(plan_id)
+    brief, results, kept = await held.send(
+        plans.brief_statement(plan_id),
+        plans.results_statement(plan_id),
+        outputs.outputs_statement(plan_id),
     )
+    there = outputs.read_outputs(kept)
     order = {step.id: step.order for step in held.plan.steps}
     notes: list[Json] = [
         {"stepId": row[0], "stepOrder": order[row[0]], "notes": row[4]} for row in results if row[4]
     ]
-    why = "read all results, then write the deliverable"
-    return {
+    body: Body = {
         "status": "plan_complete",
         "planId": plan_id,
         "outputMediaType": brief[0][4],
         "outputFormattingInstructions": brief[0][5],
         "planFormattingNotes": brief[0][1],
         "stepFormattingNotes": notes,
-        "next": following("get_research_context", why, planId=plan_id),
+        "outputs": [output_view(one) for one in latest(there)],
+        "outputMissing": is_missing(there, brief[0][4]),
+        "next": after_the_last_step(plan_id, brief[0][4], brief[0][7], there),
     }
+    whole = following("get_research_context", "what is stored with the plan", planId=plan_id)
+    return within_reply(body, ("outputs", "stepFormattingNotes"), whole)
 
 
 async def _awaiting(held: Held) -> Body:

@@ -81,7 +81,7 @@ async def _note_session(call: Call, plan_id: str) -> None:
 
 def _view(call: Call, plan: Plan, found: list[list[Any]], asked: GetResearchContext) -> Body:
     brief, instructions, results, artifacts, entries = found
-    question, notes, created_at, created_by, media_type, formatting, skill = brief[0]
+    question, notes, created_at, created_by, media_type, formatting, skill, _ = brief[0]
     events = audit.read_entries(entries)
     changed = None if asked.since is None else _changed_steps(events)
     steps = [s for s in plan.steps if changed is None or s.id in changed]

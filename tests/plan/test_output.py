@@ -1,0 +1,162 @@
+"""Outputs: versions of a deliverable, also of a plan that is complete."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plan_builders import ANN, a_moment, a_plan, a_step, changes_of, events_of
+from waybook.errors import InvalidInput, PlanTerminal, TooLarge
+from waybook.plan.limits import MAX_OUTPUTS
+from waybook.plan.model import Plan
+from waybook.plan.output import (
+    NewOutput,
+    Output,
+    is_missing,
+    last_of,
+    latest,
+    store_output,
+)
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.texts import digest
+
+REPORT = NewOutput(media_type="text/markdown", title="Rivers", content="# Rivers")
+
+
+def a_plan_in(status: PlanStatus) -> Plan:
+    done = {PlanStatus.COMPLETED: StepStatus.COMPLETED, PlanStatus.FAILED: StepStatus.FAILED}
+    plan = a_plan(a_step(done.get(status, StepStatus.PENDING)))
+    return plan._replace(status=status, sessions=frozenset({"a"}))
+
+
+COMPLETE = a_plan_in(PlanStatus.COMPLETED)
+
+
+@pytest.mark.parametrize("status", [s for s in PlanStatus if s is not PlanStatus.FAILED])
+def test_every_plan_but_a_failed_one_takes_an_output_and_stays_as_it_was(
+    status: PlanStatus,
+) -> None:
+    plan = a_plan_in(status)
+    decided = store_output(plan, REPORT, [], a_moment())
+    assert events_of(decided) == ["plan_modified"]
+    assert decided.plan == plan._replace(seq=plan.seq + 1)
+    (change,) = changes_of(decided)
+    assert change.entity == "artifact"
+    assert decided.entries[0].details == {
+        "action": "output_stored",
+        "artifactId": change.id,
+        "title": "Rivers",
+        "mediaType": "text/markdown",
+        "version": 1,
+    }
+
+
+def test_a_failed_plan_takes_none() -> None:
+    with pytest.raises(PlanTerminal):
+        store_output(a_plan_in(PlanStatus.FAILED), REPORT, [], a_moment())
+
+
+def test_the_audit_knows_the_text_by_its_hash() -> None:
+    decided = store_output(COMPLETE, REPORT, [], a_moment())
+    (change,) = changes_of(decided)
+    assert isinstance(change.new, dict)
+    assert change.new["content_hash"] == digest("# Rivers")
+    assert "content" not in change.new
+    assert decided.texts == {change.id: "# Rivers"}
+    assert "# Rivers" not in str(decided.entries)
+
+
+def test_the_same_title_again_is_the_next_version() -> None:
+    there = stored(REPORT, replace(REPORT, content="# More"))
+    assert [one.version for one in there] == [1, 2]
+
+
+def test_the_same_again_changes_nothing() -> None:
+    there = stored(REPORT)
+    again = store_output(COMPLETE, REPORT, there, a_moment())
+    assert (again.entries, again.texts) == ((), {})
+    assert again.reply.output == there[0]
+    assert not again.reply.is_new
+
+
+def test_going_back_to_an_older_text_is_a_new_version() -> None:
+    there = stored(REPORT, replace(REPORT, content="# More"), REPORT)
+    assert [one.version for one in there] == [1, 2, 3]
+
+
+def test_two_forms_of_one_title_share_their_numbers_but_not_their_texts() -> None:
+    page = replace(REPORT, media_type="text/html", content="<h1>Rivers</h1>")
+    there = stored(REPORT, page)
+    assert [one.version for one in there] == [1, 2]
+    again = store_output(COMPLETE, REPORT, there, a_moment())
+    assert again.reply.output == there[0]
+    assert [one.media_type for one in latest(there)] == ["text/html", "text/markdown"]
+
+
+@pytest.mark.parametrize("text", ["{", "NaN", "[1,]", "", "[" * 100_000, "9" * 5_000])
+def test_what_says_it_is_json_must_be(text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        store_output(
+            COMPLETE, replace(REPORT, media_type="application/json", content=text), [], a_moment()
+        )
+    assert refused.value.details["argument"] == "content"
+
+
+def test_a_plan_has_so_many_outputs_and_no_more() -> None:
+    (one,) = stored(REPORT)
+    full = [replace(one, version=n) for n in range(1, MAX_OUTPUTS + 1)]
+    with pytest.raises(TooLarge):
+        store_output(COMPLETE, replace(REPORT, content="# More"), full, a_moment())
+    assert not store_output(COMPLETE, REPORT, full, a_moment()).reply.is_new
+
+
+def test_what_the_skill_asks_for_is_missing_until_it_is_there() -> None:
+    there = stored(replace(REPORT, media_type="text/csv"))
+    assert is_missing([], "text/markdown")
+    assert is_missing(there, "text/markdown")
+    assert not is_missing(there, "text/csv")
+    assert not is_missing([], None)
+
+
+def test_a_new_session_on_an_open_plan_is_noted_and_on_a_closed_one_it_is_not() -> None:
+    open_plan = a_plan_in(PlanStatus.EXECUTING)._replace(sessions=frozenset(), seq=3)
+    assert ANN.session == "a"
+    noted = store_output(open_plan, REPORT, [], a_moment())
+    assert events_of(noted) == ["session_resumed", "plan_modified"]
+    closed = COMPLETE._replace(sessions=frozenset(), seq=3)
+    assert events_of(store_output(closed, REPORT, [], a_moment())) == ["plan_modified"]
+
+
+def stored(*handed_in: NewOutput) -> list[Output]:
+    """What there is after these were handed in, one after the other."""
+    there: list[Output] = []
+    for minutes, new in enumerate(handed_in):
+        kept = store_output(COMPLETE, new, there, a_moment(minutes=minutes)).reply
+        there += [kept.output] if kept.is_new else []
+    return there
+
+
+@given(
+    st.lists(
+        st.builds(
+            NewOutput,
+            media_type=st.sampled_from(["text/plain", "text/html"]),
+            title=st.sampled_from(["A", "B"]),
+            content=st.sampled_from(["x", "y"]),
+        ),
+        max_size=12,
+    )
+)
+def test_whatever_is_handed_in_the_versions_of_a_title_have_no_gap_and_the_last_is_there(
+    handed_in: list[NewOutput],
+) -> None:
+    there = stored(*handed_in)
+    for title in {one.title for one in there}:
+        versions = [one.version for one in there if one.title == title]
+        assert versions == list(range(1, len(versions) + 1))
+    last = {(new.title, new.media_type): new.content for new in handed_in}
+    shown = {(one.title, one.media_type): one.content_hash for one in latest(there)}
+    assert shown == {form: digest(content) for form, content in last.items()}
+    for title, media_type in last:
+        assert last_of(there, title=title, media_type=media_type) in latest(there)

@@ -1,0 +1,255 @@
+"""store_research_output, and what a completed plan says of its deliverable."""
+
+import asyncio
+import json
+
+import psycopg
+import pytest
+
+from waybook.doorway import Answer
+from waybook.store.ids import new_id
+from waybook.usecases.call import Call
+from waybook.usecases.plan_as_of import plan_as_of
+from waybook.usecases.read_outputs import file_name, list_outputs, read_output
+from waybook.usecases.verify_audit import Subject, verify_subject
+from worlds import Agent, Body, World, a_step
+
+
+async def deliver(agent: Agent, plan: Body, content: str = "# Rivers", **more: object) -> Body:
+    named = {"mediaType": "text/markdown", "title": "Rivers", **more}
+    return await agent.call(
+        "store_research_output", planId=plan["planId"], content=content, **named
+    )
+
+
+async def a_done_plan(agent: Agent, **more: object) -> Body:
+    plan = await agent.plan(1, **more)
+    await agent.work_through(plan)
+    return plan
+
+
+def seen_by(agent: Agent) -> Call:
+    return Call(house=agent.doorway.house, caller=agent.caller)
+
+
+async def test_an_output_is_kept_with_its_plan_and_can_be_read(agent: Agent) -> None:
+    plan = await a_done_plan(agent)
+    kept = await deliver(agent, plan, "# Rivers\n\n“Nile” ☃")
+    assert (kept["status"], kept["version"], kept["mediaType"]) == ("stored", 1, "text/markdown")
+    assert kept["downloadUrl"].endswith(f"/api/outputs/{kept['outputId']}")
+    assert kept["resource"] == f"waybook://outputs/{kept['outputId']}"
+    whole = await read_output(seen_by(agent), kept["outputId"])
+    assert (whole.plan_id, whole.content) == (plan["planId"], "# Rivers\n\n“Nile” ☃")
+    assert file_name(whole.output) == "Rivers.v1.md"
+
+
+async def test_a_completed_plan_stays_as_it_was_but_for_its_audit(
+    world: World, agent: Agent
+) -> None:
+    plan = await a_done_plan(agent)
+    before = await world.stored(agent.org_id, plan["planId"])
+    kept = await deliver(agent, plan)
+    after = await world.stored(agent.org_id, plan["planId"])
+    assert set(after.pop("artifact")) == {kept["outputId"]}
+    assert after == before
+    last = (await world.entries(agent.org_id, plan["planId"]))[-1]
+    details = json.loads(last.details)
+    assert (last.event, details["action"]) == ("plan_modified", "output_stored")
+    assert "# Rivers" not in last.details
+
+
+async def test_a_completed_plan_takes_outputs_and_nothing_else(agent: Agent) -> None:
+    plan = await a_done_plan(agent)
+    await deliver(agent, plan)
+    adding = [{"action": "add_steps", "steps": [a_step()]}]
+    error = await agent.refused("modify_plan", planId=plan["planId"], modifications=adding)
+    assert error["code"] in {"PLAN_TERMINAL", "NOT_MODIFIABLE"}
+
+
+async def test_a_failed_plan_takes_no_output(agent: Agent) -> None:
+    end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
+    plan = await agent.plan(1, branchingConditions=[end])
+    await agent.submit(await agent.take(plan))
+    asked = {"mediaType": "text/plain", "title": "T", "content": "x"}
+    error = await agent.refused("store_research_output", planId=plan["planId"], **asked)
+    assert error["code"] == "PLAN_TERMINAL"
+
+
+async def test_an_open_plan_takes_an_output_and_goes_on(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    kept = await deliver(agent, plan)
+    assert kept["next"]["tool"] == "get_next_step"
+    assert (await agent.status(plan))["status"] == "planning"
+
+
+async def test_versions_are_kept_and_the_same_again_is_unchanged(agent: Agent) -> None:
+    plan = await a_done_plan(agent)
+    first, again = await deliver(agent, plan), await deliver(agent, plan)
+    more = await deliver(agent, plan, "# More")
+    assert (again["status"], again["outputId"]) == ("unchanged", first["outputId"])
+    assert (more["status"], more["version"]) == ("stored", 2)
+    listed = await list_outputs(seen_by(agent), plan["planId"])
+    assert {(one.id, one.version) for one in listed} == {
+        (first["outputId"], 1),
+        (more["outputId"], 2),
+    }
+    assert (await read_output(seen_by(agent), first["outputId"])).content == "# Rivers"
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"mediaType": "image/png"}, "INVALID_INPUT"),
+        ({"mediaType": "nonsense"}, "INVALID_INPUT"),
+        ({"mediaType": "application/json", "content": "{"}, "INVALID_INPUT"),
+        ({"title": "  "}, "INVALID_INPUT"),
+        ({"title": "x" * 201}, "TOO_LARGE"),
+        ({"content": ""}, "INVALID_INPUT"),
+        ({"content": {"a": 1}}, "INVALID_INPUT"),
+        ({"content": "x" * 1_048_577}, "TOO_LARGE"),
+        ({"content": "a\0b"}, "INVALID_INPUT"),
+    ],
+)
+async def test_what_cannot_be_kept_is_refused_by_name(
+    world: World, agent: Agent, changed: Body, code: str
+) -> None:
+    plan = await a_done_plan(agent)
+    before = await world.stored(agent.org_id, plan["planId"])
+    asked = {"mediaType": "text/plain", "title": "T", "content": "x", **changed}
+    error = await agent.refused("store_research_output", planId=plan["planId"], **asked)
+    assert error["code"] == code
+    assert await world.stored(agent.org_id, plan["planId"]) == before
+
+
+async def test_nearly_a_mebibyte_is_kept(agent: Agent) -> None:
+    plan = await a_done_plan(agent)
+    kept = await deliver(agent, plan, "x" * 1_048_000)
+    assert len((await read_output(seen_by(agent), kept["outputId"])).content) == 1_048_000
+
+
+async def test_a_repeated_call_counts_once(agent: Agent) -> None:
+    plan = await a_done_plan(agent)
+    await deliver(agent, plan, idempotencyKey="k")
+    replayed = await deliver(agent, plan, idempotencyKey="k")
+    assert replayed["replayed"] is True
+    assert replayed["status"] == "stored"
+
+
+async def test_two_at_once_get_two_versions(agent: Agent) -> None:
+    plan = await a_done_plan(agent)
+    both = await asyncio.gather(deliver(agent, plan, "one"), deliver(agent, plan, "two"))
+    assert sorted(one["version"] for one in both) == [1, 2]
+
+
+# What a completed plan says
+
+
+async def complete(agent: Agent, plan: Body) -> Body:
+    return await agent.call("get_next_step", planId=plan["planId"])
+
+
+async def test_a_completed_plan_asks_for_what_its_skill_wants(agent: Agent) -> None:
+    started = await agent.call("start_skill", name="survey", sessionId="s")
+    plan = await a_done_plan(agent, sessionId="s")
+    told = await complete(agent, plan)
+    assert (told["outputs"], told["outputMissing"]) == ([], True)
+    asked = {"planId": plan["planId"], "mediaType": "text/markdown"}
+    assert (told["next"]["tool"], told["next"]["args"]) == ("store_research_output", asked)
+    await deliver(agent, plan, "a,b", mediaType="text/csv")
+    assert (await complete(agent, plan))["outputMissing"] is True
+    kept = await deliver(agent, plan)
+    told = await complete(agent, plan)
+    assert told["outputMissing"] is False
+    assert told["next"] == kept["next"]
+    ending = {"skillExecutionId": started["skillExecutionId"]}
+    assert (told["next"]["tool"], told["next"]["args"]) == ("complete_skill", ending)
+    await agent.call("complete_skill", **ending)
+    assert (await complete(agent, plan))["next"]["tool"] == "list_active_plans"
+
+
+async def test_without_a_skill_nothing_is_missing_and_the_results_are_to_be_read(
+    agent: Agent,
+) -> None:
+    plan = await a_done_plan(agent)
+    told = await complete(agent, plan)
+    assert told["outputMissing"] is False
+    assert told["next"]["tool"] == "get_research_context"
+    await deliver(agent, plan)
+    assert (await complete(agent, plan))["next"]["tool"] == "list_active_plans"
+
+
+async def test_of_each_title_and_form_the_last_version_is_told(agent: Agent, world: World) -> None:
+    plan = await a_done_plan(agent)
+    await deliver(agent, plan)
+    world.clock.advance(minutes=1)
+    more = await deliver(agent, plan, "# More")
+    world.clock.advance(minutes=1)
+    table = await deliver(agent, plan, "a,b", mediaType="text/csv", title="Table")
+    told = await complete(agent, plan)
+    assert [one["outputId"] for one in told["outputs"]] == [table["outputId"], more["outputId"]]
+    assert set(told["outputs"][0]) == {
+        "outputId",
+        "title",
+        "mediaType",
+        "version",
+        "createdAt",
+        "createdBy",
+    }
+
+
+# The record
+
+
+async def test_as_of_before_it_was_stored_there_was_no_output(world: World, agent: Agent) -> None:
+    plan = await a_done_plan(agent)
+    before = len(await world.entries(agent.org_id, plan["planId"]))
+    await deliver(agent, plan)
+    call = seen_by(agent)
+    assert "artifact" not in (await plan_as_of(call, plan["planId"], seq=before)).rows
+    assert "artifact" in (await plan_as_of(call, plan["planId"], seq=before + 1)).rows
+
+
+async def test_a_text_changed_behind_our_back_is_found(own_world: World) -> None:
+    agent = own_world.agent
+    plan = await a_done_plan(agent)
+    kept = await deliver(agent, plan)
+    subject = Subject("plan", plan["planId"])
+    assert (await verify_subject(seen_by(agent), subject)).ok
+    rewrite(own_world, "# Sewers")
+    verdict = await verify_subject(seen_by(agent), subject)
+    assert any(kept["outputId"] in fault for fault in verdict.faults)
+    rewrite(own_world, "# Rivers")
+
+
+def rewrite(world: World, text: str) -> None:
+    """What somebody could do who is not held by our rules."""
+    with psycopg.connect(world.place.admin_dsn, autocommit=True) as owner:
+        told = (json.dumps(text),)
+        owner.execute("update artifact set content = %s::json where kind = 'output'", told)
+
+
+# The neighbour
+
+
+async def test_another_org_s_output_is_not_there(agent: Agent, world: World) -> None:
+    world.neighbour_may_change = True
+    theirs = await deliver(world.neighbour, world.neighbours_plan)
+    answers = []
+    for output_id in (theirs["outputId"], new_id(), "nope"):
+        with pytest.raises(Exception, match="no output with this id") as refused:
+            await read_output(seen_by(agent), output_id)
+        answers.append(str(refused.value))
+    assert len(set(answers)) == 1
+    with pytest.raises(Exception, match="no plan with this id"):
+        await list_outputs(seen_by(agent), world.neighbours_plan["planId"])
+
+
+async def test_an_artifact_that_is_no_output_is_not_read_as_one(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    late: Answer = await agent.ask(
+        "submit_step_result", {"stepId": taken["stepId"], "resultSummary": "x", "attempt": 9}
+    )
+    kept = late.body["error"]["details"]["artifactId"]  # type: ignore[index]  # an error is an object
+    with pytest.raises(Exception, match="no output with this id"):
+        await read_output(seen_by(agent), kept)
