@@ -112,6 +112,8 @@ async def test_a_completed_plan_says_how_to_write_it_up(agent: Agent) -> None:
         "stepFormattingNotes": [
             {"stepId": plan["stepIds"][0], "stepOrder": 1, "notes": "In bold."}
         ],
+        "outputs": [],
+        "outputMissing": False,
         "next": reply["next"],
     }
 
