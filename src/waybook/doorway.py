@@ -7,7 +7,7 @@ into answers, and notes the call. No other place does any of these.
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import cast
@@ -51,8 +51,10 @@ from waybook.usecases import (
 )
 from waybook.usecases.arguments import Arguments, read_arguments
 from waybook.usecases.call import Answered, Body, Call, House
-from waybook.usecases.exchange import Answer, Caller, Readable
+from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
+from waybook.usecases.output_views import output_view
 from waybook.usecases.read_documents import read_document
+from waybook.usecases.read_outputs import list_outputs, read_output
 from waybook.usecases.tool import Tool
 
 __all__ = ["TOOLS", "Answer", "Caller", "Channel", "Doorway", "Tool"]
@@ -124,6 +126,23 @@ class Doorway:
             NotFound: it is not there, or not theirs.
         """
         return await read_document(Call(house=self.house, caller=caller), resource_id)
+
+    async def output(self, caller: Caller, output_id: str) -> ReadableOutput:
+        """A deliverable of a plan of the caller's org, whole.
+
+        Raises:
+            NotFound: it is not there, or not theirs.
+        """
+        return await read_output(Call(house=self.house, caller=caller), output_id)
+
+    async def outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
+        """The deliverables of a plan of the caller's org, with all their versions.
+
+        Raises:
+            NotFound: the plan is not there, or not theirs.
+        """
+        call = Call(house=self.house, caller=caller)
+        return [output_view(one) for one in await list_outputs(call, plan_id)]
 
     async def _answer(self, tool: Tool, caller: Caller, given: Mapping[str, object]) -> Answer:
         try:

@@ -12,7 +12,7 @@ from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.catalogue import catalogue
 from waybook.usecases.arguments import Arguments
 from waybook.usecases.call import Body, Call
-from waybook.usecases.exchange import Readable
+from waybook.usecases.exchange import Readable, ReadableOutput
 
 SOMEBODY = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
 
@@ -57,6 +57,8 @@ class RememberingDoorway:
     requests: list[Request | None] = field(default_factory=list)
     #: What is read of any document.
     readable: Readable | type[WaybookError] = NotFound
+    #: What is read of any output.
+    deliverable: ReadableOutput | type[WaybookError] = NotFound
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         self.calls.append((caller, tool, dict(arguments)))
@@ -68,6 +70,18 @@ class RememberingDoorway:
         if isinstance(self.readable, Readable):
             return self.readable
         raise self.readable
+
+    async def output(self, caller: Caller, output_id: str) -> ReadableOutput:
+        self.calls.append((caller, "output", {"outputId": output_id}))
+        if isinstance(self.deliverable, ReadableOutput):
+            return self.deliverable
+        raise self.deliverable
+
+    async def outputs(self, caller: Caller, plan_id: str) -> list[dict[str, object]]:
+        self.calls.append((caller, "outputs", {"planId": plan_id}))
+        if isinstance(self.deliverable, ReadableOutput):
+            return [{"outputId": self.deliverable.output_id}]
+        raise self.deliverable
 
 
 async def somebody(_: Request | None) -> Caller:

@@ -15,6 +15,7 @@ from transport.doors import (
     a_refusal,
     an_entrance,
 )
+from transport.test_outputs import an_output
 from transport.test_reading import a_document
 from waybook.doorway import Answer
 from waybook.errors import NotFound, Unavailable, WaybookError
@@ -183,12 +184,16 @@ async def test_the_next_page_repeats_no_run() -> None:
 @pytest.mark.parametrize(
     ("profile", "kinds"),
     [
-        ("plan", ["waybook://plans/{id}", "waybook://plans/{id}/map"]),
+        (
+            "plan",
+            ["waybook://plans/{id}", "waybook://plans/{id}/map", "waybook://outputs/{id}"],
+        ),
         (
             "runs",
             [
                 "waybook://plans/{id}",
                 "waybook://plans/{id}/map",
+                "waybook://outputs/{id}",
                 "waybook://runs/{id}/progress",
                 "waybook://runs/{id}/map",
                 "waybook://documents/{id}",
@@ -280,3 +285,33 @@ async def test_a_document_that_cannot_be_read_says_whose_fault_it_is(
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://documents/d-1")
     assert refusal.value.code == number
+
+
+# Outputs
+
+
+@BOTH_ERAS
+async def test_an_output_is_read_as_what_it_is(era: Era) -> None:
+    doorway = RememberingDoorway(deliverable=an_output(media_type="text/html", content="<p>x"))
+    async with a_client(doorway, era) as client:
+        read = await client.read_resource("waybook://outputs/o-1")
+    uri = "waybook://outputs/o-1"
+    assert read.contents == [TextResourceContents(uri=uri, mime_type="text/html", text="<p>x")]
+    assert doorway.calls == [(SOMEBODY, "output", {"outputId": "o-1"})]
+
+
+@pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
+async def test_an_output_that_cannot_be_read_says_whose_fault_it_is(
+    fault: type[WaybookError], number: int
+) -> None:
+    async with a_client(RememberingDoorway(deliverable=fault)) as client:
+        with pytest.raises(MCPError) as refusal:
+            await client.read_resource("waybook://outputs/o-1")
+    assert refusal.value.code == number
+
+
+async def test_an_output_s_id_is_not_completed() -> None:
+    async with a_client(RememberingDoorway()) as client:
+        ref = ResourceTemplateReference(uri="waybook://outputs/{id}")
+        completed = await client.complete(ref, {"name": "id", "value": ""})
+    assert completed.completion.values == []

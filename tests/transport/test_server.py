@@ -22,7 +22,6 @@ from waybook.errors import Unavailable
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.server import build_server
-from waybook.usecases.exchange import Readable
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
@@ -113,12 +112,9 @@ async def test_a_doorway_that_does_not_open_is_an_answer(era: Era) -> None:
 async def test_an_exception_keeps_its_words_to_itself(
     era: Era, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken:
+    class Broken(RememberingDoorway):
         async def enter(self, _: Caller, __: str, ___: Mapping[str, object]) -> Answer:
             raise ZeroDivisionError("password=hunter2")
-
-        async def document(self, _: Caller, __: str) -> Readable:
-            raise AssertionError
 
     async def opened() -> Broken:
         return Broken()

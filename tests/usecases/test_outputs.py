@@ -10,7 +10,7 @@ from waybook.doorway import Answer
 from waybook.store.ids import new_id
 from waybook.usecases.call import Call
 from waybook.usecases.plan_as_of import plan_as_of
-from waybook.usecases.read_outputs import file_name, list_outputs, read_output
+from waybook.usecases.read_outputs import list_outputs, read_output
 from waybook.usecases.verify_audit import Subject, verify_subject
 from worlds import Agent, Body, World, a_step
 
@@ -40,7 +40,7 @@ async def test_an_output_is_kept_with_its_plan_and_can_be_read(agent: Agent) -> 
     assert kept["resource"] == f"waybook://outputs/{kept['outputId']}"
     whole = await read_output(seen_by(agent), kept["outputId"])
     assert (whole.plan_id, whole.content) == (plan["planId"], "# Rivers\n\n“Nile” ☃")
-    assert file_name(whole.output) == "Rivers.v1.md"
+    assert whole.file_name == "Rivers.v1.md"
 
 
 async def test_a_completed_plan_stays_as_it_was_but_for_its_audit(

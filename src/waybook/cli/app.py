@@ -28,6 +28,11 @@ COMMANDS = {
         "waybook.cli.documents:command",
         "List the documents of a run, or write them into a folder.",
     ),
+    "outputs": (
+        "waybook.cli.outputs:command",
+        "List the outputs of a plan, or write them into a folder.",
+    ),
+    "output": ("waybook.cli.outputs:one", "Print one output of a plan."),
     "dag": ("waybook.cli.dag:group", "Prepared workflows: list, show, add."),
     "audit": ("waybook.cli.audit:group", "Read the audit, verify it, look back in time."),
     "report": ("waybook.cli.report:command", "Show where a run of any system stands."),

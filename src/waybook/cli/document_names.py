@@ -1,9 +1,11 @@
-"""What the files of documents are called: by stage, key and author, no two alike."""
+"""What files are called that are written into a folder, and that none is written over."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from waybook.dag.page import harmless
+from waybook.errors import InvalidInput
 from waybook.usecases.read_documents import Listed
 
 
@@ -19,18 +21,18 @@ def file_names(listed: Sequence[Listed], order: Sequence[str]) -> Mapping[str, s
     for one in listed:
         parts = [one.document_key, one.model, *(_more(one) if long[_short(one)] > 1 else [])]
         name = f"{folders[one.stage]}/{'.'.join(map(harmless, parts))}"
-        names[one.resource_id] = _free(name, taken)
+        names[one.resource_id] = free(name, taken)
     return names
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free(name: str, taken: set[str]) -> str:
     """The name, with a number if it is taken; capital letters make no difference on some disks."""
-    free, number = name, 1
-    while free.lower() in taken:
+    own, number = name, 1
+    while own.lower() in taken:
         number += 1
-        free = f"{name}-{number}"
-    taken.add(free.lower())
-    return free
+        own = f"{name}-{number}"
+    taken.add(own.lower())
+    return own
 
 
 def _short(one: Listed) -> tuple[str, str, str]:
@@ -40,3 +42,15 @@ def _short(one: Listed) -> tuple[str, str, str]:
 def _more(one: Listed) -> list[str]:
     begun = one.lineage.rsplit("/", 1)[-1]
     return [f"of-{begun}", *([f"by-{one.reviewer}"] if one.reviewer else [])]
+
+
+def refuse_to_overwrite(paths: Iterable[Path]) -> None:
+    """Let only paths pass where nothing is yet.
+
+    Raises:
+        InvalidInput: something is in the way.
+    """
+    there = [path for path in paths if path.exists()]
+    if there:
+        more = f" and {len(there) - 1} more are" if len(there) > 1 else " is"
+        raise InvalidInput(f"{there[0]}{more} there already; --force writes over them")

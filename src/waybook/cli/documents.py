@@ -10,12 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.background import render_once
-from waybook.cli.document_names import file_names
+from waybook.cli.document_names import file_names, refuse_to_overwrite
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.looks import ago
 from waybook.cli.options import as_json, database_options
 from waybook.dag.page import whole_page
-from waybook.errors import InvalidInput
 from waybook.settings import Settings
 from waybook.usecases.exchange import Readable
 from waybook.usecases.find_runs import meant_run
@@ -115,10 +114,8 @@ async def _write(
         one.resource_id: [out / f"{names[one.resource_id]}.{ENDINGS[form]}" for form in forms]
         for one in listed
     }
-    there = [path for found in paths.values() for path in found if path.exists()]
-    if there and not force:
-        more = f" and {len(there) - 1} more are" if len(there) > 1 else " is"
-        raise InvalidInput(f"{there[0]}{more} there already; --force writes over them")
+    if not force:
+        refuse_to_overwrite(path for found in paths.values() for path in found)
     for resource_id, found in paths.items():
         document = await read_document(here.call, resource_id)
         for path, form in zip(found, forms, strict=True):

@@ -1,13 +1,13 @@
 """How a face enters: the doorway, opened when it is first needed, and who is calling."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from starlette.requests import Request
 
 from waybook.errors import WaybookError
-from waybook.usecases.exchange import Answer, Caller, Readable
+from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
 
 
 class Door(Protocol):
@@ -18,6 +18,12 @@ class Door(Protocol):
 
     async def document(self, caller: Caller, resource_id: str, /) -> Readable:
         """Read a rendered document."""
+
+    async def output(self, caller: Caller, output_id: str, /) -> ReadableOutput:
+        """Read a deliverable."""
+
+    async def outputs(self, caller: Caller, plan_id: str, /) -> Sequence[Mapping[str, object]]:
+        """List the deliverables of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,26 @@ class Entrance:
         """
         doorway = await self.doorway()
         return await doorway.document(await self.caller(request), resource_id)
+
+    async def output(self, request: Request | None, output_id: str) -> ReadableOutput:
+        """A deliverable of a plan, as whoever is asking may read it.
+
+        Raises:
+            NotFound: it is not there, or not theirs.
+        """
+        doorway = await self.doorway()
+        return await doorway.output(await self.caller(request), output_id)
+
+    async def outputs(
+        self, request: Request | None, plan_id: str
+    ) -> Sequence[Mapping[str, object]]:
+        """The deliverables of a plan, all versions, newest first.
+
+        Raises:
+            NotFound: the plan is not there, or not theirs.
+        """
+        doorway = await self.doorway()
+        return await doorway.outputs(await self.caller(request), plan_id)
 
     async def answers(self) -> bool:
         """Whether somebody is there, down to the database."""

@@ -40,3 +40,19 @@ class Readable:
     created_at: datetime
     markdown: str
     html: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadableOutput:
+    """A deliverable of a plan, whole."""
+
+    output_id: str
+    plan_id: str
+    title: str
+    media_type: str
+    version: int
+    created_at: datetime
+    created_by: str
+    content: str
+    #: What its file is called, wherever it is kept.
+    file_name: str

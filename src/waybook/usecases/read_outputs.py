@@ -1,7 +1,5 @@
 """Outputs for people: those of a plan, and one of them whole."""
 
-from dataclasses import dataclass
-
 from waybook.dag.page import harmless
 from waybook.errors import NextCall, NotFound
 from waybook.plan.media_types import ending
@@ -9,15 +7,7 @@ from waybook.plan.output import Output
 from waybook.store import outputs
 from waybook.store.plans import Wanted
 from waybook.usecases.call import Call, known
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeOutput:
-    """An output with its text."""
-
-    output: Output
-    plan_id: str
-    content: str
+from waybook.usecases.exchange import ReadableOutput
 
 
 async def list_outputs(call: Call, plan_id: str) -> list[Output]:
@@ -32,7 +22,7 @@ async def list_outputs(call: Call, plan_id: str) -> list[Output]:
     return outputs.read_outputs(rows)
 
 
-async def read_output(call: Call, output_id: str) -> WholeOutput:
+async def read_output(call: Call, output_id: str) -> ReadableOutput:
     """One output, with its text.
 
     Raises:
@@ -45,7 +35,17 @@ async def read_output(call: Call, output_id: str) -> WholeOutput:
             next_call=NextCall("list_active_plans", {}, "see the plans there are"),
         )
     (output,) = outputs.read_outputs(rows)
-    return WholeOutput(output=output, plan_id=rows[0][7], content=rows[0][8])
+    return ReadableOutput(
+        output_id=output.id,
+        plan_id=rows[0][7],
+        title=output.title,
+        media_type=output.media_type,
+        version=output.version,
+        created_at=output.created_at,
+        created_by=output.created_by,
+        content=rows[0][8],
+        file_name=file_name(output),
+    )
 
 
 def file_name(output: Output) -> str:

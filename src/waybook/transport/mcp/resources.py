@@ -92,7 +92,15 @@ DOCUMENT: Final = Kind(
     of_runs=True,
     mime_type=MARKDOWN,
 )
-KINDS: Final = (PLAN, PLAN_MAP, RUN_PROGRESS, RUN_MAP, DOCUMENT)
+OUTPUT: Final = Kind(
+    name="output",
+    title="Output of a plan",
+    uri="waybook://outputs/{id}",
+    description="A deliverable of a plan, by the outputId that get_next_step has of it once the "
+    "plan is complete.",
+    mime_type="text/plain",
+)
+KINDS: Final = (PLAN, PLAN_MAP, OUTPUT, RUN_PROGRESS, RUN_MAP, DOCUMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,32 +134,33 @@ class Resources:
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
-        """A resource as the tool that reads it answers, or a document's Markdown."""
+        """A resource as the tool that reads it answers, or the text of a document or an output."""
         for kind in self.kinds:
             found = kind.id_in(params.uri)
             if found is not None:
-                text = await self._text(context, params.uri, kind, found)
-                contents = wire.TextResourceContents(
-                    uri=params.uri, mime_type=kind.mime_type, text=text
-                )
+                mime_type, text = await self._text(context, params.uri, kind, found)
+                contents = wire.TextResourceContents(uri=params.uri, mime_type=mime_type, text=text)
                 return wire.ReadResourceResult(contents=[contents])
         raise invalid("Resource not found", uri=params.uri)
 
-    async def _text(self, context: Context, uri: str, kind: Kind, found: str) -> str:
+    async def _text(self, context: Context, uri: str, kind: Kind, found: str) -> tuple[str, str]:
         answer = await self._answer(context, kind, found)
-        if isinstance(answer, str):
+        if isinstance(answer, tuple):
             return answer
         if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
             raise invalid("Resource not found", uri=uri)
         if answer.is_error:
             raise refused(answer, f"The {kind.title.lower()} cannot be read now")
-        return compact(answer.body)
+        return kind.mime_type, compact(answer.body)
 
-    async def _answer(self, context: Context, kind: Kind, found: str) -> Answer | str:
+    async def _answer(self, context: Context, kind: Kind, found: str) -> Answer | tuple[str, str]:
         if kind.tool is not None:
             return await self.entrance.enter(context.request, kind.tool, {kind.argument: found})
         try:
-            return (await self.entrance.document(context.request, found)).markdown
+            if kind is OUTPUT:
+                output = await self.entrance.output(context.request, found)
+                return output.media_type, output.content
+            return MARKDOWN, (await self.entrance.document(context.request, found)).markdown
         except WaybookError as fault:
             return Answer(fault.as_json(), is_error=True)
 

@@ -1,4 +1,4 @@
-"""What is read of runs over HTTP: where a run stands, and the documents that came of it."""
+"""What is read over HTTP: where a run stands, its documents, and the outputs of plans."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from waybook.errors import WaybookError
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.refusals import code_of
 from waybook.transport.web.replies import json_reply, refusal
-from waybook.usecases.exchange import Readable
+from waybook.usecases.exchange import Readable, ReadableOutput
 
 STATUS: Final[Mapping[str, HTTPStatus]] = {
     "NOT_FOUND": HTTPStatus.NOT_FOUND,
@@ -35,6 +35,20 @@ HARMLESS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+#: Types that no browser runs or draws; every other output is sent as plain text.
+PASSIVE: Final = frozenset(
+    {
+        "application/json",
+        "application/jsonl",
+        "application/toml",
+        "application/x-ndjson",
+        "application/yaml",
+        "text/csv",
+        "text/markdown",
+        "text/plain",
+        "text/tab-separated-values",
+    }
+)
 FORMATS: Final = ("html", "markdown")
 
 
@@ -49,6 +63,8 @@ class Reading:
         return [
             Route("/api/runs/{run_id}/progress", self.progress),
             Route("/api/documents/{resource_id}", self.document),
+            Route("/api/plans/{plan_id}/outputs", self.outputs),
+            Route("/api/outputs/{output_id}", self.output),
         ]
 
     async def progress(self, request: Request) -> Response:
@@ -69,6 +85,34 @@ class Reading:
         except WaybookError as fault:
             return json_reply(fault.as_json(), status_of(fault.code))
         return page_of(document) if form == "html" else markdown_of(document)
+
+    async def outputs(self, request: Request) -> Response:
+        """The outputs of a plan, all versions, newest first."""
+        plan_id = request.path_params["plan_id"]
+        try:
+            found = await self.entrance.outputs(request, plan_id)
+        except WaybookError as fault:
+            return json_reply(fault.as_json(), status_of(fault.code))
+        return json_reply({"planId": plan_id, "outputs": found})
+
+    async def output(self, request: Request) -> Response:
+        """An output, to be kept."""
+        try:
+            output = await self.entrance.output(request, request.path_params["output_id"])
+        except WaybookError as fault:
+            return json_reply(fault.as_json(), status_of(fault.code))
+        return file_of(output)
+
+
+def file_of(output: ReadableOutput) -> Response:
+    """The output as a file: it is kept, and no browser runs it."""
+    kind = output.media_type if output.media_type in PASSIVE else "text/plain"
+    headers = {
+        **HARMLESS,
+        "content-disposition": f'attachment; filename="{output.file_name}"',
+        "content-type": f"{kind}; charset=utf-8",
+    }
+    return Response(output.content, headers=headers)
 
 
 def page_of(document: Readable) -> Response:

@@ -1,0 +1,143 @@
+"""`waybook outputs` and `waybook output`: the deliverables of a plan, listed, kept, or read."""
+
+import asyncio
+import json
+from datetime import datetime
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.document_names import free, refuse_to_overwrite
+from waybook.cli.inside import Inside, inside, quiet_settings, the_console
+from waybook.cli.looks import ago
+from waybook.cli.options import as_json, database_options
+from waybook.plan.output import Output, latest
+from waybook.settings import Settings
+from waybook.usecases.exchange import ReadableOutput
+from waybook.usecases.find_plans import meant_plan
+from waybook.usecases.output_views import output_view
+from waybook.usecases.read_outputs import file_name, list_outputs, read_output
+
+
+@click.command()
+@click.argument("plan", required=False)
+@click.option("--versions", is_flag=True, help="Every version, not only the last.")
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write them into this folder.",
+)
+@click.option("--force", is_flag=True, help="Write over files that are there.")
+@as_json
+@database_options
+def command(
+    *,
+    plan: str | None,
+    versions: bool,
+    save: Path | None,
+    force: bool,
+    as_json: bool,
+    **flags: object,
+) -> None:
+    """List the outputs of a plan, or write them into a folder.
+
+    PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
+    """
+    settings = quiet_settings(flags)
+    listed, written, now = asyncio.run(_go(settings, plan, save, versions=versions, force=force))
+    if as_json:
+        told = [_as_json(one, written) for one in listed]
+        click.echo(json.dumps(told, ensure_ascii=False))
+        return
+    console = the_console()
+    if save is not None and listed:
+        console.print(Text.assemble(("✓ ", "green"), f"{len(written)} files written to {save}"))
+    elif listed:
+        console.print(_table(listed, now))
+    else:
+        console.print("Nothing has been delivered yet.")
+
+
+@click.command()
+@click.argument("output")
+@as_json
+@database_options
+def one(*, output: str, as_json: bool, **flags: object) -> None:
+    """Print one output of a plan.
+
+    OUTPUT is its id; the text comes as it was handed in.
+    """
+    found = asyncio.run(_read(quiet_settings(flags), output))
+    if not as_json:
+        click.echo(found.content, nl=not found.content.endswith("\n"))
+        return
+    told = {
+        "outputId": found.output_id,
+        "planId": found.plan_id,
+        "title": found.title,
+        "mediaType": found.media_type,
+        "version": found.version,
+        "createdAt": found.created_at.isoformat(),
+        "createdBy": found.created_by,
+        "content": found.content,
+    }
+    click.echo(json.dumps(told, ensure_ascii=False))
+
+
+async def _read(settings: Settings, output_id: str) -> ReadableOutput:
+    async with inside(settings) as here:
+        return await read_output(here.call, output_id)
+
+
+Written = dict[str, Path]
+
+
+async def _go(
+    settings: Settings, text: str | None, save: Path | None, *, versions: bool, force: bool
+) -> tuple[list[Output], Written, datetime]:
+    async with inside(settings) as here:
+        plan = await meant_plan(here.call, text)
+        found = await list_outputs(here.call, plan.id)
+        listed = found if versions else latest(found)
+        written = await _write(here, listed, save, force=force) if save else {}
+        return listed, written, plan.now
+
+
+async def _write(here: Inside, listed: list[Output], save: Path, *, force: bool) -> Written:
+    """Write every output; before anything is, see that nothing is in the way."""
+    taken: set[str] = set()
+    paths = {one.id: save / _own_name(one, taken) for one in listed}
+    if not force:
+        refuse_to_overwrite(paths.values())
+    for output_id, path in paths.items():
+        found = await read_output(here.call, output_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(found.content.encode())
+    return paths
+
+
+def _own_name(output: Output, taken: set[str]) -> str:
+    name, _, ending = file_name(output).rpartition(".")
+    return f"{free(name, taken)}.{ending}"
+
+
+def _table(listed: list[Output], now: datetime) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("output", no_wrap=True)
+    table.add_column("title", overflow="fold")
+    table.add_column("version", justify="right", no_wrap=True)
+    table.add_column("type", no_wrap=True)
+    table.add_column("by", no_wrap=True)
+    table.add_column("when", no_wrap=True, style="dim")
+    for one in listed:
+        cells = (one.id, one.title, str(one.version), one.media_type, one.created_by)
+        table.add_row(*(Text(cell) for cell in cells), ago(one.created_at, now))
+    return table
+
+
+def _as_json(one: Output, written: Written) -> dict[str, object]:
+    file = {"file": str(written[one.id])} if one.id in written else {}
+    return {**output_view(one), **file}

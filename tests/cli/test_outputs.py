@@ -1,0 +1,96 @@
+"""`waybook outputs` and `waybook output`: listed, kept as files, printed."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.terminal import Body, Terminal
+
+
+def deliver(terminal: Terminal, plan_id: str, **more: str) -> str:
+    named: Body = {"title": "Rivers", "mediaType": "text/markdown", "content": "# Rivers ☃", **more}
+    kept = terminal.call("store_research_output", planId=plan_id, **named)
+    return str(kept["outputId"])
+
+
+@pytest.fixture(scope="module")
+def delivered(terminal: Terminal) -> str:
+    """A plan with a report in two versions, and a table."""
+    plan_id = terminal.plan("Plan with outputs")
+    deliver(terminal, plan_id)
+    deliver(terminal, plan_id, content="# More\r\n")
+    deliver(terminal, plan_id, title="../Table", mediaType="text/csv", content="a,b")
+    return plan_id
+
+
+def test_of_each_output_the_last_version_is_listed(terminal: Terminal, delivered: str) -> None:
+    told = terminal.told("outputs", delivered)
+    assert [(one["title"], one["version"]) for one in told] == [("../Table", 1), ("Rivers", 2)]
+    said = terminal.say("outputs", delivered, columns=140)
+    assert "text/csv" in said
+    assert told[0]["outputId"] in said
+
+
+def test_every_version_is_listed_if_asked_for(terminal: Terminal, delivered: str) -> None:
+    told = terminal.told("outputs", delivered, "--versions")
+    assert [(one["title"], one["version"]) for one in told] == [
+        ("../Table", 1),
+        ("Rivers", 2),
+        ("Rivers", 1),
+    ]
+
+
+def test_outputs_are_written_as_files_and_none_leaves_the_folder(
+    terminal: Terminal, delivered: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new" / "folder"
+    said = terminal.say("outputs", delivered, "--save", str(folder), "--versions")
+    assert "3 files written" in said
+    written = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert written == {
+        "Table.v1.csv": b"a,b",
+        "Rivers.v1.md": "# Rivers ☃".encode(),
+        "Rivers.v2.md": b"# More\r\n",
+    }
+
+
+def test_nothing_is_overwritten_without_force(
+    terminal: Terminal, delivered: str, tmp_path: Path
+) -> None:
+    mine = tmp_path / "Rivers.v2.md"
+    mine.write_text("mine")
+    failed = terminal.run("outputs", delivered, "--save", str(tmp_path))
+    assert failed.exit_code == 1
+    assert "--force writes over them" in failed.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["Rivers.v2.md"]
+    told = terminal.told("outputs", delivered, "--save", str(tmp_path), "--force")
+    assert {one["file"] for one in told} == {str(path) for path in tmp_path.iterdir()}
+    assert mine.read_bytes() == b"# More\r\n"
+
+
+def test_titles_that_look_alike_get_files_of_their_own(terminal: Terminal, tmp_path: Path) -> None:
+    plan_id = terminal.plan("Plan with look-alikes")
+    for title in ("a b", "A/b", "a?b"):
+        deliver(terminal, plan_id, title=title)
+    terminal.say("outputs", plan_id, "--save", str(tmp_path))
+    names = {path.name.lower() for path in tmp_path.iterdir()}
+    assert names == {"a-b.v1.md", "a-b.v1-2.md", "a-b.v1-3.md"}
+
+
+def test_an_output_is_printed_as_it_was_handed_in(terminal: Terminal, delivered: str) -> None:
+    table, report = terminal.told("outputs", delivered)
+    assert terminal.say("output", table["outputId"]) == "a,b\n"
+    assert terminal.told("output", report["outputId"])["content"] == "# More\r\n"
+
+
+def test_a_plan_without_outputs_says_so(terminal: Terminal, tmp_path: Path) -> None:
+    plan_id = terminal.plan("Plan without outputs")
+    assert "Nothing has been delivered yet." in terminal.say("outputs", plan_id)
+    said = terminal.say("outputs", plan_id, "--save", str(tmp_path))
+    assert "Nothing has been delivered yet." in said
+
+
+def test_an_output_that_is_not_there_is_said_so(terminal: Terminal) -> None:
+    failed = terminal.run("output", "nope")
+    assert failed.exit_code == 1
+    assert "no output with this id" in failed.stderr

@@ -1,0 +1,142 @@
+"""`GET /api/plans/{planId}/outputs` and `GET /api/outputs/{outputId}`: files, never pages."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transport.doors import SOMEBODY, RememberingDoorway, an_entrance
+from transport.test_reading import a_face, reading_as
+from waybook.errors import NotFound, Unavailable, WaybookError
+from waybook.plan.media_types import ENDINGS
+from waybook.plan.output import Output
+from waybook.transport.web.reading import Reading, file_of
+from waybook.usecases.exchange import ReadableOutput
+from waybook.usecases.read_outputs import file_name
+from worlds import Agent, Body, World
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def an_output(**more: object) -> ReadableOutput:
+    told = ReadableOutput(
+        output_id="o-1",
+        plan_id="p-1",
+        title="Rivers",
+        media_type="text/markdown",
+        version=1,
+        created_at=NOON,
+        created_by="ann",
+        content="# Rivers",
+        file_name="Rivers.v1.md",
+    )
+    return replace(told, **more)  # type: ignore[arg-type]  # names are its own
+
+
+@pytest.fixture
+async def http(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_face(reading_as(world.agent)) as client:
+        yield client
+
+
+async def deliver(agent: Agent, plan: Body, **more: str) -> Body:
+    named = {"mediaType": "text/markdown", "title": "Rivers", "content": "# Rivers ☃", **more}
+    return await agent.call("store_research_output", planId=plan["planId"], **named)
+
+
+async def test_an_output_is_a_file_with_its_type(http: httpx2.AsyncClient, agent: Agent) -> None:
+    kept = await deliver(agent, await agent.plan())
+    reply = await http.get(f"/api/outputs/{kept['outputId']}")
+    assert (reply.status_code, reply.text) == (200, "# Rivers ☃")
+    assert reply.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert reply.headers["content-disposition"] == 'attachment; filename="Rivers.v1.md"'
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["content-security-policy"].endswith("; sandbox")
+
+
+async def test_a_page_is_sent_as_plain_text(http: httpx2.AsyncClient, agent: Agent) -> None:
+    page = {"mediaType": "text/html", "content": "<script>alert(1)</script>"}
+    kept = await deliver(agent, await agent.plan(), **page)
+    reply = await http.get(f"/api/outputs/{kept['outputId']}")
+    assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+    assert reply.headers["content-disposition"] == 'attachment; filename="Rivers.v1.html"'
+
+
+@given(kind=st.sampled_from(sorted(ENDINGS)) | st.from_regex(r"[a-z]{1,9}/[a-z+.]{1,20}\Z"))
+def test_no_type_is_sent_that_a_browser_would_run(kind: str) -> None:
+    sent = file_of(an_output(media_type=kind)).headers
+    assert re.fullmatch(
+        r"(application/(json|jsonl|toml|x-ndjson|yaml)|text/(csv|markdown|plain|tab-sep.*)); "
+        "charset=utf-8",
+        sent["content-type"],
+    )
+    assert sent["content-disposition"].startswith("attachment;")
+
+
+@given(title=st.text(min_size=1))
+def test_no_title_gets_out_of_its_header(title: str) -> None:
+    output = Output(
+        id="o-1",
+        title=title,
+        media_type="text/x-any",
+        version=3,
+        content_hash="",
+        created_at=NOON,
+        created_by="ann",
+    )
+    sent = file_of(an_output(file_name=file_name(output))).headers["content-disposition"]
+    assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]+\.v3\.txt"', sent)
+
+
+async def test_the_outputs_of_a_plan_are_listed_with_all_versions(
+    http: httpx2.AsyncClient, agent: Agent, world: World
+) -> None:
+    plan = await agent.plan()
+    first = await deliver(agent, plan)
+    world.clock.advance(minutes=1)
+    second = await deliver(agent, plan, content="# More")
+    reply = await http.get(f"/api/plans/{plan['planId']}/outputs")
+    told = reply.json()
+    assert told["planId"] == plan["planId"]
+    ids = [one["outputId"] for one in told["outputs"]]
+    assert ids == [second["outputId"], first["outputId"]]
+    assert "# More" not in reply.text
+
+
+async def test_what_is_missing_or_somebody_else_s_is_not_found(
+    http: httpx2.AsyncClient, world: World
+) -> None:
+    world.neighbour_may_change = True
+    theirs = await deliver(world.neighbour, world.neighbours_plan)
+    nobodys = "01890000-0000-7000-8000-000000000000"
+    plans = (world.neighbours_plan["planId"], nobodys, "x", "☃")
+    for addresses in (
+        [f"/api/outputs/{i}" for i in (theirs["outputId"], nobodys, "x", "☃", "a" * 300)],
+        [f"/api/plans/{i}/outputs" for i in plans],
+    ):
+        replies = [await http.get(address) for address in addresses]
+        assert {(reply.status_code, reply.text) for reply in replies} == {(404, replies[0].text)}
+        assert replies[0].json()["error"]["code"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize(("fault", "status"), [(NotFound, 404), (Unavailable, 503)])
+@pytest.mark.parametrize("path", ["/api/outputs/o-1", "/api/plans/p-1/outputs"])
+async def test_an_error_has_its_status(path: str, fault: type[WaybookError], status: int) -> None:
+    async with a_face(Reading(an_entrance(RememberingDoorway(deliverable=fault)))) as client:
+        reply = await client.get(path)
+    assert reply.status_code == status
+
+
+async def test_whoever_looks_comes_in_by_the_entrance() -> None:
+    doorway = RememberingDoorway(deliverable=an_output())
+    async with a_face(Reading(an_entrance(doorway))) as client:
+        listed = await client.get("/api/plans/p-1/outputs")
+        refused = await client.post("/api/outputs/o-1", json={})
+    assert listed.json() == {"planId": "p-1", "outputs": [{"outputId": "o-1"}]}
+    assert doorway.calls == [(SOMEBODY, "outputs", {"planId": "p-1"})]
+    assert refused.status_code == 405
