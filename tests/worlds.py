@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -18,9 +18,12 @@ from waybook.store import audit, plans
 from waybook.store.calls import CallLog
 from waybook.store.database import LOCK_TIMEOUT, Database
 from waybook.store.ids import new_id
+from waybook.store.memory import PlanMemory
 from waybook.store.plans import read_stored_rows
 from waybook.store.tenants import add_org
-from waybook.usecases.call import Call, House
+from waybook.store.whereabouts import Whereabouts
+from waybook.usecases.call import Call
+from waybook.usecases.house import House
 from waybook.usecases.skills import Skill
 from waybook.usecases.verify_audit import audited_subjects, verify_audit
 
@@ -150,6 +153,11 @@ class Agent:
     def acting_as(self, user: str, channel: Channel = Channel.MCP) -> "Agent":
         """Somebody else of the same org."""
         return Agent(self.doorway, Caller(org_id=self.org_id, user=user, channel=channel))
+
+    def elsewhere(self) -> "Agent":
+        """The same one, at another process over the same database."""
+        house = replace(self.doorway.house, memory=PlanMemory(), whereabouts=Whereabouts())
+        return Agent(Doorway(house, self.doorway.calls), self.caller)
 
 
 def a_step(instructions: str = "Look it up.", **more: object) -> Body:

@@ -10,8 +10,9 @@ from uuid import UUID
 
 from waybook.errors import WaybookError
 from waybook.record.moment import Channel
-from waybook.usecases.call import Call, House
+from waybook.usecases.call import Call
 from waybook.usecases.exchange import Caller
+from waybook.usecases.house import House
 from waybook.usecases.render_documents import render_documents
 from waybook.usecases.sweep_stalls import sweep_stalls
 

@@ -8,6 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import cast
@@ -17,7 +18,7 @@ import orjson
 from waybook.errors import Unavailable, WaybookError
 from waybook.record.moment import Channel
 from waybook.store.calls import CallLog, LoggedCall
-from waybook.store.database import Taken
+from waybook.store.database import Outdated, Taken
 from waybook.store.idempotency import Key, hash_of
 from waybook.usecases import (
     add_dag,
@@ -50,8 +51,9 @@ from waybook.usecases import (
     submit_user_decision,
 )
 from waybook.usecases.arguments import Arguments, read_arguments
-from waybook.usecases.call import Answered, Body, Call, House
+from waybook.usecases.call import Answered, Body, Call
 from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
+from waybook.usecases.house import House
 from waybook.usecases.output_views import output_view
 from waybook.usecases.read_documents import read_document
 from waybook.usecases.read_outputs import list_outputs, read_output
@@ -162,9 +164,10 @@ class Doorway:
         try:
             try:
                 body = await tool.run(call, asked)
-            except Taken:
-                # A twin with the same key was faster and has committed: its answer is there now.
-                body = await tool.run(call, asked)
+            except (Taken, Outdated):
+                # A twin with the same key was faster, and its answer is there now; or the plan is
+                # no longer as it was remembered. Either way: look.
+                body = await tool.run(replace(call, recalls=False), asked)
         except Answered as before:
             return _replayed(before)
         return Answer(cast("dict[str, object]", body))

@@ -21,7 +21,7 @@ from waybook.store.calls import CallLog
 from waybook.store.database import Database
 from waybook.store.migrate import APP_ROLE, migrate, pending
 from waybook.store.tenants import LOCAL_ORG
-from waybook.usecases.call import House
+from waybook.usecases.house import House
 from waybook.usecases.skill_folders import read_skills
 
 

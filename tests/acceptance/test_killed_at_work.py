@@ -22,7 +22,7 @@ from psycopg_pool import AsyncConnectionPool
 from waybook.doorway import Caller, Channel, Doorway
 from waybook.store.calls import CallLog
 from waybook.store.database import Database, Tx
-from waybook.usecases.call import House
+from waybook.usecases.house import House
 
 dsn, role, org, moment, tool, arguments = sys.argv[1:]
 commit = Tx.commit

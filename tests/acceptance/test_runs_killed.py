@@ -22,7 +22,7 @@ from waybook.errors import Unavailable
 from waybook.store.calls import CallLog
 from waybook.store.database import Results, Tx
 from waybook.store.ids import new_id
-from waybook.usecases.call import House
+from waybook.usecases.house import House
 from worlds import Agent, Body, World, a_database, a_world
 
 PATIENCE = 30
@@ -264,7 +264,7 @@ from psycopg_pool import AsyncConnectionPool
 from waybook.background import render_once
 from waybook.store.database import Database, Tx
 from waybook.usecases import render_documents
-from waybook.usecases.call import House
+from waybook.usecases.house import House
 
 dsn, role, moment = sys.argv[1:]
 commit, render = Tx.commit, render_documents.render

@@ -61,6 +61,7 @@ async def test_another_plan_is_not_held_up(hasty: World) -> None:
 
 async def test_whoever_waits_sees_what_was_written_meanwhile(agent: Agent, world: World) -> None:
     plan = await agent.plan(1)
+    agent.doorway.house.memory.forget((agent.org_id, plan["planId"]))
     async with world.database.tenant(agent.org_id) as tx:
         await tx.send(f"select from plan where id = '{plan['planId']}' for update")
         waiting = asyncio.create_task(agent.call("get_next_step", planId=plan["planId"]))

@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -24,6 +25,7 @@ from hypothesis.stateful import (
 
 from plan_invariants import check_state, known_rows, rows_of
 from servers import Place
+from waybook import doorway
 from waybook.doorway import Answer
 from waybook.errors import WaybookError
 from waybook.plan import modify as rules
@@ -53,6 +55,7 @@ from waybook.plan.submit import Submission, submit
 from waybook.record.moment import Actor, Channel, Moment
 from waybook.store import ids
 from waybook.usecases import call as calls
+from waybook.usecases.call import Call
 from worlds import Agent, Body, World, a_step, a_world
 
 T = TypeVar("T")
@@ -76,6 +79,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.opened: AbstractAsyncContextManager[World] = a_world(place, pool_size=1)
         self.world: World = self.wait(self.opened.__aenter__())
+        self.elsewhere = self.world.agent.elsewhere()
         self.plan: Plan
 
     def teardown(self) -> None:
@@ -93,7 +97,9 @@ class SameAsTheRules(RuleBasedStateMachine):
     # Both ways
 
     def agent(self, user: str, channel: Channel = Channel.MCP) -> Agent:
-        return self.world.agent.acting_as(user, channel)
+        """Bob is at a process of his own."""
+        at = self.elsewhere if user == "bob" else self.world.agent
+        return at.acting_as(user, channel)
 
     def moment(self, user: str, session: str | None, channel: Channel = Channel.MCP) -> Moment:
         actor = Actor(user=user, channel=channel, session=session)
@@ -345,7 +351,12 @@ def test_the_doorway_does_what_the_rules_decide(
         fresh.append(ids.new_id())
         return fresh[-1]
 
+    def again(call: Call, *, recalls: bool) -> Call:
+        fresh.clear()
+        return replace(call, recalls=recalls)
+
     monkeypatch.setattr(calls, "new_id", remembered)
+    monkeypatch.setattr(doorway, "replace", again)
     many = 20 if shared_place.server.name == "18" else 8
     run_state_machine_as_test(
         lambda: SameAsTheRules(shared_place, fresh),  # type: ignore[arg-type]  # any maker will do

@@ -17,8 +17,9 @@ from waybook.settings import Settings
 from waybook.store.tenants import LOCAL_ORG
 from waybook.transport.faults import compact
 from waybook.transport.mcp.tools import offered_tools, published_tools
-from waybook.usecases.call import Call, House
+from waybook.usecases.call import Call
 from waybook.usecases.examine_database import Examined, examine_database
+from waybook.usecases.house import House
 from waybook.wiring import Server, opened, pending_migrations, server
 
 MEGABYTE = 1_000_000

@@ -13,10 +13,11 @@ from uuid import UUID
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from waybook.errors import Unavailable
-from waybook.store.line import Connection, Line, Message, Results, Taken, Wire
+from waybook.store.clock import Clock
+from waybook.store.line import Connection, Line, Message, Outdated, Results, Taken, Wire
 from waybook.store.sql import Query, Statement
 
-__all__ = ["Database", "Line", "Results", "Taken", "Tx", "Wire"]
+__all__ = ["Database", "Lent", "Line", "Outdated", "Results", "Taken", "Tx", "Wire"]
 
 Pool: TypeAlias = AsyncConnectionPool[Connection]
 
@@ -174,10 +175,15 @@ class Database:
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
         #: For tests: the time it always is.
         self.frozen_now: datetime | None = None
+        self.clock = Clock()
 
     async def close(self) -> None:
         """Give the connections back to the pool."""
         await self._lines.close()
+
+    def now(self) -> datetime | None:
+        """The database's time, as far as it can be told without asking."""
+        return self.frozen_now or self.clock.now()
 
     def tenant(self, org_id: UUID) -> Lent:
         """A transaction in which only this org exists. Unless committed, nothing happened."""

@@ -37,10 +37,17 @@ class Hand(NamedTuple):
     head: Head = Head()
 
 
-def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> list[Statement]:
+class Written(NamedTuple):
+    """The statements of a decision, and where the audit chain ends with them."""
+
+    statements: list[Statement]
+    head: Head
+
+
+def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> Written:
     """Everything this decision asks to be written, in an order foreign keys allow."""
     if not decision.entries and not decision.touched:
-        return []
+        return Written([], hand.head)
     patches = Patches([change for entry in decision.entries for change in entry.changes])
     sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), hand)
     written = _plan(before, decision.plan, patches, sealed, hand)
@@ -50,7 +57,8 @@ def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> l
             written += write(decision.plan, patches)
     if Entity.ARTIFACT in patches:
         written += _artifacts(decision, patches)
-    return written + audit_statements(sealed)
+    head = Head(sealed[-1].seq, sealed[-1].hash) if sealed else hand.head
+    return Written(written + audit_statements(sealed), head)
 
 
 def start_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -> list[Statement]:

@@ -54,6 +54,10 @@ class Taken(Exception):
         self.constraint = constraint
 
 
+class Outdated(Exception):
+    """What a call relied upon is not so any more; nothing was written. It has to look again."""
+
+
 class Forgotten(Exception):
     """The server does not know what we prepared: a pooler stands in between."""
 
@@ -107,6 +111,7 @@ class Line:
 
         Raises:
             Taken: a row with its key is there already.
+            Outdated: a statement found things otherwise than it was told they are.
             Busy: the lock did not come, or a pooler stands in between; nothing was written.
             Unavailable: the connection broke.
         """
@@ -138,6 +143,8 @@ class Line:
             _check(results)
         except errors.UniqueViolation as fault:
             raise Taken(fault.diag.constraint_name or "") from fault
+        except errors.DivisionByZero as fault:
+            raise Outdated from fault
         except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as fault:
             raise Forgotten from fault
         except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as fault:

@@ -63,8 +63,7 @@ class Wanted(NamedTuple):
     #: Also the texts of the steps the session could get.
     candidates: bool = False
     session: str | None = None
-    #: Whether the conditions that wait are needed, and the last review.
-    conditions: bool = True
+    #: Whether the last review is needed.
     review: bool = True
 
 
@@ -95,11 +94,16 @@ def _rest(wanted: Wanted, key: Key | None) -> list[Statement]:
             key=key.key if key else None,
         ),
     ]
-    if wanted.conditions:
-        rest.append(SQL["load_conditions"](plan_id=plan_id))
+    rest.append(SQL["load_conditions"](plan_id=plan_id))
     if wanted.review:
         rest.append(review_statement(plan_id))
     return rest
+
+
+def still_so_statement(loaded: LoadedPlan) -> Statement:
+    """Lock a plan that is remembered, if it is still so; else refuse whatever follows."""
+    plan, now, head = loaded
+    return SQL["still_so"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
 
 def review_statement(plan_id: str) -> Statement:
@@ -147,8 +151,8 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         seq=seq,
         steps=tuple([_step(row[:-1]) for row in steps]),
         texts={StepId(row[0]): _text(row[-1]) for row in steps if row[-1] is not None},
-        conditions=tuple([_condition(row) for row in rest.pop(0)]) if wanted.conditions else (),
-        review=read_review(rest.pop(0)) if wanted.review else None,
+        conditions=tuple([_condition(row) for row in rest[0]]),
+        review=read_review(rest[1]) if wanted.review else None,
         sessions=frozenset((wanted.session,)) if known and wanted.session else NO_SESSIONS,
     )
     return LoadedPlan(plan, now.astimezone(UTC), Head(seq, digest))

@@ -11,6 +11,19 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
   from plan p
  where p.id = %(plan_id)s;
 
+-- name: still_so
+-- Lock the plan if it is as it was when we last saw it, and if it is the time we think; else the
+-- division is refused, and all that stands behind it in the message.
+select 1 / count(*), max(same.now)
+  from (select app_now() as now
+          from plan p
+         where p.id = %(plan_id)s
+           and p.audit_seq = %(seq)s
+           and p.audit_hash = %(hash)s
+           and app_now() >= %(now)s::timestamptz - interval '5 ms'
+           and app_now() <= %(now)s::timestamptz + interval '1 s'
+           for update of p) as same;
+
 -- name: load_steps
 -- Every step's state in plan order, but of the texts only those of the steps named.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
@@ -26,7 +39,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
  order by s.step_order;
 
 -- name: load_candidates
--- The same for whoever asks for work: also the texts of the steps it could get.
+-- The same for whoever asks for work: also the texts of the steps it could get, now and soon.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
        s.fail_reason, array_to_string(s.depends_on, ' '),
@@ -34,19 +47,20 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'
                     and (s.held_by is null or s.held_session = %(session)s)
-                 or s.step_order = (select n.step_order
-                                      from plan_step n
-                                     where n.plan_id = %(plan_id)s
-                                       and n.status = 'pending'
-                                       and (n.depends_on is null
-                                            or not exists (
-                                              select from plan_step d
-                                               where d.plan_id = %(plan_id)s
-                                                 and d.id = any (n.depends_on)
-                                                 and d.status in ('pending', 'in_progress',
-                                                                  'awaiting_input')))
-                                     order by n.step_order
-                                     limit 1)
+                 or s.status = 'pending'
+                    and s.step_order - (select n.step_order
+                                          from plan_step n
+                                         where n.plan_id = %(plan_id)s
+                                           and n.status = 'pending'
+                                           and (n.depends_on is null
+                                                or not exists (
+                                                  select from plan_step d
+                                                   where d.plan_id = %(plan_id)s
+                                                     and d.id = any (n.depends_on)
+                                                     and d.status in ('pending', 'in_progress',
+                                                                      'awaiting_input')))
+                                         order by n.step_order
+                                         limit 1) between 0 and 7
             then (select json_build_array(b.instructions, b.result_schema)
                     from step_brief b
                    where b.step_id = s.id)

@@ -4,27 +4,25 @@ A use case gets a `Call`, opens what it needs, decides, and writes. The lock com
 stored answer to a repeated call second, the load third, all in one message.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TypeVar, cast
 
-from waybook.errors import NextCall, NotFound
+from waybook.errors import Busy, NextCall, NotFound, Unavailable, WaybookError
 from waybook.plan.decision import Decision
 from waybook.plan.model import Plan
 from waybook.record.moment import Actor, Json, Moment
 from waybook.store import idempotency, ledger, plans
-from waybook.store.database import Database, Results, Tx
+from waybook.store.database import Lent, Outdated, Results, Tx
 from waybook.store.idempotency import Key, StoredAnswer
 from waybook.store.ids import is_id, new_id
+from waybook.store.memory import Which
 from waybook.store.plans import LoadedPlan, Wanted
 from waybook.store.sql import Statement
-from waybook.store.whereabouts import Whereabouts
-from waybook.usecases.charts import Charts
 from waybook.usecases.exchange import Caller
-from waybook.usecases.skills import Skill
+from waybook.usecases.house import House
 
 Body = dict[str, Json]
 #: An id that is nobody's.
@@ -40,29 +38,13 @@ class Answered(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
-    """What every call shares: the database, the skills, the patience, where people look."""
-
-    database: Database
-    skills: tuple[Skill, ...] = ()
-    patience: timedelta = timedelta(minutes=30)
-    base_url: str = "http://127.0.0.1:8750"
-    whereabouts: Whereabouts = field(default_factory=Whereabouts)
-    #: Where jobs are, as `whereabouts` is for steps.
-    job_places: Whereabouts = field(default_factory=Whereabouts)
-    charts: Charts = field(default_factory=Charts)
-    #: How long a claimed job is its holder's without a sign of life.
-    lease: timedelta = timedelta(minutes=15)
-    #: Set when there is something to render.
-    to_render: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     house: House
     caller: Caller
     session: str | None = None
     key: Key | None = None
+    #: Whether it may rely on what is remembered; if that proves wrong, it is carried out without.
+    recalls: bool = True
 
     def actor(self) -> Actor:
         """The caller as the rules and the audit know it."""
@@ -97,10 +79,12 @@ class Call:
         step_id: str | None = None,
         texts: tuple[str, ...] = (),
         candidates: bool = False,
-        conditions: bool = True,
         review: bool = True,
+        recalls: bool = False,
     ) -> "Locking":
         """A plan, locked and loaded: what is not needed is not asked for, and `more` is.
+
+        With `recalls` it may come from memory, and is locked with the write.
 
         Raises:
             NotFound: it is not there, or not this org's.
@@ -112,10 +96,9 @@ class Call:
             texts=tuple([text for text in named if is_id(text)]),
             candidates=candidates,
             session=self.session,
-            conditions=conditions,
             review=review,
         )
-        return Locking(self, wanted, step_id, more)
+        return Locking(self, wanted, step_id, more, recalls=recalls and self.recalls)
 
     async def plan_of(self, step_id: str) -> str:
         """The plan this step belongs to.
@@ -157,33 +140,67 @@ class Locking:
     """A plan on its way into our hands, and out of them again."""
 
     def __init__(
-        self, call: Call, wanted: Wanted, step_id: str | None, more: tuple[Statement, ...]
+        self,
+        call: Call,
+        wanted: Wanted,
+        step_id: str | None,
+        more: tuple[Statement, ...],
+        *,
+        recalls: bool,
     ) -> None:
         """Which plan, named by itself or by one of its steps, and how much of it."""
         self._call = call
         self._more = more
         self._wanted = wanted
         self._step_id = step_id
-        self._lent = call.house.database.tenant(call.caller.org_id)
+        self._recalls = recalls
+        self._lent: Lent | None = None
+        self._held: Held | None = None
 
     async def __aenter__(self) -> "Held":
-        call = self._call
-        named = self._wanted.plan_id
+        call, named = self._call, self._wanted.plan_id
         plan_id = known(named) if named else await call.plan_of(self._step_id or NOBODY)
-        wanted = self._wanted._replace(plan_id=plan_id)
-        tx = await self._lent.__aenter__()
+        self._which = call.caller.org_id, plan_id.lower()
+        call.house.memory.enter(self._which)
         try:
-            found = await tx.send(*plans.lock_statements(wanted, call.key), *self._more)
-            if call.key is not None:
-                _answered(plans.read_answer(found, call.key))
-            more = found[len(found) - len(self._more) :]
-            return Held(call, tx, found_plan(found, wanted, self._step_id), more)
+            self._held = self._recalled() or await self._loaded(plan_id)
         except BaseException:
-            await self._lent.__aexit__()
+            await self._let_go()
             raise
+        return self._held
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._lent.__aexit__()
+    async def __aexit__(self, _: object, fault: BaseException | None, __: object) -> None:
+        await self._let_go()
+        held = self._held
+        if held is None or held.verified or not isinstance(fault, WaybookError):
+            return
+        if not isinstance(fault, Busy | Unavailable):
+            # A refusal that rests on memory alone is none yet.
+            raise Outdated from fault
+
+    def _recalled(self) -> "Held | None":
+        house = self._call.house
+        loaded = house.memory.recall(self._which, self._call.session) if self._recalls else None
+        now = house.database.now()
+        if loaded is None or now is None or not _has_step(loaded.plan, self._step_id):
+            return None
+        return Held(self._call, self._which, loaded._replace(now=now))
+
+    async def _loaded(self, plan_id: str) -> "Held":
+        call, wanted = self._call, self._wanted._replace(plan_id=plan_id)
+        self._lent = call.house.database.tenant(call.caller.org_id)
+        tx = await self._lent.__aenter__()
+        found = await tx.send(*plans.lock_statements(wanted, call.key), *self._more)
+        if call.key is not None:
+            _answered(plans.read_answer(found, call.key))
+        loaded = found_plan(found, wanted, self._step_id)
+        call.house.database.clock.set(loaded.now)
+        return Held(call, self._which, loaded, found[len(found) - len(self._more) :], tx)
+
+    async def _let_go(self) -> None:
+        self._call.house.memory.leave(self._which)
+        if self._lent is not None:
+            await self._lent.__aexit__()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,15 +230,22 @@ class Opened:
 ReplyT = TypeVar("ReplyT")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Held:
-    """A locked plan, until it is written or let go."""
+    """A plan until it is written or let go: locked, or remembered and locked with the write."""
 
     call: Call
-    tx: Tx
+    which: Which
     loaded: LoadedPlan
     #: What else was asked for found.
-    found: Results
+    found: Results = field(default_factory=list)
+    #: None while the plan is only remembered.
+    tx: Tx | None = None
+    #: Whether the plan is known to be so.
+    verified: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.verified = self.tx is not None
 
     @property
     def plan(self) -> Plan:
@@ -233,7 +257,13 @@ class Held:
         return Moment(now=self.loaded.now, actor=self.call.actor(), new_id=new_id)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Ask for more, in the same transaction."""
+        """Ask for more, in the same transaction.
+
+        Raises:
+            Outdated: there is no transaction yet.
+        """
+        if self.tx is None:
+            raise Outdated
         return await self.tx.send(*statements)
 
     async def write(self, decision: Decision[ReplyT], body: Body) -> Body:
@@ -242,17 +272,32 @@ class Held:
         Raises:
             Refused: the decision refuses, after what it keeps has been written.
         """
-        now = self.loaded.now
-        hand = ledger.Hand(now=now, actor=self.call.actor(), head=self.loaded.head)
-        statements = ledger.statements(self.plan, decision, hand)
-        if decision.refusal is not None:
-            refused = cast("Body", decision.refusal.as_json())
-            await self.tx.commit(*statements, *self.call.keep(refused, now, is_error=True))
-            raise decision.refusal
-        await self.tx.commit(*statements, *self.call.keep(body, now))
+        call, now, refusal = self.call, self.loaded.now, decision.refusal
+        hand = ledger.Hand(now=now, actor=call.actor(), head=self.loaded.head)
+        written = ledger.statements(self.plan, decision, hand)
+        answer = body if refusal is None else cast("Body", refusal.as_json())
+        kept = call.keep(answer, now, is_error=refusal is not None)
+        await self._commit([*written.statements, *kept])
+        call.house.memory.keep(self.which, LoadedPlan(decision.plan, now, written.head))
+        if refusal is not None:
+            raise refusal
         for step_id in decision.touched:
-            self.call.remember(step_id, self.plan.id)
+            call.remember(step_id, self.plan.id)
         return body
+
+    async def _commit(self, statements: list[Statement]) -> None:
+        if self.tx is not None:
+            await self.tx.commit(*statements)
+            return
+        house = self.call.house
+        try:
+            async with house.database.tenant(self.call.caller.org_id) as tx:
+                found = await tx.commit(plans.still_so_statement(self.loaded), *statements)
+        except Outdated:
+            house.memory.distrust(self.which)
+            raise
+        self.verified = True
+        house.database.clock.set(found[0][0][1])
 
 
 def known(row_id: str) -> str:
@@ -274,9 +319,13 @@ def found_plan(found: Results, wanted: Wanted, step_id: str | None = None) -> Lo
     loaded = plans.read_plan(found, wanted)
     if loaded is None:
         raise not_found("plan")
-    if step_id is not None and all(step.id != step_id.lower() for step in loaded.plan.steps):
+    if not _has_step(loaded.plan, step_id):
         raise not_found("step")
     return loaded
+
+
+def _has_step(plan: Plan, step_id: str | None) -> bool:
+    return step_id is None or any(step.id == step_id.lower() for step in plan.steps)
 
 
 def not_found(what: str) -> NotFound:

@@ -5,6 +5,7 @@ from pydantic import Field
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import Plan
 from waybook.store import ledger, skill_executions
+from waybook.store.plans import LoadedPlan
 from waybook.usecases.arguments import Loose, Minutes, Mutating, Name, Text
 from waybook.usecases.asked_steps import AskedCondition, AskedStep, seconds
 from waybook.usecases.call import Body, Call
@@ -26,8 +27,11 @@ async def create_research_plan(call: Call, asked: CreateResearchPlan) -> Body:
     """Write the plan, its steps and its conditions, linked to the session's latest skill."""
     async with call.open(skill_executions.latest_statement(call.session)) as opened:
         decision = create(_new_plan(asked, skill_executions.latest(opened.found[0])), opened.moment)
-        statements = ledger.statements(None, decision, opened.hand())
-        return await opened.write(statements, _reply(decision.plan))
+        written = ledger.statements(None, decision, opened.hand())
+        body = await opened.write(written.statements, _reply(decision.plan))
+        loaded = LoadedPlan(decision.plan, opened.now, written.head)
+        call.house.memory.keep((call.caller.org_id, decision.plan.id), loaded, all_sessions=True)
+        return body
 
 
 def _new_plan(asked: CreateResearchPlan, skill_execution_id: str | None) -> NewPlan:

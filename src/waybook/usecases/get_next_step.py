@@ -31,7 +31,7 @@ class GetNextStep(Mutating):
 
 async def get_next_step(call: Call, asked: GetNextStep) -> Body:
     """Start the plan's next pending step and hand it out, or say why there is none."""
-    wanted = call.locked(plan_id=asked.plan_id, candidates=True, conditions=False, review=False)
+    wanted = call.locked(plan_id=asked.plan_id, candidates=True, review=False, recalls=True)
     async with wanted as held:
         decision = next_step(held.plan, held.moment, another=asked.another)
         return await held.write(decision, await _reply(held, decision.reply))

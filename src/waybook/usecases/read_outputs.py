@@ -17,7 +17,7 @@ async def list_outputs(call: Call, plan_id: str) -> list[Output]:
         NotFound: the plan is not there, or not this org's.
     """
     plan_id = known(plan_id)
-    wanted = Wanted(plan_id=plan_id, conditions=False, review=False)
+    wanted = Wanted(plan_id=plan_id, review=False)
     _, (rows,) = await call.look(wanted, outputs.outputs_statement(plan_id))
     return outputs.read_outputs(rows)
 

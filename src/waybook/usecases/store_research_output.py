@@ -29,7 +29,7 @@ async def store_research_output(call: Call, asked: StoreResearchOutput) -> Body:
     )
     plan_id = known(asked.plan_id)
     there = (outputs.outputs_statement(plan_id), plans.brief_statement(plan_id))
-    wanted = call.locked(*there, plan_id=plan_id, conditions=False, review=False)
+    wanted = call.locked(*there, plan_id=plan_id, review=False)
     async with wanted as held:
         before = outputs.read_outputs(held.found[0])
         decision = store_output(held.plan, new, before, held.moment)

@@ -28,7 +28,7 @@ class SubmitStepResult(Mutating):
 async def submit_step_result(call: Call, asked: SubmitStepResult) -> Body:
     """Complete the step, look at its conditions, settle the plan."""
     submission = _submission(asked)
-    async with call.locked(step_id=asked.step_id, review=False) as held:
+    async with call.locked(step_id=asked.step_id, review=False, recalls=True) as held:
         decision = submit(held.plan, StepId(asked.step_id.lower()), submission, held.moment)
         return await held.write(decision, reply(decision))
 

@@ -1,0 +1,30 @@
+"""What every call shares."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from waybook.store.database import Database
+from waybook.store.memory import PlanMemory
+from waybook.store.whereabouts import Whereabouts
+from waybook.usecases.charts import Charts
+from waybook.usecases.skills import Skill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """What every call shares: the database, the skills, the patience, where people look."""
+
+    database: Database
+    skills: tuple[Skill, ...] = ()
+    patience: timedelta = timedelta(minutes=30)
+    base_url: str = "http://127.0.0.1:8750"
+    whereabouts: Whereabouts = field(default_factory=Whereabouts)
+    memory: PlanMemory = field(default_factory=PlanMemory)
+    #: Where jobs are, as `whereabouts` is for steps.
+    job_places: Whereabouts = field(default_factory=Whereabouts)
+    charts: Charts = field(default_factory=Charts)
+    #: How long a claimed job is its holder's without a sign of life.
+    lease: timedelta = timedelta(minutes=15)
+    #: Set when there is something to render.
+    to_render: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,0 +1,141 @@
+"""Calls that rely on what this process remembers of a plan, while others work on it elsewhere."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from waybook.store.line import Line, Message, Results, Wire
+from worlds import Agent, Body, World
+
+
+@pytest.fixture
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every message to the database, as the number of its statements."""
+    sent: list[int] = []
+    send = Line.send
+
+    async def counting(line: Line, wire: Wire, opening: Message, statements: Message) -> Results:
+        sent.append(len(statements))
+        return await send(line, wire, opening, statements)
+
+    monkeypatch.setattr(Line, "send", counting)
+    return sent
+
+
+async def test_a_plan_that_is_known_costs_a_message_per_call(
+    agent: Agent, messages: list[int]
+) -> None:
+    plan = await agent.plan(3)
+    messages.clear()
+    for number in range(1, 4):
+        taken = await agent.take(plan, sessionId="s", idempotencyKey=f"t{number}")
+        await agent.submit(taken, sessionId="s", idempotencyKey=f"s{number}")
+    assert len(messages) == 6
+    assert (await agent.status(plan))["status"] == "completed"
+
+
+async def test_a_plan_that_is_not_costs_two(agent: Agent, messages: list[int]) -> None:
+    plan = await agent.plan(3)
+    elsewhere = agent.elsewhere()
+    messages.clear()
+    taken = await elsewhere.take(plan)
+    assert len(messages) == 2
+    await elsewhere.submit(taken)
+    assert len(messages) == 3
+
+
+async def test_what_was_done_elsewhere_is_seen(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    elsewhere = agent.elsewhere()
+    first = await elsewhere.take(plan)
+    second = await agent.take(plan)
+    assert [first["stepOrder"], second["stepOrder"]] == [1, 2]
+    await agent.submit(first)
+    await elsewhere.submit(second)
+    third = await agent.take(plan)
+    assert third["stepOrder"] == 3
+
+
+async def test_new_instructions_from_elsewhere_are_the_ones_handed_out(agent: Agent) -> None:
+    plan = await agent.plan(2)
+    change = {"action": "update_step_instructions", "stepId": plan["stepIds"][0]}
+    asked = [{**change, "instructions": "Look again."}]
+    await agent.elsewhere().call("modify_plan", planId=plan["planId"], modifications=asked)
+    assert (await agent.take(plan))["instructions"] == "Look again."
+
+
+async def test_a_refusal_is_not_taken_from_memory(agent: Agent) -> None:
+    """Here the plan is awaiting review; elsewhere a person has decided."""
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
+    assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == "awaiting_review"
+    approval = {"planId": plan["planId"], "decision": "approve"}
+    await agent.elsewhere().call("submit_user_decision", **approval)
+    assert (await agent.take(plan))["stepOrder"] == 2
+
+
+async def test_a_result_refused_here_counts_once_the_step_is_open_again(agent: Agent) -> None:
+    """Here the step has failed; elsewhere it was given back."""
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    failed = [{"action": "fail_step", "stepId": taken["stepId"], "reason": "broken"}]
+    elsewhere = agent.elsewhere()
+    more = [{"action": "add_steps", "steps": [{"stepType": "search", "instructions": "Wait."}]}]
+    await agent.call("modify_plan", planId=plan["planId"], modifications=more)
+    await agent.call("modify_plan", planId=plan["planId"], modifications=failed)
+    again = [{"action": "retry_step", "stepId": taken["stepId"]}]
+    await elsewhere.call("modify_plan", planId=plan["planId"], modifications=again)
+    submitted = {"stepId": taken["stepId"], "resultSummary": "found"}
+    assert (await agent.call("submit_step_result", **submitted))["stepStatus"] == "completed"
+
+
+async def test_a_repeated_call_is_answered_as_the_first_time(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    first = await agent.take(plan, idempotencyKey="t")
+    again = await agent.take(plan, idempotencyKey="t")
+    assert again == {**first, "replayed": True}
+    done = await agent.submit(first, idempotencyKey="s")
+    assert await agent.submit(first, idempotencyKey="s") == {**done, "replayed": True}
+    conflict = await agent.refused(
+        "get_next_step", planId=plan["planId"], another=True, idempotencyKey="t"
+    )
+    assert conflict["code"] == "IDEMPOTENCY_CONFLICT"
+
+
+async def test_no_two_processes_hand_out_the_same_step(agent: Agent) -> None:
+    plan = await agent.plan(24)
+    others = [agent, agent.elsewhere(), agent.elsewhere()]
+
+    async def take_all(at: Agent) -> list[int]:
+        taken: list[int] = []
+        while True:
+            asked: Body = {"planId": plan["planId"], "another": True}
+            told = await at.call("get_next_step", **asked)
+            if told["status"] != "step_ready":
+                return taken
+            order: Any = told["stepOrder"]
+            taken.append(order)
+
+    found = await asyncio.gather(*map(take_all, others))
+    assert sorted(order for taken in found for order in taken) == list(range(1, 25))
+
+
+async def test_the_time_is_the_database_s_whatever_we_think_it_is(
+    agent: Agent, world: World
+) -> None:
+    plan = await agent.plan(2)
+    database = world.database
+    noon, database.frozen_now = world.clock.now, None
+    await agent.take(plan)
+    for wrong in (noon, noon.replace(year=1999)):
+        database.clock.set(wrong)
+        await agent.call("get_next_step", planId=plan["planId"], another=True)
+        ((row,),) = await database.read(
+            agent.org_id,
+            "select max(at) <= clock_timestamp() and max(at) > clock_timestamp() - interval '1 min'"
+            " from audit_entry where event = 'step_started'",
+        )
+        assert row == (True,)
+    database.frozen_now = noon
