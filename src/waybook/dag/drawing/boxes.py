@@ -1,0 +1,132 @@
+"""Boxes as SVG: a step, or a stack of steps, with its icon, its name and its status in words."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from waybook.dag.drawing.markup import element, safe, text
+from waybook.dag.drawing.marks import DONE, LOOKS, Marks, look_of, together
+from waybook.dag.drawing.measures import NAME_SIZE, TEXT_LEFT, TEXT_RIGHT, WORD_SIZE
+from waybook.dag.drawing.values import Box, Layout
+from waybook.dag.drawing.widths import fitted, folded, width_of
+
+LEGEND_HEIGHT = 30
+LINE_HEIGHT = 15
+#: How far the cards of a stack are apart.
+PILE = 4
+LONGEST_TITLE = 300
+
+
+def icon(x: int, y: int, status: str) -> str:
+    """The icon of a status, around this point."""
+    return element("path", class_="icon", d=f"M{x} {y}{look_of(status).icon}")
+
+
+def status_of(box: Box, layout: Layout, marks: Marks) -> str:
+    """The status a box shows."""
+    lane = layout.sketch.lanes[box.lane]
+    return together([marks.step(lane.slug, lane.steps[step].key).status for step in box.steps])
+
+
+def drawn_box(
+    box: Box,
+    layout: Layout,
+    marks: Marks,
+    status: str,
+    address: Callable[[str, str], str | None] | None,
+) -> str:
+    """A box, and where it leads if somebody knows."""
+    lane = layout.sketch.lanes[box.lane]
+    first = lane.steps[box.steps[0]]
+    many = len(box.steps)
+    name = first.name if many == 1 else f"{many} × {first.name}"
+    note = marks.step(lane.slug, first.key).note if many == 1 else _done(box, layout, marks)
+    word = look_of(status).word
+    title = f"{name[:LONGEST_TITLE]}: {word}" + (f", {note}" if note else "")
+    inner = [element("title", safe(title)), *_cards(box)]
+    if layout.measures.compact:
+        inner += _compact(layout, name, status)
+    else:
+        inner += _texts(layout, name, status, note, higher=3 if many > 1 else 0)
+    inner += _bar(box, layout, marks) if many > 1 else []
+    drawn = element(
+        "g",
+        "".join(inner),
+        class_="step",
+        data_step=first.key,
+        data_steps=many if many > 1 else None,
+        data_status=status,
+        transform=f"translate({box.x} {box.y})",
+    )
+    where = address(lane.slug, first.key) if address else None
+    return drawn if where is None else element("a", drawn, href=where)
+
+
+def _cards(box: Box) -> Iterator[str]:
+    """The card of a step; of a stack, those behind it too."""
+    pile = PILE if len(box.steps) > 1 else 0
+    width, height = box.width - pile, box.height - pile
+    for shift in (pile, pile // 2) if pile else ():
+        yield element("rect", x=shift, y=shift, width=width, height=height, rx=6, class_="under")
+    yield element("rect", width=width, height=height, rx=6)
+
+
+def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
+    """Icon and name, and below it the word and the figures; a little higher upon a stack."""
+    measures = layout.measures
+    lines = folded(name, measures.name_room, NAME_SIZE, measures.name_lines)
+    base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2
+    yield icon(15, measures.box_height // 2 - 1 - higher, status)
+    for number, line in enumerate(lines):
+        yield text(TEXT_LEFT, base + number * LINE_HEIGHT, line)
+    below = base + len(lines) * LINE_HEIGHT + 1
+    yield text(TEXT_LEFT, below, look_of(status).word, "word")
+    yield text(measures.box_width - TEXT_RIGHT, below, note, "note", text_anchor="end")
+
+
+def _compact(layout: Layout, name: str, status: str) -> Iterator[str]:
+    """Icon and name; the words stand below the drawing, and in the title."""
+    measures = layout.measures
+    yield icon(13, measures.box_height // 2, status)
+    yield text(25, 16, fitted(name, measures.box_width - 25 - 6, WORD_SIZE))
+
+
+def _statuses(box: Box, layout: Layout, marks: Marks) -> Counter[str]:
+    lane = layout.sketch.lanes[box.lane]
+    return Counter(marks.step(lane.slug, lane.steps[step].key).status for step in box.steps)
+
+
+def _done(box: Box, layout: Layout, marks: Marks) -> str:
+    counts = _statuses(box, layout, marks)
+    return f"{sum(counts[status] for status in DONE)}/{len(box.steps)}"
+
+
+def _bar(box: Box, layout: Layout, marks: Marks) -> Iterator[str]:
+    """How a stack is made up, as a bar along its lower edge."""
+    counts, left, past = _statuses(box, layout, marks), 0, 0
+    width, top = box.width - PILE - 2 * TEXT_RIGHT, box.height - PILE - 3
+    for status in (status for status in LOOKS if status in counts):
+        past += counts[status]
+        right = width * past // len(box.steps)
+        yield element(
+            "rect",
+            class_="part",
+            data_status=status,
+            x=TEXT_RIGHT + left,
+            y=top,
+            width=right - left,
+            height=2,
+        )
+        left = right
+
+
+def legend(layout: Layout, marks: Marks, top: int) -> str:
+    """What the icons of a drawing of small boxes say, and how many there are of each."""
+    lanes = layout.sketch.lanes
+    counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
+    left, parts = layout.measures.margin + 8, list[str]()
+    for status in sorted(counts, key=[*LOOKS, *counts].index):
+        said = f"{counts[status]:,} {look_of(status).word}"
+        inner = icon(left, top + 8, status) + text(left + 13, top + 12, said, "word")
+        parts.append(element("g", inner, data_status=status))
+        left += round(width_of(said, WORD_SIZE)) + 40
+    return element("g", "".join(parts), class_="legend")

@@ -1,0 +1,142 @@
+"""The layout of a map: where every box stands, which way every edge goes.
+
+Layered, from left to right: layers, an order within them, heights, and ways for the edges, none
+of them through a box. What is too long for a page is wrapped as text is, in bands. Everything is
+linear or nearly so in steps and edges, and the same every time.
+"""
+
+from dataclasses import dataclass
+
+from waybook.dag.drawing.detours import routes_of
+from waybook.dag.drawing.grid import grid_of
+from waybook.dag.drawing.measures import STACK_FROM, Measures, columns_for, measures_for
+from waybook.dag.drawing.ordering import ordered
+from waybook.dag.drawing.rows import rows_of
+from waybook.dag.drawing.sketch import Sketch
+from waybook.dag.drawing.stacks import Stacked, stacked
+from waybook.dag.drawing.tracks import tracks_for
+from waybook.dag.drawing.values import Box, Frame, Layout, Line, Passage, Point, Way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inside:
+    """A lane by itself, its top left at the origin."""
+
+    width: int
+    height: int
+    boxes: list[Box]
+    lines: list[Line]
+
+
+def lay_out(sketch: Sketch, *, width: int | None = None, stack_from: int = STACK_FROM) -> Layout:
+    """Lay out what is to be drawn.
+
+    `width` is what a page has; without one, the drawing has the width that suits it. Identical
+    siblings are stacked from `stack_from` on.
+    """
+    measures = measures_for(sketch)
+    boxes = [stacked(lane, stack_from) for lane in sketch.lanes]
+    most = max((len(found.boxes) for found in boxes), default=1)
+    columns = columns_for(most, measures, width)
+    insides = [_inside(number, found, columns, measures) for number, found in enumerate(boxes)]
+    return _stacked_lanes(sketch, insides, measures)
+
+
+def _inside(number: int, found: Stacked, columns: int, measures: Measures) -> _Inside:
+    if not found.boxes:
+        return _Inside(width=0, height=0, boxes=[], lines=[])
+    grid = grid_of(len(found.boxes), found.edges, columns, measures.longest_passing)
+    routes = routes_of(grid, rows_of(grid, ordered(grid), measures), measures)
+    half = measures.box_height // 2
+    boxes = [
+        Box(
+            routes.left(box),
+            routes.middle(box) - half,
+            measures.box_width,
+            measures.box_height,
+            number,
+            steps,
+            grid.layer[box],
+        )
+        for box, steps in enumerate(found.boxes)
+    ]
+    lines = [
+        Line(s, t, routes.through(s, t) if (s, t) in grid.through else routes.around(s, t))
+        for s, t in found.edges
+    ]
+    width = routes.channels.gutter_width + routes.gaps.columns[-1]
+    return _Inside(width=width, height=routes.channels.height, boxes=boxes, lines=lines)
+
+
+# Lanes
+
+
+def _stacked_lanes(sketch: Sketch, insides: list[_Inside], measures: Measures) -> Layout:
+    """One lane below the other, each in its frame, with the ways from lane to lane."""
+    framed = _is_framed(sketch)
+    place = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
+    ways = (
+        [(place[source], place[target]) for source, target in sketch.transitions] if framed else []
+    )
+    far = {number: way for number, way in enumerate(ways) if way[1] > way[0] + 1}
+    tracks, count = tracks_for({number: (2 * s, 2 * t) for number, (s, t) in far.items()})
+    left = measures.margin + count * 2 * measures.pitch
+    frames, top = list[Frame](), measures.margin
+    wide = max((inside.width for inside in insides), default=0)
+    for number, inside in enumerate(insides):
+        height = inside.height + (measures.heading + 2 * measures.padding if framed else 0)
+        around = 2 * measures.padding if framed else 0
+        frames.append(Frame(left, top, wide + around, height, number))
+        top += height + measures.lane_gap
+    bottom = top - measures.lane_gap if insides else top
+    boxes, lines = _moved(insides, frames, measures if framed else None)
+    sides = {
+        number: measures.margin + 2 * measures.pitch * track for number, track in tracks.items()
+    }
+    return Layout(
+        sketch=sketch,
+        measures=measures,
+        width=left + (frames[0].width if frames else 0) + measures.margin,
+        height=bottom + measures.margin,
+        boxes=tuple(boxes),
+        lines=tuple(lines),
+        frames=tuple(frames) if framed else (),
+        passages=tuple(
+            Passage(s, t, _passage(frames[s], frames[t], sides.get(number), measures))
+            for number, (s, t) in enumerate(ways)
+        ),
+    )
+
+
+def _is_framed(sketch: Sketch) -> bool:
+    return len(sketch.lanes) > 1 or any(lane.name for lane in sketch.lanes)
+
+
+def _moved(
+    insides: list[_Inside], frames: list[Frame], framed: Measures | None
+) -> tuple[list[Box], list[Line]]:
+    """All boxes and lines, where their lanes are."""
+    boxes, lines = list[Box](), list[Line]()
+    for inside, frame in zip(insides, frames, strict=True):
+        x = frame.x + (framed.padding if framed else 0)
+        y = frame.y + (framed.padding + framed.heading if framed else 0)
+        first = len(boxes)
+        boxes += [box._replace(x=box.x + x, y=box.y + y) for box in inside.boxes]
+        lines += [
+            Line(source + first, target + first, tuple([(a + x, b + y) for a, b in way]))
+            for source, target, way in inside.lines
+        ]
+    return boxes, lines
+
+
+def _passage(source: Frame, target: Frame, side: int | None, measures: Measures) -> Way:
+    """Straight down to the next lane; beside the lanes to one further down."""
+    if side is None:
+        across = source.x + 2 * measures.padding
+        return ((across, source.y + source.height), (across, target.y))
+    out, into = _beside(source, measures), _beside(target, measures)
+    return (out, (side, out[1]), (side, into[1]), into)
+
+
+def _beside(frame: Frame, measures: Measures) -> Point:
+    return (frame.x, frame.y + measures.heading // 2)

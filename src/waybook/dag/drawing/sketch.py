@@ -1,0 +1,71 @@
+"""What is to be drawn: lanes of steps with edges between them, whatever they came from.
+
+A stage of a DAG is a lane, and so is a plan. Steps stand in the order somebody declared them in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from waybook.dag.model import Stage
+from waybook.dag.recipe import Graph
+from waybook.dag.structure import Structure, stage_order
+
+
+@dataclass(frozen=True, slots=True)
+class SketchStep:
+    key: str
+    name: str
+    #: Only steps of one kind are ever stacked upon each other.
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    slug: str
+    #: Empty for a lane that needs no frame: a plan.
+    name: str
+    steps: tuple[SketchStep, ...]
+    #: By keys; acyclic, and every end is a step of this lane.
+    edges: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    name: str
+    #: In the order they are gone through.
+    lanes: tuple[Lane, ...]
+    #: From lane to lane, by slugs; each leads on.
+    transitions: tuple[tuple[str, str], ...] = ()
+
+
+def sketch_of(structure: Structure) -> Sketch:
+    """A DAG to be drawn; a stage whose recipe cannot be walked is a lane without edges."""
+    dag = structure.dag
+    stages = {stage.slug: stage for stage in dag.stages}
+    return Sketch(
+        name=dag.name,
+        lanes=tuple(_lane(stages[slug], structure.graphs.get(slug)) for slug in stage_order(dag)),
+        transitions=tuple(dict.fromkeys((way.source, way.target) for way in dag.transitions)),
+    )
+
+
+def _lane(stage: Stage, graph: Graph | None) -> Lane:
+    steps = {step.key: step for step in stage.recipe.steps}.values()
+    return Lane(
+        slug=stage.slug,
+        name=stage.name or stage.slug,
+        steps=tuple(
+            SketchStep(step.key, step.name or step.key, f"{step.job_type} {step.strategy}")
+            for step in steps
+        ),
+        edges=stage.recipe.edges if graph else (),
+    )
+
+
+def chained(keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The edges that put these steps one behind the other.
+
+    >>> chained(["a", "b", "c"])
+    (('a', 'b'), ('b', 'c'))
+    """
+    return tuple(zip(keys, keys[1:], strict=False))

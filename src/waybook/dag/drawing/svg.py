@@ -1,0 +1,175 @@
+"""A layout as SVG: structure and status as classes and data attributes, colours left to CSS.
+
+Nothing in it refers to anything outside, carries a script or a style attribute; so it is drawn
+the same way into a page with a strict policy, into a chat, and into a file, for which alone the
+style is embedded.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+
+from waybook.dag.drawing.boxes import LEGEND_HEIGHT, drawn_box, icon, legend, status_of
+from waybook.dag.drawing.markup import element, safe, text
+from waybook.dag.drawing.marks import DONE, NO_MARKS, Marks, look_of
+from waybook.dag.drawing.measures import WORD_SIZE
+from waybook.dag.drawing.paths import goes_round, head_data, path_data
+from waybook.dag.drawing.values import Box, Frame, Layout, Line, Passage
+from waybook.dag.drawing.widths import fitted, width_of
+
+#: The address of a step's page, by stage and step; None for a step that has none.
+Address = Callable[[str, str], str | None]
+HEADING_SIZE = 13
+
+
+def draw(
+    layout: Layout,
+    marks: Marks = NO_MARKS,
+    *,
+    address: Address | None = None,
+    styled: bool = False,
+) -> str:
+    """The drawing; `styled` with its own colours, for wherever there is no stylesheet."""
+    statuses = [status_of(box, layout, marks) for box in layout.boxes]
+    extra = LEGEND_HEIGHT if layout.measures.compact else 0
+    width, height = layout.width, layout.height + extra
+    summary = _summary(layout, marks)
+    parts = [
+        element("title", safe(summary)),
+        f"<style>{style_sheet()}</style>" if styled else "",
+        element("rect", class_="ground", width=width, height=height),
+        *_passages(layout, marks),
+        *_lanes(layout, marks, statuses, address),
+        *([legend(layout, marks, layout.height)] if extra else []),
+    ]
+    return element(
+        "svg",
+        "".join(parts),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        class_="waybook-map compact" if layout.measures.compact else "waybook-map",
+        # The links in an image could not be reached.
+        role="group" if address else "img",
+        aria_label=summary,
+    )
+
+
+@cache
+def style_sheet() -> str:
+    """The one stylesheet of all drawings, as short as it can be told."""
+    source = files("waybook.dag.drawing").joinpath("map.css").read_text("utf-8")
+    lines = (line.strip() for line in source.splitlines())
+    return "".join(line for line in lines if not line.startswith("/*"))
+
+
+def _summary(layout: Layout, marks: Marks) -> str:
+    """What the drawing shows, for whoever cannot see it.
+
+    Names are anybody's and of any length; the beginning is enough to know which it is.
+    """
+    steps = [(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps]
+    counts = Counter(marks.step(*step).status for step in steps)
+    done = sum(count for status, count in counts.items() if status in DONE)
+    others = "".join(
+        f", {count} {look_of(status).word}"
+        for status, count in counts.items()
+        if status not in DONE
+    )
+    told = f"{done} of {len(steps)} steps done{others}" if marks.steps else f"{len(steps)} steps"
+    return f"{layout.sketch.name[:200]}: {told}"
+
+
+# Lanes
+
+
+def _lanes(
+    layout: Layout, marks: Marks, statuses: list[str], address: Address | None
+) -> Iterator[str]:
+    frames = {frame.lane: frame for frame in layout.frames}
+    lines: dict[int, list[Line]] = {}
+    for line in layout.lines:
+        lines.setdefault(layout.boxes[line.source].lane, []).append(line)
+    boxes: dict[int, list[tuple[Box, str]]] = {}
+    for box, status in zip(layout.boxes, statuses, strict=True):
+        boxes.setdefault(box.lane, []).append((box, status))
+    for number, lane in enumerate(layout.sketch.lanes):
+        inner = [
+            *_heading(layout, frames.get(number), marks),
+            *_edges(lines.get(number, ()), statuses),
+            *(
+                drawn_box(box, layout, marks, status, address)
+                for box, status in boxes.get(number, ())
+            ),
+        ]
+        status = marks.stage(lane.slug).status
+        yield element("g", "".join(inner), class_="stage", data_stage=lane.slug, data_status=status)
+
+
+def _heading(layout: Layout, frame: Frame | None, marks: Marks) -> Iterator[str]:
+    """The frame of a lane, its name, and where it stands."""
+    if frame is None:
+        return
+    lane, measures = layout.sketch.lanes[frame.lane], layout.measures
+    mark = marks.stage(lane.slug)
+    left, base = frame.x + measures.padding, frame.y + 25
+    room = frame.width - 2 * measures.padding
+    name = fitted(lane.name, room * 0.5, HEADING_SIZE)
+    yield element(
+        "rect", x=frame.x, y=frame.y, width=frame.width, height=frame.height, rx=10, class_="frame"
+    )
+    yield text(left, base, name, "name")
+    # Bold letters are wider.
+    left += round(width_of(name, HEADING_SIZE) * 1.1) + 20
+    word = look_of(mark.status).word
+    yield icon(left, base - 4, mark.status)
+    yield text(left + 12, base, word, "word")
+    left += 12 + round(width_of(word, WORD_SIZE)) + 14
+    yield text(left, base, fitted(mark.note or _size(layout, frame), room * 0.4, WORD_SIZE), "note")
+
+
+def _size(layout: Layout, frame: Frame) -> str:
+    count = len(layout.sketch.lanes[frame.lane].steps)
+    return "1 step" if count == 1 else f"{count} steps"
+
+
+# Lines
+
+
+def _edges(lines: Iterable[Line], statuses: list[str]) -> Iterator[str]:
+    """The edges in few paths: those still to be gone, and those that were; detours apart."""
+    found: dict[tuple[bool, bool], list[Line]] = {kind: [] for kind in KINDS}
+    for line in lines:
+        found[statuses[line.source] in DONE, goes_round(line.way)].append(line)
+    for (gone, around), some in found.items():
+        if some:
+            status = "completed" if gone else "not_started"
+            ways = "".join([path_data(line.way) for line in some])
+            heads = "".join(dict.fromkeys([head_data(line.way) for line in some]))
+            kind = "edges around" if around else "edges"
+            yield element("path", class_=kind, data_status=status, d=ways)
+            yield element("path", class_="heads", data_status=status, d=heads)
+
+
+#: Gone, going round; what is drawn later lies above.
+KINDS = ((False, True), (True, True), (False, False), (True, False))
+
+
+def _passages(layout: Layout, marks: Marks) -> Iterator[str]:
+    """The ways from lane to lane, and what was said on them."""
+    for passage in layout.passages:
+        status = marks.stage(layout.sketch.lanes[passage.target].slug).status
+        gone = "completed" if status != "not_started" else "not_started"
+        yield element("path", class_="edges", data_status=gone, d=path_data(passage.way))
+        yield element("path", class_="heads", data_status=gone, d=head_data(passage.way))
+        if passage.target == passage.source + 1:
+            yield _caption(layout, passage, marks)
+
+
+def _caption(layout: Layout, passage: Passage, marks: Marks) -> str:
+    said = marks.captions.get(layout.sketch.lanes[passage.source].slug, "")
+    (x, top), (_, bottom) = passage.way
+    room = layout.width - x - 4 * layout.measures.margin
+    return text(x + 14, (top + bottom) // 2 + 4, fitted(said, room, WORD_SIZE), "note")

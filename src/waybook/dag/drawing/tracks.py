@@ -1,0 +1,139 @@
+"""Tracks for edges that go round: out of a column's gap, along a channel, into another gap.
+
+A detour leaves its box to the right, goes down a track in the gap behind the column, along a
+track in the channel below the band, and into the gap before the target's column. A target in a
+band further down is reached by a track in the gutter on the left. Gaps, channels and gutter have
+no boxes in them, so no line goes through one. Detours of one source share their tracks, and so do
+those into one target.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from waybook.dag.drawing.grid import Grid
+from waybook.dag.drawing.measures import Measures
+
+#: Where a gap lies: the band, and the column behind it.
+Gap: TypeAlias = tuple[int, int]
+
+#: What stays free in a gap before its tracks and behind them, where the arrows are.
+BEFORE, BEHIND, BETWEEN = 10, 15, 8
+#: Tracks move closer together where there are more of them than this.
+MANY = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaps:
+    """The tracks in the gaps, and how wide that makes them."""
+
+    #: The track of each source that leaves, and of each target that is entered from above
+    #: (True) or from below: its number among those of its gap.
+    exits: Mapping[int, int]
+    entries: Mapping[tuple[int, bool], int]
+    #: How many each gap has.
+    leaving: Mapping[Gap, int]
+    entering: Mapping[Gap, int]
+    #: The left edge of each column, and of what is behind the last one.
+    columns: list[int]
+    measures: Measures
+
+    def exit_x(self, source: int, gap: Gap) -> int:
+        """Where the track of a source is."""
+        left = self.columns[gap[1] - 1] + self.measures.box_width
+        return left + BEFORE + spread(self.exits[source], self.leaving[gap], self.measures.pitch)
+
+    def entry_x(self, entry: tuple[int, bool], gap: Gap) -> int:
+        """Where the track into a target is."""
+        many, pitch = self.entering[gap], self.measures.pitch
+        back = spread(many, many, pitch) - spread(self.entries[entry] + 1, many, pitch)
+        return self.columns[gap[1]] - BEHIND - back
+
+
+def spread(number: int, many: int, pitch: int) -> int:
+    """How far in the track with this number is, among so many.
+
+    >>> spread(3, 4, 6), spread(90, 160, 6)
+    (18, 180)
+    """
+    return number * pitch if many <= MANY else number * max(2 * many, pitch * MANY) // many
+
+
+def gaps_of(grid: Grid, middle: Sequence[int], measures: Measures) -> Gaps:
+    """Give every source and target of a detour its track."""
+    leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
+    entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
+    for source, target in grid.detours:
+        leaving[grid.band(source), grid.column(source) + 1][source] = None
+        above = grid.band(target) > grid.band(source)
+        entering[grid.band(target), grid.column(target)][target, above] = None
+    exits = {
+        source: number
+        for found in leaving.values()
+        for number, source in enumerate(sorted(found, key=lambda box: -middle[box]))
+    }
+    entries = {
+        entry: number
+        for found in entering.values()
+        for number, entry in enumerate(sorted(found, key=lambda one: _entry_rank(one, middle)))
+    }
+    many_out = {gap: len(found) for gap, found in leaving.items()}
+    many_in = {gap: len(found) for gap, found in entering.items()}
+    return Gaps(
+        exits=exits,
+        entries=entries,
+        leaving=many_out,
+        entering=many_in,
+        columns=_columns(grid, (many_out, many_in), measures),
+        measures=measures,
+    )
+
+
+def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
+    """From the left: those from above, the lowest first; then those from below, the highest."""
+    target, above = entry
+    return (not above, -middle[target] if above else middle[target])
+
+
+def _columns(
+    grid: Grid, many: tuple[Mapping[Gap, int], Mapping[Gap, int]], measures: Measures
+) -> list[int]:
+    """The left edges of the columns, which all bands have in common."""
+    room: dict[int, int] = defaultdict(int)
+    for gap in {*many[0], *many[1]}:
+        out, into = many[0].get(gap, 0), many[1].get(gap, 0)
+        taken = spread(out, out, measures.pitch) + spread(into, into, measures.pitch)
+        room[gap[1]] = max(room[gap[1]], BEFORE + taken + BETWEEN + BEHIND)
+    edges, count = [room[0]], grid.widest()
+    for place in range(1, count):
+        edges.append(edges[-1] + measures.box_width + max(measures.column_gap, room[place]))
+    return [*edges, edges[-1] + measures.box_width + room[count]]
+
+
+def tracks_for(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
+    """A track for each span, none with two that meet, and how many tracks that makes.
+
+    >>> tracks_for({7: (0, 20), 8: (10, 50), 9: (30, 40)})
+    ({7: 0, 8: 1, 9: 0}, 2)
+    """
+    found: dict[int, int] = {}
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    count = 0
+    for name, (begin, end) in sorted(spans.items(), key=lambda one: (one[1], one[0])):
+        while busy and busy[0][0] + BETWEEN < begin:
+            heappush(free, heappop(busy)[1])
+        if not free:
+            heappush(free, count)
+            count += 1
+        found[name] = heappop(free)
+        heappush(busy, (end, found[name]))
+    return found, count
+
+
+def span_of(places: Iterable[int]) -> tuple[int, int]:
+    """From the least to the greatest."""
+    found = list(places)
+    return min(found), max(found)

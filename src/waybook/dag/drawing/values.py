@@ -1,0 +1,69 @@
+"""What a layout consists of: boxes, the lines between them, the frames around them.
+
+All coordinates are whole pixels, x to the right and y down.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from waybook.dag.drawing.measures import Measures
+from waybook.dag.drawing.sketch import Sketch
+
+Point: TypeAlias = tuple[int, int]
+#: The way of a line. From point to point it goes straight, along x or along y; where both differ
+#: it is a curve that begins and ends along x, and stays between the two points.
+Way: TypeAlias = tuple[Point, ...]
+
+
+class Box(NamedTuple):
+    """A step, or a stack of steps that have the same neighbours."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    #: The place of its lane.
+    lane: int
+    #: The places of its steps in the lane.
+    steps: tuple[int, ...]
+    #: The column it stands in, counted through all bands.
+    layer: int
+
+
+class Line(NamedTuple):
+    """An edge between two boxes, by their places."""
+
+    source: int
+    target: int
+    way: Way
+
+
+class Frame(NamedTuple):
+    """What stands around a lane, with room for its name on top."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    lane: int
+
+
+class Passage(NamedTuple):
+    """A transition between two lanes."""
+
+    source: int
+    target: int
+    way: Way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    sketch: Sketch
+    measures: Measures
+    width: int
+    height: int
+    boxes: tuple[Box, ...]
+    lines: tuple[Line, ...]
+    #: None where one lane without a name is all there is.
+    frames: tuple[Frame, ...]
+    passages: tuple[Passage, ...]
