@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import IO
+from typing import IO, TypeVar
 
 import click
 import orjson
@@ -15,6 +15,7 @@ from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
 #: From a text to what is answered to it.
 Answering = Callable[[bytes], Mapping[str, object]]
+AnswerT = TypeVar("AnswerT")
 
 file = click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
 lines = click.option(
@@ -49,12 +50,12 @@ def answer_all(answer: Answering, file: str, drawn_by: str, *, as_json: bool) ->
     with opened(file) as source:
         text = source.read()
     if a_person_reads(as_json=as_json):
-        load(drawn_by)(_answer_or_faults(answer, text))
+        load(drawn_by)(answer_or_faults(answer, text))
     elif _tell(answer, text):
         sys.exit(1)
 
 
-def _answer_or_faults(answer: Answering, text: bytes) -> Mapping[str, object]:
+def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT:
     """The answer; a recipe with faults is told with all of them, each on its line."""
     try:
         return answer(text)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from rich.text import Text
 
+from waybook.dag.drawing.looks import LOOKS
 from waybook.dag.model import Standing
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.run.standing import RunState
@@ -29,14 +30,20 @@ class Look:
         return Text(f"{self.icon} {self.word}", style=self.style, no_wrap=True)
 
 
+def _drawn(status: str, style: str) -> Look:
+    """As on every map, coloured."""
+    shown = LOOKS[status]
+    return Look(shown.sign, shown.word, style)
+
+
 # fmt: off
 STEP_LOOKS: Mapping[StepStatus, Look] = MappingProxyType({
-    StepStatus.COMPLETED:      Look("✓", "completed", "green"),
-    StepStatus.SKIPPED:        Look("»", "skipped", "cyan"),
-    StepStatus.FAILED:         Look("✗", "failed", "red"),
-    StepStatus.AWAITING_INPUT: Look("!", "awaiting input", "bold magenta"),
-    StepStatus.IN_PROGRESS:    Look("◐", "in progress", "blue"),
-    StepStatus.PENDING:        Look("·", "pending", "dim"),
+    StepStatus.COMPLETED:      _drawn("completed", "green"),
+    StepStatus.SKIPPED:        _drawn("skipped", "cyan"),
+    StepStatus.FAILED:         _drawn("failed", "red"),
+    StepStatus.AWAITING_INPUT: _drawn("awaiting_input", "bold magenta"),
+    StepStatus.IN_PROGRESS:    _drawn("in_progress", "blue"),
+    StepStatus.PENDING:        _drawn("pending", "dim"),
 })
 PLAN_LOOKS: Mapping[PlanStatus, Look] = MappingProxyType({
     PlanStatus.PLANNING:        Look("·", "planning", "dim"),
@@ -47,10 +54,10 @@ PLAN_LOOKS: Mapping[PlanStatus, Look] = MappingProxyType({
     PlanStatus.FAILED:          Look("✗", "failed", "red"),
 })
 STANDING_LOOKS: Mapping[Standing, Look] = MappingProxyType({
-    Standing.COMPLETED:   Look("✓", "completed", "green"),
-    Standing.FAILED:      Look("✗", "failed", "red"),
-    Standing.IN_PROGRESS: Look("◐", "in progress", "blue"),
-    Standing.NOT_STARTED: Look("·", "not started", "dim"),
+    Standing.COMPLETED:   _drawn("completed", "green"),
+    Standing.FAILED:      _drawn("failed", "red"),
+    Standing.IN_PROGRESS: _drawn("in_progress", "blue"),
+    Standing.NOT_STARTED: _drawn("not_started", "dim"),
 })
 RUN_LOOKS: Mapping[RunState, Look] = MappingProxyType({
     RunState.COMPLETED:         Look("✓", "completed", "green"),

@@ -6,9 +6,19 @@ from typing import cast
 
 import click
 
-from waybook.cli.answers import answer_all, answer_each_line, file, lines, read_json
+from waybook.cli.answers import (
+    answer_all,
+    answer_each_line,
+    answer_or_faults,
+    file,
+    lines,
+    opened,
+    read_json,
+)
 from waybook.cli.options import as_json
+from waybook.cli.pictures import Asked, asked_pictures, picture_options, write_pictures
 from waybook.dag.definition_text import parse_definition
+from waybook.dag.drawing.drawing import drawing_of
 from waybook.dag.snapshot import map_of
 from waybook.errors import InvalidInput
 
@@ -38,19 +48,33 @@ def read_models(_: click.Context, __: click.Parameter, given: str | None) -> tup
     callback=read_models,
     help="How many models the first stage has, or which (a,b,c), if the file does not say.",
 )
+@picture_options
 @lines
 @as_json
-def command(*, file: str, models: tuple[str, ...], lines: bool, as_json: bool) -> None:
+def command(
+    *, file: str, models: tuple[str, ...], lines: bool, as_json: bool, **flags: object
+) -> None:
     """Check the structure of any DAG, and show what it will come to.
 
     FILE is a definition in YAML or JSON, or a snapshot in JSON, or - for stdin; no database is
     needed. Away from a terminal the answer is JSON, and so is an error: with exit code 1, or with
-    --lines (JSON only) on its line.
+    --lines (JSON only) on its line. A picture of a snapshot shows where its run stands.
     """
-    if lines:
+    asked = asked_pictures(flags)
+    if asked:
+        _draw(file, models, asked, lines=lines)
+    elif lines:
         answer_each_line(partial(_answer_json, models), file)
     else:
         answer_all(partial(_answer, models), file, PICTURE, as_json=as_json)
+
+
+def _draw(file: str, models: tuple[str, ...], asked: Asked, *, lines: bool) -> None:
+    if lines:
+        raise click.UsageError("a picture is drawn of one map, not of --lines")
+    with opened(file) as source:
+        text = source.read()
+    write_pictures(answer_or_faults(lambda told: drawing_of(_read(told), models), text), asked)
 
 
 def _answer_json(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:

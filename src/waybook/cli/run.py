@@ -13,9 +13,12 @@ from rich.text import Text
 from waybook.cli.board import Frame
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.pictures import asked_pictures, picture_options, write_pictures
 from waybook.cli.run_board import picture
+from waybook.dag.drawing.drawing import Drawing
 from waybook.errors import Busy, Unavailable
 from waybook.settings import Settings
+from waybook.usecases.drawings import run_drawing
 from waybook.usecases.find_runs import meant_run
 from waybook.usecases.get_run_progress import progress_of
 from waybook.usecases.watch_run import RunBoard, watch_run
@@ -27,6 +30,7 @@ LONGEST_INPUT = 300
 @click.command()
 @click.argument("run", required=False)
 @click.option("--watch", is_flag=True, help="Live, until the run is complete.")
+@picture_options
 @as_json
 @database_options
 def command(*, run: str | None, watch: bool, as_json: bool, **flags: object) -> None:
@@ -35,7 +39,11 @@ def command(*, run: str | None, watch: bool, as_json: bool, **flags: object) -> 
     RUN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
     Reads only: looking changes nothing.
     """
+    asked = asked_pictures(flags)
     settings = quiet_settings(flags)
+    if asked:
+        write_pictures(asyncio.run(_drawing(settings, run)), asked)
+        return
     if as_json:
         body = asyncio.run(_report(settings, run))
         click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
@@ -43,6 +51,12 @@ def command(*, run: str | None, watch: bool, as_json: bool, **flags: object) -> 
     console = the_console()
     with contextlib.suppress(KeyboardInterrupt):  # the way to leave
         asyncio.run(_show(settings, run, console, live=watch and console.is_terminal))
+
+
+async def _drawing(settings: Settings, text: str | None) -> Drawing:
+    async with inside(settings) as here:
+        run = await meant_run(here.call, text)
+        return run_drawing(await watch_run(here.call, run.id))
 
 
 async def _report(settings: Settings, text: str | None) -> object:

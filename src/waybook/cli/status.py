@@ -8,14 +8,17 @@ import click
 from waybook.cli.board import Frame, picture
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.pictures import asked_pictures, picture_options, write_pictures
 from waybook.doorway import Channel
 from waybook.settings import Settings
+from waybook.usecases.drawings import plan_drawing
 from waybook.usecases.find_plans import meant_plan
 from waybook.usecases.watch_plan import Board, watch_plan
 
 
 @click.command()
 @click.argument("plan", required=False)
+@picture_options
 @as_json
 @database_options
 def command(*, plan: str | None, as_json: bool, **flags: object) -> None:
@@ -23,12 +26,16 @@ def command(*, plan: str | None, as_json: bool, **flags: object) -> None:
 
     PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
     """
+    asked = asked_pictures(flags)
     settings = quiet_settings(flags)
-    if as_json:
+    if as_json and not asked:
         body = asyncio.run(_answer(settings, plan))
         click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
         return
     board, question = asyncio.run(_look(settings, plan))
+    if asked:
+        write_pictures(plan_drawing(board), asked)
+        return
     console = the_console()
     console.print(picture(board, Frame(width=console.width)))
     console.print(f"[dim]question[/]  {question}", markup=True)

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from waybook.dag.drawing.looks import DONE, LOOKS, look_of, together
+from waybook.dag.drawing.marks import Marks
 from waybook.dag.drawing.markup import element, safe, text
-from waybook.dag.drawing.marks import DONE, LOOKS, Marks, look_of, together
 from waybook.dag.drawing.measures import NAME_SIZE, TEXT_LEFT, TEXT_RIGHT, WORD_SIZE
 from waybook.dag.drawing.values import Box, Layout
 from waybook.dag.drawing.widths import fitted, folded, width_of
@@ -14,6 +15,7 @@ LINE_HEIGHT = 15
 #: How far the cards of a stack are apart.
 PILE = 4
 LONGEST_TITLE = 300
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def icon(x: int, y: int, status: str) -> str:
@@ -38,7 +40,7 @@ def drawn_box(
     lane = layout.sketch.lanes[box.lane]
     first = lane.steps[box.steps[0]]
     many = len(box.steps)
-    name = first.name if many == 1 else f"{many} × {first.name}"
+    name = first.name if many == 1 else f"{many} {TIMES} {first.name}"
     note = marks.step(lane.slug, first.key).note if many == 1 else _done(box, layout, marks)
     word = look_of(status).word
     title = f"{name[:LONGEST_TITLE]}: {word}" + (f", {note}" if note else "")

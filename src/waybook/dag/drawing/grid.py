@@ -8,6 +8,7 @@ round: it is a detour.
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
 from waybook.dag.drawing.layers import bands_of, layers_of
@@ -91,7 +92,7 @@ def neighbours(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[It
     before: list[dict[Item, None]] = [{} for _ in grid.layer]
     after: list[dict[Item, None]] = [{} for _ in grid.layer]
     for way in ways:
-        for one, other in zip(way, way[1:], strict=False):
+        for one, other in pairwise(way):
             after[one][other] = None
             before[other][one] = None
     return [list(found) for found in before], [list(found) for found in after]

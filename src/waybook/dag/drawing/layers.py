@@ -42,14 +42,21 @@ def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
 
 
 def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
-    """Where each band begins: so many columns at most, cut where the fewest edges go through."""
+    """Where each band begins: so many columns at most, cut where the fewest edges go through.
+
+    Where it makes no difference all bands are of one length, but for the last.
+
+    >>> bands_of([0, 1, 2, 3, 4, 5, 6], [(n, n + 1) for n in range(6)], 5)
+    [0, 4]
+    """
     count = max(layer) + 1
-    most = -(-count // -(-count // columns))
+    even = -(-count // -(-count // columns))
     cut = _edges_through(layer, edges, count)
     starts = [0]
-    while count - starts[-1] > most:
-        least = starts[-1] + max(1, most * 2 // 3)
-        starts.append(min(range(starts[-1] + most, least - 1, -1), key=cut.__getitem__))
+    while count - starts[-1] > columns:
+        start = starts[-1]
+        ends = range(start + max(1, even * 2 // 3), start + columns + 1)
+        starts.append(min((cut[end], abs(end - start - even), end) for end in ends)[-1])
     return starts
 
 

@@ -1,45 +1,14 @@
-"""What is shown on a drawing of where things stand: for each status an icon and a word.
+"""What is shown upon a map of where things stand: the overlay, as a drawing needs it.
 
-The overlay comes from a report, of a run, of anybody's snapshot, or of a plan. No status is told
-by colour alone: every icon has a shape of its own.
+It comes from a report, of a run or of anybody's snapshot, or from a plan.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from waybook.dag.counts import StageCounts
-from waybook.dag.model import Standing
+from waybook.dag.drawing.looks import NOT_STARTED, UNKNOWN
 from waybook.dag.report import Report, StageReport, StepReport
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    word: str
-    #: The icon as path data, around the point where the pen is; about ten pixels wide.
-    icon: str
-
-
-# fmt: off
-LOOKS: Mapping[str, Look] = MappingProxyType({
-    "completed":      Look("completed",      "m-5 0l3.5 4 6.5-8"),
-    "skipped":        Look("skipped",        "m-5-4l4 4-4 4m5-8l4 4-4 4"),
-    "failed":         Look("failed",         "m-4-4l8 8m0-8l-8 8"),
-    "awaiting_input": Look("awaiting input", "m0-5v6m0 4v.1"),
-    "stalled":        Look("stalled",        "m0-5l5.5 10h-11z"),
-    "in_progress":    Look("in progress",    "m-3-5l8 5-8 5z"),
-    "pending":        Look("pending",        "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0"),
-    "not_started":    Look("not started",    "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0"),
-    "unknown":        Look("unknown",        "m-3-3a3 3 0 1 1 3 4v1m0 3v.1"),
-})
-# fmt: on
-
-#: What is over, and well.
-DONE = frozenset({"completed", "skipped"})
-#: The first of these that one of many is in, all together are in.
-LOUDEST = ("failed", "awaiting_input", "stalled", "in_progress")
-NOT_STARTED = str(Standing.NOT_STARTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +39,6 @@ class Marks:
 
 UNTOUCHED = Mark(NOT_STARTED)
 NO_MARKS = Marks()
-
-
-def look_of(status: str) -> Look:
-    """How a status looks."""
-    return LOOKS.get(status, LOOKS["unknown"])
-
-
-def together(statuses: Sequence[str]) -> str:
-    """The status of many: what they all are, else the loudest of them.
-
-    >>> together(["completed", "completed"]), together(["completed", "failed", "in_progress"])
-    ('completed', 'failed')
-    >>> together(["completed", "pending"]), together(["completed", "skipped"])
-    ('in_progress', 'completed')
-    """
-    found = Counter(statuses)
-    if len(found) == 1:
-        return statuses[0]
-    if found.keys() <= DONE:
-        return "completed"
-    return next((status for status in LOUDEST if status in found), "in_progress")
 
 
 def marks_of(
@@ -124,7 +72,7 @@ def _done(step: StepReport) -> str:
 
 
 def _stage_mark(stage: StageReport) -> Mark:
-    status = "unknown" if stage["status"] is None else str(stage["status"])
+    status = UNKNOWN if stage["status"] is None else str(stage["status"])
     progress = stage["progress"]
     if not progress or not progress["totalSteps"]:
         return Mark(status)

@@ -10,10 +10,10 @@ REPLACEMENT = "\ufffd"
 
 
 def safe(text: str) -> str:
-    """A text for between tags and within quotes.
+    r"""A text for between tags and within quotes.
 
-    >>> safe('<a href="x">\\x00 & co')
-    '&lt;a href=&quot;x&quot;&gt;\ufffd &amp; co'
+    >>> safe('<a href="x"> \x01 & co')
+    '&lt;a href=&quot;x&quot;&gt; � &amp; co'
     """
     return escape(FORBIDDEN.sub(REPLACEMENT, text))
 

@@ -5,6 +5,7 @@ A stage of a DAG is a lane, and so is a plan. Steps stand in the order somebody 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from waybook.dag.model import Stage
 from waybook.dag.recipe import Graph
@@ -68,4 +69,4 @@ def chained(keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
     >>> chained(["a", "b", "c"])
     (('a', 'b'), ('b', 'c'))
     """
-    return tuple(zip(keys, keys[1:], strict=False))
+    return tuple(pairwise(keys))

@@ -11,8 +11,9 @@ from functools import cache
 from importlib.resources import files
 
 from waybook.dag.drawing.boxes import LEGEND_HEIGHT, drawn_box, icon, legend, status_of
+from waybook.dag.drawing.looks import DONE, look_of
+from waybook.dag.drawing.marks import NO_MARKS, Marks
 from waybook.dag.drawing.markup import element, safe, text
-from waybook.dag.drawing.marks import DONE, NO_MARKS, Marks, look_of
 from waybook.dag.drawing.measures import WORD_SIZE
 from waybook.dag.drawing.paths import goes_round, head_data, path_data
 from waybook.dag.drawing.values import Box, Frame, Layout, Line, Passage

@@ -54,7 +54,7 @@ def _width(letter: str) -> int:
 def fitted(text: str, room: float, size: int) -> str:
     """The text, or as much of it as fits, with an ellipsis.
 
-    >>> fitted("Prepare the header", 66, 12)
+    >>> fitted("Prepare the header", 62, 12)
     'Prepare…'
     """
     text = text[:LONGEST]

@@ -1,0 +1,62 @@
+"""How each status looks, wherever it is shown: a sign and a word in texts, an icon in drawings.
+
+No status is told by colour alone: every sign and every icon has a shape of its own.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    sign: str
+    word: str
+    #: Path data around the point where the pen is; about ten pixels wide.
+    icon: str
+
+
+_CIRCLE = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0"
+
+#: Of the steps of plans, and of the steps and stages of runs.
+# fmt: off
+LOOKS: Mapping[str, Look] = MappingProxyType({
+    "completed":      Look("✓", "completed",      "m-5 0l3.5 4 6.5-8"),
+    "skipped":        Look("»", "skipped",        "m-5-4l4 4-4 4m5-8l4 4-4 4"),
+    "failed":         Look("✗", "failed",         "m-4-4l8 8m0-8l-8 8"),
+    "awaiting_input": Look("!", "awaiting input", "m0-5v6m0 4v.1"),
+    "stalled":        Look("▲", "stalled",        "m0-5l5.5 10h-11z"),
+    "in_progress":    Look("◐", "in progress",    "m-3-5l8 5-8 5z"),
+    "pending":        Look("·", "pending",        _CIRCLE),
+    "not_started":    Look("·", "not started",    _CIRCLE),
+    "unknown":        Look("?", "unknown",        "m-3-3a3 3 0 1 1 3 4v1m0 3v.1"),
+})
+# fmt: on
+
+NOT_STARTED, UNKNOWN = "not_started", "unknown"
+#: What is over, and well.
+DONE = frozenset({"completed", "skipped"})
+#: The first of these that one of many is in, all together are in.
+LOUDEST = ("failed", "awaiting_input", "stalled", "in_progress")
+
+
+def look_of(status: str) -> Look:
+    """How a status looks."""
+    return LOOKS.get(status, LOOKS[UNKNOWN])
+
+
+def together(statuses: Sequence[str]) -> str:
+    """The status of many: what they all are, else the loudest of them.
+
+    >>> together(["completed", "completed"]), together(["completed", "failed", "in_progress"])
+    ('completed', 'failed')
+    >>> together(["completed", "pending"]), together(["completed", "skipped"])
+    ('in_progress', 'completed')
+    """
+    found = Counter(statuses)
+    if len(found) == 1:
+        return statuses[0]
+    if found.keys() <= DONE:
+        return "completed"
+    return next((status for status in LOUDEST if status in found), "in_progress")

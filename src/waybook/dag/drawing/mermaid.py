@@ -1,0 +1,71 @@
+"""A map as Mermaid: text that many wikis, editors and code hosts draw by themselves."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from waybook.dag.drawing.looks import look_of
+from waybook.dag.drawing.marks import NO_MARKS, Marks
+from waybook.dag.drawing.sketch import Lane, Sketch
+
+LONGEST_NAME = 200
+#: What has a meaning in Mermaid, or in what it makes; entities stand for it.
+SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
+UNSEEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
+
+#: How a status is drawn; what is not here has no colour.
+STYLES = {
+    "completed": "fill:#e8f6ee,stroke:#17794a,color:#1b2130",
+    "skipped": "fill:#f0f4f4,stroke:#4f7477,color:#1b2130",
+    "failed": "fill:#fdeaea,stroke:#bb2521,color:#1b2130,stroke-width:2px",
+    "awaiting_input": "fill:#f3eafd,stroke:#7a2fc4,color:#1b2130,stroke-width:2px",
+    "stalled": "fill:#fdf3dc,stroke:#946000,color:#1b2130,stroke-width:2px",
+    "in_progress": "fill:#e6effd,stroke:#1f5fcc,color:#1b2130,stroke-width:2px",
+}
+
+
+def mermaid(sketch: Sketch, marks: Marks = NO_MARKS) -> str:
+    """The map as a flowchart; lanes are subgraphs, and every status is a sign and a word too."""
+    return "\n".join(["flowchart LR", *_lines(sketch, marks), ""])
+
+
+def _lines(sketch: Sketch, marks: Marks) -> Iterator[str]:
+    used: dict[str, list[str]] = {}
+    framed = len(sketch.lanes) > 1
+    for number, lane in enumerate(sketch.lanes):
+        if framed:
+            yield f'  subgraph s{number}["{quoted(lane.name or lane.slug)}"]'
+            yield "    direction LR"
+        yield from _steps(number, lane, marks, used)
+        if framed:
+            yield "  end"
+    places = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
+    for source, target in sketch.transitions if framed else ():
+        yield f"  s{places[source]} ==> s{places[target]}"
+    for status, style in STYLES.items():
+        if status in used:
+            yield f"  classDef {status} {style}"
+            yield f"  class {','.join(used[status])} {status}"
+
+
+def _steps(number: int, lane: Lane, marks: Marks, used: dict[str, list[str]]) -> Iterator[str]:
+    names = {step.key: f"n{number}_{place}" for place, step in enumerate(lane.steps)}
+    for step in lane.steps:
+        mark = marks.step(lane.slug, step.key)
+        look = look_of(mark.status)
+        told = f"{look.sign} {look.word}" + (f", {mark.note}" if mark.note else "")
+        said = f"<br/>{quoted(told)}" if marks.steps else ""
+        used.setdefault(mark.status, []).append(names[step.key])
+        yield f'    {names[step.key]}["{quoted(step.name)}{said}"]'
+    for source, target in lane.edges:
+        yield f"    {names[source]} --> {names[target]}"
+
+
+def quoted(text: str) -> str:
+    """A text for between quotes in Mermaid, whatever it says.
+
+    >>> quoted('say "hi" & <go>')
+    'say #34;hi#34; #38; #60;go#62;'
+    """
+    plain = UNSEEN.sub(" ", text[:LONGEST_NAME])
+    return SPECIAL.sub(lambda found: f"#{ord(found[0])};", plain)

@@ -1,0 +1,55 @@
+"""A map as Markdown: its stages as headings, its steps as lists, for whoever reads or pastes it."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from waybook.dag.drawing.looks import look_of
+from waybook.dag.drawing.marks import NO_MARKS, Mark, Marks
+from waybook.dag.drawing.sketch import Lane, Sketch
+
+SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
+UNSEEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
+LONGEST_NAME = 500
+
+
+def outline(sketch: Sketch, marks: Marks = NO_MARKS) -> str:
+    """The map as a page of Markdown."""
+    return "\n".join([f"# {plain(sketch.name)}", *_lanes(sketch, marks), ""])
+
+
+def _lanes(sketch: Sketch, marks: Marks) -> Iterator[str]:
+    for lane in sketch.lanes:
+        yield ""
+        if len(sketch.lanes) > 1:
+            told = f" {_told(marks.stage(lane.slug))}" if marks.stages else ""
+            yield f"## {plain(lane.name or lane.slug)}{told}"
+            yield ""
+        yield from _steps(lane, marks)
+
+
+def _steps(lane: Lane, marks: Marks) -> Iterator[str]:
+    number = {step.key: place for place, step in enumerate(lane.steps, start=1)}
+    before: dict[str, list[int]] = {}
+    for source, target in lane.edges:
+        before.setdefault(target, []).append(number[source])
+    for step in lane.steps:
+        told = f" {_told(marks.step(lane.slug, step.key))}" if marks.steps else ""
+        # After the one before it is what a list says by itself.
+        waits = sorted(before.get(step.key, ()))
+        after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
+        yield f"{number[step.key]}. {plain(step.name)}{told}{after if waits else ''}"
+
+
+def _told(mark: Mark) -> str:
+    look = look_of(mark.status)
+    return f"— {look.sign} {look.word}" + (f", {plain(mark.note)}" if mark.note else "")
+
+
+def plain(text: str) -> str:
+    r"""A text on one line, with nothing in it that Markdown would read as more than text.
+
+    >>> plain("a *bold* <b>move</b>\n# here")
+    'a \\*bold\\* \\<b\\>move\\</b\\> \\# here'
+    """
+    return SPECIAL.sub(r"\\\1", UNSEEN.sub(" ", text[:LONGEST_NAME]).strip())

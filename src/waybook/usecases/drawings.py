@@ -1,0 +1,39 @@
+"""Plans and runs as drawings: what somebody who watches sees, put upon the map."""
+
+from waybook.dag.drawing.drawing import Drawing
+from waybook.dag.drawing.marks import Mark, Marks, marks_of
+from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep, sketch_of
+from waybook.dag.structure import sound_structure
+from waybook.usecases.plan_map import STAGE, edges_of
+from waybook.usecases.watch_plan import Board
+from waybook.usecases.watch_run import RunBoard
+
+
+def plan_drawing(board: Board) -> Drawing:
+    """A plan, its steps in the order they can be done, with the silent ones told as stalled."""
+    plan = board.plan
+    silent = {step.id for step, _ in board.stalled}
+    steps = tuple(
+        SketchStep(step.id, f"{step.order} {board.name_of(step)}", str(step.type))
+        for step in plan.steps
+    )
+    marks = {
+        (STAGE, str(step.id)): Mark("stalled" if step.id in silent else str(step.status))
+        for step in plan.steps
+    }
+    lane = Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))
+    return Drawing(Sketch(name=plan.name, lanes=(lane,)), Marks(steps=marks))
+
+
+def run_drawing(board: RunBoard) -> Drawing:
+    """A run on its map, with what people said between the stages."""
+    chart = board.chart
+    said = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}
+    return Drawing(
+        sketch_of(sound_structure(chart.dag, chart.graphs)),
+        marks_of(
+            board.report,
+            expected=board.expected,
+            captions={slug: f"“{' '.join(text.split())}”" for slug, text in said.items()},
+        ),
+    )

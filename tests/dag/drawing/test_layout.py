@@ -1,0 +1,231 @@
+"""The layout of anything that can be drawn: nothing overlaps, no line goes through a box."""
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sketches import a_chain_of, a_lane, a_sketch, a_thicket, lanes, sketches
+from waybook.dag.drawing.layout import lay_out
+from waybook.dag.drawing.paths import goes_round
+from waybook.dag.drawing.sketch import Lane, Sketch
+from waybook.dag.drawing.values import Box, Frame, Layout, Line, Point
+
+WIDTHS = st.sampled_from([None, 100, 500, 1000])
+STACKS = st.sampled_from([2, 3, 9])
+
+#: From left, top, right, bottom.
+Area = tuple[int, int, int, int]
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    return lay_out(draw(sketches()), width=draw(WIDTHS), stack_from=draw(STACKS))
+
+
+LARGE = [a_chain_of(450), a_thicket(450), a_thicket(420, per_step=1.2, reach=400)]
+each_large = pytest.mark.parametrize("sketch", LARGE, ids=["chain", "thicket", "wide"])
+
+
+def area(box: Box | Frame) -> Area:
+    return box.x, box.y, box.x + box.width, box.y + box.height
+
+
+def meet(one: Area, other: Area) -> bool:
+    """Whether two areas have more in common than a border."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def between(one: Point, other: Point) -> Area:
+    """Where a line from point to point stays, a hair wide."""
+    (left, right), (top, bottom) = sorted((one[0], other[0])), sorted((one[1], other[1]))
+    return left, top, max(right, left + 1), max(bottom, top + 1)
+
+
+def pieces(line: Line) -> Iterator[Area]:
+    return (between(*ends) for ends in pairwise(line.way))
+
+
+# All that a drawing promises
+
+
+def check(layout: Layout) -> None:
+    check_boxes(layout)
+    check_lines(layout)
+    check_frames(layout)
+    check_extent(layout)
+
+
+def check_boxes(layout: Layout) -> None:
+    """Every step is in one box, and no two boxes meet."""
+    for number, lane in enumerate(layout.sketch.lanes):
+        drawn = [step for box in layout.boxes if box.lane == number for step in box.steps]
+        assert sorted(drawn) == list(range(len(lane.steps)))
+        boxes = [box for box in layout.boxes if box.lane == number]
+        columns = {x: [box for box in boxes if box.x == x] for x in {box.x for box in boxes}}
+        lefts = sorted((x, x + found[0].width) for x, found in columns.items())
+        assert all(right <= left for (_, right), (left, _) in pairwise(lefts))
+        for found in columns.values():
+            found.sort(key=lambda box: box.y)
+            assert all(a.y + a.height < b.y for a, b in pairwise(found))
+
+
+def check_lines(layout: Layout) -> None:
+    """Every edge goes from its source's border to its target's, and through no box."""
+    assert {(line.source, line.target) for line in layout.lines} == box_edges(layout)
+    rows: dict[int, list[Box]] = {}
+    for box in layout.boxes:
+        rows.setdefault(box.y // 100, []).append(box)
+        rows.setdefault((box.y + box.height) // 100, []).append(box)
+    for line in layout.lines:
+        source, target = layout.boxes[line.source], layout.boxes[line.target]
+        assert source.layer < target.layer
+        assert line.way[0] == (source.x + source.width, source.y + source.height // 2)
+        assert line.way[-1] == (target.x, target.y + target.height // 2)
+        for piece in pieces(line):
+            near = (rows.get(row, ()) for row in range(piece[1] // 100, piece[3] // 100 + 1))
+            assert not any(meet(piece, area(box)) for boxes in near for box in boxes)
+
+
+def box_edges(layout: Layout) -> set[tuple[int, int]]:
+    place = {
+        (box.lane, step): number for number, box in enumerate(layout.boxes) for step in box.steps
+    }
+    found = set()
+    for number, lane in enumerate(layout.sketch.lanes):
+        names = {step.key: order for order, step in enumerate(lane.steps)}
+        found |= {(place[number, names[a]], place[number, names[b]]) for a, b in lane.edges}
+    return found
+
+
+def check_frames(layout: Layout) -> None:
+    """A frame is around all of its lane, and frames stand one below the other."""
+    assert all(a.y + a.height < b.y for a, b in pairwise(layout.frames))
+    for box in layout.boxes if layout.frames else ():
+        assert within(area(box), area(layout.frames[box.lane]))
+    for line in layout.lines if layout.frames else ():
+        frame = layout.frames[layout.boxes[line.source].lane]
+        assert all(within((*point, *point), area(frame)) for point in line.way)
+    for passage in layout.passages:
+        assert passage.source < passage.target
+        way = (between(*ends) for ends in pairwise(passage.way))
+        assert not any(meet(piece, area(frame)) for piece in way for frame in layout.frames)
+
+
+def check_extent(layout: Layout) -> None:
+    everything = 0, 0, layout.width, layout.height
+    points = [point for line in (*layout.lines, *layout.passages) for point in line.way]
+    assert all(within((*point, *point), everything) for point in points)
+    assert all(within(area(one), everything) for one in (*layout.boxes, *layout.frames))
+
+
+def within(inner: Area, outer: Area) -> bool:
+    return (
+        inner[0] >= outer[0]
+        and inner[1] >= outer[1]
+        and inner[2] <= outer[2]
+        and inner[3] <= outer[3]
+    )
+
+
+@settings(max_examples=300)
+@given(layouts())
+def test_nothing_overlaps_and_no_line_goes_through_a_box(layout: Layout) -> None:
+    check(layout)
+
+
+@each_large
+def test_that_holds_of_hundreds_of_steps_too(sketch: Sketch) -> None:
+    check(lay_out(sketch))
+
+
+@given(lanes())
+def test_siblings_stand_in_the_order_they_were_declared_in(lane: Lane) -> None:
+    layout = lay_out(a_sketch(lane))
+    before = {step.key: {a for a, b in lane.edges if b == step.key} for step in lane.steps}
+    boxes = {lane.steps[box.steps[0]].key: box for box in layout.boxes}
+    for one, other in combinations(boxes, 2):
+        if before[one] == before[other] and boxes[one].layer == boxes[other].layer:
+            assert boxes[one].y < boxes[other].y
+
+
+@given(sketches(), WIDTHS)
+def test_the_same_is_drawn_the_same_way(sketch: Sketch, width: int | None) -> None:
+    assert lay_out(sketch, width=width) == lay_out(sketch, width=width)
+
+
+@given(sketches(), st.sampled_from([500, 1000, 1500]))
+def test_a_drawing_is_not_larger_than_its_steps_and_edges_need(sketch: Sketch, width: int) -> None:
+    layout = lay_out(sketch, width=width)
+    steps = sum(len(lane.steps) for lane in sketch.lanes)
+    edges = sum(len(lane.edges) for lane in sketch.lanes)
+    assert layout.width <= width + 300 + 16 * steps
+    assert layout.height <= 200 * len(sketch.lanes) + 100 * steps + 20 * edges
+
+
+# By example
+
+
+def heights(layout: Layout) -> list[int]:
+    return sorted({box.y for box in layout.boxes})
+
+
+def test_a_long_chain_is_wrapped_as_text_is() -> None:
+    layout = lay_out(a_chain_of(200))
+    assert len(heights(layout)) > 5
+    read = sorted(layout.boxes, key=lambda box: (box.y, box.x))
+    assert [box.steps[0] for box in read] == list(range(200))
+    assert 1 < layout.width / layout.height < 2
+
+
+def test_a_chain_on_a_page_is_no_wider_than_the_page() -> None:
+    assert lay_out(a_chain_of(13), width=1000).width <= 1000
+
+
+def test_a_band_ends_where_the_fewest_edges_are_cut() -> None:
+    keys = list("abcdefghij")
+    chain = [*pairwise(keys)]
+    layout = lay_out(a_sketch(a_lane(keys, [*chain, ("e", "g"), ("f", "h")])), width=1500)
+    around = [(keys[a], keys[b]) for a, b, way in layout.lines if goes_round(way)]
+    assert around == [("d", "e")]
+
+
+def test_identical_siblings_are_stacked_when_they_are_many() -> None:
+    keys = [f"w{number}" for number in range(12)]
+    edges = [*(("a", key) for key in keys), *((key, "z") for key in keys)]
+    sketch = a_sketch(a_lane(["a", *keys, "z"], edges))
+    assert [len(box.steps) for box in lay_out(sketch).boxes] == [1, 12, 1]
+    assert len(lay_out(sketch, stack_from=13).boxes) == 14
+
+
+def test_a_step_with_a_child_of_its_own_is_in_no_stack() -> None:
+    keys = [f"w{number}" for number in range(12)]
+    sketch = a_sketch(a_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")]))
+    assert sorted(len(box.steps) for box in lay_out(sketch).boxes) == [1, 1, 1, 11]
+
+
+def test_what_begins_late_stands_late() -> None:
+    layout = lay_out(a_sketch(a_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")])))
+    assert [box.layer for box in layout.boxes] == [0, 1, 2, 1, 2, 3]
+
+
+def test_parallel_lines_do_not_cross() -> None:
+    keys = [*"abcd", *"stuv"]
+    edges = [("a", "v"), ("b", "u"), ("c", "t"), ("d", "s")]
+    boxes = lay_out(a_sketch(a_lane(keys, edges))).boxes
+    assert [boxes[0].y, boxes[1].y, boxes[2].y, boxes[3].y] == sorted(box.y for box in boxes[:4])
+    assert [box.y for box in boxes[4:]] == [box.y for box in reversed(boxes[:4])]
+
+
+def test_lanes_without_a_name_have_frames_when_they_are_several() -> None:
+    assert lay_out(a_sketch(a_lane("ab"))).frames == ()
+    assert len(lay_out(a_sketch(a_lane("ab", slug="x"), a_lane("cd", slug="y"))).frames) == 2
+
+
+def test_nothing_to_draw_is_a_small_drawing() -> None:
+    layout = lay_out(Sketch(name="Nothing", lanes=()))
+    assert (layout.boxes, layout.lines) == ((), ())
+    assert 0 < layout.width < 100
+    assert len(lay_out(a_sketch(a_lane([], name="Empty"))).frames) == 1

@@ -1,0 +1,203 @@
+"""The drawing as SVG: well formed whatever it says, nothing from outside, no status by colour."""
+
+import re
+from collections import Counter
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sketches import a_chain_of, a_lane, a_sketch, a_thicket, any_marks, sketches
+from waybook.dag.drawing.layout import lay_out
+from waybook.dag.drawing.looks import LOOKS
+from waybook.dag.drawing.marks import Mark, Marks
+from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep
+from waybook.dag.drawing.svg import draw, style_sheet
+from waybook.dag.drawing.widths import width_of
+from waybook.dag.model import Standing
+from waybook.plan.states import StepStatus
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = [
+    '"/><script>alert(1)</script>',
+    "]]><!--",
+    "a & b < c > d",
+    "\x00\x0b\x1f\ud800\uffff",
+    "' onload='x",
+    "\u202e\u0301" * 50,
+    "W" * 1000,
+    " \n\t ",
+    "",
+]
+ALLOWED = {
+    *("svg", "title", "style", "g", "a", "rect", "path", "text"),
+}
+#: What an attribute may be called; nothing here can run or fetch anything.
+ATTRIBUTES = {
+    *("viewBox", "width", "height", "class", "role", "aria-label", "x", "y", "rx", "d"),
+    *("data-step", "data-steps", "data-status", "data-stage", "transform", "text-anchor", "href"),
+}
+NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40))
+
+
+def parsed(svg: str) -> ET.Element:
+    return ET.fromstring(svg)  # noqa: S314 - we wrote it
+
+
+def plain(element: ET.Element) -> str:
+    return element.tag.removeprefix(SVG)
+
+
+def check_harmless(svg: str) -> None:
+    root = parsed(svg)
+    assert {plain(one) for one in root.iter()} <= ALLOWED
+    assert {name for one in root.iter() for name in one.attrib} <= ATTRIBUTES
+    assert "url(" not in svg
+    assert "http" not in svg.replace('xmlns="http://www.w3.org/2000/svg"', "", 1)
+
+
+@given(st.data())
+def test_what_is_drawn_is_well_formed_and_harmless(data: st.DataObject) -> None:
+    sketch = data.draw(sketches())
+    marks = data.draw(any_marks(sketch))
+    layout = lay_out(sketch, stack_from=data.draw(st.sampled_from([2, 9])))
+    svg = draw(layout, marks, styled=data.draw(st.booleans()))
+    check_harmless(svg)
+    root = parsed(svg)
+    assert root.attrib["viewBox"].split()[2:] == [root.attrib["width"], root.attrib["height"]]
+    assert len(steps_in(root)) == len(layout.boxes)
+
+
+@settings(max_examples=200)
+@given(NAMES, NAMES, NAMES)
+def test_no_name_is_more_than_a_name(name: str, key: str, note: str) -> None:
+    lane = Lane(slug=key, name=name, steps=(SketchStep(key, name),))
+    marks = Marks(
+        steps={(key, key): Mark(note, note)}, stages={key: Mark(key, note)}, captions={key: name}
+    )
+    sketch = Sketch(name=name, lanes=(lane, Lane(slug=f"{key}-", name="", steps=())))
+    svg = draw(lay_out(sketch), marks, address=lambda stage, step: f"/{len(stage)}/{len(step)}")
+    check_harmless(svg)
+    svg.encode()
+
+
+def steps_in(root: ET.Element) -> list[ET.Element]:
+    return [one for one in root.iter() if one.get("class") == "step"]
+
+
+# Status
+
+
+@pytest.mark.parametrize("status", [*StepStatus, *Standing, "stalled"])
+def test_every_status_is_told_by_icon_and_word(status: str) -> None:
+    sketch = a_chain_of(1)
+    root = parsed(draw(lay_out(sketch), Marks(steps={("plan", "step-1"): Mark(status, "3/9")})))
+    (step,) = steps_in(root)
+    assert step.attrib["data-status"] == status
+    assert [one.text for one in step.iter(f"{SVG}text")] == ["step-1", LOOKS[status].word, "3/9"]
+    (icon,) = [one for one in step if one.get("class") == "icon"]
+    assert icon.attrib["d"].endswith(LOOKS[status].icon)
+    assert step[0].text == f"step-1: {LOOKS[status].word}, 3/9"
+
+
+def test_no_two_statuses_have_one_icon_unless_they_mean_the_same() -> None:
+    shapes = Counter(look.icon for name, look in LOOKS.items() if name != "not_started")
+    signs = Counter(look.sign for name, look in LOOKS.items() if name != "not_started")
+    assert set(shapes.values()) == set(signs.values()) == {1}
+
+
+def test_the_style_has_a_rule_for_every_status() -> None:
+    style = style_sheet()
+    light, dark = style.split("@media (prefers-color-scheme:dark)")
+    for part in (light, dark):
+        named = set(re.findall(r"\.step\[data-status=(\w+)\]", part))
+        assert named >= set(LOOKS) - {"unknown"}
+    assert "/*" not in style
+
+
+def test_small_boxes_are_explained_below() -> None:
+    sketch = a_thicket(400)
+    marks = Marks(steps={("plan", "step-0003"): Mark("failed")})
+    root = parsed(draw(lay_out(sketch), marks))
+    (legend,) = [one for one in root if one.get("class") == "legend"]
+    assert [one.text for one in legend.iter(f"{SVG}text")] == ["1 failed", "399 not started"]
+
+
+def test_a_stack_shows_what_it_is_made_of() -> None:
+    keys = [f"w{number}" for number in range(10)]
+    sketch = a_sketch(a_lane(["a", *keys], [("a", key) for key in keys]))
+    statuses = ["completed"] * 5 + ["in_progress"] * 2
+    told = {("plan", key): Mark(status) for key, status in zip(keys, statuses, strict=False)}
+    root = parsed(draw(lay_out(sketch), Marks(steps=told)))
+    stack = steps_in(root)[1]
+    assert (stack.attrib["data-steps"], stack.attrib["data-status"]) == ("10", "in_progress")
+    assert stack[0].text == "10 \N{MULTIPLICATION SIGN} w0: in progress, 5/10"
+    parts = {
+        p.attrib["data-status"]: int(p.attrib["width"])
+        for p in stack.iter(f"{SVG}rect")
+        if p.get("class") == "part"
+    }
+    assert list(parts) == ["completed", "in_progress", "not_started"]
+    assert parts["completed"] == 84
+
+
+# For whoever reads it otherwise
+
+
+def test_the_drawing_says_what_it_shows() -> None:
+    marks = Marks(steps={("plan", "step-1"): Mark("completed"), ("plan", "step-2"): Mark("failed")})
+    root = parsed(draw(lay_out(a_chain_of(3)), marks))
+    said = "Rivers: 1 of 3 steps done, 1 failed, 1 not started"
+    assert (root.attrib["role"], root.attrib["aria-label"], root[0].text) == ("img", said, said)
+    assert parsed(draw(lay_out(a_chain_of(3)))).attrib["aria-label"] == "Rivers: 3 steps"
+
+
+def test_steps_lead_to_their_pages_where_they_have_one() -> None:
+    sketch = a_chain_of(2)
+    svg = draw(lay_out(sketch), address=lambda stage, key: f"/{stage}?a&b" if "1" in key else None)
+    root = parsed(svg)
+    assert [one.attrib["href"] for one in root.iter(f"{SVG}a")] == ["/plan?a&b"]
+    assert root.attrib["role"] == "group"
+
+
+def test_only_a_drawing_for_a_file_has_a_style() -> None:
+    layout = lay_out(a_chain_of(1))
+    assert "<style>" not in draw(layout)
+    assert draw(layout, styled=True).count("<style>") == 1
+    assert "style=" not in draw(layout, styled=True)
+
+
+# Sizes
+
+
+def test_thirteen_steps_are_less_than_twelve_kilobytes() -> None:
+    keys = [f"pairwise_synthesis_of_the_technical_approach_{number}" for number in range(13)]
+    edges = [(keys[n], keys[m]) for n in range(13) for m in (n + 1, n + 2, n + 5) if m < 13]
+    lane = Lane(
+        slug="synthesis",
+        name="Synthesis",
+        steps=tuple(SketchStep(k, k.replace("_", " ").title()) for k in keys),
+        edges=tuple(edges),
+    )
+    marks = Marks(steps={("synthesis", key): Mark("completed", "27/27") for key in keys})
+    assert len(draw(lay_out(a_sketch(lane)), marks).encode()) < 12_000
+
+
+@given(sketches())
+def test_a_drawing_is_bounded_by_its_steps_and_edges(sketch: Sketch) -> None:
+    steps = sum(len(lane.steps) for lane in sketch.lanes)
+    edges = sum(len(lane.edges) for lane in sketch.lanes)
+    limit = 700 + 700 * len(sketch.lanes) + 500 * steps + 200 * edges
+    assert len(draw(lay_out(sketch)).encode()) < limit
+
+
+@settings(max_examples=200)
+@given(st.lists(NAMES, min_size=1, max_size=5))
+def test_every_text_fits_into_its_box(names: list[str]) -> None:
+    steps = tuple(SketchStep(str(number), name) for number, name in enumerate(names))
+    sketch = a_sketch(Lane(slug="plan", name="", steps=steps))
+    layout = lay_out(sketch)
+    for step in steps_in(parsed(draw(layout))):
+        for line in step.iter(f"{SVG}text"):
+            assert width_of(line.text or "", 12) <= layout.measures.name_room

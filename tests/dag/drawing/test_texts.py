@@ -1,0 +1,91 @@
+"""Mermaid and Markdown: the same map as text."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sketches import a_lane, a_sketch, any_marks, sketches
+from waybook.dag.drawing.marks import Mark, Marks
+from waybook.dag.drawing.mermaid import mermaid, quoted
+from waybook.dag.drawing.outline import outline, plain
+
+NODE = re.compile(r'    n\d+_\d+\["[^"]*"\]')
+EDGE = re.compile(r"    n\d+_\d+ --> n\d+_\d+")
+OTHER = re.compile(
+    r'  (subgraph s\d+\["[^"]*"\]|  direction LR|end|s\d+ ==> s\d+'
+    r"|classDef \w+ [\w:#,-]+|class [\w,]+ \w+)"
+)
+
+SKETCH = a_sketch(
+    a_lane("ab", [("a", "b")], slug="thesis", name="Thesis"),
+    a_lane("cde", [("c", "e"), ("d", "e")], slug="antithesis", name="Antithesis"),
+)
+MARKS = Marks(
+    steps={("thesis", "a"): Mark("completed", "3/3"), ("antithesis", "d"): Mark("failed")},
+    stages={"thesis": Mark("in_progress", "1 of 2 steps")},
+)
+
+
+@given(st.data())
+def test_every_line_of_mermaid_is_of_a_known_form(data: st.DataObject) -> None:
+    sketch = data.draw(sketches())
+    first, *lines = mermaid(sketch, data.draw(any_marks(sketch))).splitlines()
+    assert first == "flowchart LR"
+    nodes = [line for line in lines if NODE.fullmatch(line)]
+    edges = [line for line in lines if EDGE.fullmatch(line)]
+    assert len(nodes) == sum(len(lane.steps) for lane in sketch.lanes)
+    assert len(edges) == sum(len(lane.edges) for lane in sketch.lanes)
+    others = [line for line in lines if line not in {*nodes, *edges}]
+    assert all(OTHER.fullmatch(line) for line in others)
+
+
+@given(st.text())
+def test_no_name_ends_the_quotes_of_mermaid(name: str) -> None:
+    said = quoted(name)
+    assert not set('"<>\n`&') & set(said)
+    said.encode()
+
+
+def test_a_map_in_mermaid() -> None:
+    assert mermaid(SKETCH, MARKS).splitlines()[:8] == [
+        "flowchart LR",
+        '  subgraph s0["Thesis"]',
+        "    direction LR",
+        '    n0_0["a<br/>✓ completed, 3/3"]',
+        '    n0_1["b<br/>· not started"]',
+        "    n0_0 --> n0_1",
+        "  end",
+        '  subgraph s1["Antithesis"]',
+    ]
+    assert "  s0 ==> s1" in mermaid(SKETCH)
+    assert '    n0_0["a"]' in mermaid(SKETCH)
+
+
+def test_a_map_in_markdown() -> None:
+    assert outline(SKETCH, MARKS) == (
+        "# Rivers\n\n"
+        "## Thesis — ◐ in progress, 1 of 2 steps\n\n"
+        "1. a — ✓ completed, 3/3\n"
+        "2. b — · not started\n\n"
+        "## Antithesis — · not started\n\n"
+        "1. c — · not started\n"
+        "2. d — ✗ failed\n"
+        "3. e — · not started; after 1, 2\n"
+    )
+
+
+@given(st.data())
+def test_every_step_is_a_line_of_the_list(data: st.DataObject) -> None:
+    sketch = data.draw(sketches())
+    lines = outline(sketch, data.draw(any_marks(sketch))).splitlines()
+    steps = [line for line in lines if re.match(r"\d+\. ", line)]
+    assert len(steps) == sum(len(lane.steps) for lane in sketch.lanes)
+
+
+@given(st.text())
+def test_a_name_is_one_line_of_plain_text(name: str) -> None:
+    said = plain(name)
+    assert len(said.splitlines()) <= 1
+    assert not re.search(r"(?<!\\)(\\\\)*[<>`*\[]", said)
+    said.encode()

@@ -1,0 +1,91 @@
+"""Nouns for tests of drawings: sketches of any shape, and marks upon them."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from random import Random
+
+from hypothesis import strategies as st
+
+from waybook.dag.drawing.looks import LOOKS
+from waybook.dag.drawing.marks import Mark, Marks
+from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep
+
+Edges = Sequence[tuple[str, str]]
+
+
+def a_lane(keys: Sequence[str], edges: Edges = (), *, slug: str = "plan", name: str = "") -> Lane:
+    """A lane of steps that are called as their keys."""
+    return Lane(
+        slug=slug,
+        name=name,
+        steps=tuple(SketchStep(key, key) for key in keys),
+        edges=tuple(edges),
+    )
+
+
+def a_sketch(*lanes: Lane) -> Sketch:
+    """Lanes, one behind the other."""
+    slugs = [lane.slug for lane in lanes]
+    return Sketch(name="Rivers", lanes=lanes, transitions=tuple(pairwise(slugs)))
+
+
+def a_chain_of(count: int) -> Sketch:
+    """A plan with so many steps, one behind the other."""
+    keys = [f"step-{number}" for number in range(1, count + 1)]
+    return a_sketch(a_lane(keys, list(pairwise(keys))))
+
+
+def a_thicket(count: int, *, per_step: float = 2.5, reach: int = 40) -> Sketch:
+    """A plan with so many steps and edges between them, none too far; the same every time."""
+    chance = Random(count)  # noqa: S311 - nothing secret about it
+    keys = [f"step-{number:04}" for number in range(count)]
+    edges: set[tuple[str, str]] = set()
+    while len(edges) < per_step * count:
+        source = chance.randrange(count - 1)
+        edges.add((keys[source], keys[min(count - 1, source + 1 + chance.randrange(reach))]))
+    return a_sketch(a_lane(keys, sorted(edges)))
+
+
+@st.composite
+def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
+    """Any lane: a chain, a fan, loose ends, a thicket; declared in any order."""
+    count = draw(st.integers(1, most))
+    chance = draw(st.integers(0, 2**32).map(Random))
+    density = draw(st.sampled_from([0, 0.05, 0.15, 0.5, 1]))
+    edges = {(a, b) for b in range(count) for a in range(b) if chance.random() < density}
+    if draw(st.booleans()):
+        edges |= set(pairwise(range(count)))
+    if draw(st.booleans()):
+        edges |= {(0, b) for b in range(1, count - 1)} | {
+            (b, count - 1) for b in range(1, count - 1)
+        }
+    named = list(range(count))
+    if draw(st.booleans()):
+        chance.shuffle(named)
+    steps = [
+        SketchStep(f"s{n}", f"Step {n}", chance.choice(["", "", "other"])) for n in range(count)
+    ]
+    told = tuple((f"s{named[a]}", f"s{named[b]}") for a, b in sorted(edges))
+    return Lane(slug=slug, name=draw(st.sampled_from(["", slug])), steps=tuple(steps), edges=told)
+
+
+@st.composite
+def sketches(draw: st.DrawFn) -> Sketch:
+    """Any sketch: mostly a plan, sometimes stages, with transitions that leave some out."""
+    count = draw(st.sampled_from([1, 1, 2, 4]))
+    found = [draw(lanes(f"stage-{number}")) for number in range(count)]
+    ways = draw(st.sets(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))))
+    return Sketch(
+        name="Rivers",
+        lanes=tuple(found),
+        transitions=tuple((f"stage-{a}", f"stage-{b}") for a, b in sorted(ways) if a < b),
+    )
+
+
+def any_marks(sketch: Sketch) -> st.SearchStrategy[Marks]:
+    """Any statuses of some of the steps."""
+    places = [(lane.slug, step.key) for lane in sketch.lanes for step in lane.steps]
+    mark = st.builds(Mark, st.sampled_from([*LOOKS, "strange"]), st.sampled_from(["", "3/9"]))
+    return st.builds(
+        lambda steps: Marks(steps=steps), st.dictionaries(st.sampled_from(places), mark)
+    )
