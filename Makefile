@@ -57,6 +57,7 @@ bench: env
 	@$(BIN)/python benchmarks/first_list.py
 	@$(BIN)/python benchmarks/step_cycle.py
 	@$(BIN)/python benchmarks/report.py
+	@$(BIN)/python benchmarks/layout.py
 
 # Apart, for it fills a database of 200,000 artifacts first.
 bench-search: env

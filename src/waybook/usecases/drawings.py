@@ -13,12 +13,11 @@ def plan_drawing(board: Board) -> Drawing:
     """A plan, its steps in the order they can be done, with the silent ones told as stalled."""
     plan = board.plan
     silent = {step.id for step, _ in board.stalled}
-    steps = tuple(
-        SketchStep(step.id, f"{step.order} {board.name_of(step)}", str(step.type))
-        for step in plan.steps
-    )
+    steps = tuple(SketchStep(step.id, board.name_of(step), str(step.type)) for step in plan.steps)
     marks = {
-        (STAGE, str(step.id)): Mark("stalled" if step.id in silent else str(step.status))
+        (STAGE, str(step.id)): Mark(
+            "stalled" if step.id in silent else str(step.status), f"step {step.order}"
+        )
         for step in plan.steps
     }
     lane = Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))

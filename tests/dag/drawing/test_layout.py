@@ -116,9 +116,10 @@ def check_frames(layout: Layout) -> None:
 
 def check_extent(layout: Layout) -> None:
     everything = 0, 0, layout.width, layout.height
-    points = [point for line in (*layout.lines, *layout.passages) for point in line.way]
-    assert all(within((*point, *point), everything) for point in points)
-    assert all(within(area(one), everything) for one in (*layout.boxes, *layout.frames))
+    ways = [*(line.way for line in layout.lines), *(passage.way for passage in layout.passages)]
+    assert all(within((*point, *point), everything) for way in ways for point in way)
+    assert all(within(area(box), everything) for box in layout.boxes)
+    assert all(within(area(frame), everything) for frame in layout.frames)
 
 
 def within(inner: Area, outer: Area) -> bool:

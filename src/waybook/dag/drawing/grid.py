@@ -24,8 +24,9 @@ class Grid:
     edges: Pairs
     #: Of each item.
     layer: list[int]
-    #: Where each band begins.
+    #: Where each band begins, and the band of each layer.
     starts: list[int]
+    bands: list[int]
     #: Of each place kept for a line, by its number behind the boxes: the box it comes from.
     origins: list[int] = field(default_factory=list)
     #: The edges drawn through the columns: the items they come by, both ends included.
@@ -35,11 +36,12 @@ class Grid:
 
     def band(self, item: Item) -> int:
         """The band an item stands in."""
-        return bisect_right(self.starts, self.layer[item]) - 1
+        return self.bands[self.layer[item]]
 
     def column(self, item: Item) -> int:
         """The item's column within its band."""
-        return self.layer[item] - self.starts[self.band(item)]
+        layer = self.layer[item]
+        return layer - self.starts[self.bands[layer]]
 
     def is_box(self, item: Item) -> bool:
         return item < self.boxes
@@ -65,12 +67,12 @@ def grid_of(boxes: int, edges: Pairs, columns: int, longest: int) -> Grid:
     """Lay the boxes out in columns; `longest` is how far an edge may pass through."""
     layer = layers_of(boxes, edges)
     starts = bands_of(layer, edges, columns)
-    grid = Grid(boxes=boxes, edges=edges, layer=layer, starts=starts)
-    bands = [bisect_right(starts, place) - 1 for place in layer]
+    bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
+    grid = Grid(boxes=boxes, edges=edges, layer=layer, starts=starts, bands=bands)
     kept: dict[tuple[int, int], Item] = {}
     for source, target in edges:
         span = layer[target] - layer[source]
-        if bands[source] != bands[target] or span > longest:
+        if grid.band(source) != grid.band(target) or span > longest:
             grid.detours.append((source, target))
         else:
             between = range(layer[source] + 1, layer[target])

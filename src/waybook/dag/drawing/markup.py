@@ -18,6 +18,10 @@ def safe(text: str) -> str:
     return escape(FORBIDDEN.sub(REPLACEMENT, text))
 
 
+#: Words of our language cannot be names of arguments.
+NAMES = {"class_": "class"}
+
+
 def element(name: str, content: str = "", /, **attributes: object) -> str:
     """An element; `None` is an attribute that is not there, and data_x becomes data-x.
 
@@ -25,11 +29,15 @@ def element(name: str, content: str = "", /, **attributes: object) -> str:
     '<rect width="3" class="box" data-step="a&lt;b"/>'
     """
     told = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{safe(str(value))}"'
+        f' {NAMES.get(key) or key.replace("_", "-")}="{_told(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
     return f"<{name}{told}>{content}</{name}>" if content else f"<{name}{told}/>"
+
+
+def _told(value: object) -> object:
+    return safe(value) if isinstance(value, str) else value
 
 
 def text(x: int, y: int, said: str, class_: str | None = None, **attributes: object) -> str:

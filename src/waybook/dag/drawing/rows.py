@@ -5,7 +5,7 @@ that keep the order and the distances are found in one pass (pool adjacent viola
 makes its band higher than the fullest one has to be.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from waybook.dag.drawing.grid import Grid, Item, neighbours
@@ -26,33 +26,27 @@ class Rows:
 def rows_of(grid: Grid, columns: list[list[Item]], measures: Measures) -> Rows:
     """The heights of all items."""
     stacks = [_stack(grid, column, measures) for column in columns]
-    ends = [*grid.starts[1:], len(columns)]
-    heights = [
-        max(total for _, total in stacks[start:end])
-        for start, end in zip(grid.starts, ends, strict=True)
-    ]
-    before, after = neighbours(grid, list(grid.through.values()))
-    both = [b + a for b, a in zip(before, after, strict=True)]
+    heights = [0] * len(grid.starts)
+    for band, (_, high) in zip(grid.bands, stacks, strict=True):
+        heights[band] = max(heights[band], high)
+    slack = [heights[band] - high for band, (_, high) in zip(grid.bands, stacks, strict=True)]
     middle = [0.0] * len(grid.layer)
-    bands = [
-        band for band, (s, e) in enumerate(zip(grid.starts, ends, strict=True)) for _ in range(s, e)
-    ]
-    slack = [heights[band] - total for band, (_, total) in zip(bands, stacks, strict=True)]
     for column, (offsets, _), free in zip(columns, stacks, slack, strict=True):
         for item, offset in zip(column, offsets, strict=True):
             middle[item] = offset + free / 2
-    forth = range(len(columns))
-    for near, way in (
-        (before, forth),
-        (after, reversed(forth)),
-        (both, forth),
-        (both, reversed(forth)),
-    ):
+    for near, way in _passes(grid, len(columns)):
         for place in way:
             if slack[place]:
                 _settle(columns[place], near, middle, (stacks[place][0], slack[place]), grid.boxes)
-    whole = [round(height) for height in middle]
-    return Rows(whole, heights)
+    return Rows([round(height) for height in middle], heights)
+
+
+def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
+    """To and fro: whom to look at, and the columns in which order."""
+    before, after = neighbours(grid, list(grid.through.values()))
+    both = [sources + targets for sources, targets in zip(before, after, strict=True)]
+    forth, back = range(columns), range(columns - 1, -1, -1)
+    return iter([(before, forth), (after, back), (both, forth), (both, back)])
 
 
 def _stack(grid: Grid, column: list[Item], measures: Measures) -> tuple[list[int], int]:

@@ -44,7 +44,7 @@ def sketch_of(structure: Structure) -> Sketch:
     dag = structure.dag
     stages = {stage.slug: stage for stage in dag.stages}
     return Sketch(
-        name=dag.name,
+        name=dag.name or dag.slug,
         lanes=tuple(_lane(stages[slug], structure.graphs.get(slug)) for slug in stage_order(dag)),
         transitions=tuple(dict.fromkeys((way.source, way.target) for way in dag.transitions)),
     )

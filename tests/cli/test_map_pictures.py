@@ -1,0 +1,123 @@
+"""Pictures for files: `waybook map`, `run` and `status` with --svg, --mermaid, --markdown."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.runs_in_terminal import half_done
+from cli.terminal import Terminal
+from dag_builders import a_chain, a_dag, a_stage, a_step
+from dag_evidence import Body, a_job, a_snapshot
+from waybook.cli.app import app
+from waybook.dag.definition import write_definition
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DAG = a_dag(
+    a_stage("thesis", a_step("plan"), a_step("write"), edges=a_chain("plan", "write")),
+    a_stage("antithesis"),
+)
+SNAPSHOT = a_snapshot(
+    DAG,
+    a_job("thesis", "plan", "completed"),
+    a_job("thesis", "write", "processing"),
+    runs={"thesis": ["alpha", "beta"]},
+)
+
+
+def run(*words: str, typed: object = None) -> Result:
+    return CliRunner().invoke(app, words, input=json.dumps(typed))
+
+
+def statuses(svg: str) -> dict[str, str]:
+    """What an SVG says of each step."""
+    root = ET.fromstring(svg)  # noqa: S314 - we wrote it
+    steps = [one.attrib for one in root.iter() if one.get("class") == "step"]
+    return {step["data-step"]: step["data-status"] for step in steps}
+
+
+def test_a_snapshot_is_drawn_with_where_its_run_stands() -> None:
+    drawn = run("map", "-", "--svg", "-", typed=SNAPSHOT)
+    assert drawn.exit_code == 0
+    assert statuses(drawn.stdout) == {
+        "plan": "completed",
+        "write": "in_progress",
+        "antithesis-work": "not_started",
+    }
+    assert ">1/1</text>" in drawn.stdout
+    assert ">2 jobs</text>" in drawn.stdout
+    assert "<style>" in drawn.stdout
+
+
+def test_a_definition_is_drawn_with_the_jobs_to_expect() -> None:
+    drawn = run("map", "-", "--svg", "-", "--models", "3", typed=write_definition(DAG))
+    assert drawn.stdout.count(">3 jobs</text>") == 3
+    assert "jobs</text>" not in run("map", "-", "--svg", "-", typed=write_definition(DAG)).stdout
+
+
+def test_pictures_are_written_to_files_all_at_once(tmp_path: Path) -> None:
+    forms = {form: tmp_path / f"map.{form}" for form in ("svg", "mermaid", "markdown")}
+    words = [word for form, file in forms.items() for word in (f"--{form}", str(file))]
+    told = run("map", str(EXAMPLES / "dag.yaml"), *words)
+    assert (told.exit_code, told.stdout) == (0, "")
+    assert told.stderr.splitlines() == [f"written  {file}" for file in forms.values()]
+    found = {form: file.read_text("utf-8") for form, file in forms.items()}
+    assert found["svg"].startswith("<svg ")
+    assert found["mermaid"].startswith("flowchart LR\n")
+    assert found["markdown"].startswith("# ")
+
+
+def test_a_snapshot_with_faults_is_drawn_as_far_as_it_can_be() -> None:
+    broken: Body = {**SNAPSHOT, "dag": write_definition(DAG)}
+    broken["dag"]["stages"][0]["recipe"]["edges"].append(["write", "plan"])
+    broken["dag"]["transitions"] = [{"from": "thesis", "to": "nowhere"}]
+    drawn = run("map", "-", "--svg", "-", typed=broken)
+    assert drawn.exit_code == 0
+    assert statuses(drawn.stdout).keys() == {"plan", "write", "antithesis-work"}
+    assert ">unknown</text>" in drawn.stdout
+
+
+def test_a_definition_with_faults_is_refused_and_nothing_written(tmp_path: Path) -> None:
+    definition: Body = write_definition(DAG)
+    definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
+    target = tmp_path / "map.svg"
+    refused = run("map", "-", "--svg", str(target), typed=definition)
+    assert refused.exit_code == 1
+    assert "the steps wait for each other" in refused.stderr
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("where", ["no/such/folder/map.svg", "."])
+def test_a_place_that_cannot_be_written_is_a_usage_error(where: str) -> None:
+    failed = run("map", "-", "--svg", where, typed=SNAPSHOT)
+    assert failed.exit_code == 2
+    assert where in failed.stderr
+
+
+def test_a_picture_is_of_one_map() -> None:
+    assert run("map", "-", "--lines", "--svg", "-", typed=SNAPSHOT).exit_code == 2
+
+
+# Plans and runs
+
+
+def test_a_plan_is_drawn_where_it_stands(terminal: Terminal) -> None:
+    plan_id = terminal.under_review("Rivers & lakes")
+    svg = terminal.say("status", plan_id, "--svg", "-")
+    assert list(statuses(svg).values()) == ["awaiting_input", "pending", "pending"]
+    assert "Part 1: awaiting input, step 1" in svg
+    listed = terminal.say("status", plan_id, "--markdown", "-")
+    assert listed.startswith("# Rivers \\& lakes\n\n1. Part 1 — ! awaiting input, step 1\n")
+
+
+def test_a_run_is_drawn_where_it_stands(terminal: Terminal, tmp_path: Path) -> None:
+    run_id = half_done(terminal, "A dialectic on the wall")
+    target = tmp_path / "run.svg"
+    terminal.say("run", run_id, "--svg", str(target))
+    svg = target.read_text("utf-8")
+    found = statuses(svg)
+    assert len(found) == 33
+    assert set(found.values()) == {"completed", "failed", "in_progress", "not_started"}
+    assert "“" in svg
