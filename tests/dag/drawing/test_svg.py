@@ -57,6 +57,7 @@ def check_harmless(svg: str) -> None:
     assert "http" not in svg.replace('xmlns="http://www.w3.org/2000/svg"', "", 1)
 
 
+@settings(max_examples=60)
 @given(st.data())
 def test_what_is_drawn_is_well_formed_and_harmless(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
@@ -69,7 +70,7 @@ def test_what_is_drawn_is_well_formed_and_harmless(data: st.DataObject) -> None:
     assert len(steps_in(root)) == len(layout.boxes)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(NAMES, NAMES, NAMES)
 def test_no_name_is_more_than_a_name(name: str, key: str, note: str) -> None:
     lane = Lane(slug=key, name=name, steps=(SketchStep(key, name),))
@@ -184,6 +185,7 @@ def test_thirteen_steps_are_less_than_twelve_kilobytes() -> None:
     assert len(draw(lay_out(a_sketch(lane)), marks).encode()) < 12_000
 
 
+@settings(max_examples=50)
 @given(sketches())
 def test_a_drawing_is_bounded_by_its_steps_and_edges(sketch: Sketch) -> None:
     steps = sum(len(lane.steps) for lane in sketch.lanes)
@@ -192,7 +194,7 @@ def test_a_drawing_is_bounded_by_its_steps_and_edges(sketch: Sketch) -> None:
     assert len(draw(lay_out(sketch)).encode()) < limit
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(NAMES, min_size=1, max_size=5))
 def test_every_text_fits_into_its_box(names: list[str]) -> None:
     steps = tuple(SketchStep(str(number), name) for number, name in enumerate(names))

@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketches import a_lane, a_sketch, any_marks, sketches
@@ -27,6 +27,7 @@ MARKS = Marks(
 )
 
 
+@settings(max_examples=30)
 @given(st.data())
 def test_every_line_of_mermaid_is_of_a_known_form(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
@@ -75,6 +76,7 @@ def test_a_map_in_markdown() -> None:
     )
 
 
+@settings(max_examples=30)
 @given(st.data())
 def test_every_step_is_a_line_of_the_list(data: st.DataObject) -> None:
     sketch = data.draw(sketches())

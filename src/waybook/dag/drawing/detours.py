@@ -1,4 +1,4 @@
-"""The ways of edges that go round, when gaps, channels and gutter have their tracks."""
+"""The ways of edges that go round, when gaps, corridors and gutter have their tracks."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from waybook.dag.drawing.values import Way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channels:
+class Corridors:
     """The tracks below each band, and in the gutter; with them it is known how high all is."""
 
     #: Of each band.
@@ -30,14 +30,14 @@ class Routes:
     grid: Grid
     rows: Rows
     gaps: Gaps
-    channels: Channels
+    corridors: Corridors
     measures: Measures
 
     def left(self, box: int) -> int:
-        return self.channels.gutter_width + self.gaps.columns[self.grid.column(box)]
+        return self.corridors.gutter_width + self.gaps.columns[self.grid.column(box)]
 
     def middle(self, item: int) -> int:
-        return self.channels.tops[self.grid.band(item)] + self.rows.middle[item]
+        return self.corridors.tops[self.grid.band(item)] + self.rows.middle[item]
 
     def through(self, source: int, target: int) -> Way:
         """The way through the columns between."""
@@ -49,16 +49,16 @@ class Routes:
 
     def around(self, source: int, target: int) -> Way:
         """The way round."""
-        grid, channels, shift = self.grid, self.channels, self.channels.gutter_width
+        grid, corridors, shift = self.grid, self.corridors, self.corridors.gutter_width
         above, below = grid.band(source), grid.band(target)
         out = shift + self.gaps.exit_x(source, (above, grid.column(source) + 1))
         into = shift + self.gaps.entry_x((target, below > above), (below, grid.column(target)))
-        along = channels.along[source, above]
+        along = corridors.along[source, above]
         way = [(self.left(source) + self.measures.box_width, self.middle(source))]
         way += [(out, self.middle(source)), (out, along)]
         if below > above + 1:
-            gutter = channels.gutter[source]
-            way += [(gutter, along), (gutter, channels.along[source, below - 1])]
+            gutter = corridors.gutter[source]
+            way += [(gutter, along), (gutter, corridors.along[source, below - 1])]
         way += [(into, way[-1][1]), (into, self.middle(target))]
         return (*way, (self.left(target), self.middle(target)))
 
@@ -66,11 +66,11 @@ class Routes:
 def routes_of(grid: Grid, rows: Rows, measures: Measures) -> Routes:
     """Find room for every edge that goes round."""
     gaps = gaps_of(grid, rows.middle, measures)
-    channels = _channels(grid, rows, gaps, measures)
-    return Routes(grid=grid, rows=rows, gaps=gaps, channels=channels, measures=measures)
+    corridors = _corridors(grid, rows, gaps, measures)
+    return Routes(grid=grid, rows=rows, gaps=gaps, corridors=corridors, measures=measures)
 
 
-def _channels(grid: Grid, rows: Rows, gaps: Gaps, measures: Measures) -> Channels:
+def _corridors(grid: Grid, rows: Rows, gaps: Gaps, measures: Measures) -> Corridors:
     met: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     far: dict[int, list[int]] = defaultdict(list)
     for source, target in grid.detours:
@@ -89,7 +89,7 @@ def _channels(grid: Grid, rows: Rows, gaps: Gaps, measures: Measures) -> Channel
     gutter, count = tracks_for({source: span_of(bands) for source, bands in far.items()})
     wide = BESIDE + spread(count, count, measures.pitch) if count else 0
     tops, along, height = _heights(rows, tracks, measures)
-    return Channels(
+    return Corridors(
         tops=tops,
         height=height,
         along=along,
@@ -98,7 +98,7 @@ def _channels(grid: Grid, rows: Rows, gaps: Gaps, measures: Measures) -> Channel
     )
 
 
-#: What stays free beside the tracks in the gutter and in a channel.
+#: What stays free beside the tracks in the gutter and in a corridor.
 BESIDE = 12
 
 

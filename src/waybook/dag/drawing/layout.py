@@ -15,7 +15,7 @@ from waybook.dag.drawing.rows import rows_of
 from waybook.dag.drawing.sketch import Sketch
 from waybook.dag.drawing.stacks import Stacked, stacked
 from waybook.dag.drawing.tracks import tracks_for
-from waybook.dag.drawing.values import Box, Frame, Layout, Line, Passage, Point, Way
+from waybook.dag.drawing.values import Box, Frame, Layout, Line, Point, TransitionWay, Way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,8 @@ def _inside(number: int, found: Stacked, columns: int, measures: Measures) -> _I
         Line(s, t, routes.through(s, t) if (s, t) in grid.through else routes.around(s, t))
         for s, t in found.edges
     ]
-    width = routes.channels.gutter_width + routes.gaps.columns[-1]
-    return _Inside(width=width, height=routes.channels.height, boxes=boxes, lines=lines)
+    width = routes.corridors.gutter_width + routes.gaps.columns[-1]
+    return _Inside(width=width, height=routes.corridors.height, boxes=boxes, lines=lines)
 
 
 # Lanes
@@ -101,8 +101,8 @@ def _stacked_lanes(sketch: Sketch, insides: list[_Inside], measures: Measures) -
         boxes=tuple(boxes),
         lines=tuple(lines),
         frames=tuple(frames) if framed else (),
-        passages=tuple(
-            Passage(s, t, _passage(frames[s], frames[t], sides.get(number), measures))
+        transitions=tuple(
+            TransitionWay(s, t, _way_on(frames[s], frames[t], sides.get(number), measures))
             for number, (s, t) in enumerate(ways)
         ),
     )
@@ -129,7 +129,7 @@ def _moved(
     return boxes, lines
 
 
-def _passage(source: Frame, target: Frame, side: int | None, measures: Measures) -> Way:
+def _way_on(source: Frame, target: Frame, side: int | None, measures: Measures) -> Way:
     """Straight down to the next lane; beside the lanes to one further down."""
     if side is None:
         across = source.x + 2 * measures.padding

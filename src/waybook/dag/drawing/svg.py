@@ -16,7 +16,7 @@ from waybook.dag.drawing.marks import NO_MARKS, Marks
 from waybook.dag.drawing.markup import element, safe, text
 from waybook.dag.drawing.measures import WORD_SIZE
 from waybook.dag.drawing.paths import goes_round, head_data, path_data
-from waybook.dag.drawing.values import Box, Frame, Layout, Line, Passage
+from waybook.dag.drawing.values import Box, Frame, Layout, Line, TransitionWay
 from waybook.dag.drawing.widths import fitted, width_of
 
 #: The address of a step's page, by stage and step; None for a step that has none.
@@ -40,7 +40,7 @@ def draw(
         element("title", safe(summary)),
         f"<style>{style_sheet()}</style>" if styled else "",
         element("rect", class_="ground", width=width, height=height),
-        *_passages(layout, marks),
+        *_transitions(layout, marks),
         *_lanes(layout, marks, statuses, address),
         *([legend(layout, marks, layout.height)] if extra else []),
     ]
@@ -158,19 +158,19 @@ def _edges(lines: Iterable[Line], statuses: list[str]) -> Iterator[str]:
 KINDS = ((False, True), (True, True), (False, False), (True, False))
 
 
-def _passages(layout: Layout, marks: Marks) -> Iterator[str]:
+def _transitions(layout: Layout, marks: Marks) -> Iterator[str]:
     """The ways from lane to lane, and what was said on them."""
-    for passage in layout.passages:
-        status = marks.stage(layout.sketch.lanes[passage.target].slug).status
+    for way_on in layout.transitions:
+        status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
         gone = "completed" if status != "not_started" else "not_started"
-        yield element("path", class_="edges", data_status=gone, d=path_data(passage.way))
-        yield element("path", class_="heads", data_status=gone, d=head_data(passage.way))
-        if passage.target == passage.source + 1:
-            yield _caption(layout, passage, marks)
+        yield element("path", class_="edges", data_status=gone, d=path_data(way_on.way))
+        yield element("path", class_="heads", data_status=gone, d=head_data(way_on.way))
+        if way_on.target == way_on.source + 1:
+            yield _caption(layout, way_on, marks)
 
 
-def _caption(layout: Layout, passage: Passage, marks: Marks) -> str:
-    said = marks.captions.get(layout.sketch.lanes[passage.source].slug, "")
-    (x, top), (_, bottom) = passage.way
+def _caption(layout: Layout, way_on: TransitionWay, marks: Marks) -> str:
+    said = marks.captions.get(layout.sketch.lanes[way_on.source].slug, "")
+    (x, top), (_, bottom) = way_on.way
     room = layout.width - x - 4 * layout.measures.margin
     return text(x + 14, (top + bottom) // 2 + 4, fitted(said, room, WORD_SIZE), "note")

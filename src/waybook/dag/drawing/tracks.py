@@ -1,8 +1,8 @@
-"""Tracks for edges that go round: out of a column's gap, along a channel, into another gap.
+"""Tracks for edges that go round: out of a column's gap, along a corridor, into another gap.
 
 A detour leaves its box to the right, goes down a track in the gap behind the column, along a
-track in the channel below the band, and into the gap before the target's column. A target in a
-band further down is reached by a track in the gutter on the left. Gaps, channels and gutter have
+track in the corridor below the band, and into the gap before the target's column. A target in a
+band further down is reached by a track in the gutter on the left. Gaps, corridors and gutter have
 no boxes in them, so no line goes through one. Detours of one source share their tracks, and so do
 those into one target.
 """

@@ -48,7 +48,7 @@ class Frame(NamedTuple):
     lane: int
 
 
-class Passage(NamedTuple):
+class TransitionWay(NamedTuple):
     """A transition between two lanes."""
 
     source: int
@@ -66,4 +66,4 @@ class Layout:
     lines: tuple[Line, ...]
     #: None where one lane without a name is all there is.
     frames: tuple[Frame, ...]
-    passages: tuple[Passage, ...]
+    transitions: tuple[TransitionWay, ...]

@@ -1,6 +1,7 @@
 """How wide a text is, near enough to know whether it fits: the letters' widths in a table."""
 
 from collections.abc import Mapping
+from itertools import accumulate
 from types import MappingProxyType
 from unicodedata import combining, east_asian_width
 
@@ -60,11 +61,8 @@ def fitted(text: str, room: float, size: int) -> str:
     text = text[:LONGEST]
     if width_of(text, size) <= room:
         return text
-    left, kept = room - width_of(ELLIPSIS, size), 0
-    for kept, letter in enumerate(text):  # noqa: B007 - how far it went is what is asked
-        left -= width_of(letter, size)
-        if left < 0:
-            break
+    left = room - width_of(ELLIPSIS, size)
+    kept = sum(width <= left for width in accumulate(width_of(letter, size) for letter in text))
     return text[:kept].rstrip() + ELLIPSIS
 
 
