@@ -46,8 +46,8 @@ def test_a_stage_that_cannot_be_walked_is_unknown() -> None:
 
 
 def test_a_terminal_and_a_drawing_have_the_same_words_and_signs() -> None:
-    shown = {**STEP_LOOKS, **STANDING_LOOKS}
-    assert {(str(s), look.icon, look.word) for s, look in shown.items()} == {
+    shown = [*STEP_LOOKS.items(), *STANDING_LOOKS.items()]
+    assert {(str(status), look.icon, look.word) for status, look in shown} == {
         (status, look.sign, look.word)
         for status, look in LOOKS.items()
         if status not in {"stalled", "unknown"}
