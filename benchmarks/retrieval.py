@@ -57,8 +57,11 @@ async def store(database: Database) -> dict[str, str]:
             text=note["text"],
             created_at=datetime(2030, 1, 1, tzinfo=UTC),
         )
+        pieces = passages.cut([subject])
+        made = [EMBEDDER.embed(piece.said) for piece in pieces]
+        meanings = passages.Meanings(EMBEDDER.model, made)
         async with database.tenant(LOCAL_ORG) as tx:
-            await tx.commit(*passages.index([subject], EMBEDDER, LOCAL_ORG))
+            await tx.commit(*passages.index(pieces, meanings, LOCAL_ORG))
     return ids
 
 

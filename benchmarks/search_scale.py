@@ -35,7 +35,7 @@ from waybook.research.question import Question, read_question
 from waybook.research.table import shipped_table
 from waybook.store.database import Database
 from waybook.store.migrate import migrate
-from waybook.store.passages import embedded
+from waybook.store.passages import said
 from waybook.store.search import (
     Abilities,
     Meant,
@@ -132,7 +132,7 @@ def samples() -> Iterator[tuple[object, ...]]:
     chance = random.Random(3)  # noqa: S311 - not for secrets
     for number, topic in enumerate(topics()):
         for n in range(SAMPLES):
-            vector = embedded(EMBEDDER, *text(topic, chance))
+            vector = EMBEDDER.embed(said(*text(topic, chance)))
             yield number, n, str([round(x, 5) for x in vector])
 
 

@@ -22,6 +22,7 @@ from waybook.plan.states import PLAN_MOVES, STEP_MOVES
 from waybook.settings import Settings
 from waybook.usecases.asked_steps import ActionParams, AskedCondition, AskedStep
 from waybook.usecases.modify_plan import AskedModification
+from waybook.usecases.store_research import AskedSource
 from waybook.usecases.submit_job_result import HandedIn
 
 DOCS = Path(__file__).resolve().parent
@@ -34,6 +35,7 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "action parameters": ActionParams,
     "modification": AskedModification,
     "document": HandedIn,
+    "source": AskedSource,
 }
 #: Arguments that hold structures of their own, each with its heading.
 LINKED = {
@@ -43,6 +45,7 @@ LINKED = {
     "modifications": "list of [modifications](#a-modification)",
     "resultSchema": "JSON Schema",
     "dependsOn": "list of whole numbers, orders of steps",
+    "sources": "list of [sources](#a-source)",
     "documents": "list of [documents](#a-document)",
     "definition": "[definition](../how-to/write-a-dag.md), as JSON",
 }

@@ -121,6 +121,53 @@ async def _nothing(_: Agent) -> Body:
     return {}
 
 
+# Research
+
+
+async def _store(agent: Agent) -> Body:
+    taken = await agent.take(await agent.plan())
+    source = {
+        "url": "https://example.org/nile",
+        "title": f"The Nile {new_id()}",
+        "quote": "It is 6,650 km long.",
+        "retrievedAt": "2030-01-01T10:00:00Z",
+    }
+    return {
+        "planId": taken["planId"],
+        "stepId": taken["stepId"],
+        "kind": "finding",
+        "title": "Longest river",
+        "content": "The Nile is the longest river.",
+        "sources": [source, {"title": f"A book {new_id()}"}],
+        "tags": ["rivers", "africa"],
+        "metadata": {"checked": True},
+    }
+
+
+async def _search(agent: Agent) -> Body:
+    stored = await agent.call("store_research", **await _store(agent))
+    await agent.call("store_research", kind="finding", title="Nile again", content="The Nile.")
+    return {
+        "query": "longest river Nile",
+        "planId": stored["planId"],
+        "kinds": ["finding", "note"],
+        "tags": ["rivers"],
+        "since": "2029-12-31T00:00:00Z",
+        "limit": 1,
+        "cursor": "0",
+    }
+
+
+async def _artifact(agent: Agent) -> Body:
+    stored = await agent.call("store_research", **await _store(agent))
+    return {"artifactId": stored["artifactId"], "offset": 4, "detail": False}
+
+
+async def _source(agent: Agent) -> Body:
+    stored = await agent.call("store_research", **await _store(agent))
+    return {"sourceId": stored["sourceIds"][0]}
+
+
 # Runs
 
 
@@ -240,6 +287,9 @@ PREPARE: dict[str, Prepare] = {
     "start_skill": _start_skill,
     "complete_skill": _complete_skill,
     "ping": _nothing,
+    "store_research": _store,
+    "search_sources": _search,
+    "get_artifact": _artifact,
     "list_dags": _nothing,
     "get_dag_map": _map,
     "start_run": _start_run,
@@ -257,6 +307,7 @@ PREPARE: dict[str, Prepare] = {
 
 #: Arguments that stand in the place of others, with a call in which they do.
 INSTEAD: dict[tuple[str, str], Prepare] = {
+    ("get_artifact", "sourceId"): _source,
     ("get_dag_map", "runId"): _run_map,
     ("get_dag_map", "planId"): _plan_map,
     ("get_run_progress", "planId"): _plan_progress,

@@ -1,4 +1,4 @@
-"""What goes on without being asked: stalls are noticed, documents rendered.
+"""What goes on without being asked: stalls are noticed, documents rendered, research indexed.
 
 Any number of processes may run it.
 """
@@ -13,10 +13,14 @@ from waybook.record.moment import Channel
 from waybook.usecases.call import Call
 from waybook.usecases.exchange import Caller
 from waybook.usecases.house import House
+from waybook.usecases.index_research import index_research
 from waybook.usecases.render_documents import render_documents
 from waybook.usecases.sweep_stalls import sweep_stalls
 
 log = logging.getLogger(__name__)
+
+#: Whoever starts has more urgent things to do than to get ready for the first search.
+BEFORE_WARMING_SECONDS = 2.0
 
 
 async def sweep_for_ever(house: House, every_seconds: float) -> None:
@@ -55,6 +59,25 @@ async def render_once(house: House) -> int:
     """Render what waits in every org; returns how many documents that were."""
     orgs = await house.database.directory()
     return sum([await render_documents(_call(house, org_id)) for org_id in orgs])
+
+
+async def index_for_ever(house: House, every_seconds: float) -> None:
+    """Get ready for searches, then index whatever is not, again and again, until cancelled."""
+    await asyncio.sleep(BEFORE_WARMING_SECONDS)
+    await house.library.model.warm()
+    while True:
+        try:
+            while await index_once(house):
+                pass
+        except WaybookError as fault:
+            log.warning("indexing will try again: %s", fault)
+        await asyncio.sleep(every_seconds)
+
+
+async def index_once(house: House) -> int:
+    """Index some of what waits in every org; returns how much was done."""
+    orgs = await house.database.directory()
+    return sum([await index_research(_call(house, org_id)) for org_id in orgs])
 
 
 def _call(house: House, org_id: UUID) -> Call:

@@ -6,9 +6,10 @@ Each value remembers where it came from, so that `waybook doctor` can say so.
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from waybook.errors import Misconfigured
 
@@ -38,6 +39,12 @@ class Settings:
     skills_dirs: str = ""
     pool_size: int = 10
     log_level: str = "WARNING"
+    #: Who makes vectors for search: the table that comes with us, or an endpoint.
+    embedder: str = "shipped"
+    #: An endpoint that speaks the wire format of OpenAI's embeddings, its model, and its key.
+    embeddings_url: str | None = None
+    embeddings_model: str | None = None
+    embeddings_key: str | None = field(default=None, repr=False)
 
     @property
     def base_url(self) -> str:
@@ -139,6 +146,7 @@ def _check(settings: Settings) -> None:
         raise Misconfigured(
             f"there is no tool profile {settings.tools!r}: use plan, research, runs or all"
         )
+    _check_embedder(settings)
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
         raise Misconfigured(f"port {settings.port} is not a port")
     least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
@@ -146,3 +154,21 @@ def _check(settings: Settings) -> None:
         raise Misconfigured(
             "stall_seconds, lease_seconds and pool_size must be at least 1, sweep_seconds 0 or more"
         )
+
+
+def _check_embedder(settings: Settings) -> None:
+    if settings.embedder not in {"shipped", "endpoint"}:
+        raise Misconfigured(
+            f"there is no embedder {settings.embedder!r}: use shipped, or endpoint with "
+            "embeddings_url and embeddings_model"
+        )
+    named = settings.embeddings_url and settings.embeddings_model
+    if settings.embedder == "endpoint" and not named:
+        raise Misconfigured("the embedder endpoint needs embeddings_url and embeddings_model")
+    if settings.embedder == "shipped" and settings.embeddings_url:
+        raise Misconfigured("embeddings_url is set, but not used: set embedder to endpoint")
+    where = urlsplit(settings.embeddings_url or "http://none")
+    if where.scheme not in {"http", "https"} or not where.hostname:
+        raise Misconfigured("embeddings_url must begin with http:// or https://")
+    if where.username or where.password or where.query or where.fragment:
+        raise Misconfigured("embeddings_url is an address alone; the key has its own setting")

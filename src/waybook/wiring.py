@@ -13,8 +13,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
-from waybook.background import render_for_ever, sweep_for_ever
+from waybook.background import index_for_ever, render_for_ever, sweep_for_ever
 from waybook.doorway import Caller, Channel, Doorway
+from waybook.endpoints.opening import opened_embedder
 from waybook.postgres.supervisor import attach
 from waybook.settings import Settings
 from waybook.store.calls import CallLog
@@ -22,6 +23,7 @@ from waybook.store.database import Database
 from waybook.store.migrate import APP_ROLE, migrate, pending
 from waybook.store.tenants import LOCAL_ORG
 from waybook.usecases.house import House
+from waybook.usecases.library import Library
 from waybook.usecases.skill_folders import read_skills
 
 
@@ -51,13 +53,14 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
     """Start everything, and stop it in the opposite order."""
     async with server(settings) as postgres:
         await asyncio.to_thread(migrate, postgres.owner_dsn)
-        async with opened(postgres, settings) as database:
+        async with opened(postgres, settings) as database, opened_embedder(settings) as embedder:
             house = House(
                 database=database,
                 skills=read_skills(settings.skills_dirs),
                 patience=timedelta(seconds=settings.stall_seconds),
                 base_url=settings.base_url,
                 lease=timedelta(seconds=settings.lease_seconds),
+                library=Library(embedder),
             )
             calls = CallLog(database)
             async with _working(house, calls, settings.sweep_seconds if sweeping else 0):
@@ -113,6 +116,7 @@ async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIte
     if sweep_seconds:
         tasks.append(asyncio.create_task(sweep_for_ever(house, sweep_seconds)))
         tasks.append(asyncio.create_task(render_for_ever(house, sweep_seconds)))
+        tasks.append(asyncio.create_task(index_for_ever(house, sweep_seconds)))
     try:
         yield
     finally:

@@ -65,6 +65,7 @@ async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -
     await a_run_that_ends_well(agent)
     await a_run_that_fails(agent)
     await looks_at_plans_and_runs(agent)
+    await research_that_grows(agent)
     told = documented()
     invented = {tool: told[tool] - agent.seen[tool] for tool in TOOLS}
     left_out = {tool: agent.seen[tool] - told[tool] - {"replayed"} for tool in TOOLS}
@@ -99,6 +100,27 @@ async def a_plan_that_ends_well(agent: Agent) -> None:
     await agent.submit(second)
     await agent.call("get_next_step", planId=plan["planId"])
     await agent.call("get_research_context", planId=plan["planId"])
+
+
+async def research_that_grows(agent: Agent) -> None:
+    """In three versions, one of them with more sources than fit, and a result that came late."""
+    asked = await a_call_of(agent, "store_research")
+    stored = [await agent.call("store_research", **asked) for _ in range(2)]
+    asked["sources"] = [{"title": f"Page {n}", "quote": "x" * 2_000} for n in range(20)]
+    stored += [
+        await agent.call("store_research", **{**asked, "content": "y" * 90_000 + word})
+        for word in ("a", "b")
+    ]
+    for one in stored:
+        await agent.call("get_artifact", artifactId=one["artifactId"])
+    await agent.call("get_artifact", sourceId=stored[0]["sourceIds"][0])
+    await agent.call("search_sources", query="Page", limit=1)
+    taken = await agent.take(await agent.plan())
+    late = await agent.refused("submit_step_result", stepId=taken["stepId"], attempt=9, **FOUND)
+    await agent.call("get_artifact", artifactId=late["details"]["artifactId"])
+
+
+FOUND: Body = {"resultSummary": "found"}
 
 
 async def a_plan_that_fails(agent: Agent) -> None:

@@ -1,7 +1,7 @@
 """Search in PostgreSQL: by words, by meaning where there is pgvector, and in one org only."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -10,14 +10,17 @@ import psycopg
 import pytest
 
 from servers import Place
+from waybook.plan.research import Origin
 from waybook.research.embedding import shipped_embedder
 from waybook.research.fusion import Found, fuse
 from waybook.research.question import read_question
-from waybook.store import passages, search, vectors
+from waybook.research.sources import source_hash, source_id
+from waybook.store import ledger, passages, search, vectors
 from waybook.store.database import Database
 from waybook.store.ids import new_id
-from waybook.store.passages import Source, of_artifact, of_source
+from waybook.store.passages import Meanings, of_artifact, of_source
 from waybook.store.search import Abilities, Meant, Scope
+from waybook.store.sql import Rows
 from waybook.store.tenants import add_org
 from worlds import NOON, a_database
 
@@ -30,8 +33,14 @@ NOTES = {
     "bug": "CVE-2024-3094 is a backdoor in liblzma 5.6.0; ssh logins took half a second longer.",
     "bees": "A returning forager tells the direction of flowers by dancing on the comb.",
 }
-WIKI = Source(
-    url="https://example.org/lake", title="Glacial lakes", quote="A dam.", retrieved_at=NOON
+HASH = source_hash(url="https://example.org/lake", title="Glacial lakes", quote="A dam.")
+WIKI = Origin(
+    id=source_id(HASH),
+    content_hash=HASH,
+    url="https://example.org/lake",
+    title="Glacial lakes",
+    quote="A dam.",
+    retrieved_at=NOON,
 )
 
 
@@ -52,8 +61,19 @@ class Library:
         return artifact_id
 
     async def index(self, *subjects: passages.Subject) -> None:
-        embedder = EMBEDDER if self.abilities.vectors else None
-        await self.write(*passages.index(subjects, embedder, self.org_id))
+        pieces = passages.cut(subjects)
+        made = [EMBEDDER.embed(piece.said) for piece in pieces]
+        meanings = Meanings(EMBEDDER.model, made) if self.abilities.vectors else None
+        await self.write(*passages.index(pieces, meanings, self.org_id))
+
+    async def link(self, artifact_id: str, source: Origin) -> None:
+        """Store a source, and that this artifact came from it."""
+        told = (source.id, source.url, source.title, source.quote, source.content_hash)
+        link = (artifact_id, source.id, 1, source.retrieved_at)
+        await self.write(
+            ledger.SQL["insert_sources"](rows=Rows([(*told, NOON, "ann")])),
+            ledger.SQL["insert_links"](rows=Rows([link])),
+        )
 
     async def write(self, *statements: Any) -> list[Any]:  # noqa: ANN401 - statements and their rows
         async with self.database.tenant(self.org_id) as tx:
@@ -122,7 +142,7 @@ def artifact_in(place: Place, library: Library, plan_id: str | None, title: str)
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
             "insert into artifact (org_id, id, plan_id, kind, title, content, created_at,"
-            " created_by) values (%s, %s, %s, 'note', %s, %s, %s, 'ann')",
+            " created_by, audit_hash) values (%s, %s, %s, 'note', %s, %s, %s, 'ann', '')",
             (library.org_id, artifact_id, plan_id, title, '"Text of it."', NOON),
         )
     return artifact_id
@@ -258,7 +278,7 @@ async def test_within_a_plan_its_artifacts_and_their_sources_are_found(
     plan_id = plan_in(shared_place, library.org_id)
     await library.store("ours", NOTES["flood"], plan_id=plan_id)
     artifact_id = artifact_in(shared_place, library, plan_id, "linked")
-    await library.write(*passages.store_sources(artifact_id, [WIKI], now=NOON, actor="ann"))
+    await library.link(artifact_id, WIKI)
     await library.index(of_source(WIKI, NOON))
     assert set(await library.search("glacial dam", plan_id=plan_id)) == {"ours", "Glacial lakes"}
     assert await library.search("glacial dam", plan_id=plan_id, kinds=("source",)) == [
@@ -274,11 +294,9 @@ async def test_a_source_stored_twice_is_one_row_with_two_links(
     library: Library, shared_place: Place
 ) -> None:
     artifact_id = ""
-    later = Source(url=WIKI.url, title=WIKI.title, quote=WIKI.quote, retrieved_at=None)
-    for source in (WIKI, later):
+    for source in (replace(WIKI, retrieved_at=None), WIKI):
         artifact_id = artifact_in(shared_place, library, None, "linked")
-        twice = [source, source]
-        await library.write(*passages.store_sources(artifact_id, twice, now=NOON, actor="ann"))
+        await library.link(artifact_id, source)
         await library.index(of_source(source, NOON))
     assert len(await library.rows("select id from source")) == 1
     assert len(await library.rows("select artifact_id from artifact_source")) == 2
@@ -297,11 +315,15 @@ async def test_what_search_does_not_know_yet_is_listed(
     library: Library, shared_place: Place
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")
-    (rows,) = await library.database.read(library.org_id, passages.without_passages_statement(9))
+    (rows,) = await library.database.read(
+        library.org_id, passages.without_passages_statement(None, 9)
+    )
     assert [row[0] for row in rows] == [artifact_id]
     if library.abilities.vectors:
-        await library.write(*passages.index([of_source(WIKI, NOON)], None, library.org_id))
-        asked = vectors.without_vectors_statement(EMBEDDER.model, 9)
+        await library.write(
+            *passages.index(passages.cut([of_source(WIKI, NOON)]), None, library.org_id)
+        )
+        asked = vectors.without_vectors_statement(EMBEDDER.model, None, 9)
         (rows,) = await library.database.read(library.org_id, asked)
         assert [row[0] for row in rows] == [WIKI.id]
 

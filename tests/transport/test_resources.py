@@ -22,6 +22,13 @@ from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.transport.mcp.server import build_server
 
 Era = Literal["legacy", "2026-07-28"]
+OF_PLANS = (
+    "waybook://plans/{id}",
+    "waybook://plans/{id}/map",
+    "waybook://outputs/{id}",
+    "waybook://artifacts/{id}",
+    "waybook://sources/{id}",
+)
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
@@ -184,16 +191,11 @@ async def test_the_next_page_repeats_no_run() -> None:
 @pytest.mark.parametrize(
     ("profile", "kinds"),
     [
-        (
-            "plan",
-            ["waybook://plans/{id}", "waybook://plans/{id}/map", "waybook://outputs/{id}"],
-        ),
+        ("plan", [*OF_PLANS]),
         (
             "runs",
             [
-                "waybook://plans/{id}",
-                "waybook://plans/{id}/map",
-                "waybook://outputs/{id}",
+                *OF_PLANS,
                 "waybook://runs/{id}/progress",
                 "waybook://runs/{id}/map",
                 "waybook://documents/{id}",

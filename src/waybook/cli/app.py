@@ -18,6 +18,7 @@ COMMANDS = {
     "status": ("waybook.cli.status:command", "Show where a plan stands."),
     "watch": ("waybook.cli.watch:command", "Watch a plan, live."),
     "review": ("waybook.cli.review:command", "Decide what waits for a person."),
+    "search": ("waybook.cli.search:command", "Search what agents stored."),
     "runs": ("waybook.cli.runs:command", "List the runs, newest activity first."),
     "run": ("waybook.cli.run:command", "Show where a run stands."),
     "feedback": (

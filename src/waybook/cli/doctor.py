@@ -13,7 +13,7 @@ from waybook.cli.checkup import Finding, State, examine
 from waybook.cli.inside import the_console
 from waybook.cli.logs import log_quietly
 from waybook.cli.options import as_json, listening_options, serving_options, settings_from
-from waybook.cli.secrets import without_password
+from waybook.cli.secrets import shown
 from waybook.settings import Found
 
 MARKS = {
@@ -44,7 +44,7 @@ def command(*, as_json: bool, **flags: object) -> None:
 
 def _in_force(found: Found) -> list[tuple[str, str, str]]:
     return [
-        (name, without_password(getattr(found.settings, name)), source)
+        (name, shown(name, getattr(found.settings, name)), source)
         for name, source in found.sources.items()
     ]
 

@@ -32,6 +32,7 @@ ACTIONS = {
     "update_step_instructions": "rewrote a step",
     "fail_step": "gave a step up",
     "retry_step": "gave a step back to be retried",
+    "research_stored": "stored research",
     "run_started": "started the run",
     "stage_started": "started a stage",
     "stage_feedback": "gave feedback on a stage",

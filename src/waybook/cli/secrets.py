@@ -6,6 +6,19 @@ _IN_URL = re.compile(r"(://[^:/@\s]+:)[^@\s]*@")
 _IN_WORDS = re.compile(r"(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 
 
+#: Settings that are nothing but a secret.
+SECRETS = frozenset({"embeddings_key"})
+
+
+def shown(name: str, value: object) -> str:
+    """A setting as anybody may see it.
+
+    >>> shown("embeddings_key", "s3cret"), shown("embeddings_key", None), shown("port", 8750)
+    ('…', '', '8750')
+    """
+    return "…" if name in SECRETS and value else without_password(value)
+
+
 def without_password(value: object) -> str:
     """A setting as text, its password covered.
 

@@ -180,6 +180,10 @@ class Draft:
         self._texts[row_id] = text
         self.insert(entity, row_id, {**row, "content_hash": digest(text)})
 
+    def note(self, change: Change) -> None:
+        """Take a change as it is, of a kind of row no plan in hand knows."""
+        self._changes.append(change)
+
     def touch(self, step_id: StepId) -> None:
         """Take this call as a sign of life of the step."""
         self._touched.append(step_id)

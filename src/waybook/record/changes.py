@@ -41,6 +41,8 @@ class Entity(StrEnum):
     REVIEW = "review"
     SESSION = "session"
     ARTIFACT = "artifact"
+    SOURCE = "source"
+    ARTIFACT_SOURCE = "artifact_source"
     SKILL_EXECUTION = "skill_execution"
     RUN = "run"
     STAGE_RUN = "stage_run"

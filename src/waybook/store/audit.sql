@@ -29,7 +29,9 @@ select 'plan', id::text, audit_seq, audit_hash from plan
  union all
 select 'run', id::text, audit_seq, audit_hash from run
  union all
-select 'skill_execution', id::text, audit_seq, audit_hash from skill_execution;
+select 'skill_execution', id::text, audit_seq, audit_hash from skill_execution
+ union all
+select 'artifact', id::text, audit_seq, audit_hash from artifact where plan_id is null;
 
 -- name: head
 -- Where one chain should end, and where it does.
@@ -38,7 +40,9 @@ select h.audit_seq, h.audit_hash, (select max(e.seq) from audit_entry e where e.
          union all
         select id, audit_seq, audit_hash from run
          union all
-        select id, audit_seq, audit_hash from skill_execution) h
+        select id, audit_seq, audit_hash from skill_execution
+         union all
+        select id, audit_seq, audit_hash from artifact where plan_id is null) h
  where h.id = %(subject_id)s;
 
 -- name: chain
@@ -55,7 +59,8 @@ select distinct e.subject, e.subject_id::text
   from audit_entry e
  where not exists (select from plan p where p.id = e.subject_id)
    and not exists (select from run r where r.id = e.subject_id)
-   and not exists (select from skill_execution x where x.id = e.subject_id);
+   and not exists (select from skill_execution x where x.id = e.subject_id)
+   and not exists (select from artifact a where a.id = e.subject_id and a.plan_id is null);
 
 -- name: until
 -- How long a chain was at a time.

@@ -22,11 +22,16 @@ SQL = load("ledger")
 
 #: Columns that hold JSON.
 JSON_FIELDS = frozenset(
-    {"result_schema", "result_summary", "report", "usage", "steps", "questions", "content"}
+    {
+        *("result_schema", "result_summary", "report", "usage", "steps", "questions"),
+        *("content", "tags", "metadata"),
+    }
 )
 NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
 #: What only some artifacts have.
-NO_VERSION: Mapping[str, Json] = dict.fromkeys(("media_type", "version", "content_hash"))
+NO_VERSION: Mapping[str, Json] = dict.fromkeys(
+    ("media_type", "tags", "metadata", "version", "content_hash")
+)
 
 
 class Hand(NamedTuple):
@@ -57,6 +62,7 @@ def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> W
             written += write(decision.plan, patches)
     if Entity.ARTIFACT in patches:
         written += _artifacts(decision, patches)
+        written += _origins(patches, hand)
     head = Head(sealed[-1].seq, sealed[-1].hash) if sealed else hand.head
     return Written(written + audit_statements(sealed), head)
 
@@ -77,6 +83,18 @@ def complete_skill(
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), hand)
     return [
         _fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
+        *audit_statements(sealed),
+    ]
+
+
+def store_apart(artifact_id: str, entry: Entry, hand: Hand) -> list[Statement]:
+    """Write research that belongs to no plan, with its audit."""
+    patches = Patches(entry.changes)
+    sealed = sealed_entries((entry,), ("artifact", artifact_id), hand)
+    (made,) = patches.made(Entity.ARTIFACT)
+    return [
+        _artifact(made.id, made.values, plan_id=None, **_head(sealed)),
+        *_origins(patches, hand),
         *audit_statements(sealed),
     ]
 
@@ -262,8 +280,24 @@ def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Stateme
     for patch in patches.made(Entity.ARTIFACT):
         text = decision.texts.get(patch.id)
         told = patch.values if text is None else {**patch.values, "content": text}
-        values = {**NO_VERSION, **told}
-        yield _fill(SQL["insert_artifact"], values, id=patch.id, plan_id=decision.plan.id)
+        head = {"audit_seq": None, "audit_hash": None}
+        yield _artifact(patch.id, told, plan_id=decision.plan.id, **head)
+
+
+def _artifact(artifact_id: str, values: dict[str, Json], **given: Value) -> Statement:
+    return _fill(SQL["insert_artifact"], {**NO_VERSION, **values}, id=artifact_id, **given)
+
+
+def _origins(patches: Patches, hand: Hand) -> Iterator[Statement]:
+    """The sources that are new here, and which artifact came from which."""
+    sources, links = patches.made(Entity.SOURCE), patches.made(Entity.ARTIFACT_SOURCE)
+    if sources:
+        names = ("url", "title", "quote", "content_hash")
+        rows = [(p.id, *_scalars(p, names), hand.now, hand.actor.user) for p in sources]
+        yield SQL["insert_sources"](rows=Rows(rows))
+    if links:
+        named = ("artifact_id", "source_id", "position", "retrieved_at")
+        yield SQL["insert_links"](rows=Rows([_scalars(patch, named) for patch in links]))
 
 
 #: What is written behind plan and steps, which it points to.
@@ -282,6 +316,10 @@ def _fill(query: Query, values: dict[str, Json], **given: Value) -> Statement:
         if place not in given
     }
     return query(**told, **given)
+
+
+def _scalars(patch: Patch, names: tuple[str, ...]) -> tuple[Value, ...]:
+    return tuple([_scalar(patch.values[name]) for name in names])
 
 
 def _scalar(value: Json) -> Value:

@@ -102,10 +102,21 @@ insert into plan_session (plan_id, session, seen_at)
 values (%(plan_id)s, %(session)s, %(seen_at)s);
 
 -- name: insert_artifact
-insert into artifact (id, plan_id, step_id, kind, title, content, superseded, media_type, version,
-                      content_hash, created_at, created_by)
+insert into artifact (id, plan_id, step_id, kind, title, content, superseded, media_type, tags,
+                      metadata, version, content_hash, created_at, created_by, audit_seq, audit_hash)
 values (%(id)s, %(plan_id)s, %(step_id)s, %(kind)s, %(title)s, %(content)s, %(superseded)s,
-        %(media_type)s, %(version)s, %(content_hash)s, %(created_at)s, %(created_by)s);
+        %(media_type)s, coalesce(%(tags)s::json, '[]'), %(metadata)s, %(version)s,
+        %(content_hash)s, %(created_at)s, %(created_by)s, %(audit_seq)s, %(audit_hash)s);
+
+-- name: insert_sources
+-- A source that is there already stays: its id is made of all it says.
+insert into source (id, url, title, quote, content_hash, created_at, created_by)
+values %(rows)s
+    on conflict (org_id, id) do nothing;
+
+-- name: insert_links
+insert into artifact_source (artifact_id, source_id, position, retrieved_at)
+values %(rows)s;
 
 -- name: insert_skill_execution
 insert into skill_execution (id, skill, session, status, output_media_type,

@@ -1,41 +1,27 @@
-"""Writing sources and passages: what was stored, and what makes it findable.
+"""Passages: what makes artifacts and sources findable.
 
-Passages are made from artifacts and sources, and no audit speaks of them: they can be made anew.
+They are made from artifacts and sources, and no audit speaks of them: they can be made anew.
 Where the server has pgvector they are written with their vectors, else without.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from waybook.research.embedding import Embedder, Vector
-from waybook.research.passages import passages
-from waybook.research.sources import source_hash, source_id
+from waybook.plan.research import Origin
+from waybook.research.embedding import Vector
+from waybook.research.passages import passages, readable
 from waybook.store import vectors
-from waybook.store.sql import Rows, Statement, load
+from waybook.store.sql import Ids, Rows, Statement, load
 
 SQL = load("passages")
 
 #: The kind under which sources are found.
 SOURCE = "source"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    url: str | None
-    title: str
-    quote: str | None
-    retrieved_at: datetime | None
-
-    @property
-    def content_hash(self) -> str:
-        return source_hash(url=self.url, title=self.title, quote=self.quote)
-
-    @property
-    def id(self) -> str:
-        """The same for the same source, however often it is stored."""
-        return source_id(self.content_hash)
+#: Between the tags of a passage.
+SEPARATOR = "\x1f"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +35,27 @@ class Subject:
     title: str
     text: str
     created_at: datetime
+    tags: tuple[str, ...] = ()
+
+
+class Piece(NamedTuple):
+    """A passage to be."""
+
+    subject: Subject
+    part: int
+    body: str
+
+    @property
+    def said(self) -> str:
+        """What its vector is made of."""
+        return said(self.subject.title, self.body)
+
+
+class Meanings(NamedTuple):
+    """A vector for each of some pieces, and the model they are of."""
+
+    model: str
+    vectors: Sequence[Vector]
 
 
 def of_artifact(
@@ -70,10 +77,11 @@ def of_artifact(
         title=" · ".join([title, *tags]),
         text=text,
         created_at=created_at,
+        tags=tuple(tags),
     )
 
 
-def of_source(source: Source, created_at: datetime) -> Subject:
+def of_source(source: Origin, created_at: datetime) -> Subject:
     """A source as search is to know it. It belongs to no plan: several may share it."""
     return Subject(
         id=source.id,
@@ -86,57 +94,76 @@ def of_source(source: Source, created_at: datetime) -> Subject:
     )
 
 
-def store_sources(
-    artifact_id: str, sources: Iterable[Source], *, now: datetime, actor: str
-) -> Iterator[Statement]:
-    """Store the sources of an artifact, each once, and that it came from them."""
-    each = {source.id: source for source in sources}
-    if not each:
-        return
-    yield SQL["insert_sources"](
-        rows=Rows(
-            [
-                (s.id, s.url, s.title, s.quote, s.retrieved_at, s.content_hash, now, actor)
-                for s in each.values()
-            ]
-        )
-    )
-    links = [(artifact_id, source, position) for position, source in enumerate(each, 1)]
-    yield SQL["insert_links"](rows=Rows(links))
-
-
-def index(
-    subjects: Iterable[Subject], embedder: Embedder | None, org_id: UUID
-) -> Iterator[Statement]:
-    """Make subjects of this org findable by their words, and with an embedder by their meaning.
-
-    Pass none where the server keeps no vectors. A subject that is known stays as it is.
-    """
-    pieces = [
-        (subject, part, body)
+def cut(subjects: Iterable[Subject]) -> list[Piece]:
+    """The subjects in passages."""
+    return [
+        Piece(subject, part, body)
         for subject in subjects
         for part, body in enumerate(passages(subject.text) or (subject.title,), 1)
     ]
+
+
+def said(title: str, body: str) -> str:
+    """What a passage's vector is made of. Its title says what it is about, so it counts twice."""
+    return f"{title}\n{title}\n{body}"
+
+
+def index(pieces: Sequence[Piece], meanings: Meanings | None, org_id: UUID) -> Iterator[Statement]:
+    """Make subjects of this org findable by their words, and with vectors by their meaning.
+
+    A subject that is known stays as it is.
+    """
     if not pieces:
         return
-    yield SQL["insert_passages"](
-        rows=Rows(
-            [
-                (s.subject, s.id, part, s.plan_id, s.kind, s.title, body, s.created_at)
-                for s, part, body in pieces
-            ]
-        )
+    yield SQL["insert_passages"](rows=Rows([_row(piece) for piece in pieces]))
+    if meanings:
+        yield vectors_statement([(p.subject.id, p.part) for p in pieces], meanings, org_id)
+
+
+def vectors_statement(
+    parts: Sequence[tuple[str, int]], meanings: Meanings, org_id: UUID
+) -> Statement:
+    """Keep the vectors of these passages."""
+    told = zip(parts, meanings.vectors, strict=True)
+    rows = [(subject, part, vector) for (subject, part), vector in told]
+    return vectors.insert_statement(rows, model=meanings.model, org_id=org_id)
+
+
+def _row(piece: Piece) -> tuple[str | int | datetime | None, ...]:
+    s = piece.subject
+    tags = SEPARATOR.join(s.tags) or None
+    return (
+        *(s.subject, s.id, piece.part, s.plan_id, s.kind, s.title, piece.body, s.created_at),
+        tags,
     )
-    if embedder:
-        told = [(s.id, part, embedded(embedder, s.title, body)) for s, part, body in pieces]
-        yield vectors.insert_statement(told, model=embedder.model, org_id=org_id)
 
 
-def embedded(embedder: Embedder, title: str, body: str) -> Vector:
-    """The vector of a passage. Its title says what it is about, so it counts twice."""
-    return embedder.embed(f"{title}\n{title}\n{body}")
+def forget_statement(artifact_id: str) -> Statement:
+    """Let search pass by an artifact of which there is a later version."""
+    return SQL["forget"](artifact_id=artifact_id)
 
 
-def without_passages_statement(most: int) -> Statement:
-    """Artifacts that search does not know yet."""
-    return SQL["without_passages"](most=most)
+def forget_earlier_statement(artifact_ids: Iterable[str]) -> Statement:
+    """Let search pass by what these artifacts of plans are later versions of."""
+    return SQL["forget_earlier"](ids=Ids(artifact_ids))
+
+
+def without_passages_statement(since: datetime | None, most: int) -> Statement:
+    """Artifacts, all or those since then, that search does not know yet."""
+    return SQL["without_passages"](since=since, most=most)
+
+
+def read_unknown(rows: Iterable[tuple[Any, ...]]) -> list[Subject]:
+    """What `without_passages_statement` found, as search is to know it."""
+    return [
+        of_artifact(
+            artifact_id=artifact_id,
+            plan_id=plan_id,
+            kind=kind,
+            title=title,
+            tags=tags,
+            text=readable(content),
+            created_at=created_at,
+        )
+        for artifact_id, plan_id, kind, title, tags, content, created_at in rows
+    ]

@@ -42,6 +42,7 @@ TIMES = frozenset(
         "requested_at",
         "decided_at",
         "seen_at",
+        "retrieved_at",
     }
 )
 

@@ -231,12 +231,28 @@ select 'session', k.session, json_build_object('seen_at', k.seen_at)
  union all
 select 'artifact', a.id::text, json_build_object(
          'step_id', a.step_id, 'kind', a.kind, 'title', a.title,
-         'content', case when a.content_hash is null then a.content end,
-         'content_hash', case when a.content_hash is not null
-                              then encode(sha256(convert_to(a.content #>> '{}', 'UTF8')), 'hex') end,
+         'content', case when a.media_type is null then a.content end,
+         'content_hash', case when a.media_type is null then a.content_hash
+                              else encode(sha256(convert_to(a.content #>> '{}', 'UTF8')), 'hex') end,
          'media_type', a.media_type, 'version', a.version, 'superseded', a.superseded,
+         'tags', nullif(a.tags::text, '[]')::json, 'metadata', a.metadata,
          'created_at', a.created_at, 'created_by', a.created_by)
   from artifact a
+ where a.plan_id = %(plan_id)s
+ union all
+select 'source', s.id::text, json_build_object(
+         'url', s.url, 'title', s.title, 'quote', s.quote, 'content_hash', s.content_hash)
+  from source s
+ where s.id in (select l.source_id
+                  from artifact a
+                  join artifact_source l on l.artifact_id = a.id
+                 where a.plan_id = %(plan_id)s)
+ union all
+select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
+         'artifact_id', l.artifact_id, 'source_id', l.source_id, 'position', l.position,
+         'retrieved_at', l.retrieved_at)
+  from artifact a
+  join artifact_source l on l.artifact_id = a.id
  where a.plan_id = %(plan_id)s;
 
 -- name: find_plans

@@ -28,12 +28,16 @@ create table artifact (
   metadata json,
   version integer,
   content_hash text,
+  audit_seq integer,
+  audit_hash bytea,
   constraint artifact_pkey PRIMARY KEY (org_id, id),
   constraint artifact_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
+  constraint artifact_chain CHECK (((plan_id IS NOT NULL) OR (audit_hash IS NOT NULL))),
   constraint artifact_version_check CHECK ((version >= 1))
 );
 CREATE INDEX artifact_plan ON public.artifact USING btree (org_id, plan_id, created_at);
-CREATE UNIQUE INDEX artifact_version ON public.artifact USING btree (org_id, plan_id, kind, title, version) WHERE (version IS NOT NULL);
+CREATE INDEX artifact_time ON public.artifact USING btree (org_id, created_at);
+CREATE UNIQUE INDEX artifact_version ON public.artifact USING btree (org_id, plan_id, kind, title, version) NULLS NOT DISTINCT WHERE (version IS NOT NULL);
 alter table artifact enable row level security;
 alter table artifact force row level security;
 create policy tenant on artifact as permissive for all to public
@@ -46,6 +50,7 @@ create table artifact_source (
   artifact_id uuid not null,
   source_id uuid not null,
   position integer not null,
+  retrieved_at timestamp with time zone,
   constraint artifact_source_pkey PRIMARY KEY (org_id, artifact_id, source_id),
   constraint artifact_source_org_id_artifact_id_fkey FOREIGN KEY (org_id, artifact_id) REFERENCES artifact(org_id, id),
   constraint artifact_source_org_id_source_id_fkey FOREIGN KEY (org_id, source_id) REFERENCES source(org_id, id)
@@ -321,6 +326,7 @@ create table passage (
   body text not null,
   created_at timestamp with time zone not null,
   words tsvector not null generated always as (((array_to_tsvector(ARRAY[('@'::text || (org_id)::text)]) || setweight(to_tsvector('english'::regconfig, title), 'A'::"char")) || setweight(to_tsvector('english'::regconfig, body), 'B'::"char"))) stored,
+  tags text,
   constraint passage_pkey PRIMARY KEY (org_id, subject_id, part),
   constraint passage_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
   constraint passage_part_check CHECK ((part >= 1)),
@@ -575,7 +581,6 @@ create table source (
   url text,
   title text not null,
   quote text,
-  retrieved_at timestamp with time zone,
   content_hash text not null,
   created_at timestamp with time zone not null,
   created_by text not null,

@@ -18,6 +18,7 @@ from waybook.research.embedding import Vector
 from waybook.research.fusion import Found
 from waybook.research.question import Question, Term
 from waybook.store import vectors
+from waybook.store.passages import SEPARATOR
 from waybook.store.sql import AsJson, Ids, Rows, Statement, Value, load
 
 SQL = load("search")
@@ -39,8 +40,6 @@ SETTINGS = (
     # Else the index of words is crossed with that of the org, which tells nothing new.
     "set local random_page_cost = 1.1",
 )
-
-_SEPARATOR = "\x1f"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +66,8 @@ class Scope:
     plan_id: str | None = None
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
+    #: All of these an artifact must have; a source has none.
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,11 @@ def found_statement(found: Iterable[tuple[str, int]]) -> Statement:
     return SQL["found"](rows=Rows([*found]))
 
 
+def plan_there_statement(plan_id: str | None) -> Statement:
+    """Whether there is such a plan; none is always there."""
+    return SQL["plan_there"](plan_id=plan_id)
+
+
 def sources_statement(artifact_ids: Iterable[str]) -> Statement:
     """Where these artifacts came from."""
     return SQL["sources_of"](ids=Ids(artifact_ids))
@@ -154,7 +160,11 @@ def _by_meaning(meant: Meant, scope: Scope) -> Statement:
 
 
 def _filters(scope: Scope) -> dict[str, Value]:
-    return {"kinds": _SEPARATOR.join(scope.kinds) or None, "since": scope.since}
+    return {
+        "kinds": SEPARATOR.join(scope.kinds) or None,
+        "since": scope.since,
+        "tags": SEPARATOR.join(scope.tags) or None,
+    }
 
 
 def _either(term: Term) -> str:

@@ -15,6 +15,8 @@ with candidate as (
             ('''@' || app_org() || '''')::tsquery && websearch_to_tsquery('english', %(every)s) end
       and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
       and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+      and (%(tags)s::text is null
+           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
     limit %(candidates)s)
   union all
   (select p.subject_id, p.part, p.words, p.created_at, false
@@ -25,6 +27,8 @@ with candidate as (
                                        then websearch_to_tsquery('english', %(every)s) end, false)
       and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
       and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+      and (%(tags)s::text is null
+           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
     limit %(candidates)s)
 ), asked as materialized (
   select websearch_to_tsquery('english', t.query) as query, t.weight
@@ -49,6 +53,8 @@ with among as (
     where %(plan_id)s::uuid is null
       and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
       and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+      and (%(tags)s::text is null
+           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
     order by p.created_at desc
     limit %(newest)s)
   union all
@@ -57,6 +63,8 @@ with among as (
     where p.plan_id = %(plan_id)s::uuid
       and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
       and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+      and (%(tags)s::text is null
+           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
     order by p.created_at desc
     limit %(newest)s)
   union all
@@ -68,6 +76,8 @@ with among as (
      join passage p on p.subject_id = l.source_id
     where (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
       and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+      and (%(tags)s::text is null
+           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
     limit %(newest)s)
 ), asked as materialized (
   select websearch_to_tsquery('english', t.query) as query, t.weight
@@ -93,7 +103,8 @@ select c.subject_id::text, c.part, s.share
 -- name: found
 -- What was found: the passage that stands for it, and whose it is.
 select p.subject, p.subject_id::text, p.part, p.plan_id::text, p.kind, p.title, p.body, p.created_at,
-       a.step_id::text, coalesce(a.created_by, s.created_by), s.url, s.quote, s.retrieved_at
+       a.step_id::text, coalesce(a.created_by, s.created_by), s.url,
+       coalesce(a.title, s.title), a.tags, a.version, a.superseded
   from (values %(rows)s) as v (subject_id, part)
   join passage p on p.subject_id = v.subject_id::uuid and p.part = v.part::integer
   left join artifact a on p.subject = 'artifact' and a.id = p.subject_id
@@ -101,8 +112,13 @@ select p.subject, p.subject_id::text, p.part, p.plan_id::text, p.kind, p.title, 
 
 -- name: sources_of
 -- The sources of these artifacts, in the order they were given.
-select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, s.retrieved_at
+select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, l.retrieved_at
   from artifact_source l
   join source s on s.id = l.source_id
  where l.artifact_id = any (%(ids)s)
  order by l.artifact_id, l.position;
+
+-- name: plan_there
+-- Whether there is such a plan, for who looks in one place.
+select %(plan_id)s::uuid is null
+    or exists (select from plan where id = %(plan_id)s::uuid);

@@ -7,6 +7,7 @@ Within an org the order by meaning stays as it is.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from math import sqrt
@@ -55,9 +56,9 @@ def by_meaning_among_statement(**values: Value) -> Statement:
     return SQL["by_meaning_among"](**values)
 
 
-def without_vectors_statement(model: str, most: int) -> Statement:
-    """Passages that have no vector of this model yet."""
-    return SQL["without_vectors"](model=model, most=most)
+def without_vectors_statement(model: str, since: datetime | None, most: int) -> Statement:
+    """Passages, all or those since then, that have no vector of this model yet."""
+    return SQL["without_vectors"](model=model, since=since, most=most)
 
 
 def written(vector: Vector, org_id: UUID) -> str:

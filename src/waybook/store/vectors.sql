@@ -14,6 +14,8 @@ with size as materialized (
     from (select from passage p
            where (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
              and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+             and (%(tags)s::text is null
+                  or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
            limit %(few)s::integer + 1) counted
 ), compared as (
   select v.subject_id, v.part, v.embedding <#> %(embedding)s::halfvec as distance
@@ -23,6 +25,8 @@ with size as materialized (
      and v.model = %(model)s
      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+     and (%(tags)s::text is null
+          or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
    order by (v.embedding <#> %(embedding)s::halfvec) + 0
    limit %(most)s
 ), walked as (
@@ -33,6 +37,8 @@ with size as materialized (
      and v.model = %(model)s
      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+     and (%(tags)s::text is null
+          or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
    order by v.embedding <#> %(embedding)s::halfvec
    limit %(most)s
 )
@@ -48,6 +54,8 @@ with among as (
     where p.plan_id = %(plan_id)s::uuid
       and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
       and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+      and (%(tags)s::text is null
+           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
     order by p.created_at desc
     limit %(newest)s)
   union all
@@ -59,6 +67,8 @@ with among as (
      join passage p on p.subject_id = l.source_id
     where (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
       and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+      and (%(tags)s::text is null
+           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
     limit %(newest)s)
 )
 select v.subject_id::text, v.part, -(v.embedding <#> %(embedding)s::halfvec) as nearness
@@ -69,10 +79,11 @@ select v.subject_id::text, v.part, -(v.embedding <#> %(embedding)s::halfvec) as 
  limit %(most)s;
 
 -- name: without_vectors
--- Passages that have no vector of this model yet.
+-- Passages since then that have no vector of this model yet.
 select p.subject_id::text, p.part, p.title, p.body
   from passage p
- where not exists (select from passage_vector v
+ where (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+   and not exists (select from passage_vector v
                     where v.subject_id = p.subject_id and v.part = p.part
                       and v.model = %(model)s)
  order by p.subject_id, p.part

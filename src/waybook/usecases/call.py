@@ -266,8 +266,8 @@ class Held:
             raise Outdated
         return await self.tx.send(*statements)
 
-    async def write(self, decision: Decision[ReplyT], body: Body) -> Body:
-        """Write what was decided, keep the answer, commit; then answer, or refuse.
+    async def write(self, decision: Decision[ReplyT], body: Body, *more: Statement) -> Body:
+        """Write what was decided and what more there is, keep the answer, commit; then answer.
 
         Raises:
             Refused: the decision refuses, after what it keeps has been written.
@@ -277,7 +277,7 @@ class Held:
         written = ledger.statements(self.plan, decision, hand)
         answer = body if refusal is None else cast("Body", refusal.as_json())
         kept = call.keep(answer, now, is_error=refusal is not None)
-        await self._commit([*written.statements, *kept])
+        await self._commit([*written.statements, *(more if refusal is None else ()), *kept])
         call.house.memory.keep(self.which, LoadedPlan(decision.plan, now, written.head))
         if refusal is not None:
             raise refusal

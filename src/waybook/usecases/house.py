@@ -8,6 +8,7 @@ from waybook.store.database import Database
 from waybook.store.memory import PlanMemory
 from waybook.store.whereabouts import Whereabouts
 from waybook.usecases.charts import Charts
+from waybook.usecases.library import Library
 from waybook.usecases.skills import Skill
 
 
@@ -24,6 +25,7 @@ class House:
     #: Where jobs are, as `whereabouts` is for steps.
     job_places: Whereabouts = field(default_factory=Whereabouts)
     charts: Charts = field(default_factory=Charts)
+    library: Library = field(default_factory=Library)
     #: How long a claimed job is its holder's without a sign of life.
     lease: timedelta = timedelta(minutes=15)
     #: Set when there is something to render.

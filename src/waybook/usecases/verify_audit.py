@@ -11,7 +11,7 @@ from typing import Any
 
 from waybook.record.moment import Json
 from waybook.record.replay import Row, Rows, Unreplayable, differences, replay
-from waybook.store import audit, plans, runs, skill_executions
+from waybook.store import artifacts, audit, plans, runs, skill_executions
 from waybook.store.audit import GENESIS, Sealed
 from waybook.store.plans import read_stored_rows
 from waybook.usecases.audit_trail import changes_in, whole_trail
@@ -19,11 +19,12 @@ from waybook.usecases.call import Call
 
 PLAN = "plan"
 RUN = "run"
+ARTIFACT = "artifact"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a chain is about: a plan, a run, or a use of a skill."""
+    """What a chain is about: a plan, a run, a use of a skill, or research without a plan."""
 
     kind: str
     id: str
@@ -101,11 +102,13 @@ def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is
         return plans.SQL["stored_rows"](plan_id=subject.id)
     if subject.kind == RUN:
         return runs.rows_statement(subject.id)
+    if subject.kind == ARTIFACT:
+        return artifacts.rows_statement(subject.id)
     return skill_executions.SQL["stored_execution"](id=subject.id)
 
 
 def _stored_rows(subject: Subject, rows: list[tuple[Any, ...]]) -> Rows:
-    if subject.kind == PLAN:
+    if subject.kind in {PLAN, ARTIFACT}:
         return read_stored_rows(rows)
     if subject.kind == RUN:
         return runs.read_rows(rows)

@@ -8,13 +8,13 @@ import mcp_types as wire
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.active import Active, active_plans, open_runs
 from waybook.transport.mcp.refusals import Context
-from waybook.transport.mcp.resources import KINDS
+from waybook.transport.mcp.resource_kinds import KINDS
 
 MOST: Final = 100  # the protocol allows no more
 
 #: The prompts that take an id: of a run, or else of a plan; and what that argument is called.
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
-URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.tool is not None}
+URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
 
 
 @dataclass(frozen=True, slots=True)

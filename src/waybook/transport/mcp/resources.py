@@ -1,8 +1,6 @@
-"""Plans and runs as resources: what can be attached to a conversation without calling a tool."""
+"""Plans, runs and research as resources, to be attached to a conversation without a tool."""
 
-import re
 from dataclasses import dataclass
-from typing import Final
 
 import mcp_types as wire
 
@@ -11,96 +9,16 @@ from waybook.transport.entrance import Entrance
 from waybook.transport.faults import compact
 from waybook.transport.mcp.active import Active, active_plans, open_runs
 from waybook.transport.mcp.refusals import Context, code_of, invalid, refused
+from waybook.transport.mcp.resource_kinds import (
+    JSON,
+    KINDS,
+    MARKDOWN,
+    OUTPUT,
+    PLAN,
+    RUN_PROGRESS,
+    Kind,
+)
 from waybook.usecases.exchange import Answer
-
-JSON: Final = "application/json"
-MARKDOWN: Final = "text/markdown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A kind of resource: how it is named, and the call that reads it."""
-
-    name: str
-    title: str
-    #: With `{id}` for the id of the plan or run.
-    uri: str
-    description: str
-    #: The tool, and what the id is called there; a document is read without one.
-    tool: str | None = None
-    argument: str = ""
-    of_runs: bool = False
-    mime_type: str = JSON
-
-    def id_in(self, uri: str) -> str | None:
-        """The id in a URI of this kind."""
-        before, after = map(re.escape, self.uri.split("{id}"))
-        matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
-        return matched[1] if matched else None
-
-    def template(self) -> wire.ResourceTemplate:
-        """The kind as a client lists it."""
-        return wire.ResourceTemplate(
-            name=self.name,
-            title=self.title,
-            uri_template=self.uri,
-            description=self.description,
-            mime_type=self.mime_type,
-        )
-
-
-PLAN: Final = Kind(
-    name="plan",
-    title="Plan",
-    uri="waybook://plans/{id}",
-    description="Everything needed to go on with a plan: its question, its steps with their "
-    "results, the open review, the artifacts and the latest history.",
-    tool="get_research_context",
-    argument="planId",
-)
-PLAN_MAP: Final = Kind(
-    name="plan_map",
-    title="Map of a plan",
-    uri="waybook://plans/{id}/map",
-    description="The steps of a plan and what follows what.",
-    tool="get_dag_map",
-    argument="planId",
-)
-RUN_PROGRESS: Final = Kind(
-    name="run_progress",
-    title="Progress of a run",
-    uri="waybook://runs/{id}/progress",
-    description="Where a run stands: its stages and steps, and the documents there are to read.",
-    tool="get_run_progress",
-    argument="runId",
-    of_runs=True,
-)
-RUN_MAP: Final = Kind(
-    name="run_map",
-    title="Map of a run",
-    uri="waybook://runs/{id}/map",
-    description="The stages, steps and edges of a run, and how many jobs to expect.",
-    tool="get_dag_map",
-    argument="runId",
-    of_runs=True,
-)
-DOCUMENT: Final = Kind(
-    name="document",
-    title="Document of a run",
-    uri="waybook://documents/{id}",
-    description="A rendered document, by the resourceId it has in the progress of its run.",
-    of_runs=True,
-    mime_type=MARKDOWN,
-)
-OUTPUT: Final = Kind(
-    name="output",
-    title="Output of a plan",
-    uri="waybook://outputs/{id}",
-    description="A deliverable of a plan, by the outputId that get_next_step has of it once the "
-    "plan is complete.",
-    mime_type="text/plain",
-)
-KINDS: Final = (PLAN, PLAN_MAP, OUTPUT, RUN_PROGRESS, RUN_MAP, DOCUMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +73,7 @@ class Resources:
 
     async def _answer(self, context: Context, kind: Kind, found: str) -> Answer | tuple[str, str]:
         if kind.tool is not None:
-            return await self.entrance.enter(context.request, kind.tool, {kind.argument: found})
+            return await self.entrance.enter(context.request, kind.tool, kind.asked(found))
         try:
             if kind is OUTPUT:
                 output = await self.entrance.output(context.request, found)

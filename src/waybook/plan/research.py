@@ -1,0 +1,205 @@
+"""Storing research: what an agent found out, with where it came from, in versions.
+
+The same plan, kind and title again is the next version of the same thing; the same in all of it is
+no new version. The rows are the same with a plan and without one; only the chain differs.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import NamedTuple
+
+from waybook.errors import InvalidInput, NextCall, PlanTerminal
+from waybook.plan.decision import Decision
+from waybook.plan.draft import Draft
+from waybook.plan.model import Plan, StepId
+from waybook.plan.output import OUTPUT
+from waybook.plan.sessions import greet
+from waybook.plan.states import CLOSED_PLAN
+from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
+from waybook.record.moment import Json, Moment
+
+#: Kinds of our own, under which nobody stores research.
+RESERVED = frozenset({OUTPUT, "late_result", "source"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """A source, as somebody came from it."""
+
+    #: Made of the hash: the same source has the same id, whoever names it.
+    id: str
+    content_hash: str
+    url: str | None
+    title: str
+    quote: str | None
+    retrieved_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Research:
+    """What somebody wants to be kept."""
+
+    kind: str
+    title: str
+    content: Json
+    tags: tuple[str, ...] = ()
+    metadata: Json = None
+    #: Each once.
+    origins: tuple[Origin, ...] = ()
+
+    @property
+    def content_hash(self) -> str:
+        """What two have in common that are the same in all they say."""
+        said = [self.content, self.tags, self.metadata, [origin.id for origin in self.origins]]
+        told = json.dumps(said, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return sha256(told.encode()).hexdigest()
+
+
+class Before(NamedTuple):
+    """What is there already: the latest version under this name, and sources the chain knows."""
+
+    artifact_id: str | None = None
+    version: int = 0
+    content_hash: str | None = None
+    sources: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What became of it."""
+
+    artifact_id: str
+    version: int
+    #: It was there already, word for word; nothing was written.
+    unchanged: bool = False
+
+
+class Apart(NamedTuple):
+    """What to answer and what to write where there is no plan."""
+
+    reply: Kept
+    entry: Entry | None = None
+
+
+def store_research(
+    plan: Plan, step_id: StepId | None, research: Research, before: Before, moment: Moment
+) -> Decision[Kept]:
+    """Keep research with its plan, and take it as a sign of life of the step it is for.
+
+    Raises:
+        PlanTerminal: the plan is over; it can still be stored without one.
+        InvalidInput: the kind is one of ours.
+    """
+    _refuse_reserved(research)
+    _refuse_closed(plan, research)
+    draft = Draft(plan, moment)
+    greet(draft)
+    if step_id is not None:
+        draft.touch(step_id)
+    if _is_there(research, before):
+        return draft.decide(_there(before))
+    kept = Kept(artifact_id=moment.new_id(), version=before.version + 1)
+    for change in _changes(research, kept, before, step_id, moment):
+        draft.note(change)
+    draft.record(Event.PLAN_MODIFIED, **_told(research, kept, step_id))
+    return draft.decide(kept)
+
+
+def store_apart(research: Research, before: Before, moment: Moment) -> Apart:
+    """Keep research that belongs to no plan, in a chain of its own.
+
+    Raises:
+        InvalidInput: the kind is one of ours.
+    """
+    _refuse_reserved(research)
+    if _is_there(research, before):
+        return Apart(_there(before))
+    kept = Kept(artifact_id=moment.new_id(), version=before.version + 1)
+    changes = tuple(_changes(research, kept, before, None, moment))
+    return Apart(kept, Entry(Event.PLAN_MODIFIED, _told(research, kept, None), changes))
+
+
+def _refuse_reserved(research: Research) -> None:
+    if research.kind in RESERVED:
+        raise InvalidInput(
+            f"kind: {research.kind!r} is not for research; use a word of your own, such as note",
+            reserved=sorted(RESERVED),
+        )
+
+
+def _refuse_closed(plan: Plan, research: Research) -> None:
+    if plan.status in CLOSED_PLAN:
+        raise PlanTerminal(
+            f"plan “{plan.name}” is {plan.status} and takes no more changes",
+            next_call=NextCall(
+                "store_research",
+                {"kind": research.kind, "title": research.title},
+                "the same call without planId and stepId keeps it for every plan to find",
+            ),
+            planId=plan.id,
+            status=str(plan.status),
+            reason=plan.fail_reason,
+        )
+
+
+def _is_there(research: Research, before: Before) -> bool:
+    return before.content_hash == research.content_hash
+
+
+def _there(before: Before) -> Kept:
+    return Kept(artifact_id=before.artifact_id or "", version=before.version, unchanged=True)
+
+
+def _told(research: Research, kept: Kept, step_id: StepId | None) -> dict[str, Json]:
+    told: dict[str, Json] = {
+        "action": "research_stored",
+        "artifactId": kept.artifact_id,
+        "kind": research.kind,
+        "title": research.title,
+        "version": kept.version,
+    }
+    return {**told, "stepId": step_id} if step_id else told
+
+
+def _changes(
+    research: Research, kept: Kept, before: Before, step_id: StepId | None, moment: Moment
+) -> Iterator[Change]:
+    """The artifact, the sources this chain has not met yet, and that it came from them all."""
+    row: dict[str, Json] = {
+        "step_id": step_id,
+        "kind": research.kind,
+        "title": research.title,
+        "content": research.content,
+        "superseded": False,
+        "tags": [*research.tags] or None,
+        "metadata": research.metadata,
+        "version": kept.version,
+        "content_hash": research.content_hash,
+        "created_at": as_json(moment.now),
+        "created_by": moment.actor.user,
+    }
+    yield Change(Entity.ARTIFACT, kept.artifact_id, WHOLE_ROW, None, row)
+    for origin in research.origins:
+        if origin.id not in before.sources:
+            yield Change(Entity.SOURCE, origin.id, WHOLE_ROW, None, _source(origin))
+    for position, origin in enumerate(research.origins, 1):
+        link: dict[str, Json] = {
+            "artifact_id": kept.artifact_id,
+            "source_id": origin.id,
+            "position": position,
+            "retrieved_at": as_json(origin.retrieved_at),
+        }
+        name = f"{kept.artifact_id}/{position}"
+        yield Change(Entity.ARTIFACT_SOURCE, name, WHOLE_ROW, None, link)
+
+
+def _source(origin: Origin) -> dict[str, Json]:
+    return {
+        "url": origin.url,
+        "title": origin.title,
+        "quote": origin.quote,
+        "content_hash": origin.content_hash,
+    }

@@ -1,0 +1,83 @@
+-- name: lock_name
+-- Whoever stores under this name without a plan takes turns, though there may be no row to lock.
+select pg_advisory_xact_lock(hashtextextended(
+         app_org() || chr(31) || %(kind)s::text || chr(31) || %(title)s::text, 718291004528));
+
+-- name: latest_apart
+-- The latest version of what was stored under this name without a plan.
+select id::text, version, content_hash
+  from artifact
+ where plan_id is null and kind = %(kind)s and title = %(title)s and version is not null
+ order by version desc
+ limit 1;
+
+-- name: latest_in_plan
+select id::text, version, content_hash
+  from artifact
+ where plan_id = %(plan_id)s and kind = %(kind)s and title = %(title)s and version is not null
+ order by version desc
+ limit 1;
+
+-- name: known_sources
+-- Which of these sources a plan has met.
+select distinct l.source_id::text
+  from artifact_source l
+  join artifact a on a.id = l.artifact_id
+ where l.source_id = any (%(ids)s) and a.plan_id = %(plan_id)s;
+
+-- name: stored_apart
+-- Everything the audit of an artifact without a plan accounts for, to hold against its replay.
+select 'artifact', a.id::text, json_build_object(
+         'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,
+         'superseded', a.superseded, 'created_at', a.created_at, 'created_by', a.created_by,
+         'tags', nullif(a.tags::text, '[]')::json, 'metadata', a.metadata, 'version', a.version,
+         'content_hash', a.content_hash)
+  from artifact a
+ where a.id = %(artifact_id)s
+ union all
+select 'source', s.id::text, json_build_object(
+         'url', s.url, 'title', s.title, 'quote', s.quote, 'content_hash', s.content_hash)
+  from artifact_source l
+  join source s on s.id = l.source_id
+ where l.artifact_id = %(artifact_id)s
+ union all
+select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
+         'artifact_id', l.artifact_id, 'source_id', l.source_id, 'position', l.position,
+         'retrieved_at', l.retrieved_at)
+  from artifact_source l
+ where l.artifact_id = %(artifact_id)s;
+
+-- name: artifact
+-- One artifact whole, and its neighbours among its versions.
+select a.id::text, a.plan_id::text, a.step_id::text, a.kind, a.title, a.content, a.superseded,
+       a.tags, a.metadata, a.version, a.created_at, a.created_by,
+       v.earlier, v.later
+  from artifact a
+ cross join lateral (
+         select max(n.id::text) filter (where n.version < a.version) as earlier,
+                max(n.id::text) filter (where n.version > a.version) as later
+           from (select n.id, n.version
+                   from artifact n
+                  where n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
+                    and n.version between a.version - 1 and a.version + 1
+                  union all
+                 select n.id, n.version
+                   from artifact n
+                  where a.plan_id is null and n.plan_id is null and n.kind = a.kind
+                    and n.title = a.title
+                    and n.version between a.version - 1 and a.version + 1) n) v
+ where a.id = %(artifact_id)s;
+
+-- name: source
+-- One source, and the artifacts that came from it, newest first.
+select s.id::text, s.url, s.title, s.quote, s.created_at, s.created_by,
+       (select max(l.retrieved_at) from artifact_source l where l.source_id = s.id),
+       (select json_agg(json_build_array(c.id, c.kind, c.title, c.plan_id))
+          from (select a.id, a.kind, a.title, a.plan_id
+                  from artifact_source l
+                  join artifact a on a.id = l.artifact_id
+                 where l.source_id = s.id
+                 order by a.created_at desc, a.id desc
+                 limit %(most)s) c)
+  from source s
+ where s.id = %(source_id)s;

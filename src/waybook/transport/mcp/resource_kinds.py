@@ -1,0 +1,121 @@
+"""The kinds of resources there are: how each is named, and the call that reads it."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import mcp_types as wire
+
+JSON: Final = "application/json"
+MARKDOWN: Final = "text/markdown"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    name: str
+    title: str
+    #: With `{id}` for the id of the plan, the run, or what else it is.
+    uri: str
+    description: str
+    #: The tool, and what the id is called there; documents and outputs are read without.
+    tool: str | None = None
+    argument: str = ""
+    #: Whether the tool must be asked for all of it.
+    whole: bool = False
+    of_runs: bool = False
+    mime_type: str = JSON
+
+    def id_in(self, uri: str) -> str | None:
+        """The id in a URI of this kind."""
+        before, after = map(re.escape, self.uri.split("{id}"))
+        matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
+        return matched[1] if matched else None
+
+    def asked(self, found: str) -> dict[str, object]:
+        """The arguments with which the tool reads the one with this id."""
+        return {self.argument: found, **({"detail": True} if self.whole else {})}
+
+    def template(self) -> wire.ResourceTemplate:
+        """The kind as a client lists it."""
+        return wire.ResourceTemplate(
+            name=self.name,
+            title=self.title,
+            uri_template=self.uri,
+            description=self.description,
+            mime_type=self.mime_type,
+        )
+
+
+PLAN: Final = Kind(
+    "plan",
+    "Plan",
+    "waybook://plans/{id}",
+    "Everything needed to go on with a plan: its question, its steps with their results, the open "
+    "review, the artifacts and the latest history.",
+    "get_research_context",
+    "planId",
+)
+OUTPUT: Final = Kind(
+    "output",
+    "Output of a plan",
+    "waybook://outputs/{id}",
+    "A deliverable of a plan, by the outputId that get_next_step has of it once the plan is "
+    "complete.",
+    mime_type="text/plain",
+)
+RUN_PROGRESS: Final = Kind(
+    "run_progress",
+    "Progress of a run",
+    "waybook://runs/{id}/progress",
+    "Where a run stands: its stages and steps, and the documents there are to read.",
+    "get_run_progress",
+    "runId",
+    of_runs=True,
+)
+KINDS: Final = (
+    PLAN,
+    Kind(
+        "plan_map",
+        "Map of a plan",
+        "waybook://plans/{id}/map",
+        "The steps of a plan and what follows what.",
+        "get_dag_map",
+        "planId",
+    ),
+    OUTPUT,
+    Kind(
+        "artifact",
+        "Artifact",
+        "waybook://artifacts/{id}",
+        "Research that was stored, whole, with its sources.",
+        "get_artifact",
+        "artifactId",
+        whole=True,
+    ),
+    Kind(
+        "source",
+        "Source",
+        "waybook://sources/{id}",
+        "A source with its quote, and the artifacts that came from it.",
+        "get_artifact",
+        "sourceId",
+    ),
+    RUN_PROGRESS,
+    Kind(
+        "run_map",
+        "Map of a run",
+        "waybook://runs/{id}/map",
+        "The stages, steps and edges of a run, and how many jobs to expect.",
+        "get_dag_map",
+        "runId",
+        of_runs=True,
+    ),
+    Kind(
+        "document",
+        "Document of a run",
+        "waybook://documents/{id}",
+        "A rendered document, by the resourceId it has in the progress of its run.",
+        of_runs=True,
+        mime_type=MARKDOWN,
+    ),
+)

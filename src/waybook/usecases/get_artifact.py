@@ -1,0 +1,166 @@
+"""get_artifact: read what was stored, whole or piece by piece."""
+
+import json
+from typing import Any, cast
+
+from pydantic import Field
+
+from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.record.moment import Json
+from waybook.store import artifacts, search
+from waybook.usecases.arguments import Id, Reading
+from waybook.usecases.call import Body, Call, known
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import RESEARCH, Tool
+from waybook.usecases.views import beginning, following, moment, told, weight
+
+#: What a piece of the content may take, in bytes, and everything beside it.
+MOST = 30_000
+MOST_BESIDE = 12_000
+MOST_CITING = 20
+#: Further on there is nothing.
+FARTHEST = 1_000_000_000
+
+
+class GetArtifact(Reading):
+    artifact_id: Id | None = None
+    source_id: Id | None = Field(None, description="instead: one source")
+    offset: int = Field(0, ge=0, le=FARTHEST)
+    detail: bool = Field(default=False, description="all at once, however long")
+
+
+async def get_artifact(call: Call, asked: GetArtifact) -> Body:
+    """An artifact with its content, or a source with who came from it."""
+    if (asked.artifact_id is None) == (asked.source_id is None):
+        raise InvalidInput("name one of artifactId and sourceId")
+    if asked.source_id is not None:
+        return await _source(call, known(asked.source_id))
+    artifact_id = known(asked.artifact_id or "")
+    found, sources = await call.read(
+        artifacts.artifact_statement(artifact_id), search.sources_statement([artifact_id])
+    )
+    if not found:
+        raise _missing("artifact")
+    return _artifact(found[0], sources, asked)
+
+
+async def _source(call: Call, source_id: str) -> Body:
+    (found,) = await call.read(artifacts.source_statement(source_id, MOST_CITING))
+    if not found:
+        raise _missing("source")
+    row_id, url, title, quote, created_at, created_by, retrieved_at, citing = found[0]
+    first = citing[0] if citing else None
+    why = "read what was made of it" if first else "look for more"
+    return told(
+        sourceId=row_id,
+        title=title,
+        url=url,
+        quote=quote,
+        retrievedAt=moment(retrieved_at),
+        createdAt=moment(created_at),
+        createdBy=created_by,
+        artifacts=[_citing(one) for one in citing or ()],
+        next=following("get_artifact", why, artifactId=first[0])
+        if first
+        else following("search_sources", why, query=title),
+    )
+
+
+def _citing(one: list[Any]) -> Json:
+    artifact_id, kind, title, plan_id = one
+    return told(artifactId=artifact_id, kind=kind, title=title, planId=plan_id)
+
+
+def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], asked: GetArtifact) -> Body:
+    artifact_id, plan_id, step_id, kind, title, content, superseded, tags, metadata, *rest = row
+    version, created_at, created_by, earlier, later = rest
+    piece = _piece(content, asked)
+    return told(
+        artifactId=artifact_id,
+        planId=plan_id,
+        stepId=step_id,
+        kind=kind,
+        title=title,
+        version=version,
+        superseded=superseded or None,
+        tags=tags or None,
+        **_beside(metadata, [source_view(row[1:]) for row in sources], asked),
+        createdAt=moment(created_at),
+        createdBy=created_by,
+        earlierVersion=earlier,
+        laterVersion=later,
+        **piece,
+        next=_next(artifact_id, title, asked, piece),
+    )
+
+
+def source_view(row: tuple[Any, ...], *, quoted: bool = True) -> Body:
+    """A source of an artifact."""
+    source_id, url, title, quote, retrieved_at = row
+    return told(
+        sourceId=source_id,
+        url=url,
+        title=title,
+        quote=quote if quoted else None,
+        retrievedAt=moment(retrieved_at),
+    )
+
+
+def _beside(metadata: Json, sources: list[Body], asked: GetArtifact) -> Body:
+    """What stands around the content, at the beginning of it, as far as it goes."""
+    if asked.detail:
+        return told(metadata=metadata, sources=cast("Json", sources))
+    if asked.offset:
+        return {}
+    kept, left = list[Body](), MOST_BESIDE
+    for source in sources:
+        left -= len(json.dumps(source))
+        if left < 0:
+            break
+        kept.append(source)
+    fits = left > 0 and len(json.dumps(metadata)) <= left
+    beside = told(metadata=metadata if fits else None, sources=cast("Json", kept))
+    if len(kept) < len(sources) or (metadata is not None and not fits):
+        beside["cut"] = following(
+            "get_artifact",
+            f"{len(sources) - len(kept)} sources were left out"
+            + ("" if fits or metadata is None else ", and the metadata"),
+            artifactId=asked.artifact_id,
+            detail=True,
+        )
+    return beside
+
+
+def _piece(content: Json, asked: GetArtifact) -> Body:
+    """The content, or a piece of its text, and how many characters are left behind it."""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    if asked.detail or (not asked.offset and weight(text) <= MOST):
+        return {"content": content, "left": 0}
+    piece = beginning(text[asked.offset :], MOST)
+    return {"content": piece, "left": max(0, len(text) - asked.offset - len(piece))}
+
+
+def _next(artifact_id: str, title: str, asked: GetArtifact, piece: Body) -> Json:
+    if piece["left"]:
+        upto = asked.offset + len(str(piece["content"]))
+        return following("get_artifact", "read on", artifactId=artifact_id, offset=upto)
+    return following("search_sources", "look for more like it", query=title)
+
+
+def _missing(what: str) -> NotFound:
+    return NotFound(
+        f"there is no {what} with this id here",
+        next_call=NextCall("search_sources", {}, "search for it; what is found has its id"),
+    )
+
+
+TOOL = Tool(
+    name="get_artifact",
+    title="Read an artifact",
+    description="What was stored, with its sources. left: how much follows; read on at offset.",
+    arguments=GetArtifact,
+    output_schema=output_schema(title="string"),
+    run=get_artifact,
+    reads_only=True,
+    profiles=RESEARCH,
+)
