@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
-from waybook.dag.drawing.layers import bands_of, layers_of
+from waybook.dag.drawing.layers import bands_of
 from waybook.dag.drawing.stacks import Pairs
 
 #: A box by its number, or a place kept for a passing line, with a number behind all boxes.
@@ -63,12 +63,11 @@ class Grid:
         return max(end - start for start, end in zip(self.starts, ends, strict=True))
 
 
-def grid_of(boxes: int, edges: Pairs, columns: int, longest: int) -> Grid:
+def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
     """Lay the boxes out in columns; `longest` is how far an edge may pass through."""
-    layer = layers_of(boxes, edges)
     starts = bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
-    grid = Grid(boxes=boxes, edges=edges, layer=layer, starts=starts, bands=bands)
+    grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
     kept: dict[tuple[int, int], Item] = {}
     for source, target in edges:
         span = layer[target] - layer[source]

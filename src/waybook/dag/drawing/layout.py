@@ -5,11 +5,19 @@ of them through a box. What is too long for a page is wrapped as text is, in ban
 linear or nearly so in steps and edges, and the same every time.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 from waybook.dag.drawing.detours import routes_of
 from waybook.dag.drawing.grid import grid_of
-from waybook.dag.drawing.measures import STACK_FROM, Measures, columns_for, measures_for
+from waybook.dag.drawing.layers import layers_of
+from waybook.dag.drawing.measures import (
+    STACK_FROM,
+    Measures,
+    columns_for,
+    columns_in,
+    measures_for,
+)
 from waybook.dag.drawing.ordering import ordered
 from waybook.dag.drawing.rows import rows_of
 from waybook.dag.drawing.sketch import Sketch
@@ -36,16 +44,30 @@ def lay_out(sketch: Sketch, *, width: int | None = None, stack_from: int = STACK
     """
     measures = measures_for(sketch)
     boxes = [stacked(lane, stack_from) for lane in sketch.lanes]
-    most = max((len(found.boxes) for found in boxes), default=1)
-    columns = columns_for(most, measures, width)
-    insides = [_inside(number, found, columns, measures) for number, found in enumerate(boxes)]
+    layers = [layers_of(len(found.boxes), found.edges) for found in boxes]
+    if width is None:
+        columns = max((columns_for(_rows(layer), measures) for layer in layers), default=1)
+    else:
+        columns = columns_in(width, measures)
+    insides = [
+        _inside(number, found, layer, columns, measures)
+        for number, (found, layer) in enumerate(zip(boxes, layers, strict=True))
+    ]
     return _stacked_lanes(sketch, insides, measures)
 
 
-def _inside(number: int, found: Stacked, columns: int, measures: Measures) -> _Inside:
+def _rows(layer: list[int]) -> list[int]:
+    """How many boxes each layer has."""
+    counts = Counter(layer)
+    return [counts[place] for place in range(len(counts))]
+
+
+def _inside(
+    number: int, found: Stacked, layer: list[int], columns: int, measures: Measures
+) -> _Inside:
     if not found.boxes:
         return _Inside(width=0, height=0, boxes=[], lines=[])
-    grid = grid_of(len(found.boxes), found.edges, columns, measures.longest_passing)
+    grid = grid_of(layer, found.edges, columns, measures.longest_passing)
     routes = routes_of(grid, rows_of(grid, ordered(grid), measures), measures)
     half = measures.box_height // 2
     boxes = [

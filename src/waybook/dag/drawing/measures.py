@@ -1,7 +1,8 @@
 """The measures of a drawing, in pixels: large enough to read, or small enough for thousands."""
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 
 from waybook.dag.drawing.sketch import Sketch
 from waybook.dag.drawing.widths import width_of
@@ -15,6 +16,7 @@ NAME_SIZE, WORD_SIZE = 12, 11
 TEXT_LEFT, TEXT_RIGHT = 30, 8
 #: A drawing is about so much wider than high, where there is a choice.
 ASPECT = 1.5
+FEWEST_COLUMNS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +71,26 @@ def measures_for(sketch: Sketch) -> Measures:
     return replace(measures, name_lines=2, box_height=measures.box_height + 15)
 
 
-def columns_for(boxes: int, measures: Measures, width: int | None) -> int:
-    """How many columns stand beside each other at most.
-
-    As many as go into `width`; without one, as many as make a page of good proportions.
-    """
+def columns_in(width: int, measures: Measures) -> int:
+    """How many columns go into a page of this width, with frames and tracks around them."""
     across = measures.box_width + measures.column_gap
-    if width is not None:
-        return max(1, (width - 2 * (measures.margin + measures.padding)) // across)
-    down = measures.box_height + measures.band_gap
-    return max(6, round(sqrt(boxes * across * down * ASPECT) / across))
+    return max(1, (width - 2 * (measures.margin + measures.padding)) // across)
+
+
+def columns_for(rows: Sequence[int], measures: Measures) -> int:
+    """How many columns make a page of good proportions, of layers with so many boxes each.
+
+    The more columns, the wider and the lower it is.
+
+    >>> columns_for([1] * 200, Measures()), columns_for([9] * 20, Measures())
+    (10, 10)
+    """
+    across, down = measures.box_width + measures.column_gap, measures.box_height + measures.row_gap
+    between = measures.band_gap + measures.pitch - measures.row_gap
+
+    def is_high(columns: int) -> bool:
+        bands = [max(rows[start : start + columns]) for start in range(0, len(rows), columns)]
+        return columns * across < ASPECT * (sum(bands) * down + len(bands) * between)
+
+    found = bisect_left(range(len(rows)), 1, key=lambda columns: not is_high(max(1, columns)))
+    return max(FEWEST_COLUMNS, found)
