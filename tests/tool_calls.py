@@ -108,6 +108,10 @@ async def _output(agent: Agent) -> Body:
     return {"planId": (await agent.plan())["planId"], **named}
 
 
+async def _list_skills(_: Agent) -> Body:
+    return {"name": "survey", "file": "SKILL.md"}
+
+
 async def _start_skill(_: Agent) -> Body:
     return {"name": "survey", "sessionId": "a session"}
 
@@ -283,7 +287,7 @@ PREPARE: dict[str, Prepare] = {
     "list_active_plans": _list,
     "get_research_context": _research,
     "store_research_output": _output,
-    "list_skills": _nothing,
+    "list_skills": _list_skills,
     "start_skill": _start_skill,
     "complete_skill": _complete_skill,
     "ping": _nothing,

@@ -24,7 +24,7 @@ from waybook.store.tenants import add_org
 from waybook.store.whereabouts import Whereabouts
 from waybook.usecases.call import Call
 from waybook.usecases.house import House
-from waybook.usecases.skills import Skill
+from waybook.usecases.skills import Skill, SkillFile
 from waybook.usecases.verify_audit import audited_subjects, verify_audit
 
 #: A reply, or a part of one: JSON, looked into without asking its type at every turn.
@@ -39,6 +39,7 @@ SKILLS = (
         body="Look at everything once.",
         output_media_type="text/markdown",
         formatting_instructions="Short sentences.",
+        files=(SkillFile("SKILL.md", b"Look at everything once."),),
     ),
 )
 

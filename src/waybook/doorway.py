@@ -60,6 +60,7 @@ from waybook.usecases.house import House
 from waybook.usecases.output_views import output_view
 from waybook.usecases.read_documents import read_document
 from waybook.usecases.read_outputs import list_outputs, read_output
+from waybook.usecases.skills import Skill
 from waybook.usecases.tool import Tool
 
 __all__ = ["TOOLS", "Answer", "Caller", "Channel", "Doorway", "Tool"]
@@ -113,6 +114,11 @@ class Doorway:
         self.calls = calls
         #: How often each tool was answered, and how: ok, or an error's code.
         self.counted: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills of the house, the same for everybody."""
+        return self.house.skills
 
     async def enter(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]

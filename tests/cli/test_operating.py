@@ -3,8 +3,10 @@
 import json
 import socket
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg.conninfo import make_conninfo
 
 from cli.terminal import Terminal
@@ -63,3 +65,17 @@ def test_a_fresh_database_is_found_wanting_then_migrated(
     assert terminal.told("migrate", *fresh) == {"ran": names}
     assert terminal.told("migrate", *fresh) == {"ran": []}
     assert "up to date" in terminal.say("migrate", "--check", *fresh)
+
+
+def test_doctor_says_which_skills_there_are_and_which_are_left_out(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Bad-Name").mkdir()
+    (tmp_path / "Bad-Name" / "SKILL.md").write_text("---\nname: Bad-Name\ndescription: x\n---\n")
+    monkeypatch.setenv("WAYBOOK_SKILLS_DIRS", str(tmp_path))
+    report = json.loads(terminal.run("doctor", "--json").stdout)
+    found = [check for check in report["checks"] if check["check"] == "skills"]
+    assert [check["state"] for check in found] == ["ok", "warn"]
+    assert found[0]["said"] == "2: deep-research, quick-scan"
+    assert found[1]["said"].startswith(f"{tmp_path / 'Bad-Name'} is left out: the name 'Bad-Name'")
+    assert found[1]["todo"]

@@ -3,14 +3,16 @@
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 import pytest
 
 from house.repository import read, sections
 from servers import Place, Server, create_database, drop_database
 from tool_calls import a_call_of
-from waybook.doorway import TOOLS, Answer
+from waybook.doorway import TOOLS, Answer, Doorway
 from waybook.store.ids import new_id
+from waybook.usecases.skill_folders import read_skills
 from worlds import Agent, Body, World, a_step, a_world
 
 TICKED = re.compile(r"`(\w+)`")
@@ -66,6 +68,7 @@ async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -
     await a_run_that_fails(agent)
     await looks_at_plans_and_runs(agent)
     await research_that_grows(agent)
+    await files_of_a_skill(agent)
     told = documented()
     invented = {tool: told[tool] - agent.seen[tool] for tool in TOOLS}
     left_out = {tool: agent.seen[tool] - told[tool] - {"replayed"} for tool in TOOLS}
@@ -121,6 +124,16 @@ async def research_that_grows(agent: Agent) -> None:
 
 
 FOUND: Body = {"resultSummary": "found"}
+
+
+async def files_of_a_skill(agent: Agent) -> None:
+    """In a house with a skill that has files."""
+    house = replace(agent.doorway.house, skills=read_skills(""))
+    told = Listening(Doorway(house, agent.doorway.calls), agent.caller)
+    told.seen = agent.seen if isinstance(agent, Listening) else {}
+    named = {"name": "deep-research"}
+    await told.call("start_skill", **named, sessionId="files")
+    await told.call("list_skills", **named, file="references/judging-sources.md")
 
 
 async def a_plan_that_fails(agent: Agent) -> None:

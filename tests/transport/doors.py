@@ -13,6 +13,7 @@ from waybook.transport.mcp.catalogue import catalogue
 from waybook.usecases.arguments import Arguments
 from waybook.usecases.call import Body, Call
 from waybook.usecases.exchange import Readable, ReadableOutput
+from waybook.usecases.skills import Skill
 
 SOMEBODY = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
 
@@ -59,6 +60,7 @@ class RememberingDoorway:
     readable: Readable | type[WaybookError] = NotFound
     #: What is read of any output.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
+    skills: tuple[Skill, ...] = ()
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         self.calls.append((caller, tool, dict(arguments)))

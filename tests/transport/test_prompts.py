@@ -43,7 +43,7 @@ async def test_there_is_a_prompt_for_each_way_and_each_skill(era: Era) -> None:
     ]
     assert [
         [(gap.name, gap.required) for gap in one.arguments or []] for one in listed.prompts
-    ] == [[("planId", True)], [("question", True)], []]
+    ] == [[("planId", True)], [("question", True)], [("question", False)]]
 
 
 @BOTH_ERAS
@@ -62,6 +62,21 @@ async def test_a_skill_s_prompt_starts_and_completes_it() -> None:
     assert "skill market-scan" in text
     assert "start_skill" in text
     assert "complete_skill" in text
+
+
+@BOTH_ERAS
+async def test_a_skill_s_prompt_takes_a_question_or_has_it_asked_for(era: Era) -> None:
+    async with a_client(RememberingDoorway(), era) as client:
+        asked = await text_of(client, "market-scan", {"question": "Who sells {tea}?"})
+        left_away = [
+            await text_of(client, "market-scan", arguments)
+            for arguments in (None, {}, {"question": "  "})
+        ]
+    assert "on this question:\n\nWho sells {tea}?\n" in asked
+    assert "Ask me" not in asked
+    assert len(set(left_away)) == 1
+    assert "Ask me what the question is" in left_away[0]
+    assert "{question}" not in left_away[0]
 
 
 @BOTH_ERAS

@@ -20,6 +20,7 @@ from waybook.transport.mcp.tools import offered_tools, published_tools
 from waybook.usecases.call import Call
 from waybook.usecases.examine_database import Examined, examine_database
 from waybook.usecases.house import House
+from waybook.usecases.skill_folders import find_skills
 from waybook.wiring import Server, opened, pending_migrations, server
 
 MEGABYTE = 1_000_000
@@ -46,7 +47,7 @@ class Finding:
 
 async def examine(settings: Settings) -> list[Finding]:
     """Look at everything; a database out of reach is a finding too."""
-    findings = [_python(), *_disk(settings), _port(settings), *_tools()]
+    findings = [_python(), *_disk(settings), _port(settings), *_tools(), *_skills(settings)]
     try:
         async with server(settings) as postgres:
             findings += await _database(postgres, settings)
@@ -147,6 +148,15 @@ def _tools() -> Iterator[Finding]:
         todo = "fewer or shorter descriptions: agents read this list in every conversation"
         state, told = (State.WARN, todo) if over else (State.OK, None)
         yield Finding(f"tools ({profile})", state, said, told)
+
+
+def _skills(settings: Settings) -> Iterator[Finding]:
+    found = find_skills(settings.skills_dirs)
+    names = ", ".join(skill.name for skill in found.skills)
+    yield Finding("skills", State.OK, f"{len(found.skills)}: {names}")
+    for fault in found.faults:
+        said = f"{fault.place} is left out: {fault.said}"
+        yield Finding("skills", State.WARN, said, "see docs/how-to/write-a-skill.md")
 
 
 def _megabytes(size: int) -> str:

@@ -8,10 +8,15 @@ from starlette.requests import Request
 
 from waybook.errors import WaybookError
 from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
+from waybook.usecases.skills import Skill
 
 
 class Door(Protocol):
     """What a face needs of the doorway."""
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills there are, the same for everybody."""
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object], /) -> Answer:
         """Carry out one call."""

@@ -1,31 +1,104 @@
-"""list_skills: the named ways of working there are."""
+"""list_skills: the named ways of working there are, and the files that come with one."""
 
+from pydantic import Field
+
+from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.record.moment import Json
-from waybook.usecases.arguments import Reading
+from waybook.usecases.arguments import Id, Line, Reading
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema
+from waybook.usecases.skills import Skill, SkillFile
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import following, told
+from waybook.usecases.views import beginning, fair_share, following, told
+
+#: What all descriptions, or one file, may take in a reply.
+DESCRIPTIONS = 25_000
+FILE = 40_000
 
 
 class ListSkills(Reading):
-    pass
+    name: Id | None = None
+    file: Line | None = Field(None, description="a file of this skill, to read it")
 
 
-async def list_skills(call: Call, _: ListSkills) -> Body:
-    """The configured skills, by name."""
-    skills: list[Json] = [
-        told(
-            name=skill.name,
-            description=skill.description,
-            outputMediaType=skill.output_media_type,
+async def list_skills(call: Call, asked: ListSkills) -> Body:
+    """The configured skills, by name; or one of them, or one of its files."""
+    if asked.name is None:
+        if asked.file is not None:
+            raise InvalidInput("file: say the name of the skill too", argument="name")
+        return {
+            "skills": _listed(call.house.skills),
+            "next": following("start_skill", "start the one that fits, before creating the plan"),
+        }
+    skill = find_skill(call, asked.name)
+    start = following("start_skill", "work by this skill", name=skill.name)
+    shown = {} if asked.file is None else {"file": _file_view(skill, asked.file)}
+    return {"skills": [_view(skill, skill.description)], **shown, "next": start}
+
+
+def find_skill(call: Call, name: str) -> Skill:
+    """The skill of this name.
+
+    Raises:
+        NotFound: there is none.
+    """
+    for skill in call.house.skills:
+        if skill.name == name:
+            return skill
+    raise NotFound(
+        "there is no skill with this name here",
+        next_call=NextCall("list_skills", {}, "see the skills there are"),
+    )
+
+
+def file_names(skill: Skill) -> list[Json] | None:
+    """The files beside `SKILL.md`, if there are any."""
+    return [one.path for one in skill.extra_files] or None
+
+
+def _listed(skills: tuple[Skill, ...]) -> list[Json]:
+    share = fair_share([len(skill.description) for skill in skills], DESCRIPTIONS)
+    return [_view(skill, _shortened(skill.description, share), files=False) for skill in skills]
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"
+
+
+def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
+    return told(
+        name=skill.name,
+        description=description,
+        outputMediaType=skill.output_media_type,
+        files=file_names(skill) if files else None,
+    )
+
+
+def _file_view(skill: Skill, path: str) -> Body:
+    """A file's text, or as much of it as fits; it was read when the house opened."""
+    found = skill.file(path)
+    if found is None:
+        raise NotFound(
+            f"the skill {skill.name} has no such file",
+            next_call=NextCall("list_skills", {"name": skill.name}, "see the files it has"),
         )
-        for skill in call.house.skills
-    ]
-    return {
-        "skills": skills,
-        "next": following("start_skill", "start the one that fits, before creating the plan"),
-    }
+    text = text_of(found)
+    if text is None:
+        raise InvalidInput(
+            "this file is not a text; its resource has its bytes",
+            resource=f"skill://{skill.name}/{found.path}",
+        )
+    shown = beginning(text, FILE)
+    resource = f"skill://{skill.name}/{found.path}" if len(shown) < len(text) else None
+    return told(path=found.path, text=shown, left=len(text) - len(shown) or None, resource=resource)
+
+
+def text_of(file: SkillFile) -> str | None:
+    """The file as a text, if it is one."""
+    try:
+        return file.content.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 TOOL = Tool(

@@ -2,13 +2,13 @@
 
 from pydantic import Field
 
-from waybook.errors import NextCall, NotFound
 from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event
 from waybook.record.moment import Json
 from waybook.store import ledger
 from waybook.store.ids import new_id
 from waybook.usecases.arguments import Id, Mutating
 from waybook.usecases.call import Body, Call
+from waybook.usecases.list_skills import file_names, find_skill
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.skills import Skill
 from waybook.usecases.tool import RESEARCH, Tool
@@ -41,27 +41,13 @@ async def start_skill(call: Call, asked: StartSkill) -> Body:
         )
 
 
-def find_skill(call: Call, name: str) -> Skill:
-    """The skill of this name.
-
-    Raises:
-        NotFound: there is none.
-    """
-    for skill in call.house.skills:
-        if skill.name == name:
-            return skill
-    raise NotFound(
-        "there is no skill with this name here",
-        next_call=NextCall("list_skills", {}, "see the skills there are"),
-    )
-
-
 def _reply(skill: Skill, skill_id: str) -> Body:
     return told(
         skillExecutionId=skill_id,
         name=skill.name,
         status="started",
         instructions=skill.body,
+        files=file_names(skill),
         outputMediaType=skill.output_media_type,
         outputFormattingInstructions=skill.formatting_instructions,
         next=following("create_research_plan", "write the plan the skill asks for, same sessionId"),

@@ -20,16 +20,19 @@ class Way:
     text: str
     argument: str | None = None
     argument_means: str = ""
+    #: What stands in the gap if the argument is left away; without it, it is needed.
+    otherwise: str | None = None
 
     def described(self) -> wire.Prompt:
         """The prompt as a client lists it."""
         gaps = [self.argument] if self.argument else []
+        needed = self.otherwise is None
         return wire.Prompt(
             name=self.name,
             title=self.title,
             description=self.description,
             arguments=[
-                wire.PromptArgument(name=gap, description=self.argument_means, required=True)
+                wire.PromptArgument(name=gap, description=self.argument_means, required=needed)
                 for gap in gaps
             ],
         )
@@ -42,7 +45,7 @@ class Way:
         """
         text = self.text
         if self.argument is not None:
-            value = arguments.get(self.argument, "").strip()
+            value = arguments.get(self.argument, "").strip() or self.otherwise
             if not value:
                 raise invalid(f"The prompt {self.name} needs the argument {self.argument}.")
             text = text.replace("{" + self.argument + "}", value)
@@ -124,8 +127,13 @@ def skill_way(skill: Mapping[str, object]) -> Way:
         name=name,
         title=name.replace("-", " ").replace("_", " ").capitalize(),
         description=str(skill.get("description") or f"Work by the skill {name}."),
+        argument="question",
+        argument_means="What you want to find out",
+        otherwise="(Ask me what the question is, before anything else.)",
         text=f"""\
-Work by the Waybook skill {name}.
+Work by the Waybook skill {name} on this question:
+
+{{question}}
 
 Call start_skill with this name and a sessionId you choose now and keep, follow the instructions \
 it returns, and call complete_skill when you are done.

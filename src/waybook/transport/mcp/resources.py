@@ -18,6 +18,7 @@ from waybook.transport.mcp.resource_kinds import (
     RUN_PROGRESS,
     Kind,
 )
+from waybook.transport.mcp.skills import SCHEME, Skills
 from waybook.usecases.exchange import Answer
 
 
@@ -27,6 +28,8 @@ class Resources:
 
     entrance: Entrance
     runs: bool
+    #: Where skills can be started, their files are resources too.
+    skills: Skills | None = None
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -41,18 +44,22 @@ class Resources:
     async def list(
         self, context: Context, params: wire.PaginatedRequestParams | None
     ) -> wire.ListResourcesResult:
-        """The open runs, then the active plans by pages; each newest activity first."""
+        """The open runs, then the active plans by pages, newest activity first; then the skills."""
         cursor = params.cursor if params else None
         page = await active_plans(self.entrance, context, cursor)
         runs = await open_runs(self.entrance, context) if self.runs and cursor is None else ()
         resources = [listed(RUN_PROGRESS, run) for run in runs]
         resources += [listed(PLAN, plan) for plan in page.plans]
+        if self.skills is not None and page.next_cursor is None:
+            resources += await self.skills.listed()
         return wire.ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
 
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
         """A resource as the tool that reads it answers, or the text of a document or an output."""
+        if self.skills is not None and params.uri.startswith(SCHEME):
+            return await self.skills.read(params.uri)
         for kind in self.kinds:
             found = kind.id_in(params.uri)
             if found is not None:

@@ -15,6 +15,7 @@ from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.prompts import Prompts
 from waybook.transport.mcp.refusals import Context, invalid, keep_internals
 from waybook.transport.mcp.resources import Resources
+from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.tools import Offered, offered_tools, result_of
 
 # What is the same for every caller and for as long as this process runs may be kept a while.
@@ -41,8 +42,9 @@ def build_server(
     listing = wire.ListToolsResult(tools=offered_tools(tools, profile))
     schemas = {tool.name: tool.input_schema for tool in listing.tools}
     runs = "get_next_job" in schemas
-    resources = Resources(entrance, runs=runs)
-    prompts = Prompts(entrance, skills="start_skill" in schemas, runs=runs)
+    skills = Skills(entrance) if "start_skill" in schemas else None
+    resources = Resources(entrance, runs=runs, skills=skills)
+    prompts = Prompts(entrance, skills=skills is not None, runs=runs)
 
     async def list_tools(_: Context, __: object) -> wire.ListToolsResult:
         return listing
@@ -73,5 +75,7 @@ def build_server(
         on_get_prompt=prompts.get,
         on_completion=Completions(entrance).complete,
     )
+    if skills is not None:
+        skills.serve(server)
     server.middleware.append(keep_internals)
     return server

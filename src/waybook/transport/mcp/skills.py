@@ -1,0 +1,174 @@
+"""Skills over MCP: the extension `io.modelcontextprotocol/skills`.
+
+Every file of a skill is a resource at `skill://NAME/PATH`; `skills/list` and `skills/get` tell of
+each skill what its author wrote at its head, and its files with their hashes;
+`resources/directory/read` lists a folder. Skills are read when the house opens, so all of it is
+the same for every caller for as long as this process runs.
+"""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import Any, Final
+from urllib.parse import quote
+
+import mcp_types as wire
+from mcp.server.lowlevel import Server
+
+from waybook.errors import WaybookError
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.refusals import Context, invalid, refused
+from waybook.usecases.exchange import Answer
+from waybook.usecases.skills import SKILL_FILE, Skill, SkillFile
+
+EXTENSION: Final = "io.modelcontextprotocol/skills"
+SCHEME: Final = "skill://"
+FOLDER: Final = "inode/directory"
+KEEP: Final[dict[str, object]] = {"ttlMs": 300_000, "cacheScope": "public"}
+#: What files are, by what their names end with; other texts are plain.
+KINDS: Final = {
+    ".css": "text/css",
+    ".csv": "text/csv",
+    ".gif": "image/gif",
+    ".html": "text/html",
+    ".jpg": "image/jpeg",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".md": "text/markdown",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".py": "text/x-python",
+    ".sh": "application/x-sh",
+    ".svg": "image/svg+xml",
+    ".toml": "application/toml",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+}
+
+
+class Named(wire.RequestParams):
+    """What names a skill or a folder by its URI."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skills:
+    """The skills of the house, as the extension serves them."""
+
+    entrance: Entrance
+
+    def serve(self, server: Server[None]) -> None:
+        """Add the extension to a server."""
+        server.extensions[EXTENSION] = {"directoryRead": True}
+        server.add_request_handler("skills/list", wire.PaginatedRequestParams, self.list)
+        server.add_request_handler("skills/get", Named, self.get)
+        server.add_request_handler("resources/directory/read", Named, self.folder)
+
+    async def list(self, _: Context, __: wire.PaginatedRequestParams) -> dict[str, Any]:
+        """Every skill; they are few, so there is one page."""
+        return {"skills": [entry(skill) for skill in await self.all()], **KEEP}
+
+    async def get(self, _: Context, params: Named) -> dict[str, Any]:
+        """One skill, by the URI of its `SKILL.md`."""
+        for skill in await self.all():
+            if uri_of(skill, SKILL_FILE) == params.uri:
+                return {"skill": entry(skill), **KEEP}
+        raise invalid(f"No skill is served at {params.uri}", uri=params.uri)
+
+    async def folder(self, _: Context, params: Named) -> dict[str, Any]:
+        """What stands in a folder of a skill."""
+        for skill in await self.all():
+            within = f"{SCHEME}{skill.name}"
+            if params.uri == within or params.uri.startswith(f"{within}/"):
+                found = children(skill, params.uri)
+                if found:
+                    return {"resources": found}
+        raise invalid(f"{params.uri} is not a directory resource", uri=params.uri)
+
+    async def listed(self) -> Sequence[wire.Resource]:
+        """The skills among all resources, for clients that do not know the extension."""
+        return [
+            wire.Resource(
+                name=skill.name,
+                uri=uri_of(skill, SKILL_FILE),
+                description=skill.description,
+                mime_type="text/markdown",
+            )
+            for skill in await self.all()
+        ]
+
+    async def read(self, uri: str) -> wire.ReadResourceResult:
+        """A file of a skill, as it was when the skills were read."""
+        for skill in await self.all():
+            for file in skill.files:
+                if uri_of(skill, file.path) == uri:
+                    kept = wire.ReadResourceResult(contents=[contents(uri, file)])
+                    return kept.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
+        raise invalid("Resource not found", uri=uri)
+
+    async def all(self) -> tuple[Skill, ...]:
+        """The skills there are."""
+        try:
+            return (await self.entrance.doorway()).skills
+        except WaybookError as fault:
+            raise refused(Answer(fault.as_json(), is_error=True), "No skills now") from None
+
+
+def uri_of(skill: Skill, path: str) -> str:
+    """Where a file of a skill is."""
+    return f"{SCHEME}{skill.name}/{quote(path)}"
+
+
+def entry(skill: Skill) -> dict[str, Any]:
+    """A skill as the extension tells of it: its head as it was written, and all its files."""
+    return {
+        "uri": uri_of(skill, SKILL_FILE),
+        "frontmatter": dict(skill.front_matter),
+        "resources": [
+            {
+                "uri": uri_of(skill, file.path),
+                "digest": f"sha256:{sha256(file.content).hexdigest()}",
+                "size": len(file.content),
+            }
+            for file in skill.files
+        ],
+    }
+
+
+def children(skill: Skill, folder: str) -> list[dict[str, str]]:
+    """The files and folders right in this folder, by their names; none if there is no such one."""
+    found: dict[str, dict[str, str]] = {}
+    for file in skill.files:
+        inner = uri_of(skill, file.path).removeprefix(f"{folder}/")
+        if inner != uri_of(skill, file.path):
+            name, deeper, _ = inner.partition("/")
+            kind = FOLDER if deeper else kind_of(file)
+            uri = f"{folder}/{name}"
+            told = PurePosixPath(file.path).parts[folder.count("/") - SCHEME.count("/")]
+            found[name] = {"uri": uri, "name": told, "mimeType": kind}
+    return [found[name] for name in sorted(found)]
+
+
+def contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.BlobResourceContents:
+    """The file as a text if it is one, else its bytes."""
+    kind = kind_of(file)
+    try:
+        return wire.TextResourceContents(uri=uri, mime_type=kind, text=file.content.decode())
+    except UnicodeDecodeError:
+        blob = b64encode(file.content).decode()
+        return wire.BlobResourceContents(uri=uri, mime_type=kind, blob=blob)
+
+
+def kind_of(file: SkillFile) -> str:
+    """What a file is, by its name or by its bytes."""
+    known = KINDS.get(PurePosixPath(file.path).suffix.lower())
+    if known:
+        return known
+    try:
+        file.content.decode()
+    except UnicodeDecodeError:
+        return "application/octet-stream"
+    return "text/plain"

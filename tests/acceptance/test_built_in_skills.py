@@ -1,0 +1,309 @@
+"""The skills that come with us, worked by the letter.
+
+The plan each describes is created as it stands there, and scripted agents take it to its end,
+with a person where one is asked for.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from house.repository import code_blocks
+from waybook.doorway import TOOLS, Channel, Doorway
+from waybook.usecases.arguments import read_arguments
+from waybook.usecases.skill_folders import read_skills
+from worlds import Agent, Body, World
+
+SKILLS = {skill.name: skill for skill in read_skills("")}
+PLANS: dict[str, Body] = {
+    name: json.loads(code_blocks(skill.body, "json")[0]) for name, skill in SKILLS.items()
+}
+SESSION = "one conversation"
+
+
+def sources(*trusts: str) -> list[Body]:
+    return [
+        {"title": f"Source {n}", "claim": "So it is.", "trust": t} for n, t in enumerate(trusts)
+    ]
+
+
+#: What a good agent hands in for each step, by the step's title.
+GOOD: dict[str, object] = {
+    # quick-scan
+    "Find sources": {"sources": sources("high", "medium", "high", "low")},
+    "Search again, with other words": {"sources": sources("high")},
+    "Compare the claims": {
+        "answer": "The Nile.",
+        "findings": [{"finding": "It is longest.", "sources": ["Source 0"]}],
+        "unknown": [],
+    },
+    "Write the page": "# The Nile",
+    # deep-research
+    "Frame the question": {"answerable": True, "subQuestions": ["How long?"], "doneWhen": "known"},
+    "Gather sources": {"sources": sources(*["high"] * 5), "uncovered": []},
+    "Gather once more": {"sources": sources("high"), "uncovered": []},
+    "Extract the claims": {
+        "claims": [
+            {
+                "subQuestion": "How long?",
+                "claim": "6,650 km.",
+                "source": "Source 0",
+                "quote": "it is 6,650 km long",
+                "support": "shown",
+            }
+        ]
+    },
+    "Compare and answer": {
+        "answer": "The Nile.",
+        "answers": [{"subQuestion": "How long?", "answer": "6,650 km.", "confidence": 0.8}],
+        "contradictions": [],
+    },
+    "Attack the answer": {
+        "verdict": "sound",
+        "objections": [{"objection": "Old figure.", "severity": "minor"}],
+    },
+    "Answer the objections": "The objection falls.",
+    "Revise the answer": "The Nile, still.",
+    "Write the report": {"summary": "The Nile.", "headings": ["Length"]},
+}
+WEAK: dict[str, object] = {
+    "Find sources": {"sources": sources("high", "low", "low")},
+    "Gather sources": {"sources": sources("high", "low"), "uncovered": ["How long?"]},
+    "Attack the answer": {
+        "verdict": "weak",
+        "objections": [{"objection": "One source.", "severity": "serious"}],
+    },
+}
+
+
+@dataclass
+class Worker:
+    """An agent that does what a skill says, and nothing else."""
+
+    agent: Agent
+    skill: str
+    results: dict[str, object] = field(default_factory=dict)
+    plan: Body = field(default_factory=dict)
+    started: Body = field(default_factory=dict)
+    #: The titles of the steps it did, in order.
+    did: list[str] = field(default_factory=list)
+
+    async def begin(self) -> None:
+        called = {"name": self.skill, "sessionId": SESSION}
+        self.started = await self.agent.call("start_skill", **called)
+        told = json.loads(code_blocks(self.started["instructions"], "json")[0])
+        self.plan = await self.agent.call("create_research_plan", **told, sessionId=SESSION)
+
+    async def work(self) -> Body:
+        """Until the plan is complete or waits for a person; returns what was said then."""
+        while (step := await self.next())["status"] == "step_ready":
+            self.did.append(step["title"])
+            if step["stepType"] == "checkpoint":
+                return await self.ask(step)
+            if step["stepType"] == "search" and self.skill == "deep-research":
+                await self.keep(step)
+            await self.hand_in(step)
+        return step
+
+    async def next(self) -> Body:
+        named = {"planId": self.plan["planId"], "sessionId": SESSION}
+        return await self.agent.call("get_next_step", **named)
+
+    async def hand_in(self, step: Body) -> None:
+        result = {**GOOD, **self.results}[step["title"]]
+        await self.agent.submit(step, result, confidence=0.8, sessionId=SESSION)
+
+    async def keep(self, step: Body) -> None:
+        """As the skill's own example has it, with the ids filled in."""
+        example = json.loads(code_blocks(self.started["instructions"], "json")[1])
+        ids = {"planId": self.plan["planId"], "stepId": step["stepId"]}
+        kept = await self.agent.call("store_research", **{**example, **ids})
+        assert kept["artifactId"]
+
+    async def ask(self, step: Body) -> Body:
+        told = {"summary": "The Nile, 80 %.", "questions": ["Is anything missing?"]}
+        asked = {"stepId": step["stepId"], **told, "resultSummary": "The Nile."}
+        return await self.agent.call("request_user_review", **asked)
+
+    async def deliver(self, complete: Body) -> Body:
+        """Follow what each answer says comes next, to the end."""
+        asked = {"title": "The answer", "content": "# The Nile"}
+        stored = await self.agent.call(
+            complete["next"]["tool"], **complete["next"]["args"], **asked
+        )
+        return await self.agent.call(stored["next"]["tool"], **stored["next"]["args"])
+
+
+@pytest.fixture
+def skilled(world: World) -> Agent:
+    """Ann, in a house with the skills that come with us."""
+    house = replace(world.doorway.house, skills=tuple(SKILLS.values()))
+    return Agent(Doorway(house, world.doorway.calls), world.agent.caller)
+
+
+async def check_the_end(worker: Worker, complete: Body) -> None:
+    assert complete["status"] == "plan_complete"
+    assert complete["outputMediaType"] == "text/markdown"
+    formatting = SKILLS[worker.skill].formatting_instructions
+    assert complete["outputFormattingInstructions"] == formatting
+    assert complete["outputMissing"] is True
+    ended = await worker.deliver(complete)
+    assert (ended["name"], ended["status"]) == (worker.skill, "completed")
+    again = await worker.next()
+    assert again["outputMissing"] is False
+    assert [one["title"] for one in again["outputs"]] == ["The answer"]
+    assert (await worker.agent.status(worker.plan))["outcome"] == "completed"
+
+
+# What the skills say
+
+
+def test_there_are_two_skills_of_the_promised_length() -> None:
+    assert {name: len(plan["steps"]) for name, plan in PLANS.items()} == {
+        "quick-scan": 3,
+        "deep-research": 7,
+    }
+
+
+@pytest.mark.parametrize("name", SKILLS)
+def test_every_tool_a_skill_names_is_there_and_takes_what_it_shows(name: str) -> None:
+    body = SKILLS[name].body
+    tools = {"create_research_plan": PLANS[name]}
+    if name == "deep-research":
+        tools["store_research"] = json.loads(code_blocks(body, "json")[1])
+    for tool, shown in tools.items():
+        read_arguments(TOOLS[tool].arguments, shown)
+    named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", body))
+    answers = {"plan_complete", "awaiting_review", "add_steps"}
+    assert named - answers <= set(TOOLS)
+
+
+@pytest.mark.parametrize("name", SKILLS)
+def test_every_file_a_skill_links_to_is_there(name: str) -> None:
+    skill = SKILLS[name]
+    linked = re.findall(r"\]\(([^)]+)\)", skill.body)
+    assert set(linked) == {one.path for one in skill.extra_files}
+
+
+# Quick scan
+
+
+async def test_a_quick_scan_goes_straight_through(skilled: Agent) -> None:
+    worker = Worker(skilled, "quick-scan")
+    await worker.begin()
+    complete = await worker.work()
+    assert worker.did == ["Find sources", "Compare the claims", "Write the page"]
+    await check_the_end(worker, complete)
+
+
+async def test_a_quick_scan_that_finds_little_searches_again(skilled: Agent) -> None:
+    worker = Worker(skilled, "quick-scan", WEAK)
+    await worker.begin()
+    complete = await worker.work()
+    assert worker.did[:2] == ["Find sources", "Search again, with other words"]
+    assert len(worker.did) == 4
+    await check_the_end(worker, complete)
+
+
+async def test_a_quick_scan_refuses_a_result_without_sources(skilled: Agent) -> None:
+    worker = Worker(skilled, "quick-scan")
+    await worker.begin()
+    step = await worker.next()
+    asked = {"stepId": step["stepId"], "resultSummary": "Found a lot."}
+    error = await skilled.refused("submit_step_result", **asked)
+    assert error["code"] == "INVALID_INPUT"
+
+
+# Deep research
+
+STRAIGHT = [
+    "Frame the question",
+    "Gather sources",
+    "Extract the claims",
+    "Compare and answer",
+    "Attack the answer",
+    "Let a person look",
+]
+
+
+async def decide(agent: Agent, plan: Body, decision: str, **more: str) -> Body:
+    person = agent.acting_as("pat", Channel.DASHBOARD)
+    return await person.call(
+        "submit_user_decision", planId=plan["planId"], decision=decision, **more
+    )
+
+
+async def test_deep_research_goes_straight_to_the_person_and_then_to_the_report(
+    skilled: Agent,
+) -> None:
+    worker = Worker(skilled, "deep-research")
+    await worker.begin()
+    await worker.work()
+    assert worker.did == STRAIGHT
+    assert (await worker.next())["status"] == "awaiting_review"
+    await decide(skilled, worker.plan, "approve")
+    complete = await worker.work()
+    assert worker.did == [*STRAIGHT, "Write the report"]
+    await check_the_end(worker, complete)
+
+
+async def test_deep_research_on_thin_ground_searches_more_and_revises(skilled: Agent) -> None:
+    worker = Worker(skilled, "deep-research", WEAK)
+    await worker.begin()
+    await worker.work()
+    assert worker.did == [
+        "Frame the question",
+        "Gather sources",
+        "Gather once more",
+        "Extract the claims",
+        "Compare and answer",
+        "Attack the answer",
+        "Answer the objections",
+        "Revise the answer",
+        "Let a person look",
+    ]
+    await decide(skilled, worker.plan, "approve")
+    await check_the_end(worker, await worker.work())
+
+
+async def test_deep_research_that_a_person_sends_back_is_done_again_and_asked_again(
+    skilled: Agent,
+) -> None:
+    worker = Worker(skilled, "deep-research")
+    await worker.begin()
+    await worker.work()
+    await decide(skilled, worker.plan, "modify", feedback="What of the Amazon?")
+    again = await worker.next()
+    assert again["title"] == "Let a person look"
+    assert "What of the Amazon?" in again["instructions"]
+    assert again["attempt"] == 2
+    await worker.keep(again)
+    await worker.ask(again)
+    await decide(skilled, worker.plan, "approve")
+    complete = await worker.work()
+    assert worker.did == [*STRAIGHT, "Write the report"]
+    await check_the_end(worker, complete)
+
+
+async def test_deep_research_ends_where_the_question_cannot_be_answered(skilled: Agent) -> None:
+    frame = {"answerable": False, "subQuestions": ["Which is nicest?"], "doneWhen": "never"}
+    worker = Worker(skilled, "deep-research", {"Frame the question": frame})
+    await worker.begin()
+    ended = await worker.work()
+    assert (ended["status"], worker.did) == ("plan_failed", ["Frame the question"])
+    assert "cannot be answered" in ended["reason"]
+
+
+@pytest.mark.parametrize("verdict", ["sound", "weak"])
+@pytest.mark.parametrize("severity", ["minor", "serious"])
+async def test_either_sign_of_weakness_adds_the_revision(
+    skilled: Agent, verdict: str, severity: str
+) -> None:
+    attack = {"verdict": verdict, "objections": [{"objection": "x", "severity": severity}]}
+    worker = Worker(skilled, "deep-research", {"Attack the answer": attack})
+    await worker.begin()
+    await worker.work()
+    revised = "Revise the answer" in worker.did
+    assert revised == (verdict == "weak" or severity == "serious")

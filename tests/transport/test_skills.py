@@ -1,0 +1,205 @@
+"""Skills over MCP: the extension, and the files of skills as resources."""
+
+from base64 import b64decode
+from hashlib import sha256
+from typing import Any, Literal
+
+import pytest
+import yaml
+from mcp import Client, MCPError
+from mcp_types import BlobResourceContents, Request, TextResourceContents
+from pydantic import BaseModel, ConfigDict
+
+from transport.doors import TOOLS, RememberingDoorway, an_entrance, somebody
+from waybook.errors import Unavailable
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.skills import EXTENSION
+from waybook.usecases.skill_folders import read_skills
+from waybook.usecases.skill_text import parse_skill
+from waybook.usecases.skills import Skill, SkillFile
+
+Era = Literal["legacy", "auto", "2026-07-28"]
+BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+HEAD = "---\nname: a-skill\ndescription: Does it.\nmetadata:\n  made: 2030-01-01\n---\nDo it."
+
+
+def a_skill(**files: bytes) -> Skill:
+    read = parse_skill(HEAD, "a-skill")
+    own = (SkillFile("SKILL.md", HEAD.encode()),)
+    return Skill(
+        name=read.name,
+        description=read.description,
+        body=read.body,
+        front_matter=read.front_matter,
+        files=(*own, *(SkillFile(path, content) for path, content in files.items())),
+    )
+
+
+MANY = a_skill(
+    **{
+        "assets/logo.png": b"\x89PNG\xff",
+        "references/deep/more.md": b"# More",
+        "references/one file.md": "Snow ☃".encode(),
+        "scripts/run": b"echo",
+        "strange": b"\xff",
+    }
+)
+
+
+def a_client(*skills: Skill, era: Era = "2026-07-28", profile: str = "research") -> Client:
+    doorway = RememberingDoorway(skills=skills)
+    return Client(build_server(TOOLS, an_entrance(doorway), profile=profile), mode=era)
+
+
+class Anything(BaseModel):
+    """Whatever is answered."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+async def ask(client: Client, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+    request = Request[dict[str, object], str](method=method, params=params)
+    answer = await client.session.send_request(request, Anything)
+    return answer.model_dump()
+
+
+async def test_the_extension_is_declared_where_skills_can_be_started() -> None:
+    async with a_client(MANY, era="auto") as client:
+        assert client.server_capabilities.extensions == {EXTENSION: {"directoryRead": True}}
+        assert client.server_capabilities.resources is not None
+    async with a_client(MANY, era="auto", profile="plan") as client:
+        assert not client.server_capabilities.extensions
+
+
+async def test_older_revisions_have_no_word_for_extensions() -> None:
+    async with a_client(MANY, era="legacy") as client:
+        assert client.server_capabilities.extensions is None
+
+
+@BOTH_ERAS
+async def test_every_skill_is_listed_with_its_head_and_all_its_files(era: Era) -> None:
+    async with a_client(*read_skills(""), MANY, era=era) as client:
+        told = await ask(client, "skills/list")
+        assert (told["ttlMs"], told["cacheScope"]) == (300_000, "public")
+        assert [one["frontmatter"]["name"] for one in told["skills"]] == [
+            "deep-research",
+            "quick-scan",
+            "a-skill",
+        ]
+        for one in told["skills"]:
+            assert one["uri"] == one["resources"][0]["uri"]
+            assert one["uri"] == f"skill://{one['frontmatter']['name']}/SKILL.md"
+            got = await ask(client, "skills/get", uri=one["uri"])
+            assert got["skill"] == one
+            assert (got["ttlMs"], got["cacheScope"]) == (300_000, "public")
+
+
+@BOTH_ERAS
+async def test_what_is_read_is_what_was_told_byte_for_byte(era: Era) -> None:
+    async with a_client(*read_skills(""), MANY, era=era) as client:
+        for one in (await ask(client, "skills/list"))["skills"]:
+            for told in one["resources"]:
+                (read,) = (await client.read_resource(told["uri"])).contents
+                content = bytes_of(read)
+                assert len(content) == told["size"]
+                assert f"sha256:{sha256(content).hexdigest()}" == told["digest"]
+            (read,) = (await client.read_resource(one["uri"])).contents
+            head = yaml.load(bytes_of(read).split(b"---")[1], yaml.BaseLoader)  # noqa: S506 - it makes but texts
+            assert head == one["frontmatter"]
+            assert read.mime_type == "text/markdown"
+
+
+def bytes_of(read: TextResourceContents | BlobResourceContents) -> bytes:
+    return b64decode(read.blob) if isinstance(read, BlobResourceContents) else read.text.encode()
+
+
+async def test_files_are_told_for_what_they_are() -> None:
+    kinds = {
+        "assets/logo.png": "image/png",
+        "references/one%20file.md": "text/markdown",
+        "scripts/run": "text/plain",
+        "strange": "application/octet-stream",
+    }
+    async with a_client(MANY) as client:
+        for path, kind in kinds.items():
+            (read,) = (await client.read_resource(f"skill://a-skill/{path}")).contents
+            assert read.mime_type == kind
+
+
+async def test_folders_are_listed_one_floor_at_a_time() -> None:
+    async with a_client(MANY) as client:
+        root = await children(client, "skill://a-skill")
+        assert root == [
+            ("skill://a-skill/SKILL.md", "SKILL.md", "text/markdown"),
+            ("skill://a-skill/assets", "assets", "inode/directory"),
+            ("skill://a-skill/references", "references", "inode/directory"),
+            ("skill://a-skill/scripts", "scripts", "inode/directory"),
+            ("skill://a-skill/strange", "strange", "application/octet-stream"),
+        ]
+        assert await children(client, "skill://a-skill/references") == [
+            ("skill://a-skill/references/deep", "deep", "inode/directory"),
+            ("skill://a-skill/references/one%20file.md", "one file.md", "text/markdown"),
+        ]
+        assert await children(client, "skill://a-skill/references/deep") == [
+            ("skill://a-skill/references/deep/more.md", "more.md", "text/markdown")
+        ]
+
+
+async def children(client: Client, uri: str) -> list[tuple[str, str, str]]:
+    told = await ask(client, "resources/directory/read", uri=uri)
+    return [(one["uri"], one["name"], one["mimeType"]) for one in told["resources"]]
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize(
+    ("method", "uri"),
+    [
+        ("skills/get", "skill://nope/SKILL.md"),
+        ("skills/get", "skill://a-skill/strange"),
+        ("skills/get", "skill://a-skill"),
+        ("resources/directory/read", "skill://a-skill/SKILL.md"),
+        ("resources/directory/read", "skill://a-skill/"),
+        ("resources/directory/read", "skill://a-skill/nope"),
+        ("resources/directory/read", "skill://a"),
+        ("resources/directory/read", "waybook://plans"),
+        ("resources/read", "skill://a-skill/nope"),
+        ("resources/read", "skill://a-skill/references/../SKILL.md"),
+        ("resources/read", "skill://a-skill/references/one file.md"),
+        ("resources/read", "skill://a-skill/%2e%2e/%2e%2e/etc/passwd"),
+        ("resources/read", "skill://a-skill"),
+        ("resources/read", "skill://"),
+    ],
+)
+async def test_what_is_not_there_is_a_protocol_error(era: Era, method: str, uri: str) -> None:
+    async with a_client(MANY, era=era) as client:
+        with pytest.raises(MCPError) as refusal:
+            await ask(client, method, uri=uri)
+    assert refusal.value.code == -32602
+
+
+async def test_skills_are_listed_among_the_resources_and_only_where_they_can_be_started() -> None:
+    async with a_client(MANY) as client:
+        listed = (await client.list_resources()).resources
+    (skill,) = [one for one in listed if one.uri.startswith("skill:")]
+    assert (skill.name, skill.description) == ("a-skill", "Does it.")
+    async with a_client(MANY, profile="plan") as client:
+        listed = (await client.list_resources()).resources
+        assert not [one for one in listed if one.uri.startswith("skill:")]
+        with pytest.raises(MCPError) as unread:
+            await client.read_resource("skill://a-skill/SKILL.md")
+        with pytest.raises(MCPError) as unknown:
+            await ask(client, "skills/list")
+    assert (unread.value.code, unknown.value.code) == (-32602, -32601)
+
+
+async def test_a_door_that_stays_shut_is_told() -> None:
+    async def shut() -> RememberingDoorway:
+        raise Unavailable
+
+    server = build_server(TOOLS, Entrance(shut, somebody), profile="research")
+    async with Client(server) as client:
+        with pytest.raises(MCPError) as refusal:
+            await ask(client, "skills/list")
+    assert refusal.value.code == -32603
+    assert refusal.value.data["error"]["code"] == "UNAVAILABLE"

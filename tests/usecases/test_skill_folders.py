@@ -1,0 +1,273 @@
+"""Skills in folders: what is in the open format is read, what is not is left out and told."""
+
+import contextlib
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.usecases import skill_folders
+from waybook.usecases.skill_folders import Fault, find_skills, read_skill, read_skills
+from waybook.usecases.skill_text import BadSkill, parse_skill
+from waybook.usecases.skills import Skill
+
+HEAD = {"name": "a-skill", "description": "Does it."}
+
+
+def a_text(body: str = "Do it.", **head: Any) -> str:  # noqa: ANN401 - whatever somebody may write there
+    """A `SKILL.md`; JSON is YAML too."""
+    told = {name: value for name, value in {**HEAD, **head}.items() if value is not None}
+    lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in told.items())
+    return f"---\n{lines}\n---\n\n{body}\n"
+
+
+def a_folder(place: Path, text: str | None = None, name: str = "a-skill") -> Path:
+    folder = place / name
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(a_text(name=name) if text is None else text)
+    return folder
+
+
+def fault_of(place: Path) -> str:
+    """What is wrong with the one skill here."""
+    (fault,) = find_skills(str(place)).faults
+    assert fault.place.startswith(str(place))
+    return fault.said
+
+
+# The format
+
+
+def test_a_skill_is_read_with_all_its_author_wrote() -> None:
+    extra: dict[str, Any] = {
+        "license": "MIT",
+        "compatibility": "Needs git",
+        "allowed-tools": ["Read"],
+        "x": 1,
+    }
+    adds = {"output-media-type": "Text/CSV", "formatting-instructions": "As a table.", "y": "z"}
+    skill = parse_skill(a_text(**extra, metadata=adds), "a-skill")
+    assert (skill.name, skill.description, skill.body) == ("a-skill", "Does it.", "Do it.")
+    assert skill.output_media_type == "text/csv"
+    assert skill.formatting_instructions == "As a table."
+    assert skill.front_matter == {**HEAD, **extra, "metadata": adds}
+
+
+@pytest.mark.parametrize("name", ["a", "a-b", "x2", "9-lives", "a" * 64])
+def test_a_name_is_of_small_letters_digits_and_single_hyphens(name: str) -> None:
+    assert parse_skill(a_text(name=name), name).name == name
+
+
+@pytest.mark.parametrize(
+    "name", ["A", "a_b", "-a", "a-", "a--b", "a b", "ä", "a/b", "..", "a" * 65, "a\n", "claude:x"]
+)
+def test_another_name_is_refused(name: str) -> None:
+    with pytest.raises(BadSkill, match="small letters"):
+        parse_skill(a_text(name=name), name)
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ({"name": None}, "needs a name"),
+        ({"name": 7}, "needs a name"),
+        ({"description": None}, "needs a description"),
+        ({"description": "  "}, "needs a description"),
+        ({"description": "x" * 1025}, "over 1,024"),
+        ({"compatibility": "x" * 501}, "1 to 500"),
+        ({"compatibility": ""}, "1 to 500"),
+        ({"license": ["MIT"]}, "license must be a text"),
+        ({"metadata": "x"}, "metadata must be"),
+        ({"allowed-tools": {"a": 1}}, "allowed-tools must be"),
+        ({"metadata": {"output-media-type": "image/png"}}, "output-media-type"),
+        ({"metadata": {"formatting-instructions": ["x"]}}, "formatting-instructions"),
+        ({"x": "y" * 9_000}, "over 8,000"),
+    ],
+)
+def test_a_head_that_is_not_in_the_format_is_refused_with_a_reason(
+    head: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadSkill, match=said):
+        parse_skill(a_text(**head), "a-skill")
+
+
+def test_a_description_may_have_1024_characters() -> None:
+    assert parse_skill(a_text(description="x" * 1024), "a-skill").description == "x" * 1024
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "front matter"),
+        ("Do it.", "front matter"),
+        ("---\nname: a-skill\n", "front matter"),
+        ("---\n[a\n---\n", "not YAML"),
+        ("---\n- a\n---\n", "names with values"),
+        ("---\n" + "[" * 5_000 + "\n---\n", "over 100 brackets"),
+        ("---\n" + "[" * 99 + "\n---\n", "not YAML"),
+        ("---\na: &a [x, x]\nb: [*a, *a]\n---\n", "alias"),
+        (a_text("x" * 40_001), "over 40,000"),
+        (a_text(name="other"), "not that of the folder"),
+    ],
+)
+def test_a_text_that_is_no_skill_is_refused_with_a_reason(text: str, said: str) -> None:
+    with pytest.raises(BadSkill, match=said):
+        parse_skill(text, "a-skill")
+
+
+def test_a_rule_in_the_body_ends_no_head() -> None:
+    skill = parse_skill("---\nname: a-skill\ndescription: x\n---\nOne.\n\n---\n\nTwo.", "a-skill")
+    assert skill.body == "One.\n\n---\n\nTwo."
+
+
+def test_lines_may_end_as_they_do_elsewhere(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    text = "\ufeff" + a_text().replace("\n", "\r\n")
+    (folder / "SKILL.md").write_bytes(text.encode())
+    assert read_skill(folder).body == "Do it."
+
+
+TEXTS = st.text(st.characters(codec="utf-8"))
+
+
+@given(TEXTS | st.builds("---\n{}\n---\n{}".format, TEXTS, TEXTS))
+def test_any_text_is_a_skill_or_refused(text: str) -> None:
+    with contextlib.suppress(BadSkill):
+        assert isinstance(parse_skill(text, "a-skill"), Skill)
+
+
+# The folders
+
+
+def test_the_built_in_skills_are_in_order() -> None:
+    found = find_skills("")
+    assert [skill.name for skill in found.skills] == ["deep-research", "quick-scan"]
+    assert found.faults == ()
+
+
+def test_skills_of_several_folders_are_read_and_the_last_of_a_name_wins(tmp_path: Path) -> None:
+    a_folder(tmp_path / "one", a_text("First."))
+    a_folder(tmp_path / "two", a_text("Second."))
+    a_folder(tmp_path / "two", name="another")
+    (tmp_path / "two" / "no-skill").mkdir()
+    (tmp_path / "two" / "a-file").touch()
+    found = find_skills(os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")]))
+    assert found.faults == ()
+    bodies = {skill.name: skill.body for skill in found.skills}
+    assert bodies["a-skill"] == "Second."
+    assert list(bodies) == ["a-skill", "another", "deep-research", "quick-scan"]
+
+
+def test_what_is_left_out_is_warned_of_and_the_rest_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    a_folder(tmp_path, name="good")
+    a_folder(tmp_path, "nothing", name="bad")
+    with caplog.at_level(logging.WARNING):
+        skills = read_skills(os.pathsep.join([str(tmp_path), str(tmp_path / "nowhere")]))
+    assert "good" in {skill.name for skill in skills}
+    assert "bad" not in {skill.name for skill in skills}
+    no_head = "SKILL.md must begin with front matter between lines of ---"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"skill {tmp_path / 'bad'} left out: {no_head}",
+        f"skill {tmp_path / 'nowhere'} left out: there is no such folder",
+    ]
+
+
+def test_a_text_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+    (a_folder(tmp_path) / "SKILL.md").write_bytes(b"---\nname: \xff\n---\n")
+    assert fault_of(tmp_path) == "SKILL.md is not UTF-8"
+
+
+def test_there_are_so_many_skills_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(skill_folders, "MOST_SKILLS", 3)
+    for name in ("one", "two"):
+        a_folder(tmp_path, name=name)
+    found = find_skills(str(tmp_path))
+    assert len(found.skills) == 3
+    assert found.faults == (Fault(str(tmp_path / "two"), "there are 3 skills already"),)
+
+
+# The files beside
+
+
+def test_the_files_of_a_skill_are_read_with_their_bytes(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    (folder / "references").mkdir()
+    (folder / "references" / "more.md").write_text("More.")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "run.bin").write_bytes(b"\x00\xff")
+    (folder / ".hidden").write_text("no")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("no")
+    skill = read_skill(folder)
+    assert [one.path for one in skill.extra_files] == ["references/more.md", "scripts/run.bin"]
+    assert skill.files == (skill.file("SKILL.md"), *skill.extra_files)
+    assert skill.files[2].content == b"\x00\xff"
+    assert skill.file("references/../SKILL.md") is None
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (a_folder(tmp_path / "skills") / "more.md").symlink_to(secret)
+    assert fault_of(tmp_path / "skills") == "more.md is a link that leads out of the folder"
+
+
+def test_a_skill_file_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "elsewhere")
+    linked = tmp_path / "skills" / "a-skill"
+    linked.mkdir(parents=True)
+    (linked / "SKILL.md").symlink_to(folder / "SKILL.md")
+    assert "leads out" in fault_of(tmp_path / "skills")
+
+
+def test_a_link_to_a_folder_is_refused(tmp_path: Path) -> None:
+    (a_folder(tmp_path) / "references").symlink_to("/")
+    assert "links to folders are not read" in fault_of(tmp_path)
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    (folder / "gone.md").symlink_to(folder / "nothing")
+    assert "cannot be read" in fault_of(tmp_path)
+
+
+def test_a_link_within_the_folder_and_one_to_the_folder_are_fine(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "elsewhere")
+    (folder / "same.md").symlink_to(folder / "SKILL.md")
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "skills" / "a-skill").symlink_to(folder)
+    assert "a-skill" in {skill.name for skill in find_skills(str(tmp_path / "skills")).skills}
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(a_folder(tmp_path) / "pipe")
+    assert fault_of(tmp_path) == "pipe is not a file"
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MOST_FILES", 2), ("MOST_BYTES", 60)])
+def test_a_skill_beyond_its_bounds_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    folder = a_folder(tmp_path)
+    for name in "ab":
+        (folder / name).write_text("x" * 40)
+    assert len(read_skill(folder).files) == 3
+    monkeypatch.setattr(skill_folders, limit, most)
+    assert any("it has over" in fault.said for fault in find_skills(str(tmp_path)).faults)
+
+
+def test_folders_within_folders_have_a_bottom(tmp_path: Path) -> None:
+    deep = a_folder(tmp_path)
+    for _ in range(9):
+        deep = deep / "in"
+        deep.mkdir()
+    assert "more than 8 deep" in fault_of(tmp_path)
