@@ -8,6 +8,7 @@ any machine: ten times the steps take at most twelve times as long.
 """
 
 import argparse
+import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -62,9 +63,13 @@ class Measured:
 
 
 def seconds(act: Callable[[], object]) -> float:
+    gc.collect()
+    gc.disable()  # whoever collects what others left behind is chance
     begin = time.process_time()
     act()
-    return time.process_time() - begin
+    taken = time.process_time() - begin
+    gc.enable()
+    return taken
 
 
 def measured(sketch: Sketch, rounds: int) -> Measured:

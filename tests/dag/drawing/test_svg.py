@@ -125,6 +125,16 @@ def test_small_boxes_are_explained_below() -> None:
     assert [one.text for one in legend.iter(f"{SVG}text")] == ["1 failed", "399 not started"]
 
 
+def test_the_words_below_have_room_however_narrow_the_drawing_is() -> None:
+    sketch = a_chain_of(400)
+    keys = [step.key for step in sketch.lanes[0].steps]
+    told = {("plan", key): Mark(status) for key, status in zip(keys, LOOKS, strict=False)}
+    root = parsed(draw(lay_out(sketch, width=100), Marks(steps=told)))
+    (legend,) = [one for one in root if one.get("class") == "legend"]
+    ends = [int(t.attrib["x"]) + width_of(t.text or "", 11) for t in legend.iter(f"{SVG}text")]
+    assert max(ends) < int(root.attrib["width"])
+
+
 def test_a_stack_shows_what_it_is_made_of() -> None:
     keys = [f"w{number}" for number in range(10)]
     sketch = a_sketch(a_lane(["a", *keys], [("a", key) for key in keys]))
@@ -192,6 +202,18 @@ def test_a_drawing_is_bounded_by_its_steps_and_edges(sketch: Sketch) -> None:
     edges = sum(len(lane.edges) for lane in sketch.lanes)
     limit = 700 + 700 * len(sketch.lanes) + 500 * steps + 200 * edges
     assert len(draw(lay_out(sketch)).encode()) < limit
+
+
+@given(NAMES, st.sampled_from([*LOOKS]), NAMES)
+def test_every_heading_fits_into_its_frame(name: str, status: str, note: str) -> None:
+    layout = lay_out(a_sketch(a_lane("a", slug="x", name=name or "x")))
+    marks = Marks(stages={"x": Mark(status, note)})
+    root = parsed(draw(layout, marks))
+    (frame,) = layout.frames
+    (stage,) = [one for one in root if one.get("class") == "stage"]
+    for one in stage.findall(f"{SVG}text"):
+        right = int(one.attrib["x"]) + width_of(one.text or "", 11)
+        assert right <= frame.x + frame.width
 
 
 @settings(max_examples=100)

@@ -121,8 +121,8 @@ def _bar(box: Box, layout: Layout, marks: Marks) -> Iterator[str]:
         left = right
 
 
-def legend(layout: Layout, marks: Marks, top: int) -> str:
-    """What the icons of a drawing of small boxes say, and how many there are of each."""
+def legend(layout: Layout, marks: Marks, top: int) -> tuple[str, int]:
+    """What the icons of small boxes say, and how many there are of each; and how wide that is."""
     lanes = layout.sketch.lanes
     counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
     left, parts = layout.measures.margin + 8, list[str]()
@@ -131,4 +131,4 @@ def legend(layout: Layout, marks: Marks, top: int) -> str:
         inner = icon(left, top + 8, status) + text(left + 13, top + 12, said, "word")
         parts.append(element("g", inner, data_status=status))
         left += round(width_of(said, WORD_SIZE)) + 40
-    return element("g", "".join(parts), class_="legend")
+    return element("g", "".join(parts), class_="legend"), left

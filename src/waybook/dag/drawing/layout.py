@@ -42,8 +42,8 @@ def lay_out(sketch: Sketch, *, width: int | None = None, stack_from: int = STACK
     `width` is what a page has; without one, the drawing has the width that suits it. Identical
     siblings are stacked from `stack_from` on.
     """
-    measures = measures_for(sketch)
     boxes = [stacked(lane, stack_from) for lane in sketch.lanes]
+    measures = measures_for(sketch, sum(len(found.boxes) for found in boxes))
     layers = [layers_of(len(found.boxes), found.edges) for found in boxes]
     if width is None:
         columns = max((columns_for(_rows(layer), measures) for layer in layers), default=1)
@@ -105,6 +105,7 @@ def _stacked_lanes(sketch: Sketch, insides: list[_Inside], measures: Measures) -
     left = measures.margin + count * 2 * measures.pitch
     frames, top = list[Frame](), measures.margin
     wide = max((inside.width for inside in insides), default=0)
+    wide = max(wide, measures.narrowest) if framed else wide
     for number, inside in enumerate(insides):
         height = inside.height + (measures.heading + 2 * measures.padding if framed else 0)
         around = 2 * measures.padding if framed else 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from waybook.dag.drawing.sketch import Sketch
 from waybook.dag.drawing.widths import width_of
 
-#: From so many steps on, a drawing is one of small boxes.
+#: From so many boxes on, they are small.
 COMPACT_FROM = 400
 #: Identical siblings are stacked from so many on.
 STACK_FROM = 9
@@ -36,6 +36,8 @@ class Measures:
     margin: int = 14
     padding: int = 16
     heading: int = 30
+    #: What a frame has at least, so that there is room for its heading.
+    narrowest: int = 420
     lane_gap: int = 34
     #: A long edge passes through up to so many columns; a longer one goes round.
     longest_passing: int = 6
@@ -61,9 +63,9 @@ COMPACT = Measures(
 )
 
 
-def measures_for(sketch: Sketch) -> Measures:
+def measures_for(sketch: Sketch, boxes: int) -> Measures:
     """Large boxes with two lines for names that need them; small ones where there are many."""
-    if sum(len(lane.steps) for lane in sketch.lanes) >= COMPACT_FROM:
+    if boxes >= COMPACT_FROM:
         return COMPACT
     measures, names = Measures(), (step.name for lane in sketch.lanes for step in lane.steps)
     if all(width_of(name, NAME_SIZE) <= measures.name_room for name in names):

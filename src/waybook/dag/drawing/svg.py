@@ -33,8 +33,9 @@ def draw(
 ) -> str:
     """The drawing; `styled` with its own colours, for wherever there is no stylesheet."""
     statuses = [status_of(box, layout, marks) for box in layout.boxes]
-    extra = LEGEND_HEIGHT if layout.measures.compact else 0
-    width, height = layout.width, layout.height + extra
+    compact = layout.measures.compact
+    below, wide = legend(layout, marks, layout.height) if compact else ("", 0)
+    width, height = max(layout.width, wide), layout.height + (LEGEND_HEIGHT if compact else 0)
     summary = _summary(layout, marks)
     parts = [
         element("title", safe(summary)),
@@ -42,7 +43,7 @@ def draw(
         element("rect", class_="ground", width=width, height=height),
         *_transitions(layout, marks),
         *_lanes(layout, marks, statuses, address),
-        *([legend(layout, marks, layout.height)] if extra else []),
+        below,
     ]
     return element(
         "svg",
@@ -51,7 +52,7 @@ def draw(
         viewBox=f"0 0 {width} {height}",
         width=width,
         height=height,
-        class_="waybook-map compact" if layout.measures.compact else "waybook-map",
+        class_="waybook-map compact" if compact else "waybook-map",
         # The links in an image could not be reached.
         role="group" if address else "img",
         aria_label=summary,
@@ -128,7 +129,8 @@ def _heading(layout: Layout, frame: Frame | None, marks: Marks) -> Iterator[str]
     yield icon(left, base - 4, mark.status)
     yield text(left + 12, base, word, "word")
     left += 12 + round(width_of(word, WORD_SIZE)) + 14
-    yield text(left, base, fitted(mark.note or _size(layout, frame), room * 0.4, WORD_SIZE), "note")
+    room = frame.x + frame.width - measures.padding - left
+    yield text(left, base, fitted(mark.note or _size(layout, frame), room, WORD_SIZE), "note")
 
 
 def _size(layout: Layout, frame: Frame) -> str:
