@@ -21,6 +21,7 @@ from waybook.doorway import TOOLS
 from waybook.plan.states import PLAN_MOVES, STEP_MOVES
 from waybook.settings import Settings
 from waybook.usecases.asked_steps import ActionParams, AskedCondition, AskedStep
+from waybook.usecases.asked_usage import AskedBudget, AskedUsage
 from waybook.usecases.modify_plan import AskedModification
 from waybook.usecases.store_research import AskedSource
 from waybook.usecases.submit_job_result import HandedIn
@@ -36,6 +37,8 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "modification": AskedModification,
     "document": HandedIn,
     "source": AskedSource,
+    "usage": AskedUsage,
+    "budget": AskedBudget,
 }
 #: Arguments that hold structures of their own, each with its heading.
 LINKED = {
@@ -47,6 +50,8 @@ LINKED = {
     "dependsOn": "list of whole numbers, orders of steps",
     "sources": "list of [sources](#a-source)",
     "documents": "list of [documents](#a-document)",
+    "usage": "[usage](#usage)",
+    "budget": "[budget](#a-budget)",
     "definition": "[definition](../how-to/write-a-dag.md), as JSON",
 }
 

@@ -19,9 +19,21 @@ from waybook.plan.states import (
 )
 from waybook.record.changes import Change, Entity
 from waybook.record.replay import Row, Rows, _apply
+from waybook.record.usage import NOTHING
 
 #: Fields of the plan's row that a Plan carries.
-PLAN_FIELDS = ("name", "status", "revision", "stall_seconds", "resumed_at", "fail_reason")
+PLAN_FIELDS = (
+    "name",
+    "status",
+    "revision",
+    "stall_seconds",
+    "resumed_at",
+    "fail_reason",
+    "usage",
+    "budget",
+)
+#: Fields of a step's row that no Step carries.
+NOT_CARRIED = frozenset({*RESULT_FIELDS, "usage"})
 #: The kinds of rows a Plan carries.
 CARRIED = ("plan", "step", "condition", "review")
 
@@ -204,12 +216,17 @@ def _plan_row(plan: Plan) -> Row:
         "stall_seconds": plan.stall_seconds,
         "resumed_at": resumed.isoformat() if resumed else None,
         "fail_reason": plan.fail_reason,
+        "usage": plan.usage.as_json() if plan.usage != NOTHING else None,
+        "budget": plan.budget.as_json() if plan.budget else None,
     }
 
 
 def _known(entity: str, row: Row) -> Row:
     if entity == "plan":
-        return {name: row[name] for name in PLAN_FIELDS}
+        return {name: row.get(name) for name in PLAN_FIELDS}
     if entity == "step":
-        return {name: value for name, value in row.items() if name not in RESULT_FIELDS}
+        left_out = (
+            NOT_CARRIED if row.get("required_sources") else {*NOT_CARRIED, "required_sources"}
+        )
+        return {name: value for name, value in row.items() if name not in left_out}
     return row

@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import cast
 
 from plan_builders import NOON
 from waybook.dag.documents import Available
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
-from waybook.record.changes import Change, Entity
+from waybook.record.changes import WHOLE_ROW, Change, Entity
 from waybook.record.replay import Row, Rows
 from waybook.record.texts import digest
+from waybook.record.usage import NOTHING
 from waybook.run.decision import RunDecision
 from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun
 from waybook.run.next_job import OpenJobs
@@ -41,6 +43,7 @@ class Records:
     seen: dict[str, datetime] = field(default_factory=dict)
     documents: dict[str, NewDocument] = field(default_factory=dict)
     texts: dict[tuple[Entity, str], tuple[Row, tuple[str, ...]]] = field(default_factory=dict)
+    usage: dict[str, Row] = field(default_factory=dict)
 
     def copied(self) -> "Records":
         """The same rows once more, to go another way from here."""
@@ -50,6 +53,7 @@ class Records:
             seen=dict(self.seen),
             documents=dict(self.documents),
             texts=dict(self.texts),
+            usage=dict(self.usage),
         )
 
     def write(self, decision: RunDecision[object]) -> None:
@@ -59,8 +63,10 @@ class Records:
         self.seen |= dict.fromkeys(decision.touched, self.now)
         self.documents |= {document.id: document for document in decision.documents}
         for change in changes_of(decision):
-            if change.entity is Entity.RUN and isinstance(change.new, dict):
-                self.brief = change.new
+            if (change.entity, change.field) == (Entity.RUN, WHOLE_ROW):
+                self.brief = cast("Row", change.new)
+            if change.entity is Entity.USAGE and isinstance(change.new, dict):
+                self.usage[change.id] = change.new
             if change.entity in WITH_TEXTS and isinstance(change.new, dict):
                 self.texts[change.entity, change.id] = (change.new, decision.texts[change.id])
 
@@ -154,6 +160,7 @@ class Records:
             Entity.STAGE_STEP: self.run.steps,
             Entity.JOB: self.jobs,
             Entity.DOCUMENT: self.documents,
+            Entity.USAGE: self.usage,
             **{entity: [one for of, one in self.texts if of is entity] for entity in WITH_TEXTS},
         }
         told = {
@@ -167,7 +174,11 @@ class Records:
         if entity is Entity.RUN:
             at = self.run.completed_at
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
-            return {**self.brief, **own} if self.brief else None
+            took = self.run.usage
+            used: Row = {"usage": took.as_json()} if took != NOTHING else {}
+            return {**self.brief, **own, **used} if self.brief else None
+        if entity is Entity.USAGE:
+            return self.usage.get(row_id)
         if entity in WITH_TEXTS:
             row, texts = self.texts.get((entity, row_id), ({}, ()))
             return {**row, "content_hash": digest(*texts)} if row else None

@@ -15,6 +15,7 @@ from waybook.dag.model import Dag, JobType, RecipeStep, Stage
 from waybook.dag.report import Report
 from waybook.record.changes import Change
 from waybook.record.moment import Actor, Json, Moment
+from waybook.record.usage import Usage
 from waybook.run.decision import RunDecision
 from waybook.run.fail import fail_job
 from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun
@@ -133,14 +134,14 @@ class RunWorld:
         *handed: Handed | str,
         who: Actor = ANN,
         continues: bool = False,
-        usage: dict[str, int] | None = None,
+        usage: Usage | None = None,
     ) -> JobDone:
         """Hand in for the attempt at which the job was taken."""
         submission = Submission(
             documents=tuple(Handed(content=h) if isinstance(h, str) else h for h in handed),
             attempt=job.attempt,
             continues=continues,
-            usage=dict(usage) if usage else None,
+            usage=usage,
         )
         job, records = self.job(job), self.records
         version = 1 if job.document is None else records.latest(job.document).version + 1

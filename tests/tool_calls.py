@@ -33,6 +33,7 @@ async def _create(_: Agent) -> Body:
         "branchingConditions": [condition],
         "outputFormattingNotes": "As a table.",
         "stallMinutes": 20,
+        "budget": {"tokens": 10_000, "costUsd": 1.5},
     }
 
 
@@ -49,7 +50,7 @@ async def _submit(agent: Agent) -> Body:
         "stepExecutionReport": {"sources": 3},
         "outputFormattingNotes": "In bold.",
         "attempt": taken["attempt"],
-        "usage": {"tokens": 100},
+        "usage": {"inputTokens": 100, "outputTokens": 20, "costUsd": 0.01, "model": "m"},
     }
 
 
@@ -202,7 +203,12 @@ async def _next_job(agent: Agent) -> Body:
 async def _job_result(agent: Agent) -> Body:
     job = await agent.job(await agent.run())
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return {**held, "content": "# A brief", "continues": False, "usage": {"tokens": 100}}
+    return {
+        **held,
+        "content": "# A brief",
+        "continues": False,
+        "usage": {"inputTokens": 100, "outputTokens": 20, "costUsd": 0.01, "model": "m"},
+    }
 
 
 async def _job_documents(agent: Agent) -> Body:

@@ -98,9 +98,11 @@ def audited_fields() -> dict[str, set[str]]:
         r"select (?:'(\w+)',(?:(?!select|json_build).)+)?json_build_object\((.*?)\)\s+from",
         re.DOTALL,
     )
-    found = {entity: body for entity, body in built.findall(plans + runs) if entity}
-    found["skill_execution"] = built.findall(skills)[0][1]
-    return {entity: set(re.findall(r"'(\w+)',", body)) for entity, body in found.items()}
+    found: dict[str, set[str]] = {}
+    for entity, body in (*built.findall(plans + runs), *built.findall(skills)[:1]):
+        names = set(re.findall(r"'(\w+)',", body))
+        found[entity or "skill_execution"] = found.get(entity, set()) | names
+    return found
 
 
 def test_every_table_has_its_heading_and_no_other() -> None:

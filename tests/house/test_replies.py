@@ -61,6 +61,7 @@ async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -
     for tool in TOOLS:
         await agent.call(tool, **await a_call_of(agent, tool))
     await a_plan_that_ends_well(agent)
+    await a_plan_with_limits(agent)
     await a_plan_that_fails(agent)
     await a_plan_that_is_reviewed(agent)
     await a_long_read(agent)
@@ -134,6 +135,15 @@ async def files_of_a_skill(agent: Agent) -> None:
     named = {"name": "deep-research"}
     await told.call("start_skill", **named, sessionId="files")
     await told.call("list_skills", **named, file="references/judging-sources.md")
+
+
+async def a_plan_with_limits(agent: Agent) -> None:
+    """A budget, and a step that asks for sources."""
+    plan = await agent.plan([a_step(requiredSources=1), a_step()], budget={"tokens": 10})
+    taken = await agent.take(plan)
+    await agent.call("get_step_context", stepId=taken["stepId"])
+    await agent.submit(await agent.take(plan), usage={"inputTokens": 9})
+    await agent.status(plan)
 
 
 async def a_plan_that_fails(agent: Agent) -> None:

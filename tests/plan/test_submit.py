@@ -3,6 +3,7 @@ import pytest
 from decisions import decision
 from plan_builders import (
     BOB,
+    NOON,
     a_moment,
     a_plan,
     a_review,
@@ -17,6 +18,7 @@ from waybook.errors import IllegalMove, InvalidInput, StaleAttempt
 from waybook.plan.model import StepId
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, fired, submit
+from waybook.record.usage import Totals, Usage
 
 S = StepStatus
 DONE = Submission(
@@ -24,7 +26,7 @@ DONE = Submission(
     confidence=0.5,
     report={"steps": 1},
     formatting_notes="As a table.",
-    usage={"tokens": 10},
+    usage=Usage(input_tokens=10, cost_micros=2, model="m"),
 )
 
 
@@ -39,7 +41,20 @@ def test_a_result_completes_the_step_and_is_kept_whole() -> None:
     assert kept["confidence"] == 0.5
     assert kept["report"] == {"steps": 1}
     assert kept["formatting_notes"] == "As a table."
-    assert kept["usage"] == {"tokens": 10}
+
+
+def test_what_a_result_took_is_kept_beside_it_and_added_to_the_plan() -> None:
+    plan = a_plan(a_step(S.IN_PROGRESS, attempt=2), a_step())
+    plan = plan._replace(usage=Totals(input_tokens=5, output_tokens=1, cost_micros=3, results=1))
+    done = submit(plan, step_id(1), DONE, a_moment())
+    (row,) = [change.new for change in changes_of(done) if change.entity == "usage"]
+    told = {"input_tokens": 10, "output_tokens": None, "cost_micros": 2, "model": "m"}
+    about = {"step_id": "s1", "attempt": 2, "at": NOON.isoformat(), "by": "ann"}
+    assert row == {**told, **about}
+    sums = Totals(input_tokens=15, output_tokens=1, cost_micros=5, results=2)
+    assert done.plan.usage == sums
+    (change,) = [change for change in changes_of(done) if change.field == "usage"]
+    assert (change.old, change.new) == (plan.usage.as_json(), sums.as_json())
 
 
 def test_a_pending_step_takes_a_result_over_two_hops() -> None:

@@ -13,6 +13,7 @@ from waybook.dag.model import JobStatus, JobType, Output, Strategy
 from waybook.errors import IllegalMove, InvalidInput, StaleAttempt, TooLarge
 from waybook.record.changes import Entity
 from waybook.record.texts import digest
+from waybook.record.usage import Totals, Usage
 from waybook.run.limits import MAX_PARTS
 from waybook.run.submit import Handed
 
@@ -45,9 +46,10 @@ def handed(content: str, key: str | None = None, model: str | None = None) -> Ha
 
 def test_a_result_ends_the_job_and_is_kept() -> None:
     world = one_job()
-    done = world.submit(world.claim(), "# Found", usage={"tokens": 7})
+    done = world.submit(world.claim(), "# Found", usage=Usage(output_tokens=7))
     job = world.job(done.job)
-    assert (job.status, job.completed_at, job.usage) == (J.COMPLETED, NOON, {"tokens": 7})
+    assert (job.status, job.completed_at) == (J.COMPLETED, NOON)
+    assert world.run.usage == Totals(output_tokens=7, results=1)
     (document,) = world.documents("a")
     assert done.documents == (document.id,)
     assert (document.content, document.document_key, document.version) == ("# Found", "a", 1)

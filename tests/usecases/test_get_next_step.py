@@ -101,7 +101,7 @@ async def test_a_plan_under_review_shows_the_review(agent: Agent, clock: Clock) 
 async def test_a_completed_plan_says_how_to_write_it_up(agent: Agent) -> None:
     plan = await agent.plan(2, outputFormattingNotes="As a table.")
     await agent.submit(await agent.take(plan), outputFormattingNotes="In bold.")
-    await agent.submit(await agent.take(plan))
+    await agent.submit(await agent.take(plan), usage={"inputTokens": 3})
     reply = await agent.call("get_next_step", planId=plan["planId"])
     assert reply == {
         "status": "plan_complete",
@@ -114,6 +114,7 @@ async def test_a_completed_plan_says_how_to_write_it_up(agent: Agent) -> None:
         ],
         "outputs": [],
         "outputMissing": False,
+        "usage": {"inputTokens": 3, "outputTokens": 0, "costUsd": 0.0, "results": 1},
         "next": reply["next"],
     }
 

@@ -14,6 +14,7 @@ STATUS_FIELDS = {
     "progress",
     "counts",
     "totalSteps",
+    "usage",
     "currentStep",
     "activeSteps",
     "completedSteps",

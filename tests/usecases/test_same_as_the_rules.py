@@ -53,6 +53,7 @@ from waybook.plan.stalls import detect_stall
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
 from waybook.record.moment import Actor, Channel, Moment
+from waybook.record.usage import Usage
 from waybook.store import ids
 from waybook.usecases import call as calls
 from waybook.usecases.call import Call
@@ -197,8 +198,10 @@ class SameAsTheRules(RuleBasedStateMachine):
     ) -> None:
         step = self.plan.step(self.step_id(place))
         told = None if attempt is None else step.attempt + attempt
-        asked = {"stepId": step.id, "resultSummary": result, "attempt": told}
-        submission = Submission(result_summary=result, attempt=told)
+        took = {"inputTokens": 3, "costUsd": 0.1} if result == "found" else {}
+        asked = {"stepId": step.id, "resultSummary": result, "attempt": told, "usage": took}
+        usage = Usage(input_tokens=3, cost_micros=100_000) if took else None
+        submission = Submission(result_summary=result, attempt=told, usage=usage)
         body, done = self.both(
             (user, session, Channel.MCP),
             ("submit_step_result", asked),

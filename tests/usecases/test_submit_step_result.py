@@ -46,17 +46,13 @@ RESULTS: list[Any] = [
 @pytest.mark.parametrize("result", RESULTS, ids=str)
 async def test_a_result_is_kept_as_it_was(world: World, agent: Agent, result: Any) -> None:  # noqa: ANN401 - anything
     plan = await agent.plan(2)
-    more = {"confidence": 0.1, "usage": {"tokens": 3}, "outputFormattingNotes": "Bold."}
+    more = {"confidence": 0.1, "outputFormattingNotes": "Bold."}
     await agent.submit(await agent.take(plan), result, stepExecutionReport=[result], **more)
     rows = await world.stored(agent.org_id, plan["planId"])
     stored = rows["step"][plan["stepIds"][0]]
     assert json.dumps(stored["result_summary"]) == json.dumps(result)
     assert stored["report"] == [result]
-    assert (stored["confidence"], stored["usage"], stored["formatting_notes"]) == (
-        0.1,
-        {"tokens": 3},
-        "Bold.",
-    )
+    assert (stored["confidence"], stored["formatting_notes"]) == (0.1, "Bold.")
     (shown,) = (await agent.status(plan))["completedSteps"]
     assert shown["resultSummary"] == result
 

@@ -35,6 +35,7 @@ COMMANDS = {
     ),
     "output": ("waybook.cli.outputs:one", "Print one output of a plan."),
     "dag": ("waybook.cli.dag:group", "Prepared workflows: list, show, add."),
+    "usage": ("waybook.cli.usage:command", "Show what all work took: tokens and money."),
     "audit": ("waybook.cli.audit:group", "Read the audit, verify it, look back in time."),
     "report": ("waybook.cli.report:command", "Show where a run of any system stands."),
     "map": (

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from waybook.cli.board import Frame
+from waybook.cli.costs import usage_line
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
 from waybook.cli.pictures import asked_pictures, picture_options, write_pictures
@@ -76,6 +77,8 @@ async def _show(settings: Settings, text: str | None, console: Console, *, live:
                 )
         console.print(picture(board, Frame(width=console.width)))
         console.print(_asked(board))
+        if board.run.usage.results:
+            console.print(usage_line(board.run.usage))
 
 
 async def _follow(here: Inside, board: RunBoard, show: Callable[[RunBoard], None]) -> RunBoard:

@@ -6,6 +6,7 @@ import json
 import click
 
 from waybook.cli.board import Frame, picture
+from waybook.cli.costs import plan_lines
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
 from waybook.cli.pictures import asked_pictures, picture_options, write_pictures
@@ -39,6 +40,8 @@ def command(*, plan: str | None, as_json: bool, **flags: object) -> None:
     console = the_console()
     console.print(picture(board, Frame(width=console.width)))
     console.print(f"[dim]question[/]  {question}", markup=True)
+    for line in plan_lines(board.plan):
+        console.print(line)
 
 
 async def _look(settings: Settings, text: str | None) -> tuple[Board, str]:

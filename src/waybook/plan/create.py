@@ -10,6 +10,7 @@ from waybook.plan.draft import Draft, condition_row
 from waybook.plan.limits import MAX_CONDITIONS, MAX_STEPS
 from waybook.plan.model import (
     BranchAction,
+    Budget,
     Condition,
     ConditionId,
     NewStep,
@@ -45,6 +46,7 @@ class NewPlan:
     formatting_notes: str | None = None
     stall_seconds: int | None = None
     skill_execution_id: str | None = None
+    budget: Budget | None = None
 
 
 def create(new: NewPlan, moment: Moment) -> Decision[Plan]:
@@ -117,6 +119,7 @@ def plan_row(new: NewPlan, moment: Moment) -> dict[str, Json]:
         "skill_execution_id": new.skill_execution_id,
         "created_at": as_json(moment.now),
         "created_by": moment.actor.user,
+        "budget": new.budget.as_json() if new.budget else None,
     }
 
 
@@ -131,6 +134,7 @@ def _blank(new: NewPlan, plan_id: PlanId) -> Plan:
         fail_reason=None,
         seq=0,
         steps=(),
+        budget=new.budget,
     )
 
 

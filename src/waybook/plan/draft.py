@@ -38,11 +38,12 @@ from waybook.record.changes import (
 )
 from waybook.record.moment import Json, Moment
 from waybook.record.texts import digest
+from waybook.record.usage import NOTHING, Totals
 
 ReplyT = TypeVar("ReplyT")
 
 #: Step fields that belong to a result: written once, read by nobody here.
-RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes", "usage")
+RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
 class Draft:
@@ -107,6 +108,13 @@ class Draft:
         for name in RESULT_FIELDS:
             if values.get(name) is not None:
                 self._note(Entity.STEP, step_id, name, None, values[name])
+
+    def set_usage(self, totals: Totals) -> None:
+        """Keep what the plan took so far; before the first result told, nothing is kept."""
+        old = self.plan.usage
+        before = None if old == NOTHING else old.as_json()
+        self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
+        self.plan = self.plan._replace(usage=totals)
 
     def set_condition(self, condition: Condition, **values: object) -> None:
         for name, value in values.items():
@@ -231,14 +239,19 @@ def fresh_step(step_id: StepId, new: NewStep, order: int) -> Step:
 
 
 def text_of(new: NewStep) -> StepText:
-    return StepText(instructions=new.instructions, result_schema=new.result_schema)
+    return StepText(
+        instructions=new.instructions,
+        result_schema=new.result_schema,
+        required_sources=new.required_sources,
+    )
 
 
 def step_row(step: Step, text: StepText) -> dict[str, Json]:
     """A step as a row: all but its id, and but its sign of life, which is telemetry."""
     names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
     row = {name: as_json(getattr(step, name)) for name in names}
-    return {**row, "instructions": text.instructions, "result_schema": text.result_schema}
+    told = {"instructions": text.instructions, "result_schema": text.result_schema}
+    return {**row, **told, **_required(text.required_sources)}
 
 
 def condition_row(condition: Condition) -> dict[str, Json]:
@@ -250,8 +263,14 @@ def condition_row(condition: Condition) -> dict[str, Json]:
 
 def new_step_row(new: NewStep) -> dict[str, Json]:
     """A step to be, as it stands in its branch; it waits for nothing."""
-    names = [f.name for f in fields(NewStep) if f.name != "depends_on"]
-    return {name: as_json(getattr(new, name)) for name in names}
+    names = [f.name for f in fields(NewStep) if f.name not in {"depends_on", "required_sources"}]
+    row = {name: as_json(getattr(new, name)) for name in names}
+    return {**row, **_required(new.required_sources)}
+
+
+def _required(sources: int | None) -> dict[str, Json]:
+    """Nothing, where nothing is required: the rows of old audits have no such field."""
+    return {} if sources is None else {"required_sources": sources}
 
 
 def review_row(review: Review) -> dict[str, Json]:

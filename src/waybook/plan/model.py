@@ -10,6 +10,7 @@ from typing import NamedTuple, NewType
 from waybook.errors import NotFound
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.moment import Channel, Json
+from waybook.record.usage import NOTHING, Totals
 
 PlanId = NewType("PlanId", str)
 StepId = NewType("StepId", str)
@@ -62,6 +63,8 @@ class NewStep:
     result_schema: Json = None
     #: The orders of the steps it waits for.
     depends_on: tuple[int, ...] = ()
+    #: How many sources its result must rest on.
+    required_sources: int | None = None
 
 
 class Step(NamedTuple):
@@ -87,9 +90,21 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSource:
+    """A source stored for a step, by whatever it is found again."""
+
+    id: str
+    title: str
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepText:
     instructions: str
     result_schema: Json = None
+    required_sources: int | None = None
+    #: What is stored for it, as far as that counts; loaded only where sources are required.
+    sources: tuple[StoredSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +140,18 @@ class Review:
     decided_via: Channel | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a plan may take before somebody is warned; money in millionths of a dollar."""
+
+    tokens: int | None = None
+    cost_micros: int | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        """The budget as it is stored and audited."""
+        return {"tokens": self.tokens, "cost_micros": self.cost_micros}
+
+
 class Plan(NamedTuple):
     """One plan as its rules see it.
 
@@ -147,6 +174,9 @@ class Plan(NamedTuple):
     conditions: tuple[Condition, ...] = ()
     review: Review | None = None
     sessions: frozenset[str] = frozenset()
+    #: What its results took so far, and what they may take.
+    usage: Totals = NOTHING
+    budget: Budget | None = None
 
     def statuses(self) -> list[StepStatus]:
         """The steps' statuses, in plan order."""

@@ -6,7 +6,7 @@ the size of the result, and both are bounded in size and depth.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import jsonschema
 from jsonschema import Draft202012Validator
@@ -33,6 +33,9 @@ REFUSED = frozenset(
 NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 #: Keywords that hold data, which may look like anything.
 DATA = frozenset({"const", "enum", "default", "examples"})
+
+#: Where something is missing or wrong, and what.
+Fault: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 64
 MAX_COST = 100_000
@@ -98,26 +101,41 @@ def check_result(schema: Json, result: Json) -> None:
         InvalidInput: with the list of what is missing or wrong.
         TooLarge: checking it would take too long.
     """
+    faults = result_faults(schema, result)
+    if faults:
+        raise InvalidInput(
+            said_of(faults), argument="resultSummary", missing=[*faults], resultSchema=schema
+        )
+
+
+def said_of(faults: list[Fault]) -> str:
+    """The first fault in words, and how many more there are."""
+    more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
+    first = faults[0]
+    return (
+        f"the result does not have the shape this step asks for: {first['at']}: "
+        f"{first['fault']}{more}"
+    )
+
+
+def result_faults(schema: Json, result: Json) -> list[Fault]:
+    """What of a result the step's schema does not allow; no schema allows all.
+
+    Raises:
+        TooLarge: checking it would take too long.
+    """
     if schema is None:
-        return
+        return []
     if _weight(schema, "resultSchema") * _weight(result, "resultSummary") > MAX_COST:
         raise TooLarge(
             "the result is too large to be checked against this step's resultSchema; submit a "
             "smaller summary",
             argument="resultSummary",
         )
-    faults = [
+    return [
         {"at": fault.json_path.replace("$", "resultSummary", 1), "fault": fault.message[:300]}
         for fault in _faults(schema, result)
     ]
-    if faults:
-        raise InvalidInput(
-            f"the result does not have the shape this step asks for: {faults[0]['at']}: "
-            f"{faults[0]['fault']}" + (f" (and {len(faults) - 1} more)" if faults[1:] else ""),
-            argument="resultSummary",
-            missing=faults,
-            resultSchema=schema,
-        )
 
 
 def _faults(schema: Any, result: Json) -> list[jsonschema.ValidationError]:  # noqa: ANN401 - the library's own type

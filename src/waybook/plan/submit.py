@@ -6,15 +6,17 @@ from waybook.errors import IllegalMove, NextCall, StaleAttempt
 from waybook.plan.branching import Branch, branch
 from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
+from waybook.plan.evidence import check_evidence
 from waybook.plan.model import BranchOutcome, Plan, Step, StepId
 from waybook.plan.refusals import look_at, refuse_closed
-from waybook.plan.schema import check_result
 from waybook.plan.sessions import greet
 from waybook.plan.settle import settle
+from waybook.plan.spending import spend
 from waybook.plan.stalls import resume
 from waybook.plan.states import StepStatus
 from waybook.record.changes import Entity, Event, as_json
 from waybook.record.moment import Json, Moment
+from waybook.record.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class Submission:
     confidence: float | None = None
     report: Json = None
     formatting_notes: str | None = None
-    usage: Json = None
+    usage: Usage | None = None
     #: The attempt the caller believes it holds; None trusts that nobody else took over.
     attempt: int | None = None
 
@@ -36,7 +38,6 @@ class Submission:
             "confidence": self.confidence,
             "report": self.report,
             "formatting_notes": self.formatting_notes,
-            "usage": self.usage,
         }
 
 
@@ -56,19 +57,20 @@ def submit(
     Raises:
         PlanTerminal: the plan is over.
         IllegalMove: the step is not in progress (nor pending).
-        InvalidInput: the result does not have the shape the step asks for.
+        InvalidInput: the result does not have the shape the step asks for, or too few sources.
     """
     refuse_closed(plan)
     step = plan.step(step_id)
     if submission.attempt is not None and submission.attempt != step.attempt:
         return _keep_late_result(plan, step, submission, moment)
     _refuse_unless_open(plan, step)
-    check_result(plan.texts[step_id].result_schema, submission.result_summary)
+    check_evidence(plan, step_id, submission.result_summary)
     draft = Draft(plan, moment)
     greet(draft)
     resume(draft)
     if step.status is StepStatus.PENDING:
         draft.move_step(step_id, StepStatus.IN_PROGRESS)
+    spend(draft, step_id, step.attempt, submission.usage)
     return complete(draft, step_id, submission.values())
 
 
@@ -132,6 +134,7 @@ def _keep_late_result(
         "created_by": moment.actor.user,
     }
     draft.insert(Entity.ARTIFACT, artifact_id, row)
+    spend(draft, step.id, submission.attempt or 0, submission.usage)
     draft.record(
         Event.PLAN_MODIFIED,
         action="late_result_kept",

@@ -43,6 +43,7 @@ class Entity(StrEnum):
     ARTIFACT = "artifact"
     SOURCE = "source"
     ARTIFACT_SOURCE = "artifact_source"
+    USAGE = "usage"
     SKILL_EXECUTION = "skill_execution"
     RUN = "run"
     STAGE_RUN = "stage_run"

@@ -13,6 +13,7 @@ from waybook.errors import Refused
 from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
 from waybook.record.moment import Json, Moment
 from waybook.record.texts import digest
+from waybook.record.usage import NOTHING, Usage
 from waybook.run.decision import RunDecision
 from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun, step_id
 
@@ -78,6 +79,14 @@ class RunDraft:
         """Make a row with texts of its own, which the audit knows by their hash."""
         self._texts[row_id] = texts
         self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": digest(*texts)})
+
+    def add_usage(self, usage: Usage, **row: Json) -> None:
+        """Keep what a result took, and add it to what the run took so far."""
+        self._note(Entity.USAGE, self.moment.new_id(), WHOLE_ROW, None, row)
+        old, new = self._run.usage, self._run.usage.plus(usage)
+        before = None if old == NOTHING else old.as_json()
+        self._note(Entity.RUN, self._run.id, "usage", before, new.as_json())
+        self._run = replace(self._run, usage=new)
 
     # Setting
 

@@ -13,6 +13,7 @@ from waybook.dag.recipe import Graph
 from waybook.dag.structure import stage_order
 from waybook.dag.units import Unit
 from waybook.record.moment import Json
+from waybook.record.usage import NOTHING, Totals
 
 #: Steps of one stage stand within this many ranks of each other.
 RANKS = 100_000
@@ -145,7 +146,6 @@ class Job:
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    usage: Json = None
     #: The job it goes on from, and how many went before.
     continues: str | None = None
     part: int = 1
@@ -172,7 +172,6 @@ class Job:
             "started_at": _time(self.started_at),
             "completed_at": _time(self.completed_at),
             "error": self.error,
-            "usage": self.usage,
             "continues_id": self.continues,
             "part": self.part,
             "document_id": self.document,
@@ -191,6 +190,8 @@ class Run:
     stages: Mapping[str, StageRun]
     #: The steps of the stages that were loaded, by their names within the run.
     steps: Mapping[str, StepRun]
+    #: What its results took so far.
+    usage: Totals = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,13 @@ from waybook.dag.sources import makes
 from waybook.errors import InvalidInput, TooLarge
 from waybook.record.changes import Entity, Event
 from waybook.record.moment import Json, Moment
+from waybook.record.usage import Usage
 from waybook.run.decision import RunDecision
 from waybook.run.draft import RunDraft
 from waybook.run.holding import held_job, stale
 from waybook.run.limits import MAX_PARTS
 from waybook.run.model import Chart, Job, Run
+from waybook.run.spending import spend
 from waybook.run.stages import advance, again
 
 
@@ -31,7 +33,7 @@ class Submission:
     documents: tuple[Handed, ...]
     attempt: int
     continues: bool = False
-    usage: Json = None
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,7 @@ def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
     by = draft.moment.actor.user
     row: dict[str, Json] = {"job_id": job.id, "attempt": submission.attempt}
     draft.keep_text(Entity.LATE_RESULT, late_id, text, **row, created_at=at, created_by=by)
+    spend(draft, job, submission.attempt, submission.usage)
     draft.record(
         Event.PLAN_MODIFIED, action="late_result", jobId=job.id, attempt=submission.attempt
     )
@@ -193,8 +196,8 @@ def _not_made(step: RecipeStep, made: Sequence[Made], document: Handed) -> Inval
 
 
 def _end(draft: RunDraft, job: Job, submission: Submission) -> Job:
-    now, usage = draft.moment.now, submission.usage
-    return draft.set_job(job, status=JobStatus.COMPLETED, completed_at=now, usage=usage)
+    spend(draft, job, job.attempt, submission.usage)
+    return draft.set_job(job, status=JobStatus.COMPLETED, completed_at=draft.moment.now)
 
 
 def _render_job(draft: RunDraft, job: Job, made: Made, document_id: str) -> Job:

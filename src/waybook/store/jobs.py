@@ -18,7 +18,7 @@ SQL = load("jobs")
 #: How many jobs are looked at to say what is not over.
 FIRST = 1_000
 #: The columns of a job, as every query here brings them first.
-COLUMNS = 21
+COLUMNS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,6 @@ def read_job(row: Sequence[Any]) -> Job:
         started_at,
         completed_at,
         error,
-        usage,
         continues,
         part,
         document,
@@ -141,7 +140,6 @@ def read_job(row: Sequence[Any]) -> Job:
         started_at=in_utc(started_at),
         completed_at=in_utc(completed_at),
         error=error,
-        usage=usage,
         continues=continues,
         part=part,
         document=document,

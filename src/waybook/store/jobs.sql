@@ -5,7 +5,7 @@ select run_id::text from job where id = %(job_id)s;
 -- name: load_job
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
   from job j
  where j.id = %(job_id)s;
 
@@ -13,7 +13,7 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
 -- The job a session holds and has not handed in; of several, the one it took first.
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
   from job j
  where j.run_id = %(run_id)s
    and j.completed_at is null
@@ -30,7 +30,7 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
 -- free again.
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
   from job j
  where j.run_id = %(run_id)s
    and j.completed_at is null
@@ -47,7 +47,7 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
 -- The same for whoever asks for one model.
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
   from job j
  where j.run_id = %(run_id)s
    and j.model = %(model)s
@@ -116,7 +116,7 @@ select coalesce(j.held_session, j.held_by), j.stage_slug, j.step_key, j.model, j
 -- name: failed_jobs
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted
+       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
   from job j
  where j.run_id = %(run_id)s
    and j.stage_slug = %(stage)s
@@ -142,7 +142,7 @@ select (select p.content from job_part p where p.job_id = b.id)
 -- What the server has to render for a run and nobody else renders just now, oldest first.
 select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
        j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.usage, j.continues_id::text, j.part, j.document_id::text, j.counted,
+       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted,
        d.document_key, d.model, d.lineage, d.version, d.content
   from job j
   join document d on d.id = j.document_id

@@ -23,7 +23,7 @@ SQL = load("ledger")
 #: Columns that hold JSON.
 JSON_FIELDS = frozenset(
     {
-        *("result_schema", "result_summary", "report", "usage", "steps", "questions"),
+        *("result_schema", "result_summary", "report", "budget", "steps", "questions"),
         *("content", "tags", "metadata"),
     }
 )
@@ -146,14 +146,16 @@ def _plan(
         ]
     if not sealed:
         return []
-    ended = [patch.values.get("completed_at") for patch in patches.changed(Entity.PLAN)]
+    changes = patches.changed(Entity.PLAN)
+    told = changes[0].values if changes else {}
     changed = SQL["update_plan"](
         id=plan.id,
         status=plan.status,
         revision=plan.revision,
         resumed_at=plan.resumed_at,
-        completed_at=_scalar(ended[0]) if ended else None,
+        completed_at=_scalar(told.get("completed_at")),
         fail_reason=plan.fail_reason,
+        usage=AsJson(told.get("usage")),
         now=hand.now,
         old_status=before.status,
         old_seq=hand.head.seq,
@@ -201,7 +203,8 @@ def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
 
 def _new_brief(patch: Patch) -> tuple[Value, ...]:
     values = patch.values
-    return (patch.id, _scalar(values["instructions"]), AsJson(values["result_schema"]))
+    instructions, required = values["instructions"], values.get("required_sources")
+    return (patch.id, _scalar(instructions), AsJson(values["result_schema"]), _scalar(required))
 
 
 def _changed_step(
@@ -300,11 +303,17 @@ def _origins(patches: Patches, hand: Hand) -> Iterator[Statement]:
         yield SQL["insert_links"](rows=Rows([_scalars(patch, named) for patch in links]))
 
 
+def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
+    for patch in patches.made(Entity.USAGE):
+        yield _fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
+
+
 #: What is written behind plan and steps, which it points to.
 REST: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,
     Entity.SESSION: _sessions,
+    Entity.USAGE: _usage,
 }
 
 

@@ -1,7 +1,8 @@
 -- name: insert_plan
-insert into plan (id, name, status, revision, stall_seconds, audit_seq, audit_hash, updated_at)
-values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(audit_seq)s,
-        %(audit_hash)s, %(now)s);
+insert into plan (id, name, status, revision, stall_seconds, budget, audit_seq, audit_hash,
+                  updated_at)
+values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)s,
+        %(audit_seq)s, %(audit_hash)s, %(now)s);
 
 -- name: insert_plan_brief
 insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
@@ -18,6 +19,7 @@ update plan
        resumed_at = %(resumed_at)s,
        completed_at = coalesce(completed_at, %(completed_at)s),
        fail_reason = %(fail_reason)s,
+       usage = coalesce(%(usage)s, usage),
        audit_seq = case when audit_seq = %(old_seq)s and status = %(old_status)s
                         then %(audit_seq)s::integer end,
        audit_hash = %(audit_hash)s,
@@ -30,7 +32,7 @@ insert into plan_step (id, plan_id, step_order, step_type, title, status, attemp
 values %(rows)s;
 
 -- name: insert_step_briefs
-insert into step_brief (step_id, instructions, result_schema)
+insert into step_brief (step_id, instructions, result_schema, required_sources)
 values %(rows)s;
 
 -- name: update_step
@@ -59,8 +61,8 @@ update plan_step set depends_on = %(depends_on)s where plan_id = %(plan_id)s and
 update step_brief set instructions = %(instructions)s where step_id = %(step_id)s;
 
 -- name: insert_result
-insert into step_result (step_id, result_summary, confidence, report, formatting_notes, usage)
-values (%(step_id)s, %(result_summary)s, %(confidence)s, %(report)s, %(formatting_notes)s, %(usage)s);
+insert into step_result (step_id, result_summary, confidence, report, formatting_notes)
+values (%(step_id)s, %(result_summary)s, %(confidence)s, %(report)s, %(formatting_notes)s);
 
 -- name: delete_conditions
 delete from branching_condition where id = any (%(ids)s);
@@ -117,6 +119,12 @@ values %(rows)s
 -- name: insert_links
 insert into artifact_source (artifact_id, source_id, position, retrieved_at)
 values %(rows)s;
+
+-- name: insert_usage
+insert into usage (id, plan_id, step_id, attempt, input_tokens, output_tokens, cost_micros, model,
+                   at, by)
+values (%(id)s, %(plan_id)s, %(step_id)s, %(attempt)s, %(input_tokens)s, %(output_tokens)s,
+        %(cost_micros)s, %(model)s, %(at)s, %(by)s);
 
 -- name: insert_skill_execution
 insert into skill_execution (id, skill, session, status, output_media_type,

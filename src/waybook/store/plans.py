@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from waybook.plan.model import (
     BranchAction,
     BranchOutcome,
+    Budget,
     Condition,
     ConditionId,
     DecisionKind,
@@ -20,10 +21,12 @@ from waybook.plan.model import (
     StepId,
     StepText,
     StepType,
+    StoredSource,
 )
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.moment import Channel
 from waybook.record.replay import Rows as PlanRows
+from waybook.record.usage import read_totals
 from waybook.store import idempotency
 from waybook.store.audit import Head
 from waybook.store.database import Results
@@ -43,6 +46,7 @@ TIMES = frozenset(
         "decided_at",
         "seen_at",
         "retrieved_at",
+        "at",
     }
 )
 
@@ -138,9 +142,8 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
     if not plans:
         return None
     (row,) = plans
-    (plan_id, name, status, revision, stall_seconds, resumed_at, fail_reason, seq, digest, now) = (
-        row
-    )
+    plan_id, name, status, revision, stall_seconds, resumed_at, fail_reason, *rest_of_it = row
+    seq, digest, now, usage, budget = rest_of_it
     plan = Plan(
         id=PlanId(plan_id),
         name=name,
@@ -155,6 +158,8 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         conditions=tuple([_condition(row) for row in rest[0]]),
         review=read_review(rest[1]) if wanted.review else None,
         sessions=frozenset((wanted.session,)) if known and wanted.session else NO_SESSIONS,
+        usage=read_totals(usage),
+        budget=Budget(**budget) if budget else None,
     )
     return LoadedPlan(plan, now.astimezone(UTC), Head(seq, digest))
 
@@ -200,7 +205,14 @@ def _step(row: tuple[Any, ...]) -> Step:
 
 
 def _text(row: list[Any]) -> StepText:
-    return StepText(instructions=row[0], result_schema=row[1])
+    instructions, result_schema, required, *rest = row
+    stored = rest[0] if rest else None
+    return StepText(
+        instructions=instructions,
+        result_schema=result_schema,
+        required_sources=required,
+        sources=tuple(StoredSource(id=i, title=t, url=u) for i, t, u in stored or ()),
+    )
 
 
 def _condition(row: tuple[Any, ...]) -> Condition:

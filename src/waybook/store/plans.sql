@@ -7,7 +7,7 @@ select plan_id::text from plan_step where id = %(step_id)s;
 -- The plan itself, without its steps. For a decision this is the first statement, and locks: two
 -- agents asking at once take turns, and what the next statements load is seen after the wait.
 select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
-       p.audit_seq, p.audit_hash, app_now()
+       p.audit_seq, p.audit_hash, app_now(), p.usage, p.budget
   from plan p
  where p.id = %(plan_id)s;
 
@@ -25,12 +25,24 @@ select 1 / count(*), max(same.now)
            for update of p) as same;
 
 -- name: load_steps
--- Every step's state in plan order, but of the texts only those of the steps named.
+-- Every step's state in plan order, but of the texts only those of the steps named; and of the
+-- sources stored for them as many as may count, where sources are required.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
        s.fail_reason, array_to_string(s.depends_on, ' '),
        case when s.id = any (%(wanted)s)
-            then (select json_build_array(b.instructions, b.result_schema)
+            then (select json_build_array(
+                           b.instructions, b.result_schema, b.required_sources,
+                           case when b.required_sources is not null
+                                then (select json_agg(json_build_array(c.id, c.title, c.url))
+                                        from (select distinct o.id, o.title, o.url
+                                                from artifact a
+                                                join artifact_source x on x.artifact_id = a.id
+                                                join source o on o.id = x.source_id
+                                               where a.step_id = s.id
+                                               order by o.id
+                                               limit 50) c)
+                           end)
                     from step_brief b
                    where b.step_id = s.id)
        end
@@ -61,7 +73,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
                                                                       'awaiting_input')))
                                          order by n.step_order
                                          limit 1) between 0 and 7
-            then (select json_build_array(b.instructions, b.result_schema)
+            then (select json_build_array(b.instructions, b.result_schema, b.required_sources)
                     from step_brief b
                    where b.step_id = s.id)
        end
@@ -191,7 +203,7 @@ select 'plan', p.id::text, json_build_object(
          'status', p.status, 'revision', p.revision, 'resumed_at', p.resumed_at,
          'completed_at', p.completed_at, 'fail_reason', p.fail_reason,
          'skill_execution_id', b.skill_execution_id, 'created_at', b.created_at,
-         'created_by', b.created_by)
+         'created_by', b.created_by, 'usage', p.usage, 'budget', p.budget)
   from plan p
   join plan_brief b on b.plan_id = p.id
  where p.id = %(plan_id)s
@@ -203,6 +215,7 @@ select 'step', s.id::text, json_build_object(
          'held_by', s.held_by, 'held_session', s.held_session, 'fail_reason', s.fail_reason,
          'depends_on', coalesce(s.depends_on, '{}'),
          'instructions', b.instructions, 'result_schema', b.result_schema,
+         'required_sources', b.required_sources,
          'result_summary', r.result_summary, 'confidence', r.confidence, 'report', r.report,
          'formatting_notes', r.formatting_notes, 'usage', r.usage)
   from plan_step s
@@ -253,7 +266,14 @@ select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
          'retrieved_at', l.retrieved_at)
   from artifact a
   join artifact_source l on l.artifact_id = a.id
- where a.plan_id = %(plan_id)s;
+ where a.plan_id = %(plan_id)s
+ union all
+select 'usage', u.id::text, json_build_object(
+         'step_id', u.step_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
+         'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
+         'at', u.at, 'by', u.by)
+  from usage u
+ where u.plan_id = %(plan_id)s;
 
 -- name: find_plans
 -- Plans by the beginning of their id or a part of their name, newest activity first, each with

@@ -36,6 +36,7 @@ def statements(
         *_jobs(decision, loaded, patches, hand),
         *_documents(decision, hand),
         *_texts(decision, patches),
+        *_usage(decision.run, patches),
         *audit_statements(sealed),
     ]
 
@@ -84,10 +85,16 @@ def _run(
         yield SQL["update_run"](
             id=run.id,
             completed_at=run.completed_at,
+            usage=AsJson(_told_usage(patches)),
             old_seq=hand.head.seq,
             now=hand.now,
             **head,
         )
+
+
+def _told_usage(patches: Patches) -> Json:
+    changes = patches.changed(Entity.RUN)
+    return changes[0].values.get("usage") if changes else None
 
 
 def _stages(run: Run, patches: Patches) -> Iterator[Statement]:
@@ -163,7 +170,6 @@ def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:
         started_at=job.started_at,
         completed_at=job.completed_at,
         error=job.error,
-        usage=AsJson(job.usage),
     )
 
 
@@ -225,6 +231,15 @@ def _late(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...
     who = (str(row["created_at"]), str(row["created_by"]))
     named = (str(row["job_id"]), _number(row["attempt"]))
     return (patch.id, run_id, *named, *texts, _hash(patch), *who)
+
+
+def _usage(run: Run, patches: Patches) -> Iterator[Statement]:
+    for patch in patches.made(Entity.USAGE):
+        yield SQL["insert_usage"](id=patch.id, run_id=run.id, **_scalars(patch.values))
+
+
+def _scalars(values: dict[str, Json]) -> dict[str, Value]:
+    return {name: value for name, value in values.items() if not isinstance(value, list | dict)}
 
 
 def _hash(patch: Patch) -> str:

@@ -17,6 +17,7 @@ values (%(run_id)s, %(input)s, %(created_at)s, %(created_by)s);
 -- the second lock of the machine.
 update run
    set completed_at = %(completed_at)s,
+       usage = coalesce(%(usage)s, usage),
        audit_seq = case when audit_seq = %(old_seq)s then %(audit_seq)s::integer end,
        audit_hash = %(audit_hash)s,
        updated_at = %(now)s
@@ -62,8 +63,7 @@ update job
        held_session = %(held_session)s,
        started_at = %(started_at)s,
        completed_at = %(completed_at)s,
-       error = %(error)s,
-       usage = %(usage)s
+       error = %(error)s
  where id = %(id)s;
 
 -- name: touch_job
@@ -86,3 +86,9 @@ values %(rows)s;
 -- name: insert_late
 insert into late_result (id, run_id, job_id, attempt, content, content_hash, created_at, created_by)
 values %(rows)s;
+
+-- name: insert_usage
+insert into usage (id, run_id, job_id, attempt, input_tokens, output_tokens, cost_micros, model,
+                   at, by)
+values (%(id)s, %(run_id)s, %(job_id)s, %(attempt)s, %(input_tokens)s, %(output_tokens)s,
+        %(cost_micros)s, %(model)s, %(at)s, %(by)s);

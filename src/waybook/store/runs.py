@@ -7,6 +7,7 @@ from typing import Any
 
 from waybook.dag.lineage import Origins
 from waybook.record.replay import Rows as RunRows
+from waybook.record.usage import read_totals
 from waybook.run.model import Run, StageRun, StepRun
 from waybook.store.audit import Head
 from waybook.store.database import Results
@@ -70,7 +71,7 @@ def read_run(found: Results) -> LoadedRun | None:
     runs, stages, steps = found[:LOADING]
     if not runs:
         return None
-    ((run_id, name, dag_slug, dag_version, completed_at, seq, digest, now),) = runs
+    ((run_id, name, dag_slug, dag_version, completed_at, seq, digest, now, usage),) = runs
     run = Run(
         id=run_id,
         name=name,
@@ -78,6 +79,7 @@ def read_run(found: Results) -> LoadedRun | None:
         completed_at=in_utc(completed_at),
         stages={row[0]: _stage(row) for row in stages},
         steps={step.id: step for step in map(_step, steps)},
+        usage=read_totals(usage),
     )
     return LoadedRun(
         run=run,
@@ -136,6 +138,7 @@ TIMES = frozenset(
         "opened_at",
         "closed_at",
         "ready_at",
+        "at",
     }
 )
 

@@ -2,7 +2,7 @@
 -- The run itself. For a decision this is the first statement, and locks: whatever ends a step's
 -- last unit is seen by whoever comes next.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
-       app_now()
+       app_now(), r.usage
   from run r
  where r.id = %(run_id)s;
 
@@ -61,7 +61,8 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
 -- All rows of a run, as its audit should tell them.
 select 'run', r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
-         'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by)
+         'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
+         'usage', r.usage)
   from run r
   join run_brief b on b.run_id = r.id
  where r.id = %(run_id)s
@@ -116,4 +117,11 @@ select 'late_result', l.id::text, json_build_object(
          'created_by', l.created_by,
          'content_hash', encode(sha256(convert_to(l.content, 'UTF8')), 'hex'))
   from late_result l
- where l.run_id = %(run_id)s;
+ where l.run_id = %(run_id)s
+ union all
+select 'usage', u.id::text, json_build_object(
+         'job_id', u.job_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
+         'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
+         'at', u.at, 'by', u.by)
+  from usage u
+ where u.run_id = %(run_id)s;

@@ -36,6 +36,7 @@ create table artifact (
   constraint artifact_version_check CHECK ((version >= 1))
 );
 CREATE INDEX artifact_plan ON public.artifact USING btree (org_id, plan_id, created_at);
+CREATE INDEX artifact_step ON public.artifact USING btree (org_id, step_id) WHERE (step_id IS NOT NULL);
 CREATE INDEX artifact_time ON public.artifact USING btree (org_id, created_at);
 CREATE UNIQUE INDEX artifact_version ON public.artifact USING btree (org_id, plan_id, kind, title, version) NULLS NOT DISTINCT WHERE (version IS NOT NULL);
 alter table artifact enable row level security;
@@ -373,6 +374,8 @@ create table plan (
   audit_seq integer not null,
   audit_hash bytea not null,
   updated_at timestamp with time zone not null,
+  usage json,
+  budget json,
   constraint plan_pkey PRIMARY KEY (org_id, id),
   constraint plan_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
   constraint plan_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text])))),
@@ -514,6 +517,7 @@ create table run (
   audit_seq integer not null,
   audit_hash bytea not null,
   updated_at timestamp with time zone not null,
+  usage json,
   constraint run_pkey PRIMARY KEY (org_id, id),
   constraint run_org_id_dag_slug_dag_version_fkey FOREIGN KEY (org_id, dag_slug, dag_version) REFERENCES dag_definition(org_id, slug, version),
   constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id)
@@ -645,8 +649,10 @@ create table step_brief (
   step_id uuid not null,
   instructions text not null,
   result_schema json,
+  required_sources smallint,
   constraint step_brief_pkey PRIMARY KEY (org_id, step_id),
-  constraint step_brief_org_id_step_id_fkey FOREIGN KEY (org_id, step_id) REFERENCES plan_step(org_id, id)
+  constraint step_brief_org_id_step_id_fkey FOREIGN KEY (org_id, step_id) REFERENCES plan_step(org_id, id),
+  constraint step_brief_required_sources_check CHECK (((required_sources >= 1) AND (required_sources <= 50)))
 );
 alter table step_brief enable row level security;
 alter table step_brief force row level security;
@@ -672,3 +678,39 @@ create policy tenant on step_result as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert on step_result to waybook_app;
+
+create table usage (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  plan_id uuid,
+  step_id uuid,
+  run_id uuid,
+  job_id uuid,
+  attempt bigint not null,
+  input_tokens bigint,
+  output_tokens bigint,
+  cost_micros bigint,
+  model text,
+  at timestamp with time zone not null,
+  by text not null,
+  constraint usage_pkey PRIMARY KEY (org_id, id),
+  constraint usage_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
+  constraint usage_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id),
+  constraint usage_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
+  constraint usage_org_id_run_id_fkey FOREIGN KEY (org_id, run_id) REFERENCES run(org_id, id),
+  constraint usage_check CHECK (((plan_id IS NULL) = (step_id IS NULL))),
+  constraint usage_check1 CHECK (((run_id IS NULL) = (job_id IS NULL))),
+  constraint usage_check2 CHECK (((plan_id IS NULL) <> (run_id IS NULL))),
+  constraint usage_cost_micros_check CHECK ((cost_micros >= 0)),
+  constraint usage_input_tokens_check CHECK ((input_tokens >= 0)),
+  constraint usage_output_tokens_check CHECK ((output_tokens >= 0))
+);
+CREATE INDEX usage_plan ON public.usage USING btree (org_id, plan_id) WHERE (plan_id IS NOT NULL);
+CREATE INDEX usage_run ON public.usage USING btree (org_id, run_id) WHERE (run_id IS NOT NULL);
+CREATE INDEX usage_time ON public.usage USING btree (org_id, at);
+alter table usage enable row level security;
+alter table usage force row level security;
+create policy tenant on usage as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on usage to waybook_app;

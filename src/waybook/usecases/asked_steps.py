@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from waybook.plan.create import NewCondition
+from waybook.plan.limits import MAX_REQUIRED_SOURCES
 from waybook.plan.model import BranchAction, NewStep, StepType
 from waybook.usecases.arguments import AnyJson, Line, Loose, Minutes, Name, Nested, Text
 
@@ -16,8 +17,9 @@ class AskedStep(Nested):
     instructions: Text
     title: Name | None = None
     stall_minutes: Minutes | None = None
-    result_schema: AnyJson = Field(None, description="JSON Schema of the result")
-    depends_on: Loose[list[int]] = Field(default=[], description="step orders to wait for")
+    result_schema: AnyJson = Field(None, description="JSON Schema")
+    depends_on: Loose[list[int]] = Field(default=[], description="step orders")
+    required_sources: int | None = Field(None, ge=1, le=MAX_REQUIRED_SOURCES)
 
     def new_step(self) -> NewStep:
         """The step in the rules' words."""
@@ -28,6 +30,7 @@ class AskedStep(Nested):
             stall_seconds=seconds(self.stall_minutes),
             result_schema=self.result_schema,
             depends_on=tuple(self.depends_on),
+            required_sources=self.required_sources,
         )
 
 
@@ -39,7 +42,7 @@ class ActionParams(Nested):
 
 class AskedCondition(Nested):
     after_step_order: int
-    condition_expression: str = Field(description="CEL: confidence < 0.5 && result.n == 0")
+    condition_expression: str = Field(description="CEL: result.n == 0")
     if_true_action: Literal["continue", "skip_to", "add_steps", "fail"]
     action_params: Annotated[
         Loose[ActionParams] | None,

@@ -8,6 +8,7 @@ from waybook.store import ledger, skill_executions
 from waybook.store.plans import LoadedPlan
 from waybook.usecases.arguments import Loose, Minutes, Mutating, Name, Text
 from waybook.usecases.asked_steps import AskedCondition, AskedStep, seconds
+from waybook.usecases.asked_usage import BudgetArgument, budget_of
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
@@ -21,6 +22,7 @@ class CreateResearchPlan(Mutating):
     branching_conditions: Loose[list[AskedCondition]] | None = None
     output_formatting_notes: Text | None = None
     stall_minutes: Minutes | None = None
+    budget: BudgetArgument = None
 
 
 async def create_research_plan(call: Call, asked: CreateResearchPlan) -> Body:
@@ -43,6 +45,7 @@ def _new_plan(asked: CreateResearchPlan, skill_execution_id: str | None) -> NewP
         formatting_notes=asked.output_formatting_notes,
         stall_seconds=seconds(asked.stall_minutes),
         skill_execution_id=skill_execution_id,
+        budget=budget_of(asked.budget),
     )
 
 
@@ -68,9 +71,7 @@ def _reply(plan: Plan) -> Body:
 TOOL = Tool(
     name="create_research_plan",
     title="Create a plan",
-    description=(
-        "Write a plan of ordered steps down. Conditions are looked at when their step completes."
-    ),
+    description="Write a plan down. Conditions run when their step completes.",
     arguments=CreateResearchPlan,
     output_schema=output_schema(planId="string"),
     run=create_research_plan,

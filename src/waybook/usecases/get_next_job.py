@@ -116,7 +116,8 @@ async def _reply(held: HeldRun, reply: NextJob) -> Body:
             return within_reply(failed, ("failedSteps",), look)
         case RunComplete():
             call = following("get_run_progress", "see its documents", runId=run_id)
-            return {"status": "run_complete", "runId": run_id, "next": call}
+            usage = held.run.usage.as_told()
+            return {"status": "run_complete", "runId": run_id, "usage": usage, "next": call}
         case GivenUp():
             raise AssertionError("nobody is handed a job that was given up")
         case _:

@@ -4,6 +4,7 @@ from typing import assert_never
 
 from pydantic import Field
 
+from waybook.plan.model import Plan
 from waybook.plan.next_step import (
     AwaitingReview,
     NextStep,
@@ -21,7 +22,14 @@ from waybook.usecases.call import Body, Call, Held
 from waybook.usecases.output_views import after_the_last_step, output_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following, holder_view, review_view, told, within_reply
+from waybook.usecases.views import (
+    budget_view,
+    following,
+    holder_view,
+    review_view,
+    told,
+    within_reply,
+)
 
 
 class GetNextStep(Mutating):
@@ -41,7 +49,7 @@ async def _reply(held: Held, reply: NextStep) -> Body:
     plan_id = held.plan.id
     match reply:
         case StepReady():
-            return _ready(reply, plan_id)
+            return _ready(reply, held.plan)
         case PlanComplete():
             return await _complete(held)
         case PlanFailed(reason):
@@ -56,12 +64,12 @@ async def _reply(held: Held, reply: NextStep) -> Body:
             assert_never(reply)
 
 
-def _ready(ready: StepReady, plan_id: str) -> Body:
+def _ready(ready: StepReady, plan: Plan) -> Body:
     step = ready.step
     args: Body = {"stepId": step.id, "attempt": step.attempt}
     return told(
         status="step_ready",
-        planId=plan_id,
+        planId=plan.id,
         stepId=step.id,
         stepOrder=step.order,
         stepType=str(step.type),
@@ -69,6 +77,8 @@ def _ready(ready: StepReady, plan_id: str) -> Body:
         instructions=ready.text.instructions,
         attempt=step.attempt,
         resultSchema=ready.text.result_schema,
+        requiredSources=ready.text.required_sources,
+        budget=budget_view(plan),
         resumed=ready.resumed or None,
         next=following("submit_step_result", "when the step's work is done", **args),
     )
@@ -95,6 +105,8 @@ async def _complete(held: Held) -> Body:
         "stepFormattingNotes": notes,
         "outputs": [output_view(one) for one in latest(there)],
         "outputMissing": is_missing(there, brief[0][4]),
+        "usage": held.plan.usage.as_told(),
+        **told(budget=budget_view(held.plan)),
         "next": after_the_last_step(plan_id, brief[0][4], brief[0][7], there),
     }
     whole = following("get_research_context", "what is stored with the plan", planId=plan_id)

@@ -1,6 +1,7 @@
 """get_plan_status: where a plan stands."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from waybook.plan.derive import derive_plan_status
 from waybook.plan.model import Plan, Step, StepId
@@ -9,7 +10,7 @@ from waybook.plan.review import open_review
 from waybook.plan.stalls import detect_stall, newly_stalled, stalled_steps, whole_minutes
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 from waybook.record.moment import Json
-from waybook.store import plans
+from waybook.store import plans, usage
 from waybook.store.plans import LoadedPlan, Wanted
 from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known
@@ -17,12 +18,14 @@ from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import (
     RESULTS_BUDGET,
+    budget_view,
     fitted,
     following,
     holder_view,
     progress_view,
     review_view,
     step_view,
+    told,
     within_reply,
 )
 
@@ -38,13 +41,21 @@ class GetPlanStatus(Reading):
 async def get_plan_status(call: Call, asked: GetPlanStatus) -> Body:
     """Look at the plan; a stall nobody has noticed yet is noted on the way."""
     wanted = Wanted(plan_id=known(asked.plan_id))
-    loaded, (results,) = await call.look(wanted, plans.results_statement(wanted.plan_id))
+    beside = [usage.steps_statement(wanted.plan_id)] if asked.detail else []
+    loaded, (results, *took) = await call.look(
+        wanted, plans.results_statement(wanted.plan_id), *beside
+    )
     if newly_stalled(loaded.plan, now=loaded.now, patience=call.house.patience):
         loaded, _ = await note_stall(call, asked.plan_id)
-    told = {StepId(row[0]): row for row in results}
-    body = status_view(call, loaded, told, budget=None if asked.detail else RESULTS_BUDGET)
+    found = {StepId(row[0]): row for row in results}
+    body = status_view(call, loaded, found, budget=None if asked.detail else RESULTS_BUDGET)
     whole = following("get_plan_status", "the whole lists", planId=loaded.plan.id, detail=True)
-    return body if asked.detail else within_reply(body, LISTS, whole)
+    if not asked.detail:
+        return within_reply(body, LISTS, whole)
+    return {
+        **body,
+        "usage": {**loaded.plan.usage.as_told(), "steps": _by_step(loaded.plan, took[0])},
+    }
 
 
 async def note_stall(call: Call, plan_id: str) -> tuple[LoadedPlan, bool]:
@@ -91,6 +102,8 @@ def status_view(
         ],
         "stalledSteps": stalled,
         "openReview": review_view(review, plan.id, call.house.base_url) if review else None,
+        "usage": plan.usage.as_told(),
+        **told(budget=budget_view(plan)),
         "revision": plan.revision,
         "outcome": outcome(plan.status, plan.statuses()),
         "reason": plan.fail_reason,
@@ -120,6 +133,17 @@ def _completed(
 def _completed_view(step: Step, result: tuple[Json, ...] | None, shown: Body) -> Json:
     kept = {"resultSummary": None, **shown}
     return {**step_view(step), **kept, "confidence": result[2] if result else None}
+
+
+def _by_step(plan: Plan, rows: list[tuple[Any, ...]]) -> list[Json]:
+    """What each step took, in plan order; last those that are not in the plan any more."""
+    orders = {str(step.id): step.order for step in plan.steps}
+    took = usage.read_steps(rows)
+    last = len(orders) + 1
+    return [
+        told(stepId=step_id, stepOrder=orders.get(step_id), **took[step_id].as_told())
+        for step_id in sorted(took, key=lambda one: (orders.get(one, last), one))
+    ]
 
 
 def _next(plan: Plan) -> Json:

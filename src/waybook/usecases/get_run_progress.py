@@ -31,6 +31,12 @@ class GetRunProgress(Reading):
     detail: bool = Field(default=False, description="however long it is")
 
 
+class RunReport(Report):
+    """What a run took stands beside where it stands."""
+
+    usage: Body
+
+
 async def get_run_progress(call: Call, asked: GetRunProgress) -> Body:
     """The report, and the call that makes sense now."""
     if (asked.run_id is None) == (asked.plan_id is None):
@@ -54,7 +60,9 @@ async def progress_of(call: Call, *, run_id: str | None, plan_id: str | None = N
         return plan_report(loaded.plan)
     run_id = known(run_id)
     seen = await look_at_run(call, run_id, documents.available_statement(run_id))
-    return report_on(seen.loaded.run, seen.chart, seen.found[0])
+    run = seen.loaded.run
+    told = report_on(run, seen.chart, seen.found[0])
+    return RunReport(**told, usage=run.usage.as_told())
 
 
 def report_on(run: Run, chart: Chart, rows: Sequence[Sequence[Any]]) -> Report:

@@ -88,6 +88,8 @@ def _fitted_texts(plan: Plan, step: Step, question: str, budget: int) -> Body:
         researchQuestion=asked,
         instructions=instructions,
         resultSchema=text.result_schema,
+        requiredSources=text.required_sources,
+        sourcesStored=len(text.sources) if text.required_sources else None,
         cut=following("get_step_context", why, stepId=step.id, budgetTokens=60_000)
         if cut
         else None,
@@ -104,9 +106,7 @@ def _next(plan: Plan, step: Step) -> Json:
 TOOL = Tool(
     name="get_step_context",
     title="Read up on a step",
-    description=(
-        "What a step needs to know: instructions, earlier results, artifacts. A sign of life."
-    ),
+    description="Instructions, earlier results, artifacts of a step. A sign of life.",
     arguments=GetStepContext,
     output_schema=output_schema(instructions="string"),
     run=get_step_context,

@@ -80,7 +80,7 @@ def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:
 TOOL = Tool(
     name="list_active_plans",
     title="List open plans",
-    description="The open plans, newest activity first. Start here to resume.",
+    description="Open plans, newest first. Start here to resume.",
     arguments=ListActivePlans,
     output_schema=output_schema(plans="array"),
     run=list_active_plans,

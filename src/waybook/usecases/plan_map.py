@@ -9,6 +9,7 @@ from waybook.dag.report import Report, StageEvidence, report
 from waybook.dag.structure import Structure, sound_structure
 from waybook.plan.model import Plan, Step
 from waybook.plan.states import StepStatus
+from waybook.record.moment import Json
 from waybook.usecases.views import moment
 
 STAGE = "plan"
@@ -63,12 +64,13 @@ class PlanReport(Report):
     """A plan may change while it is worked on: the number tells one list of steps from the next."""
 
     revision: int
+    usage: dict[str, Json]
 
 
 def plan_report(plan: Plan) -> PlanReport:
     """Where the plan stands on its own map."""
     told = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
-    return {**told, "revision": plan.revision}
+    return {**told, "revision": plan.revision, "usage": plan.usage.as_told()}
 
 
 def _evidence(step: Step, standing: Standing) -> Evidence:

@@ -19,6 +19,7 @@ from waybook.usecases.arguments import (
     Nested,
     limit_result,
 )
+from waybook.usecases.asked_usage import UsageArgument, usage_of
 from waybook.usecases.call import Body, Call, known
 from waybook.usecases.run_call import HeldRun, job_not_found, locked_run, run_of_job
 from waybook.usecases.run_views import after_work, job_view, stage_view
@@ -39,7 +40,7 @@ class SubmitJobResult(Mutating):
     content: AnyJson = Field(None, description="the document, if the job makes one")
     documents: Loose[list[HandedIn]] | None = None
     continues: bool = Field(default=False, description="more to come: a part")
-    usage: Loose[dict[str, AnyJson]] | None = None
+    usage: UsageArgument = None
 
 
 async def submit_job_result(call: Call, asked: SubmitJobResult) -> Body:
@@ -81,7 +82,7 @@ def _submission(asked: SubmitJobResult) -> Submission:
         ),
         attempt=asked.attempt,
         continues=asked.continues,
-        usage=asked.usage,
+        usage=usage_of(asked.usage),
     )
 
 

@@ -8,21 +8,22 @@ from waybook.plan.model import BranchOutcome, Plan, StepId
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.plan.submit import StepDone, Submission, fired, submit
 from waybook.record.moment import Json
-from waybook.usecases.arguments import AnyJson, Id, Loose, Mutating, Text, limit_result
+from waybook.usecases.arguments import AnyJson, Id, Mutating, Text, limit_result
+from waybook.usecases.asked_usage import UsageArgument, usage_of
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following, progress_view, told
+from waybook.usecases.views import budget_view, following, progress_view, told
 
 
 class SubmitStepResult(Mutating):
     step_id: Id
-    result_summary: AnyJson = Field(description="what was found, any JSON")
+    result_summary: AnyJson = Field(description="any JSON")
     confidence: float | None = Field(None, ge=0, le=1)
     step_execution_report: AnyJson = None
     output_formatting_notes: Text | None = None
     attempt: int | None = Field(None, description="from get_next_step")
-    usage: Loose[dict[str, AnyJson]] | None = None
+    usage: UsageArgument = None
 
 
 async def submit_step_result(call: Call, asked: SubmitStepResult) -> Body:
@@ -42,7 +43,7 @@ def _submission(asked: SubmitStepResult) -> Submission:
         confidence=asked.confidence,
         report=asked.step_execution_report,
         formatting_notes=asked.output_formatting_notes,
-        usage=asked.usage,
+        usage=usage_of(asked.usage),
         attempt=asked.attempt,
     )
 
@@ -57,6 +58,7 @@ def reply(decision: Decision[StepDone]) -> Body:
         stepStatus=str(done.step.status),
         planStatus=str(plan.status),
         progress=progress_view(plan),
+        budget=budget_view(plan),
         branches=branches,
         conditionErrors=_errors(done.branches) or None,
         reason=plan.fail_reason if plan.status is PlanStatus.FAILED else None,
@@ -78,8 +80,7 @@ TOOL = Tool(
     name="submit_step_result",
     title="Submit a step's result",
     description=(
-        "Complete a step you hold. STALE_ATTEMPT: somebody took over; your result is kept, not "
-        "counted."
+        "Complete your step. STALE_ATTEMPT: somebody took over; your result is kept, not counted."
     ),
     arguments=SubmitStepResult,
     output_schema=output_schema(planStatus="string"),

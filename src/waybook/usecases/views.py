@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from waybook.plan.budget import budget_told
 from waybook.plan.model import Plan, PlanId, Review, Step, StepId
 from waybook.plan.progress import count_done, percent
 from waybook.record.moment import Json
@@ -94,6 +95,11 @@ def progress_view(plan: Plan) -> Body:
     """Progress with its numerator and denominator."""
     done, total = count_done(plan.statuses()), len(plan.steps)
     return {"percent": percent(done, total), "done": done, "total": total}
+
+
+def budget_view(plan: Plan) -> Body | None:
+    """How much of a plan's budget is used, if it has one."""
+    return budget_told(plan.budget, plan.usage) if plan.budget else None
 
 
 def moment(at: datetime | None) -> str | None:

@@ -1,0 +1,41 @@
+"""What work took, in a line: for people who look at a plan, a run or all of them."""
+
+from rich.text import Text
+
+from waybook.plan.budget import Share, shares, warning
+from waybook.plan.model import Plan
+from waybook.record.usage import DOLLAR, Totals
+
+
+def money(micros: int) -> str:
+    """An amount, to the cent, or as small as it is.
+
+    >>> money(1_234_560_000), money(450_000), money(150), money(0)
+    ('$1,234.56', '$0.45', '$0.00015', '$0.00')
+    """
+    if 0 < micros < DOLLAR // 100:
+        return f"${micros / DOLLAR:.6f}".rstrip("0")
+    return f"${micros / DOLLAR:,.2f}"
+
+
+def usage_line(took: Totals) -> Text:
+    """What a plan or a run took: "usage  1,200 tokens in, 300 out, $0.45, told by 3 results"."""
+    results = f"{took.results:,} result{'s' if took.results != 1 else ''}"
+    said = f"{took.input_tokens:,} tokens in, {took.output_tokens:,} out, {money(took.cost_micros)}"
+    return Text.assemble(("usage", "dim"), f"     {said}, told by {results}")
+
+
+def plan_lines(plan: Plan) -> list[Text]:
+    """What a plan took, and how much of its budget that is, where there is anything to say."""
+    lines = [usage_line(plan.usage)] if plan.usage.results else []
+    if plan.budget is not None:
+        lines += [_share_line(part) for part in shares(plan.budget, plan.usage)]
+    return lines
+
+
+def _share_line(part: Share) -> Text:
+    tokens = part.name == "tokens"
+    used = f"{part.used:,}" if tokens else money(part.used)
+    of = f"{part.of:,} tokens" if tokens else money(part.of)
+    style = "yellow" if warning(part) else ""
+    return Text.assemble(("budget", "dim"), "    ", (f"{used} of {of}, {part.percent} %", style))

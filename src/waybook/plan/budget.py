@@ -1,0 +1,71 @@
+"""A soft budget: what a plan may take, how much of it is used, and when to say so.
+
+It never refuses. Work that was done is handed in, whatever it took.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from waybook.plan.model import Budget
+from waybook.record.moment import Json
+from waybook.record.usage import Totals, dollars
+
+#: From so many hundredths on, the agent is told to hold back.
+NEARLY = 80
+WHOLE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One part of a budget, in words and numbers."""
+
+    name: str
+    unit: str
+    used: int
+    of: int
+
+    @property
+    def percent(self) -> int:
+        """Whole hundredths, rounded down: a hundred means that it is really used up."""
+        return WHOLE * self.used // self.of
+
+
+def shares(budget: Budget, used: Totals) -> Iterator[Share]:
+    """The parts of a budget, and what is used of each."""
+    if budget.tokens is not None:
+        yield Share(name="tokens", unit="tokens", used=used.tokens, of=budget.tokens)
+    if budget.cost_micros is not None:
+        yield Share(name="costUsd", unit="money", used=used.cost_micros, of=budget.cost_micros)
+
+
+def budget_told(budget: Budget, used: Totals) -> dict[str, Json]:
+    """The budget as an agent is told of it; from 80 % on with a warning in words."""
+    parts = [*shares(budget, used)]
+    told: dict[str, Json] = {part.name: _told(part) for part in parts}
+    warnings = [said for part in parts if (said := warning(part)) is not None]
+    return {**told, "warning": " ".join(warnings)} if warnings else told
+
+
+def warning(part: Share) -> str | None:
+    """What to say of a part that is nearly used up, or more than that.
+
+    >>> warning(Share(name="tokens", unit="tokens", used=79, of=100))
+    >>> warning(Share(name="tokens", unit="tokens", used=80, of=100))
+    "80 % of the plan's tokens are used: keep what is left short."
+    """
+    if part.used > part.of:
+        return (
+            f"The plan is over its budget of {part.unit} ({part.percent} %): tell the person you "
+            "work for, and finish with as little as you can."
+        )
+    if part.percent >= NEARLY:
+        be = "are" if part.unit == "tokens" else "is"
+        return f"{part.percent} % of the plan's {part.unit} {be} used: keep what is left short."
+    return None
+
+
+def _told(part: Share) -> Json:
+    if part.name == "costUsd":
+        used, of = dollars(part.used), dollars(part.of)
+        return {"used": used, "of": of, "percent": part.percent}
+    return {"used": part.used, "of": part.of, "percent": part.percent}

@@ -1,0 +1,104 @@
+"""What work took: tokens and money, as it is told with a result, and what it comes to.
+
+Money is counted in millionths of a dollar, as a whole number: sums are exact, in any order.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+
+from waybook.record.moment import Json
+
+#: One dollar in the unit in which money is counted.
+DOLLAR = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one result took; None is what nobody told."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_micros: int | None = None
+    model: str | None = None
+
+    def as_row(self) -> dict[str, Json]:
+        """The columns it fills."""
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_micros": self.cost_micros,
+            "model": self.model,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What several results took together, and how many of them told."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
+    results: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def plus(self, usage: Usage) -> "Totals":
+        """The same with one result more."""
+        return Totals(
+            input_tokens=self.input_tokens + (usage.input_tokens or 0),
+            output_tokens=self.output_tokens + (usage.output_tokens or 0),
+            cost_micros=self.cost_micros + (usage.cost_micros or 0),
+            results=self.results + 1,
+        )
+
+    def as_json(self) -> dict[str, Json]:
+        """The totals as they are stored and audited."""
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_micros": self.cost_micros,
+            "results": self.results,
+        }
+
+    def as_told(self) -> dict[str, Json]:
+        """The totals as they are told.
+
+        >>> Totals(input_tokens=3, output_tokens=1, cost_micros=150, results=1).as_told()
+        {'inputTokens': 3, 'outputTokens': 1, 'costUsd': 0.00015, 'results': 1}
+        """
+        return {
+            "inputTokens": self.input_tokens,
+            "outputTokens": self.output_tokens,
+            "costUsd": dollars(self.cost_micros),
+            "results": self.results,
+        }
+
+
+#: Nobody has told anything yet.
+NOTHING = Totals()
+
+
+def read_totals(stored: Mapping[str, int] | None) -> Totals:
+    """The totals as they were stored; nothing is stored until somebody tells."""
+    return Totals(**stored) if stored else NOTHING
+
+
+def micros(dollars: float) -> int:
+    """An amount in millionths of a dollar, rounded half up.
+
+    >>> micros(0.1 + 0.2), micros(0.0000005), micros(1e-9), micros(12)
+    (300000, 1, 0, 12000000)
+    """
+    return int((Decimal(repr(dollars)) * DOLLAR).to_integral_value(ROUND_HALF_UP))
+
+
+def dollars(micros: int) -> float:
+    """The same amount in dollars.
+
+    >>> dollars(300_000), dollars(1)
+    (0.3, 1e-06)
+    """
+    return micros / DOLLAR

@@ -1,0 +1,65 @@
+"""What the work of an org took, for people: in all, by model, by plan and run. Reads only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from waybook.record.usage import Totals
+from waybook.store import usage
+from waybook.store.usage import TOTALS, read_totals
+from waybook.usecases.call import Call
+
+#: How many models, and how many plans and runs, one answer names unless told otherwise.
+MOST = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUsage:
+    #: None where nobody told.
+    model: str | None
+    took: Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkUsage:
+    """What one plan or one run took."""
+
+    kind: str
+    id: str
+    name: str
+    took: Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrgUsage:
+    since: datetime
+    until: datetime
+    took: Totals
+    models: tuple[ModelUsage, ...]
+    work: tuple[WorkUsage, ...]
+    #: How many there are, named here or not.
+    models_there: int
+    work_there: int
+
+
+async def count_usage(call: Call, since: datetime | None = None, most: int = MOST) -> OrgUsage:
+    """Look at what was taken since then, or in the last thirty days, in one snapshot."""
+    totals, models, work = await call.read(*usage.org_statements(since, most))
+    (row,) = totals
+    began, now = row[TOTALS:]
+    return OrgUsage(
+        since=began.astimezone(UTC),
+        until=now.astimezone(UTC),
+        took=read_totals(row),
+        models=tuple(ModelUsage(model=one[TOTALS], took=read_totals(one)) for one in models),
+        work=tuple(_work(one) for one in work),
+        models_there=models[0][-1] if models else 0,
+        work_there=work[0][-1] if work else 0,
+    )
+
+
+def _work(row: Sequence[Any]) -> WorkUsage:
+    plan_id, run_id, name, _ = row[TOTALS:]
+    kind = "plan" if plan_id else "run"
+    return WorkUsage(kind=kind, id=plan_id or run_id, name=name, took=read_totals(row))

@@ -1,0 +1,71 @@
+"""`waybook usage`, and what `status` and `run` say of it."""
+
+import pytest
+
+from cli.terminal import Body, Terminal
+
+
+@pytest.fixture(scope="module")
+def spent(terminal: Terminal) -> tuple[str, str]:
+    """A plan with a budget that is nearly used up, and a run that has told something."""
+    step = {"stepType": "search", "instructions": "Look."}
+    named: Body = {"name": "Costly rivers", "researchQuestion": "Which?", "steps": [step, step]}
+    plan = terminal.call("create_research_plan", **named, budget={"tokens": 1_500, "costUsd": 9})
+    taken = terminal.call("get_next_step", planId=plan["planId"])
+    took = {"inputTokens": 1_200, "outputTokens": 50, "costUsd": 0.25, "model": "a-model"}
+    held: Body = {"stepId": taken["stepId"], "resultSummary": "found"}
+    terminal.call("submit_step_result", **held, usage=took)
+    started: Body = {"dagSlug": "deep-research", "name": "Costly lakes", "input": "Which?"}
+    run = terminal.call("start_run", **started, models=["b-model"])
+    job = terminal.call("get_next_job", runId=run["runId"])
+    made: Body = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Found"}
+    terminal.call("submit_job_result", **made, usage={"costUsd": 0.000125})
+    return plan["planId"], run["runId"]
+
+
+def test_all_work_is_counted_by_model_by_plan_and_by_run(
+    terminal: Terminal, spent: tuple[str, str]
+) -> None:
+    told = terminal.told("usage", "--limit", "1000")
+    plan_id, run_id = spent
+    models = {one["model"]: one for one in told["models"]}
+    assert models["a-model"]["costUsd"] == 0.25
+    assert models["b-model"]["costUsd"] == 0.000125
+    work = {one.get("planId") or one["runId"]: one for one in told["work"]}
+    assert (work[plan_id]["name"], work[plan_id]["inputTokens"]) == ("Costly rivers", 1_200)
+    assert (work[run_id]["name"], work[run_id]["results"]) == ("Costly lakes", 1)
+    assert told["usage"]["costUsd"] == pytest.approx(sum(one["costUsd"] for one in told["work"]))
+    assert (told["totalModels"], told["totalWork"]) == (len(models), len(work))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_the_tables_fit_the_screen(
+    terminal: Terminal, spent: tuple[str, str], columns: int
+) -> None:
+    said = terminal.say("usage", columns=columns)
+    assert all(len(line.rstrip()) <= columns for line in said.splitlines())
+    assert "a-model" in said
+    assert f"plan {spent[0][:5]}" in said
+    assert "$0.25" in said
+
+
+def test_a_list_that_is_cut_says_so(terminal: Terminal, spent: tuple[str, str]) -> None:
+    assert spent
+    assert "more: --limit" in terminal.say("usage", "--limit", "1")
+
+
+def test_nothing_since_then_is_said_in_words(terminal: Terminal, spent: tuple[str, str]) -> None:
+    assert spent
+    said = terminal.say("usage", "--since", "2100-01-01")
+    assert "No result has told what it took" in said
+    assert terminal.run("usage", "--since", "yesterday").exit_code != 0
+
+
+def test_a_plan_and_a_run_show_what_they_took(terminal: Terminal, spent: tuple[str, str]) -> None:
+    status = terminal.say("status", spent[0])
+    assert "1,200 tokens in, 50 out, $0.25, told by 1 result" in status
+    assert "1,250 of 1,500 tokens, 83 %" in status
+    assert "$0.25 of $9.00, 2 %" in status
+    assert terminal.told("status", spent[0])["budget"]["warning"].startswith("83 %")
+    assert "0 tokens in, 0 out, $0.000125, told by 1 result" in terminal.say("run", spent[1])
+    assert terminal.told("run", spent[1])["usage"]["costUsd"] == 0.000125

@@ -1,0 +1,67 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plan_builders import a_moment, a_plan, a_step, changes_of, events_of, step_id
+from waybook.plan.budget import budget_told, shares, warning
+from waybook.plan.create import NewPlan, create
+from waybook.plan.model import Budget, NewStep, StepType
+from waybook.plan.states import StepStatus
+from waybook.plan.submit import Submission, submit
+from waybook.record.usage import Totals, Usage
+
+TOKENS = Budget(tokens=1_000)
+BOTH = Budget(tokens=1_000, cost_micros=2_000_000)
+
+
+def test_a_budget_is_told_with_what_is_used_of_each_part() -> None:
+    used = Totals(input_tokens=300, output_tokens=99, cost_micros=500_000, results=2)
+    assert budget_told(BOTH, used) == {
+        "tokens": {"used": 399, "of": 1_000, "percent": 39},
+        "costUsd": {"used": 0.5, "of": 2.0, "percent": 25},
+    }
+
+
+def test_only_the_part_that_is_limited_is_told() -> None:
+    assert set(budget_told(TOKENS, Totals())) == {"tokens"}
+    assert set(budget_told(Budget(cost_micros=1), Totals())) == {"costUsd"}
+
+
+def test_a_warning_comes_at_eighty_and_a_clearer_one_beyond_a_hundred() -> None:
+    said = [budget_told(TOKENS, Totals(input_tokens=used)).get("warning") for used in (799, 800)]
+    assert said == [None, "80 % of the plan's tokens are used: keep what is left short."]
+    exactly, beyond = (
+        str(budget_told(TOKENS, Totals(output_tokens=n))["warning"]) for n in (1_000, 1_001)
+    )
+    assert exactly.startswith("100 % of the plan's tokens are used")
+    assert beyond.startswith("The plan is over its budget of tokens (100 %)")
+
+
+def test_both_parts_warn_together() -> None:
+    used = Totals(input_tokens=900, cost_micros=3_000_000)
+    said = str(budget_told(BOTH, used)["warning"])
+    assert said.startswith("90 % of the plan's tokens are used")
+    assert "over its budget of money (150 %)" in said
+
+
+@given(st.integers(0, 10**15), st.integers(1, 10**15))
+def test_a_hundred_per_cent_is_told_when_it_is_really_used_up(used: int, of: int) -> None:
+    (part,) = shares(Budget(tokens=of), Totals(input_tokens=used))
+    assert (part.percent >= 100) is (used >= of)
+    assert (warning(part) is not None) is (100 * used >= 80 * of)
+
+
+def test_a_budget_stands_in_the_plan_from_the_beginning() -> None:
+    steps = (NewStep(type=StepType.SEARCH, instructions="Look."),)
+    made = create(NewPlan(name="P", research_question="Q?", steps=steps, budget=BOTH), a_moment())
+    assert made.plan.budget == BOTH
+    row = changes_of(made)[0].new
+    assert isinstance(row, dict)
+    assert row["budget"] == {"tokens": 1_000, "cost_micros": 2_000_000}
+
+
+def test_a_budget_refuses_nothing_however_much_is_used() -> None:
+    plan = a_plan(a_step(StepStatus.IN_PROGRESS), a_step(), budget=TOKENS)
+    much = Submission(result_summary="found", usage=Usage(input_tokens=10**9))
+    done = submit(plan, step_id(1), much, a_moment())
+    assert (events_of(done), done.refusal) == (["step_completed"], None)
+    assert done.plan.usage.tokens == 10**9

@@ -1,0 +1,92 @@
+import pytest
+
+from plan_builders import a_moment, a_plan, a_review, a_step, changes_of, statuses, step_id
+from waybook.errors import InvalidInput
+from waybook.plan.model import DecisionKind, Plan, StepText, StoredSource
+from waybook.plan.review import decide
+from waybook.plan.states import StepStatus
+from waybook.plan.submit import Submission, submit
+from waybook.record.moment import Json
+
+S = StepStatus
+FOUND = Submission(result_summary="found")
+
+
+def sources(count: int) -> tuple[StoredSource, ...]:
+    return tuple(StoredSource(id=f"o{n}", title=f"Source {n}") for n in range(count))
+
+
+def a_plan_that_asks(required: int | None, stored: int, schema: Json = None) -> Plan:
+    plan = a_plan(a_step(S.IN_PROGRESS), a_step())
+    text = StepText(
+        instructions="Look it up.",
+        result_schema=schema,
+        required_sources=required,
+        sources=sources(stored),
+    )
+    return plan._replace(texts={**plan.texts, step_id(1): text})
+
+
+@pytest.mark.parametrize(("required", "stored"), [(None, 0), (1, 1), (3, 3), (3, 50)])
+def test_a_result_with_enough_sources_counts(required: int | None, stored: int) -> None:
+    done = submit(a_plan_that_asks(required, stored), step_id(1), FOUND, a_moment())
+    assert statuses(done.plan) == ["completed", "pending"]
+
+
+def test_a_result_with_too_few_sources_is_refused_with_what_is_there() -> None:
+    plan = a_plan_that_asks(3, 2)
+    with pytest.raises(InvalidInput, match="needs 3 sources, 2 are stored") as refusal:
+        submit(plan, step_id(1), FOUND, a_moment())
+    assert refusal.value.details == {
+        "sources": {
+            "required": 3,
+            "stored": 2,
+            "missing": 1,
+            "counted": [
+                {"sourceId": "o0", "title": "Source 0", "url": None},
+                {"sourceId": "o1", "title": "Source 1", "url": None},
+            ],
+        }
+    }
+    call = refusal.value.next_call
+    assert call is not None
+    assert (call.tool, call.args) == ("store_research", {"planId": "p", "stepId": "s1"})
+
+
+def test_what_is_missing_of_both_kinds_is_told_in_one_answer() -> None:
+    plan = a_plan_that_asks(1, 0, schema={"required": ["river"]})
+    with pytest.raises(InvalidInput, match=r"river.*; this step needs 1 sources, 0") as refusal:
+        submit(plan, step_id(1), Submission(result_summary={}), a_moment())
+    details = refusal.value.details
+    assert details["missing"] == [
+        {"at": "resultSummary", "fault": "'river' is a required property"}
+    ]
+    assert details["resultSchema"] == {"required": ["river"]}
+    assert set(details) == {"missing", "resultSchema", "sources"}
+
+
+def test_one_answer_names_twenty_sources_and_counts_all() -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        submit(a_plan_that_asks(50, 49), step_id(1), FOUND, a_moment())
+    told = refusal.value.details["sources"]
+    assert isinstance(told, dict)
+    counted = told["counted"]
+    assert isinstance(counted, list)
+    assert (len(counted), told["stored"], told["missing"]) == (20, 49, 1)
+
+
+def test_a_late_result_is_kept_however_few_sources_there_are() -> None:
+    late = submit(
+        a_plan_that_asks(3, 0), step_id(1), Submission(result_summary=1, attempt=7), a_moment()
+    )
+    assert late.refusal is not None
+    assert [change.entity for change in changes_of(late)] == ["artifact"]
+
+
+def test_a_persons_approval_completes_the_step_whatever_is_missing() -> None:
+    plan = a_plan_that_asks(3, 0)
+    step = plan.steps[0]._replace(status=S.AWAITING_INPUT)
+    waiting = a_plan(step, a_step(), review=a_review(1, result_summary="found"))
+    waiting = waiting._replace(texts=plan.texts)
+    done = decide(waiting, DecisionKind.APPROVE, a_moment())
+    assert statuses(done.plan) == ["completed", "pending"]

@@ -1,0 +1,123 @@
+"""A step that asks for sources: what it tells beforehand, and what its result is held to."""
+
+import pytest
+
+from worlds import Agent, Body, World, a_step
+
+
+async def a_demanding_step(agent: Agent, schema: Body | None = None) -> tuple[Body, Body]:
+    """A plan whose first step asks for two sources, and that step, taken."""
+    plan = await agent.plan([a_step(requiredSources=2, resultSchema=schema), a_step()])
+    return plan, await agent.take(plan)
+
+
+async def test_whoever_takes_the_step_knows_beforehand(agent: Agent) -> None:
+    plan, taken = await a_demanding_step(agent)
+    assert taken["requiredSources"] == 2
+    context = await agent.call("get_step_context", stepId=taken["stepId"])
+    assert (context["requiredSources"], context["sourcesStored"]) == (2, 0)
+    other = await agent.take(plan, another=True)
+    assert "requiredSources" not in other
+
+
+async def test_a_result_without_its_sources_is_refused_and_nothing_changes(agent: Agent) -> None:
+    plan, taken = await a_demanding_step(agent, {"required": ["river"]})
+    before = await agent.status(plan)
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": {}}
+    error = await agent.refused("submit_step_result", **held, usage={"inputTokens": 1})
+    assert error["code"] == "INVALID_INPUT"
+    assert error["details"]["sources"] == {
+        "required": 2,
+        "stored": 0,
+        "missing": 2,
+        "counted": [],
+    }
+    assert [fault["at"] for fault in error["details"]["missing"]] == ["resultSummary"]
+    named = {"planId": plan["planId"], "stepId": taken["stepId"]}
+    assert (error["next"]["tool"], error["next"]["args"]) == ("store_research", named)
+    assert await agent.status(plan) == before
+
+
+async def test_a_step_that_was_added_or_branched_to_asks_for_sources_too(agent: Agent) -> None:
+    branch = {
+        "afterStepOrder": 1,
+        "conditionExpression": "true",
+        "ifTrueAction": "add_steps",
+        "actionParams": {"steps": [a_step(requiredSources=3)]},
+    }
+    plan = await agent.plan(1, branchingConditions=[branch])
+    adding = {"action": "add_steps", "steps": [a_step(requiredSources=4)]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[adding])
+    await agent.submit(await agent.take(plan))
+    assert [(await agent.take(plan, another=True))["requiredSources"] for _ in range(2)] == [3, 4]
+
+
+async def test_a_step_that_asks_for_sources_can_be_removed(agent: Agent) -> None:
+    plan = await agent.plan([a_step(), a_step(requiredSources=1)])
+    gone = {"action": "remove_step", "stepId": plan["stepIds"][1]}
+    reply = await agent.call("modify_plan", planId=plan["planId"], modifications=[gone])
+    assert len(reply["steps"]) == 1
+
+
+async def test_a_person_may_approve_what_rests_on_too_few(agent: Agent) -> None:
+    plan, taken = await a_demanding_step(agent)
+    asked = {"stepId": taken["stepId"], "summary": "Enough?", "resultSummary": "found"}
+    await agent.call("request_user_review", **asked)
+    await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    assert (await agent.status(plan))["counts"]["done"] == 1
+
+
+@pytest.mark.parametrize("required", [0, -1, 51, 1.5, "many"])
+async def test_a_number_that_is_none_is_refused(agent: Agent, required: object) -> None:
+    steps = [a_step(requiredSources=required)]
+    asked = {"name": "P", "researchQuestion": "Q?", "steps": steps}
+    error = await agent.refused("create_research_plan", **asked)
+    assert error["code"] == "INVALID_INPUT"
+    assert "steps.0.requiredSources" in error["message"]
+
+
+async def stored(agent: Agent, taken: Body, *titles: str) -> Body:
+    """Research for a step, from sources of these titles."""
+    sources = [{"title": title, "url": f"https://example.org/{title}"} for title in titles]
+    named = {"stepId": taken["stepId"], "kind": "note", "title": f"On {', '.join(titles)}"}
+    return await agent.call("store_research", **named, content="Found.", sources=sources)
+
+
+async def test_sources_stored_for_the_step_open_the_way_each_counting_once(agent: Agent) -> None:
+    plan, taken = await a_demanding_step(agent)
+    await stored(agent, taken, "a")
+    await stored(agent, taken, "a")
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
+    error = await agent.refused("submit_step_result", **held)
+    told = error["details"]["sources"]
+    assert (told["required"], told["stored"], told["missing"]) == (2, 1, 1)
+    (counted,) = told["counted"]
+    assert (counted["title"], counted["url"]) == ("a", "https://example.org/a")
+    await stored(agent, taken, "a", "b")
+    context = await agent.call("get_step_context", stepId=taken["stepId"])
+    assert context["sourcesStored"] == 2
+    assert (await agent.submit(taken))["stepStatus"] == "completed"
+    assert (await agent.status(plan))["counts"]["done"] == 1
+
+
+async def test_sources_of_another_step_or_of_a_neighbour_do_not_count(
+    world: World, agent: Agent
+) -> None:
+    plan, taken = await a_demanding_step(agent)
+    await stored(agent, await agent.take(plan, another=True), "a", "b", "c")
+    world.neighbour_may_change = True
+    theirs = await world.neighbour.take(world.neighbours_plan)
+    await stored(world.neighbour, theirs, "a", "b", "c")
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
+    error = await agent.refused("submit_step_result", **held)
+    assert error["details"]["sources"]["stored"] == 0
+
+
+async def test_sources_of_an_earlier_attempt_count(agent: Agent) -> None:
+    plan, taken = await a_demanding_step(agent)
+    await stored(agent, taken, "a", "b")
+    again = {"action": "retry_step", "stepId": taken["stepId"]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[again])
+    anew = await agent.take(plan)
+    assert (anew["stepId"], anew["attempt"]) == (taken["stepId"], 2)
+    assert (await agent.submit(anew))["stepStatus"] == "completed"

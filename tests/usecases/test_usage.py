@@ -1,0 +1,269 @@
+"""What results took: what is told is the sum of what was accepted, whatever happened on the way."""
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from servers import Place
+from waybook.doorway import Channel
+from waybook.usecases.call import Call
+from waybook.usecases.count_usage import OrgUsage, count_usage
+from worlds import Agent, Body, Clock, World, a_world
+
+NUMBERS = ("inputTokens", "outputTokens", "costMicros")
+ZERO = {"inputTokens": 0, "outputTokens": 0, "costUsd": 0.0, "results": 0}
+
+
+async def counted(world: World, agent: Agent, **asked: Any) -> OrgUsage:  # noqa: ANN401 - as asked
+    caller = agent.acting_as("pat", Channel.CLI).caller
+    return await count_usage(Call(house=world.doorway.house, caller=caller), **asked)
+
+
+# The shape
+
+
+async def test_usage_is_told_of_the_plan_and_of_each_step(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    took = {"inputTokens": 1200, "outputTokens": 300, "costUsd": 0.25, "model": "m"}
+    await agent.submit(await agent.take(plan), usage=took)
+    await agent.submit(await agent.take(plan))
+    await agent.submit(await agent.take(plan), usage=json.dumps({"cost_usd": 0.1}))
+    told = {"inputTokens": 1200, "outputTokens": 300, "costUsd": 0.35, "results": 2}
+    assert (await agent.status(plan))["usage"] == told
+    assert (await agent.call("get_next_step", planId=plan["planId"]))["usage"] == told
+    report = await agent.call("get_run_progress", planId=plan["planId"])
+    assert report["usage"] == told
+    detail = await agent.call("get_plan_status", planId=plan["planId"], detail=True)
+    first, last = plan["stepIds"][0], plan["stepIds"][2]
+    assert detail["usage"] == {
+        **told,
+        "steps": [
+            {"stepId": first, "stepOrder": 1, **ZERO, **_without_model(took), "results": 1},
+            {"stepId": last, "stepOrder": 3, **ZERO, "costUsd": 0.1, "results": 1},
+        ],
+    }
+
+
+def _without_model(took: Body) -> Body:
+    return {name: value for name, value in took.items() if name != "model"}
+
+
+@pytest.mark.parametrize(
+    ("usage", "said"),
+    [
+        ({"inputTokens": -1}, "usage.inputTokens: must be at least 0"),
+        ({"outputTokens": 10**9 + 1}, "usage.outputTokens: must be at most"),
+        ({"outputTokens": 1.5}, "usage.outputTokens: must be a whole number"),
+        ({"costUsd": -0.01}, "usage.costUsd: must be at least 0"),
+        ({"costUsd": 100_001}, "usage.costUsd: must be at most"),
+        ({"tokens": 3}, "usage.tokens: unknown argument"),
+        ({"model": ""}, "usage.model: must have at least 1"),
+        ("cheap", "usage: must be an object"),
+        ([1], "usage: must be an object"),
+    ],
+    ids=str,
+)
+async def test_a_usage_of_another_shape_is_refused_and_nothing_changes(
+    agent: Agent, usage: object, said: str
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    held = {"stepId": taken["stepId"], "resultSummary": "found", "usage": usage}
+    error = await agent.refused("submit_step_result", **held)
+    assert error["code"] == "INVALID_INPUT"
+    assert error["message"].startswith(said), error
+    status = await agent.status(plan)
+    assert (status["counts"]["done"], status["usage"]) == (0, ZERO)
+
+
+async def test_a_usage_that_tells_nothing_counts_as_none(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    await agent.submit(await agent.take(plan), usage={})
+    assert (await agent.status(plan))["usage"] == ZERO
+
+
+async def test_money_is_rounded_to_a_millionth_once(agent: Agent) -> None:
+    plan = await agent.plan(3)
+    for cost in (0.1 + 0.2, 0.0000005, 0.00000049):
+        await agent.submit(await agent.take(plan), usage={"costUsd": cost})
+    assert (await agent.status(plan))["usage"]["costUsd"] == 0.300001
+
+
+async def test_a_late_result_counts_though_it_is_refused(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    again = {"action": "retry_step", "stepId": taken["stepId"]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[again])
+    late = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "late"}
+    await agent.refused("submit_step_result", **late, usage={"inputTokens": 5})
+    await agent.submit(await agent.take(plan), usage={"inputTokens": 7})
+    detail = await agent.call("get_plan_status", planId=plan["planId"], detail=True)
+    (step,) = detail["usage"]["steps"]
+    assert (step["inputTokens"], step["results"]) == (12, 2)
+
+
+# The org
+
+
+async def test_the_org_counts_models_plans_and_runs_of_its_own(world: World, agent: Agent) -> None:
+    plan, run = await agent.plan(1, name="Lakes"), await agent.run()
+    await agent.submit(await agent.take(plan), usage={"inputTokens": 1, "costUsd": 2})
+    job = await agent.job(run)
+    await agent.hand_in(job, usage={"outputTokens": 3, "costUsd": 1})
+    found = await counted(world, agent)
+    assert (found.took.tokens, found.took.cost_micros, found.took.results) == (4, 3_000_000, 2)
+    assert [one.model for one in found.models] == [None, job["modelId"]]
+    assert [(one.kind, one.id, one.name) for one in found.work] == [
+        ("plan", plan["planId"], "Lakes"),
+        ("run", run["runId"], "Rivers"),
+    ]
+    short = await counted(world, agent, most=1)
+    assert (len(short.models), short.models_there, len(short.work), short.work_there) == (
+        1,
+        2,
+        1,
+        2,
+    )
+    theirs = await counted(world, world.neighbour)
+    assert (theirs.took.results, theirs.models, theirs.work) == (0, (), ())
+
+
+async def test_the_org_looks_back_thirty_days_or_as_far_as_it_is_asked(
+    world: World, agent: Agent, clock: Clock
+) -> None:
+    began = clock.now
+    plan = await agent.plan(2)
+    await agent.submit(await agent.take(plan), usage={"inputTokens": 1})
+    clock.advance(days=30, seconds=1)
+    await agent.submit(await agent.take(plan), usage={"inputTokens": 2})
+    assert (await counted(world, agent)).took.tokens == 2
+    assert (await counted(world, agent, since=began)).took.tokens == 3
+    assert (await counted(world, agent, since=clock.now)).took.tokens == 2
+
+
+# Everything at once
+
+MICROS = st.integers(0, 10**11)
+USAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "inputTokens": st.integers(0, 10**9),
+        "outputTokens": st.integers(0, 10**9),
+        "costUsd": MICROS.map(lambda micros: micros / 10**6),
+        "model": st.sampled_from(["m", "n", "ü" * 10]),
+    },
+)
+ACTS = st.tuples(
+    st.sampled_from(
+        ["submit", "late step", "closed step", "hand in", "part", "late job", "regenerate"]
+    ),
+    USAGES,
+    st.booleans(),
+)
+
+
+@dataclass
+class Worker:
+    """Works on a plan and on a run, and keeps its own count of what it told."""
+
+    agent: Agent
+    plan: Body
+    run: Body
+    told: dict[str, Counter[str]] = field(
+        default_factory=lambda: {"plan": Counter(), "run": Counter()}
+    )
+    documents: list[str] = field(default_factory=list)
+    keys: int = 0
+
+    async def act(self, act: str, usage: Body, *, twice: bool) -> None:
+        """Do one thing; the same call once more changes nothing."""
+        if act in {"submit", "late step", "closed step"}:
+            await self.act_on_plan(act, usage, twice=twice)
+        else:
+            await self.act_on_run(act, usage, twice=twice)
+
+    async def act_on_plan(self, act: str, usage: Body, *, twice: bool) -> None:
+        taken = await self.agent.call("get_next_step", planId=self.plan["planId"])
+        if taken["status"] != "step_ready":
+            return
+        asked = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
+        if act == "late step":
+            asked["attempt"] = 9
+        if act == "closed step":
+            await self.send("submit_step_result", asked, {}, twice=False)
+        accepted = await self.send("submit_step_result", asked, usage, twice=twice)
+        self.count("plan", accepted, usage)
+
+    async def act_on_run(self, act: str, usage: Body, *, twice: bool) -> None:
+        if act == "regenerate" and self.documents:
+            await self.agent.call("regenerate_document", documentId=self.documents[-1])
+        job = await self.agent.call("get_next_job", runId=self.run["runId"])
+        if job["status"] != "job_ready":
+            return
+        attempt = job["attempt"] + (act == "late job")
+        asked = {"jobId": job["jobId"], "attempt": attempt, "content": "# Found"}
+        asked["continues"] = act == "part"
+        accepted = await self.send("submit_job_result", asked, usage, twice=twice)
+        self.count("run", accepted, usage)
+
+    async def send(self, tool: str, asked: Body, usage: Body, *, twice: bool) -> bool:
+        """Whether it was accepted: taken, or refused as late and kept."""
+        self.keys += 1
+        call = {**asked, "usage": usage, "idempotencyKey": f"key {self.keys}"}
+        answer = await self.agent.ask(tool, call)
+        if twice:
+            again = await self.agent.ask(tool, call)
+            assert again.is_error is answer.is_error
+        body: Any = answer.body
+        self.documents += body.get("documentIds", [])
+        return not answer.is_error or body["error"]["code"] == "STALE_ATTEMPT"
+
+    def count(self, where: str, accepted: bool, usage: Body) -> None:  # noqa: FBT001 - what was answered
+        if accepted and usage:
+            micros = round(usage.get("costUsd", 0) * 10**6)
+            told = {**usage, "costMicros": micros, "results": 1}
+            self.told[where].update({name: told.get(name, 0) for name in (*NUMBERS, "results")})
+
+
+def as_told(sums: Counter[str]) -> Body:
+    told = {name: sums[name] for name in ("inputTokens", "outputTokens", "results")}
+    return {**told, "costUsd": sums["costMicros"] / 10**6}
+
+
+async def a_busy_day(place: Place, acts: list[tuple[str, Body, bool]]) -> None:
+    async with a_world(place, pool_size=1) as world:
+        agent = world.agent
+        worker = Worker(agent, await agent.plan(5), await agent.run("dialectic", "abc"))
+        for act, usage, twice in acts:
+            await worker.act(act, usage, twice=twice)
+        assert (await agent.status(worker.plan))["usage"] == as_told(worker.told["plan"])
+        assert (await agent.progress(worker.run))["usage"] == as_told(worker.told["run"])
+        detail = await agent.call("get_plan_status", planId=worker.plan["planId"], detail=True)
+        by_step: Counter[str] = Counter()
+        for step in detail["usage"]["steps"]:
+            micros = round(step["costUsd"] * 10**6)
+            by_step.update(
+                {**{n: step[n] for n in (*NUMBERS[:2], "results")}, "costMicros": micros}
+            )
+        assert as_told(by_step) == as_told(worker.told["plan"])
+        org = await counted(world, agent)
+        everything = worker.told["plan"] + worker.told["run"]
+        assert org.took.as_told() == as_told(everything)
+        for parts in (org.models, org.work):
+            assert sum(part.took.results for part in parts) == everything["results"]
+            assert sum(part.took.cost_micros for part in parts) == everything["costMicros"]
+            assert sum(part.took.tokens for part in parts) == org.took.tokens
+
+
+@settings(max_examples=25)
+@given(st.lists(ACTS, max_size=16))
+def test_what_is_told_is_the_sum_of_what_was_accepted(
+    shared_place: Place, acts: list[tuple[str, Body, bool]]
+) -> None:
+    asyncio.run(a_busy_day(shared_place, acts))
