@@ -12,9 +12,9 @@ from rich.text import Text
 from waybook.background import render_once
 from waybook.cli.document_names import file_names, refuse_to_overwrite
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
-from waybook.cli.looks import ago
 from waybook.cli.options import as_json, database_options
 from waybook.dag.page import whole_page
+from waybook.record.spans import ago
 from waybook.settings import Settings
 from waybook.usecases.exchange import Readable
 from waybook.usecases.find_runs import meant_run

@@ -8,7 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.looks import ago
+from waybook.record.spans import ago
 from waybook.usecases.list_reviews import OpenReview
 
 MOST_LINES = 20

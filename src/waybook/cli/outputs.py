@@ -11,9 +11,9 @@ from rich.text import Text
 
 from waybook.cli.document_names import free, refuse_to_overwrite
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
-from waybook.cli.looks import ago
 from waybook.cli.options import as_json, database_options
 from waybook.plan.output import Output, latest
+from waybook.record.spans import ago
 from waybook.settings import Settings
 from waybook.usecases.exchange import ReadableOutput
 from waybook.usecases.find_plans import meant_plan

@@ -13,12 +13,13 @@ from rich.text import Text
 from waybook.cli.bar import segmented
 from waybook.cli.board import Frame
 from waybook.cli.events import told_news
-from waybook.cli.looks import RUN_LOOKS, STANDING_LOOKS, Look, ago
+from waybook.cli.looks import RUN_LOOKS, STANDING_LOOKS, Look
 from waybook.cli.report_picture import IN_A_BAR, UNKNOWN
 from waybook.dag.model import Standing
 from waybook.dag.report import StageReport, StepReport
 from waybook.plan.progress import percent
 from waybook.plan.states import StepStatus
+from waybook.record.spans import ago
 from waybook.run.standing import RunState
 from waybook.usecases.watch_run import RunBoard
 

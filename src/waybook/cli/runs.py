@@ -11,10 +11,11 @@ from rich.text import Text
 
 from waybook.cli.bar import segmented
 from waybook.cli.inside import inside, quiet_settings, the_console
-from waybook.cli.looks import RUN_LOOKS, ago
+from waybook.cli.looks import RUN_LOOKS
 from waybook.cli.options import as_json, database_options
 from waybook.cli.plans import shortest_ids
 from waybook.plan.states import StepStatus
+from waybook.record.spans import ago
 from waybook.settings import Settings
 from waybook.usecases.find_runs import FoundRun, find_runs
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.cli.inside import inside, quiet_settings, the_console
-from waybook.cli.looks import ago
 from waybook.cli.options import as_json, database_options
+from waybook.record.spans import ago
 from waybook.settings import Settings
 from waybook.usecases.arguments import read_arguments
 from waybook.usecases.find_plans import meant_plan

@@ -16,6 +16,7 @@ from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
+from waybook.transport.web.dashboard.routes import dashboard_routes
 from waybook.transport.web.figures import figures
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.reading import Reading
@@ -50,11 +51,17 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
             ready=entrance.answers,
             metrics=partial(figures, house.doorway),
             reading=Reading(entrance_of(house, Channel.REST)),
+            pages=dashboard_routes(house.doorway, partial(_person, house)),
         )
         settle_memory()
         _announce(settings)
         await serve(app, listening)
     click.echo("Stopped; everything acknowledged is in the database.")
+
+
+async def _person(house: Running, _: Request) -> Caller:
+    """Whoever sits at the browser: in local mode, the one user there is."""
+    return house.caller(Channel.DASHBOARD)
 
 
 def entrance_of(house: Running, channel: Channel = Channel.MCP) -> Entrance:

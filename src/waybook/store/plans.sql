@@ -307,3 +307,10 @@ select r.id::text, p.id::text, p.name, s.id::text, s.step_order, s.title, s.atte
    and (%(plan_id)s::uuid is null or r.plan_id = %(plan_id)s::uuid)
  order by r.requested_at, r.id
  limit %(most)s;
+
+-- name: waiting
+select count(*), app_now()
+  from review r
+  join plan p on p.id = r.plan_id
+ where r.decision is null
+   and p.completed_at is null;

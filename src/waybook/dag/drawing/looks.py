@@ -19,7 +19,7 @@ class Look:
 
 _CIRCLE = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0"
 
-#: Of the steps of plans, and of the steps and stages of runs.
+#: Of plans and runs, of their steps and stages.
 # fmt: off
 LOOKS: Mapping[str, Look] = MappingProxyType({
     "completed":      Look("✓", "completed",      "m-5 0l3.5 4 6.5-8"),
@@ -30,6 +30,10 @@ LOOKS: Mapping[str, Look] = MappingProxyType({
     "in_progress":    Look("◐", "in progress",    "m-3-5l8 5-8 5z"),
     "pending":        Look("·", "pending",        _CIRCLE),
     "not_started":    Look("·", "not started",    _CIRCLE),
+    "planning":       Look("·", "planning",       _CIRCLE),
+    "executing":      Look("◐", "executing",      "m-3-5l8 5-8 5z"),
+    "awaiting_review": Look("!", "awaiting review", "m0-5v6m0 4v.1"),
+    "awaiting_feedback": Look("!", "awaiting feedback", "m0-5v6m0 4v.1"),
     "unknown":        Look("?", "unknown",        "m-3-3a3 3 0 1 1 3 4v1m0 3v.1"),
 })
 # fmt: on

@@ -1,6 +1,6 @@
 """The HTTP face: MCP for agents, health and figures for operators, a page for people."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
@@ -52,12 +52,13 @@ def build_app(
     metrics: Callable[[], Iterable[Metric]] = tuple,
     reporting: frozenset[str] = frozenset(),
     reading: Reading | None = None,
+    pages: Sequence[Route] = (Route("/", home),),
 ) -> ASGIApp:
     """The whole HTTP face; one for each start, since the MCP endpoint runs only once.
 
     `hosts` are the names we answer to, `ready` says whether the database answers, `metrics` has
     the figures, `reporting` names the tools that tell of their progress, `reading` answers what is
-    read of runs.
+    read of runs, `pages` are for people.
     """
     mcp, operations = Mcp(server, reporting), Operations(ready, metrics)
     snapshots = Snapshots()
@@ -69,7 +70,7 @@ def build_app(
 
     app = Starlette(
         routes=[
-            Route("/", home),
+            *pages,
             Route("/mcp", mcp),
             Route("/mcp/", mcp),
             Route("/healthz", operations.healthz),

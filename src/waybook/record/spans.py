@@ -1,0 +1,41 @@
+"""Lengths of time in words, for people."""
+
+from datetime import datetime, timedelta
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+
+
+def span(gap: timedelta) -> str:
+    """A length of time, as short as it can be told.
+
+    >>> span(timedelta(seconds=5.4)), span(timedelta(seconds=761)), span(timedelta(hours=5))
+    ('5s', '12m41s', '5h00m')
+    >>> span(timedelta(days=3, hours=2)), span(timedelta(seconds=-1))
+    ('3d02h', '0s')
+    """
+    seconds = max(0, round(gap.total_seconds()))
+    if seconds < MINUTE:
+        return f"{seconds}s"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE}m{seconds % MINUTE:02}s"
+    if seconds < DAY:
+        return f"{seconds // HOUR}h{seconds % HOUR // MINUTE:02}m"
+    return f"{seconds // DAY}d{seconds % DAY // HOUR:02}h"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """When something was, seen from now.
+
+    >>> noon = datetime.fromisoformat("2030-01-01T12:00:00Z")
+    >>> ago(noon, noon), ago(noon, noon + timedelta(minutes=3)), ago(noon, noon + timedelta(2))
+    ('just now', '3 min ago', '2 days ago')
+    """
+    seconds = int((now - at).total_seconds())
+    for unit, most, name in ((1, MINUTE, "s"), (MINUTE, HOUR, " min"), (HOUR, DAY, " h")):
+        if seconds < most:
+            return f"{seconds // unit}{name} ago" if seconds >= unit * 2 else _barely(name)
+    return f"{seconds // DAY} days ago" if seconds >= 2 * DAY else "yesterday"
+
+
+def _barely(name: str) -> str:
+    return {"s": "just now", " min": "1 min ago", " h": "1 h ago"}[name]

@@ -1,0 +1,39 @@
+"""What every page has at hand: who is looking, the house to look into, and the way in to act."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from waybook.doorway import Doorway
+from waybook.transport.web.dashboard.forms import token_for, with_token
+from waybook.transport.web.dashboard.frame import page
+from waybook.usecases.call import Call
+from waybook.usecases.exchange import Answer, Caller
+from waybook.usecases.waiting import waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    doorway: Doorway
+    caller: Callable[[Request], Awaitable[Caller]]
+
+    async def call(self, request: Request) -> Call:
+        """A look into the house, as whoever is asking."""
+        return Call(house=self.doorway.house, caller=await self.caller(request))
+
+    async def enter(self, request: Request, tool: str, arguments: Mapping[str, object]) -> Answer:
+        """Act: through the same door as everybody."""
+        return await self.doorway.enter(await self.caller(request), tool, arguments)
+
+    async def page(
+        self, request: Request, name: str, *, status_code: int = 200, **shown: object
+    ) -> HTMLResponse:
+        """A page in its frame, which tells what waits for a person."""
+        found = await waiting(await self.call(request))
+        token = token_for(request)
+        framed = {"waiting": found.reviews, "now": found.now, "token": token, **shown}
+        reply = page(request, name, framed, status_code=status_code)
+        with_token(request, reply, token)
+        return reply

@@ -1,0 +1,53 @@
+"""Forms: what a page may send back, and the token that shows it was ours.
+
+The token is a random text in a cookie no other site's request carries, and the same text in every
+form. Who can send the one without the other has not seen the page.
+"""
+
+import secrets
+from typing import Final
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.errors import Forbidden
+
+COOKIE: Final = "waybook_form"
+FIELD: Final = "token"
+LENGTH: Final = 32
+#: More fields than any form of ours has.
+MOST_FIELDS: Final = 50
+
+
+def token_for(request: Request) -> str:
+    """The token of this browser, a new one if it has none."""
+    known = request.cookies.get(COOKIE, "")
+    return known if _is_one(known) else secrets.token_urlsafe(LENGTH)
+
+
+def with_token(request: Request, reply: Response, token: str) -> None:
+    """Have the browser keep its token, if it does not yet."""
+    if request.cookies.get(COOKIE) == token:
+        return
+    secure = request.url.scheme == "https"
+    reply.set_cookie(COOKIE, token, samesite="strict", httponly=True, secure=secure, path="/")
+
+
+async def sent(request: Request) -> FormData:
+    """The fields of a form of ours.
+
+    Raises:
+        Forbidden: the form is somebody else's, or of a browser that keeps no cookies.
+    """
+    fields = await request.form(max_files=0, max_fields=MOST_FIELDS)
+    token, known = fields.get(FIELD), request.cookies.get(COOKIE, "")
+    if not (isinstance(token, str) and _is_one(known) and secrets.compare_digest(token, known)):
+        raise Forbidden(
+            "this form is out of date, or was not made by this page; load the page again"
+        )
+    return fields
+
+
+def _is_one(token: str) -> bool:
+    return 32 <= len(token) <= 64 and token.isascii()  # noqa: PLR2004 - as long as ours are

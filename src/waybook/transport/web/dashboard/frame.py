@@ -1,0 +1,84 @@
+"""Pages: a template, what it shows, and the headers that keep it harmless.
+
+A page consists of parts, which are the blocks of its template that stand in a `data-live`
+element. `?part=NAME` brings one of them alone, for a page that is open already.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from waybook.dag.drawing.looks import look_of
+from waybook.record.spans import ago, span
+from waybook.transport.web.dashboard.assets import address_of
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+def status(name: str, note: str = "") -> Markup:
+    """A status as it is shown everywhere: icon, word and colour."""
+    look = look_of(name)
+    icon = Markup('<svg class="icon" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{}"/></svg>')
+    shown = Markup('<span class="status" data-status="{}">{} {}</span>')
+    drawn = icon.format(f"M0 0{look.icon}")
+    return shown.format(name, drawn, f"{look.word}{note and ' '}{note}")
+
+
+def moment(at: datetime | None, now: datetime) -> Markup:
+    """A time as people say it, the exact one on hover."""
+    if at is None:
+        return Markup("")
+    exact = at.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        exact.isoformat(), f"{exact:%Y-%m-%d %H:%M:%S} UTC", ago(at, now)
+    )
+
+
+def _environment() -> Environment:
+    folder = str(files("waybook.transport.web.dashboard").joinpath("templates"))
+    made = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(asset=address_of, status=status, moment=moment, span=span)
+    return made
+
+
+TEMPLATES: Final = _environment()
+
+
+def page(
+    request: Request, name: str, shown: Mapping[str, object], *, status_code: int = 200
+) -> HTMLResponse:
+    """A page, or the part of it that is asked for."""
+    template = TEMPLATES.get_template(f"{name}.html")
+    told = {"path": request.url.path, "query": dict(request.query_params), **shown}
+    part = request.query_params.get("part", "")
+    text = _part(template, part, told) if part in template.blocks else template.render(told)
+    return HTMLResponse(text, status_code, HEADERS)
+
+
+def _part(template: Template, part: str, told: Mapping[str, object]) -> str:
+    return "".join(template.blocks[part](template.new_context(dict(told))))

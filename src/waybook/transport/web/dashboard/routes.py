@@ -1,0 +1,23 @@
+"""Where the pages are."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+from waybook.doorway import Doorway
+from waybook.transport.web.dashboard.assets import asset
+from waybook.transport.web.dashboard.desk import Desk
+from waybook.transport.web.dashboard.plans import Plans
+from waybook.usecases.exchange import Caller
+
+
+def dashboard_routes(
+    doorway: Doorway, caller: Callable[[Request], Awaitable[Caller]]
+) -> list[Route]:
+    """Every page, for whoever the caller turns out to be."""
+    desk = Desk(doorway, caller)
+    return [
+        Route("/", Plans(desk).__call__),
+        Route("/static/{version}/{name}", asset),
+    ]

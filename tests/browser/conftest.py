@@ -1,0 +1,68 @@
+"""A real browser before real pages, over a real database."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from browser.site import Site, a_site
+from servers import Server, create_database, drop_database
+from waybook.store.ids import new_id
+from worlds import World, a_world
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+#: It looks for nothing outside, and needs no rights that tests do not have.
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    if CHROMIUM is None:
+        if os.environ.get("CI") == "true":
+            raise AssertionError("the pages cannot be tested: there is no Chromium")
+        pytest.skip("NOT CHECKED: there is no Chromium here")
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield launched
+        await launched.close()
+
+
+@pytest.fixture
+async def world(eighteen: Server) -> AsyncIterator[World]:
+    """A world on one server only: pages do not know which."""
+    place = create_database(eighteen, f"pages_{new_id().replace('-', '')}")
+    async with a_world(place) as made:
+        yield made
+    drop_database(place)
+
+
+@pytest.fixture
+async def site(world: World) -> AsyncIterator[Site]:
+    async with a_site(world) as made:
+        yield made
+
+
+@pytest.fixture
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    made = await browser.new_context(viewport={"width": 1280, "height": 900})
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def page(context: BrowserContext, site: Site) -> AsyncIterator[Page]:
+    """A tab; whatever goes wrong in it fails the test."""
+    tab = await context.new_page()
+    site.watch(tab)
+    yield tab
+    assert site.faults == []

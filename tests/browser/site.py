@@ -1,0 +1,55 @@
+"""The dashboard, served for a test."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from playwright.async_api import ConsoleMessage, Page
+from starlette.requests import Request
+
+from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from waybook.doorway import Caller, Channel
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.dashboard.routes import dashboard_routes
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.serving import listen, serving
+from worlds import World
+
+
+@dataclass
+class Site:
+    """Where the pages are, and what went wrong in the tabs that show them."""
+
+    address: str
+    world: World
+    #: Who sits at the browser.
+    user: str = "pat"
+    faults: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page) -> None:
+        """Note errors and refusals of the content policy."""
+
+        def heard(message: ConsoleMessage) -> None:
+            if message.type == "error":
+                self.faults.append(message.text)
+
+        page.on("console", heard)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("dialog", lambda dialog: self.faults.append(f"dialog: {dialog.message}"))
+
+
+@asynccontextmanager
+async def a_site(world: World) -> AsyncIterator[Site]:
+    """Serve the pages of the world's first org."""
+    site = Site("", world)
+
+    async def person(_: Request) -> Caller:
+        return replace(world.agent.caller, user=site.user, channel=Channel.DASHBOARD)
+
+    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    pages = dashboard_routes(world.doorway, person)
+    app = build_app(server, hosts=Hosts(), ready=always, pages=pages)
+    async with serving(app, listen("127.0.0.1", 0)) as address:
+        site.address = address
+        yield site
