@@ -1,0 +1,104 @@
+"""Storing research: versions, sources once, and what a plan that is over answers."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plan_builders import NOON, PAT, a_created_plan, a_moment
+from waybook.errors import InvalidInput, PlanTerminal
+from waybook.plan.research import (
+    RESERVED,
+    Before,
+    Origin,
+    Research,
+    store_apart,
+    store_research,
+)
+from waybook.plan.states import PlanStatus
+from waybook.record.changes import Entity, Event
+from waybook.record.moment import Json
+from waybook.record.replay import replay
+
+PAGE = Origin(id="s1", content_hash="h1", url=None, title="A page", quote=None, retrieved_at=NOON)
+BOOK = replace(PAGE, id="s2", content_hash="h2", title="A book", retrieved_at=None)
+MOMENT = a_moment(PAT)
+NOTE = Research(kind="note", title="Rivers", content="The Nile.", origins=(PAGE, BOOK))
+
+
+def test_the_first_is_version_one_with_its_sources_and_links() -> None:
+    plan = a_created_plan()
+    decision = store_research(plan, None, NOTE, Before(), MOMENT)
+    (entry,) = decision.entries
+    assert (entry.event, entry.details["action"]) == (Event.PLAN_MODIFIED, "research_stored")
+    rows = replay(entry.changes)
+    artifact_id = decision.reply.artifact_id
+    assert rows[Entity.ARTIFACT][artifact_id]["version"] == 1
+    assert set(rows[Entity.SOURCE]) == {"s1", "s2"}
+    links = rows[Entity.ARTIFACT_SOURCE]
+    assert [links[f"{artifact_id}/{n}"]["source_id"] for n in (1, 2)] == ["s1", "s2"]
+    assert decision.plan.steps == plan.steps
+    assert decision.plan.revision == plan.revision
+
+
+def test_a_source_the_chain_knows_is_linked_and_not_told_again() -> None:
+    before = Before(sources=frozenset({"s1"}))
+    (entry,) = store_research(a_created_plan(), None, NOTE, before, MOMENT).entries
+    told = [(change.entity, change.id) for change in entry.changes]
+    assert (Entity.SOURCE, "s2") in told
+    assert (Entity.SOURCE, "s1") not in told
+    assert sum(entity is Entity.ARTIFACT_SOURCE for entity, _ in told) == 2
+
+
+def test_the_same_again_changes_nothing_and_is_still_a_sign_of_life() -> None:
+    plan = a_created_plan()
+    before = Before("there", 3, NOTE.content_hash)
+    decision = store_research(plan, plan.steps[0].id, NOTE, before, MOMENT)
+    assert decision.entries == ()
+    assert decision.touched == (plan.steps[0].id,)
+    kept = decision.reply
+    assert (kept.artifact_id, kept.version, kept.unchanged) == ("there", 3, True)
+    assert store_apart(NOTE, before, MOMENT) == (kept, None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(NOTE, content="The Amazon."),
+        replace(NOTE, tags=("water",)),
+        replace(NOTE, metadata={"a": 1}),
+        replace(NOTE, origins=(PAGE,)),
+    ],
+)
+def test_whatever_else_is_said_is_the_next_version(changed: Research) -> None:
+    before = Before("there", 3, NOTE.content_hash)
+    kept = store_research(a_created_plan(), None, changed, before, MOMENT).reply
+    assert (kept.version, kept.unchanged) == (4, False)
+    assert kept.artifact_id != "there"
+    assert store_apart(changed, before, MOMENT).reply.version == 4
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text()), st.randoms())
+def test_the_order_of_names_is_no_difference(content: dict[str, Json], chance: object) -> None:
+    names = [*content]
+    chance.shuffle(names)  # type: ignore[attr-defined]  # a Random
+    turned = {name: content[name] for name in names}
+    assert replace(NOTE, content=content).content_hash == replace(NOTE, content=turned).content_hash
+
+
+@pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
+def test_a_plan_that_is_over_sends_it_where_no_plan_is(status: PlanStatus) -> None:
+    with pytest.raises(PlanTerminal) as refused:
+        store_research(a_created_plan()._replace(status=status), None, NOTE, Before(), MOMENT)
+    call = refused.value.next_call
+    assert call is not None
+    assert (call.tool, dict(call.args)) == ("store_research", {"kind": "note", "title": "Rivers"})
+
+
+@pytest.mark.parametrize("kind", sorted(RESERVED))
+def test_kinds_of_our_own_are_not_for_research(kind: str) -> None:
+    with pytest.raises(InvalidInput):
+        store_research(a_created_plan(), None, replace(NOTE, kind=kind), Before(), MOMENT)
+    with pytest.raises(InvalidInput):
+        store_apart(replace(NOTE, kind=kind), Before(), MOMENT)

@@ -1,0 +1,364 @@
+"""Research through the doorway: stored, found at once, read whole, and nobody else's."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from endpoint_server import Writer, an_endpoint, answer
+from waybook.background import index_once
+from waybook.endpoints.embeddings import EmbeddingsEndpoint
+from waybook.research.embedding import shipped_embedder
+from waybook.usecases.library import Library
+from worlds import Agent, Body, World
+
+FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
+PAGE: Body = {
+    "url": "https://example.org/lakes",
+    "title": "Glacial lakes",
+    "quote": "Moraine dams break.",
+    "retrievedAt": "2030-01-01T10:00:00Z",
+}
+NOTE: Body = {"kind": "note", "title": "Floods", "content": FLOOD}
+
+
+async def found(agent: Agent, query: str, **more: object) -> list[Body]:
+    return list((await agent.call("search_sources", query=query, **more))["hits"])
+
+
+async def rows(world: World, table: str) -> int:
+    counting = f"select count(*) from {table}"  # noqa: S608 - a table of ours
+    (told,) = await world.database.read(world.agent.org_id, counting)
+    return int(told[0][0])
+
+
+# Storing
+
+
+async def test_what_is_stored_is_found_by_the_next_search(world: World) -> None:
+    agent = world.agent
+    taken = await agent.take(await agent.plan())
+    where = {"planId": taken["planId"], "stepId": taken["stepId"]}
+    stored = await agent.call("store_research", **NOTE, **where, sources=[PAGE], tags=["ice"])
+    (hit, source) = await found(agent, "moraine dam")
+    assert (hit["id"], hit["subject"], hit["version"]) == (stored["artifactId"], "artifact", 1)
+    assert (hit["planId"], hit["stepId"]) == (taken["planId"], taken["stepId"])
+    assert (hit["createdBy"], hit["tags"]) == ("ann", ["ice"])
+    assert "**dam**" in hit["snippet"]
+    words = hit["why"][0]
+    assert (words["by"], words["rank"], words["words"]) == ("words", 1, ["dam", "moraine"])
+    assert hit["sources"] == [
+        {
+            "sourceId": stored["sourceIds"][0],
+            "url": PAGE["url"],
+            "title": PAGE["title"],
+            "retrievedAt": "2030-01-01T10:00:00+00:00",
+        }
+    ]
+    assert (source["id"], source["subject"]) == (stored["sourceIds"][0], "source")
+    read = await agent.call(hit["read"]["tool"], **hit["read"]["args"])
+    assert (read["content"], read["left"]) == (FLOOD, 0)
+
+
+async def test_a_step_alone_names_its_plan(agent: Agent) -> None:
+    taken = await agent.take(await agent.plan())
+    stored = await agent.call("store_research", **NOTE, stepId=taken["stepId"].upper())
+    assert (stored["planId"], stored["stepId"]) == (taken["planId"], taken["stepId"])
+
+
+async def test_a_step_of_another_plan_is_not_found(agent: Agent) -> None:
+    plan, taken = await agent.plan(), await agent.take(await agent.plan())
+    where = {"planId": plan["planId"], "stepId": taken["stepId"]}
+    assert (await agent.refused("store_research", **NOTE, **where))["code"] == "NOT_FOUND"
+
+
+async def test_storing_for_a_step_is_a_sign_of_life(world: World) -> None:
+    agent = world.agent
+    taken = await agent.take(await agent.plan())
+    for _ in range(3):
+        world.clock.advance(minutes=20)
+        await agent.call("store_research", **NOTE, stepId=taken["stepId"])
+    assert not (await agent.status(taken))["stalled"]
+    world.clock.advance(minutes=31)
+    assert (await agent.status(taken))["stalled"]
+
+
+@pytest.mark.parametrize("with_plan", [True, False])
+async def test_the_same_name_is_the_next_version_and_the_same_words_are_not(
+    world: World, *, with_plan: bool
+) -> None:
+    agent = world.agent
+    where = {"planId": (await agent.plan())["planId"]} if with_plan else {}
+    first, again, second = [
+        await agent.call("store_research", **{**NOTE, "content": content}, **where)
+        for content in (FLOOD, FLOOD, "The lake drained overnight.")
+    ]
+    assert [one["version"] for one in (first, again, second)] == [1, 1, 2]
+    assert (again["artifactId"], again["unchanged"]) == (first["artifactId"], True)
+    assert [hit["id"] for hit in await found(agent, "Floods")] == [second["artifactId"]]
+    old = await agent.call("get_artifact", artifactId=first["artifactId"])
+    assert (old["content"], old["laterVersion"]) == (FLOOD, second["artifactId"])
+    new = await agent.call("get_artifact", artifactId=second["artifactId"])
+    assert new["earlierVersion"] == first["artifactId"]
+    while await index_once(world.doorway.house):
+        pass
+    assert [hit["id"] for hit in await found(agent, "Floods")] == [second["artifactId"]]
+
+
+async def test_many_at_once_under_one_name_get_versions_of_their_own(world: World) -> None:
+    agent, plan = world.agent, await world.agent.plan()
+    for where in ({"planId": plan["planId"]}, {}):
+        stored = await asyncio.gather(
+            *[
+                agent.call("store_research", **{**NOTE, "content": f"{n}"}, sources=[PAGE], **where)
+                for n in range(8)
+            ]
+        )
+        assert sorted(one["version"] for one in stored) == [*range(1, 9)]
+        assert len({one["sourceIds"][0] for one in stored}) == 1
+
+
+async def test_a_source_is_one_row_whoever_names_it(world: World) -> None:
+    agent, plans = world.agent, [await world.agent.plan() for _ in range(2)]
+    stored: Body = {}
+    for plan in (*plans, plans[0], {}):
+        where = {"planId": plan["planId"]} if plan else {}
+        title = f"Floods {await rows(world, 'artifact')}"
+        asked = {**NOTE, "title": title, "sources": [PAGE, PAGE]}
+        stored = await agent.call("store_research", **asked, **where)
+        assert len(stored["sourceIds"]) == 1
+    assert (await rows(world, "source"), await rows(world, "artifact_source")) == (1, 4)
+    source = await agent.call("get_artifact", sourceId=stored["sourceIds"][0])
+    assert (source["quote"], len(source["artifacts"])) == (PAGE["quote"], 4)
+
+
+async def test_a_plan_that_is_over_takes_none_but_says_where_it_can_be_kept(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    error = await agent.refused("store_research", **NOTE, planId=plan["planId"])
+    assert error["code"] == "PLAN_TERMINAL"
+    assert error["next"]["tool"] == "store_research"
+    assert "planId" not in error["next"]["args"]
+    await agent.call("store_research", **{**NOTE, **error["next"]["args"]})
+
+
+@pytest.mark.parametrize("content", [{"a": [1, 2.5, None]}, [1], 7, 0, False, "text", "☃" * 9])
+async def test_any_json_comes_back_as_it_was(agent: Agent, content: object) -> None:
+    stored = await agent.call("store_research", **{**NOTE, "content": content})
+    read = await agent.call("get_artifact", artifactId=stored["artifactId"])
+    assert read["content"] == content
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"content": None}, "INVALID_INPUT"),
+        ({"content": ""}, "INVALID_INPUT"),
+        ({"content": "x" * 263_000}, "TOO_LARGE"),
+        ({"metadata": {"a": "x" * 263_000}}, "TOO_LARGE"),
+        ({"sources": [{"title": "x"}] * 51}, "TOO_LARGE"),
+        ({"sources": [{"title": "x", "quote": "x" * 5_001}]}, "TOO_LARGE"),
+        ({"sources": [{"url": "https://example.org"}]}, "INVALID_INPUT"),
+        ({"sources": [{"title": "x", "retrievedAt": "soon"}]}, "INVALID_INPUT"),
+        (
+            {"sources": [{"title": "x", "retrievedAt": "0001-01-01T00:00:00+14:00"}]},
+            "INVALID_INPUT",
+        ),
+        ({"tags": ["x"] * 21}, "TOO_LARGE"),
+        ({"tags": ["a\x1fb"]}, "INVALID_INPUT"),
+        ({"kind": "output"}, "INVALID_INPUT"),
+        ({"kind": "a\nb"}, "INVALID_INPUT"),
+        ({"title": "x" * 201}, "TOO_LARGE"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_what_goes_too_far_is_refused_and_changes_nothing(
+    world: World, wrong: Body, code: str
+) -> None:
+    assert (await world.agent.refused("store_research", **{**NOTE, **wrong}))["code"] == code
+    assert await rows(world, "artifact") == await rows(world, "passage") == 0
+
+
+async def test_the_chain_of_research_without_a_plan_is_verified(world: World) -> None:
+    """The world holds all chains against the rows at its end; here one has to be there."""
+    stored = await world.agent.call("store_research", **NOTE, sources=[PAGE], metadata={"a": 1})
+    (entry,) = await world.entries(world.agent.org_id, stored["artifactId"])
+    told = json.loads(entry.details)
+    assert (entry.subject, entry.event) == ("artifact", "plan_modified")
+    assert [change["entity"] for change in told["changes"]] == [
+        "artifact",
+        "source",
+        "artifact_source",
+    ]
+
+
+# Reading
+
+
+async def test_a_long_text_is_read_piece_by_piece_and_whole_when_asked(agent: Agent) -> None:
+    long = "".join(f"{n} ☃\n" for n in range(20_000))
+    stored = await agent.call("store_research", **{**NOTE, "content": long})
+    call: Body = {"artifactId": stored["artifactId"]}
+    pieces, left = "", 1
+    while left:
+        read = await agent.call("get_artifact", **call)
+        assert len(json.dumps(read, ensure_ascii=False).encode()) < 48_000
+        pieces, left, call = pieces + read["content"], read["left"], read["next"]["args"]
+    assert pieces == long
+    whole = await agent.call("get_artifact", artifactId=stored["artifactId"], detail=True)
+    assert whole["content"] == long
+
+
+# Searching
+
+
+async def test_filters_hold(world: World) -> None:
+    agent, plan = world.agent, await world.agent.plan()
+    await agent.call("store_research", **{**NOTE, "title": "Old"}, tags=["a", "b"])
+    world.clock.advance(days=1)
+    since = world.clock.now.isoformat()
+    await agent.call("store_research", **{**NOTE, "title": "Ours"}, planId=plan["planId"])
+    await agent.call("store_research", **{**NOTE, "title": "Fact", "kind": "fact"}, tags=["b"])
+
+    async def titles(**filters: object) -> set[str]:
+        return {hit["title"] for hit in await found(agent, "moraine dam", **filters)}
+
+    assert await titles() == {"Old", "Ours", "Fact"}
+    assert await titles(planId=plan["planId"]) == {"Ours"}
+    assert await titles(kinds=["fact"]) == {"Fact"}
+    assert await titles(tags=["b"]) == {"Old", "Fact"}
+    assert await titles(tags=["b", "a"]) == {"Old"}
+    assert await titles(since=since) == {"Ours", "Fact"}
+
+
+async def test_pages_bring_everything_once_and_no_reply_is_too_long(agent: Agent) -> None:
+    sources = [
+        {"title": f"{n}" * 150, "url": "https://example.org/" + "x" * 1_900} for n in range(5)
+    ]
+    for n in range(25):
+        asked = {**NOTE, "title": f"Flood {n}", "content": FLOOD + "☃" * 900}
+        await agent.call("store_research", **asked, sources=sources, tags=["ice"])
+    seen: list[str] = []
+    asked = {"query": "moraine dam", "limit": 50, "tags": ["ice"]}
+    while True:
+        page = await agent.call("search_sources", **asked)
+        assert len(json.dumps(page, ensure_ascii=False).encode()) < 48_000
+        assert all(hit["moreSources"] == 2 for hit in page["hits"])
+        seen += [hit["title"] for hit in page["hits"]]
+        if "nextCursor" not in page:
+            break
+        asked = {**asked, "cursor": page["nextCursor"]}
+    assert sorted(seen) == sorted(f"Flood {n}" for n in range(25))
+
+
+async def test_the_neighbour_s_are_never_found_nor_do_they_push_out_ours(world: World) -> None:
+    for n in range(60):
+        await world.neighbour.call("store_research", **{**NOTE, "title": f"Theirs {n}"})
+    await world.agent.call("store_research", **NOTE)
+    assert [hit["title"] for hit in await found(world.agent, "moraine dam")] == ["Floods"]
+    theirs = await found(world.neighbour, "moraine dam", limit=50)
+    assert len(theirs) == 50
+    assert all(hit["title"].startswith("Theirs") for hit in theirs)
+
+
+async def test_a_search_says_how_it_was_made(world: World) -> None:
+    has_vectors = world.place.server.has_pgvector
+    reply = await world.agent.call("search_sources", query="moraine")
+    assert reply["searched"].startswith(
+        "full text and vectors" if has_vectors else "full text alone"
+    )
+    assert (reply["hits"], reply["next"]["tool"]) == ([], "store_research")
+
+
+async def test_a_search_costs_two_messages_once_the_server_is_known(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.agent.call("store_research", **NOTE)
+    sent: list[None] = []
+    send = type(world.database).read
+
+    async def counting(*given: Any) -> Any:  # noqa: ANN401 - passed on
+        sent.append(None)
+        return await send(*given)
+
+    monkeypatch.setattr(type(world.database), "read", counting)
+    assert await found(world.agent, "moraine dam")
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize("cursor", ["x", "-1", "", "1e3", "٣", "101", "1" * 20])
+async def test_a_cursor_nobody_gave_out_is_refused(agent: Agent, cursor: str) -> None:
+    error = await agent.refused("search_sources", query="x", cursor=cursor)
+    assert error["code"] == "INVALID_INPUT"
+
+
+# The sweep
+
+
+async def test_a_late_result_is_found_after_the_sweep(world: World) -> None:
+    agent = world.agent
+    taken = await agent.take(await agent.plan())
+    late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": {"finding": FLOOD}}
+    error = await agent.refused("submit_step_result", **late)
+    assert await found(agent, "moraine dam") == []
+    house = world.doorway.house
+    await asyncio.gather(*[index_once(house) for _ in range(3)])
+    while await index_once(house):
+        pass
+    (hit,) = await found(agent, "moraine dam", kinds=["late_result"])
+    assert (hit["id"], hit["superseded"]) == (error["details"]["artifactId"], True)
+    assert await index_once(house) == 0
+
+
+async def test_the_sweep_looks_again_at_what_is_new(world: World) -> None:
+    house, agent = world.doorway.house, world.agent
+    while await index_once(house):
+        pass
+    world.clock.advance(days=1)
+    taken = await agent.take(await agent.plan())
+    late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": FLOOD}
+    await agent.refused("submit_step_result", **late)
+    while await index_once(house):
+        pass
+    assert len(await found(agent, "moraine dam")) == 1
+
+
+# Vectors from elsewhere
+
+
+def embeddings(texts: Sequence[str], width: int) -> Body:
+    """What an endpoint answers: wider than we keep."""
+    made = [(*shipped_embedder().embed(text), *[0.0] * (width - 256)) for text in texts]
+    return {"data": [{"index": n, "embedding": vector} for n, vector in enumerate(made)]}
+
+
+async def test_an_endpoint_that_fails_leaves_the_words_and_gets_its_turn_later(
+    world: World,
+) -> None:
+    if not world.place.server.has_pgvector:
+        pytest.skip("there is no pgvector here")
+    agent, house = world.agent, world.doorway.house
+
+    async def play(writer: Writer) -> None:
+        texts = other.asked[-1].body["input"]
+        await answer(embeddings(texts, 1024))(writer)
+
+    async with an_endpoint(answer({}, 500)) as other:
+        model = EmbeddingsEndpoint(other.url, "m", "sk-1", pause=0, rest=0)
+        object.__setattr__(house, "library", Library(model))
+        stored = await agent.call("store_research", **NOTE, sources=[PAGE])
+        assert stored["indexed"].startswith("full text; vectors follow")
+        reply = await agent.call("search_sources", query="moraine dam")
+        assert reply["searched"] == "full text alone (the embeddings endpoint does not answer)"
+        assert reply["hits"][0]["id"] == stored["artifactId"]
+        assert await index_once(house) == 0
+        other.will(play)
+        while await index_once(house):
+            pass
+        reply = await agent.call("search_sources", query="icy reservoir collapse")
+        assert reply["searched"] == "full text and vectors"
+        assert [why["by"] for why in reply["hits"][0]["why"]] == ["meaning"]
+        await model.close()
+    assert "sk-1" not in json.dumps([stored, reply])
