@@ -72,6 +72,23 @@ async def test_a_plan_can_be_read_by_its_template() -> None:
     assert doorway.calls == [(SOMEBODY, "get_research_context", {"planId": "plan-1"})]
 
 
+@pytest.mark.parametrize(
+    ("uri", "arguments"),
+    [
+        ("waybook://artifacts/a-1", {"artifactId": "a-1", "detail": True}),
+        ("waybook://sources/s-1", {"sourceId": "s-1"}),
+    ],
+)
+async def test_research_is_read_whole(uri: str, arguments: dict[str, object]) -> None:
+    doorway = RememberingDoorway({"get_artifact": Answer({"content": "all of it"})})
+    async with a_client(doorway) as client:
+        read = await client.read_resource(uri)
+    assert read.contents == [
+        TextResourceContents(uri=uri, mime_type="application/json", text='{"content":"all of it"}')
+    ]
+    assert doorway.calls == [(SOMEBODY, "get_artifact", arguments)]
+
+
 @BOTH_ERAS
 @pytest.mark.parametrize(
     "uri",

@@ -23,6 +23,7 @@ async def theirs(world: World) -> dict[str, str]:
     reviewed = await ned.take(world.neighbours_plan)
     review = await ned.call("request_user_review", stepId=reviewed["stepId"], summary="Look.")
     execution = await ned.call("start_skill", name="survey", sessionId="theirs")
+    research = await ned.call("store_research", **await a_call_of(ned, "store_research"))
     other = await ned.take(await ned.plan(2, name="Their other"))
     return {
         "plan": world.neighbours_plan["planId"],
@@ -30,6 +31,8 @@ async def theirs(world: World) -> dict[str, str]:
         "review": review["reviewId"],
         "skill execution": execution["skillExecutionId"],
         "running step": other["stepId"],
+        "artifact": research["artifactId"],
+        "source": research["sourceIds"][0],
         "plan at work": other["planId"],
         **await their_run(ned),
     }

@@ -1,0 +1,94 @@
+"""`waybook search`."""
+
+import pytest
+
+from cli.terminal import Body, Terminal
+
+FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
+
+
+@pytest.fixture(scope="module")
+def stored(terminal: Terminal) -> Body:
+    """A note of a plan: a title that does not fit, colours nobody asked for, and sources."""
+    plan_id = terminal.plan("Where research is stored", 1)
+    pages = [{"title": f"Page {n}", "url": f"https://example.org/{n}"} for n in range(5)]
+    return terminal.call(
+        "store_research",
+        planId=plan_id,
+        kind="finding",
+        title="Floods " + "of lakes " * 20,
+        content=f"\x1b[31m{FLOOD}\x1b[0m",
+        sources=pages,
+    )
+
+
+@pytest.mark.parametrize("columns", [40, 80, 140])
+def test_a_hit_is_shown_with_why_and_where_from(
+    terminal: Terminal, stored: Body, columns: int
+) -> None:
+    said = terminal.say("search", "moraine dam", columns=columns)
+    flat = " ".join(said.split())
+    assert stored["artifactId"] in flat
+    assert "dam, moraine: 100% of the question, place 1" in flat
+    assert "Page 0 https://example.org/0" in flat
+    assert "and 3 more" in flat
+    assert "searched by full text" in flat
+    assert "\x1b" not in said
+    assert all(len(line.rstrip()) <= columns for line in said.splitlines())
+
+
+def test_a_search_can_be_narrowed(terminal: Terminal, stored: Body) -> None:
+    def ids(*words: str) -> list[str]:
+        return [hit["id"] for hit in terminal.told("search", "moraine dam", *words)["hits"]]
+
+    assert ids("--plan", "Where research", "--kind", "finding") == [stored["artifactId"]]
+    assert ids("--kind", "nothing") == []
+
+
+def test_nothing_found_is_said(terminal: Terminal) -> None:
+    assert "Nothing was found" in terminal.say("search", "xylophone", "--kind", "nothing")
+
+
+def test_a_plan_that_is_not_there_is_an_error(terminal: Terminal) -> None:
+    result = terminal.run("search", "dam", "--plan", "no such plan")
+    assert result.exit_code == 1
+    assert "there is no plan" in result.output
+
+
+def test_the_key_of_an_endpoint_is_not_shown(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAYBOOK_EMBEDDER", "endpoint")
+    monkeypatch.setenv("WAYBOOK_EMBEDDINGS_URL", "http://localhost:1/v1")
+    monkeypatch.setenv("WAYBOOK_EMBEDDINGS_MODEL", "m")
+    monkeypatch.setenv("WAYBOOK_EMBEDDINGS_KEY", "sk-1234")
+    for words in (("doctor",), ("doctor", "--json"), ("search", "dam")):
+        result = terminal.run(*words)
+        assert "sk-1234" not in result.output
+    assert "http://localhost:1/v1" in terminal.run("doctor").output
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"EMBEDDER": "oracle"}, "there is no embedder 'oracle'"),
+        ({"EMBEDDER": "endpoint"}, "needs embeddings_url and embeddings_model"),
+        ({"EMBEDDINGS_URL": "http://x"}, "set embedder to endpoint"),
+        (
+            {"EMBEDDER": "endpoint", "EMBEDDINGS_URL": "ftp://x", "EMBEDDINGS_MODEL": "m"},
+            "must begin with http:// or https://",
+        ),
+        (
+            {"EMBEDDER": "endpoint", "EMBEDDINGS_URL": "http://a:b@x", "EMBEDDINGS_MODEL": "m"},
+            "an address alone",
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_told_at_once(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], said: str
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(f"WAYBOOK_{name}", value)
+    result = terminal.run("search", "dam")
+    assert result.exit_code == 1
+    assert said in " ".join(result.output.split())
