@@ -3,9 +3,7 @@
 A stage of a DAG is a lane, and so is a plan. Steps stand in the order somebody declared them in.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from waybook.dag.model import Stage
 from waybook.dag.recipe import Graph
@@ -61,12 +59,3 @@ def _lane(stage: Stage, graph: Graph | None) -> Lane:
         ),
         edges=stage.recipe.edges if graph else (),
     )
-
-
-def chained(keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """The edges that put these steps one behind the other.
-
-    >>> chained(["a", "b", "c"])
-    (('a', 'b'), ('b', 'c'))
-    """
-    return tuple(pairwise(keys))

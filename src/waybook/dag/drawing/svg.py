@@ -52,7 +52,7 @@ def draw(
         viewBox=f"0 0 {width} {height}",
         width=width,
         height=height,
-        class_="waybook-map compact" if compact else "waybook-map",
+        class_="waymap compact" if compact else "waymap",
         # The links in an image could not be reached.
         role="group" if address else "img",
         aria_label=summary,
