@@ -18,7 +18,7 @@ COMMANDS = {
     "status": ("waybook.cli.status:command", "Show where a plan stands."),
     "watch": ("waybook.cli.watch:command", "Watch a plan, live."),
     "review": ("waybook.cli.review:command", "Decide what waits for a person."),
-    "search": ("waybook.cli.search:command", "Search what agents stored."),
+    "search": ("waybook.cli.search:command", "Search what agents stored, by words and by meaning."),
     "runs": ("waybook.cli.runs:command", "List the runs, newest activity first."),
     "run": ("waybook.cli.run:command", "Show where a run stands."),
     "feedback": (
@@ -35,7 +35,7 @@ COMMANDS = {
     ),
     "output": ("waybook.cli.outputs:one", "Print one output of a plan."),
     "dag": ("waybook.cli.dag:group", "Prepared workflows: list, show, add."),
-    "usage": ("waybook.cli.usage:command", "Show what all work took: tokens and money."),
+    "usage": ("waybook.cli.usage:command", "Show what all work took."),
     "audit": ("waybook.cli.audit:group", "Read the audit, verify it, look back in time."),
     "report": ("waybook.cli.report:command", "Show where a run of any system stands."),
     "map": (
