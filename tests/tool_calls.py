@@ -59,6 +59,11 @@ async def _context(agent: Agent) -> Body:
     return {"stepId": taken["stepId"], "budgetTokens": 2_000}
 
 
+async def _read_on(agent: Agent) -> Body:
+    taken = await agent.take(await agent.plan())
+    return {"stepId": taken["stepId"], "part": "instructions", "offset": 1}
+
+
 async def _review(agent: Agent) -> Body:
     taken = await agent.take(await agent.plan())
     return {
@@ -101,7 +106,12 @@ async def _list(agent: Agent) -> Body:
 
 
 async def _research(agent: Agent) -> Body:
-    return {"planId": (await agent.plan())["planId"], "since": 0, "detail": True}
+    plan_id = (await agent.plan())["planId"]
+    return {"planId": plan_id, "since": 0, "detail": True, "budgetTokens": 2_000}
+
+
+async def _research_read_on(agent: Agent) -> Body:
+    return {"planId": (await agent.plan())["planId"], "part": "researchQuestion", "offset": 1}
 
 
 async def _output(agent: Agent) -> Body:
@@ -318,6 +328,10 @@ PREPARE: dict[str, Prepare] = {
 #: Arguments that stand in the place of others, with a call in which they do.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("get_artifact", "sourceId"): _source,
+    ("get_step_context", "part"): _read_on,
+    ("get_step_context", "offset"): _read_on,
+    ("get_research_context", "part"): _research_read_on,
+    ("get_research_context", "offset"): _research_read_on,
     ("get_dag_map", "runId"): _run_map,
     ("get_dag_map", "planId"): _plan_map,
     ("get_run_progress", "planId"): _plan_progress,

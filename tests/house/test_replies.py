@@ -65,6 +65,7 @@ async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -
     await a_plan_that_fails(agent)
     await a_plan_that_is_reviewed(agent)
     await a_long_read(agent)
+    await a_step_with_a_past(agent)
     await a_run_that_ends_well(agent)
     await a_run_that_fails(agent)
     await looks_at_plans_and_runs(agent)
@@ -171,7 +172,27 @@ async def a_long_read(agent: Agent) -> None:
     step_id = plan["stepIds"][0]
     failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long."}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[failed])
-    await agent.call("get_step_context", stepId=step_id, budgetTokens=500)
+    cut = await agent.call("get_step_context", stepId=step_id, budgetTokens=500)
+    await agent.call("get_step_context", **cut["cut"]["instructions"]["get"]["args"])
+    question = {"planId": plan["planId"], "part": "researchQuestion"}
+    await agent.call("get_research_context", **question)
+    await agent.call("get_research_context", planId=plan["planId"], budgetTokens=500)
+
+
+async def a_step_with_a_past(agent: Agent) -> None:
+    """Given up once, handed in too late, sent back with feedback, and waiting for another."""
+    plan = await agent.plan(steps=[a_step(), a_step(dependsOn=[1])])
+    await agent.submit(await agent.take(plan))
+    taken = await agent.take(plan)
+    step_id = taken["stepId"]
+    failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long.", "retry": True}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failed])
+    await agent.refused("submit_step_result", stepId=step_id, attempt=1, resultSummary="Late.")
+    await agent.take(plan)
+    await agent.call("request_user_review", stepId=step_id, summary="Well?")
+    said = {"decision": "modify", "feedback": "Again."}
+    await agent.call("submit_user_decision", planId=plan["planId"], **said)
+    await agent.call("get_step_context", stepId=step_id)
 
 
 # Runs

@@ -11,7 +11,7 @@ import pytest
 from postgres.processes import eventually
 from servers import Place, Server, create_database, drop_database
 from statements import prepared
-from waybook.store import plans
+from waybook.store import contexts, plans
 from waybook.store.idempotency import Key
 from waybook.store.ids import new_id
 from waybook.store.plans import Wanted
@@ -46,6 +46,8 @@ insert into plan_session (org_id, plan_id, session, seen_at)
 select org_id, id, n::text, now() from plan, generate_series(1, 10) n;
 insert into artifact (org_id, id, plan_id, kind, title, content, created_at, created_by)
 select org_id, gen_random_uuid(), id, 'note', 'x', '1', now(), 'ann' from plan;
+insert into passage (org_id, subject, subject_id, part, plan_id, kind, title, body, created_at)
+select org_id, 'artifact', id, 1, plan_id, 'note', 'x', 'y', now() from artifact;
 insert into idempotency_answer (org_id, tool, key, arguments_hash, is_error, answer, created_at)
 select org_id, 'get_next_step', n::text, '\\x00', false, '{}', now()
   from org, generate_series(1, 2000) n;
@@ -104,6 +106,13 @@ HOT = [
     "review",
     "results",
     "artifacts",
+    "artifacts of a step",
+    "artifacts by id",
+    "what a step is about",
+    "beginnings of results",
+    "beginnings of instructions",
+    "feedback",
+    "piece of a step",
     "brief",
 ]
 
@@ -123,7 +132,16 @@ def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
         "conditions": by_plan[3],
         "review": by_plan[4],
         "results": plans.results_statement(plan_id),
-        "artifacts": plans.artifacts_statement(plan_id=plan_id, most=20),
+        "artifacts": contexts.newest_statement(plan_id, None, contexts.FIRST),
+        "artifacts of a step": contexts.newest_statement(plan_id, step_id, contexts.FIRST),
+        "artifacts by id": contexts.artifacts_statement(plan_id, {step_id: 1}, 1_200),
+        "what a step is about": contexts.about_step_statement(step_id),
+        "beginnings of results": contexts.results_statement(plan_id, 1_000),
+        "beginnings of instructions": contexts.instructions_statement(plan_id, 1_000),
+        "feedback": contexts.feedback_statement(plan_id, step_id, contexts.FIRST),
+        "piece of a step": contexts.piece_of_step_statement(
+            plan_id, "result", step_id, contexts.FIRST
+        ),
         "brief": plans.brief_statement(plan_id),
     }
     found = scans(full, statements[name])

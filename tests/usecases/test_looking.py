@@ -2,6 +2,9 @@
 
 import json
 
+import orjson
+
+from packets import completed
 from worlds import Agent, Clock, World, a_step
 
 #: The fields of the status, each of them always there.
@@ -130,7 +133,9 @@ async def test_long_results_are_cut_fairly_unless_detail_is_asked_for(agent: Age
     short, long, _ = status["completedSteps"]
     assert short["resultSummary"] == "short"
     assert long["cut"]["left"] > 0
-    assert long["cut"]["get"]["tool"] == "get_step_context"
+    get = long["cut"]["get"]
+    rest = await agent.call(get["tool"], **get["args"])
+    assert long["resultSummary"] + rest["content"] == "x" * 30_000
     whole = await agent.call("get_plan_status", planId=plan["planId"], detail=True)
     assert whole["completedSteps"][1]["resultSummary"] == "x" * 30_000
 
@@ -206,15 +211,14 @@ async def test_a_context_keeps_to_its_budget_and_says_what_it_left_out(agent: Ag
     for _ in range(4):
         await agent.submit(await agent.take(plan), "x" * 20_000)
     taken = await agent.take(plan)
-    for tokens in (500, 2_000):
-        asked = {"stepId": taken["stepId"], "budgetTokens": tokens}
-        context = await agent.call("get_step_context", **asked)
-        assert len(json.dumps(context)) < 4 * tokens + 3_500
-    context = await agent.call("get_step_context", stepId=taken["stepId"], budgetTokens=10_000)
-    assert len(json.dumps(context)) < 43_500
+    asked = {"stepId": taken["stepId"]}
+    for tokens in (500, 2_000, 10_000, 60_000):
+        context = await agent.call("get_step_context", **asked, budgetTokens=tokens)
+        assert len(orjson.dumps(context)) <= min(4 * tokens, 48_000)
+    context = await agent.call("get_step_context", **asked)
     assert context["earlierResults"][0]["cut"]["get"]["tool"] == "get_step_context"
-    full = await agent.call("get_step_context", stepId=taken["stepId"], budgetTokens=60_000)
-    assert "cut" not in json.dumps(full)
+    whole = await completed(agent, context)
+    assert [earlier["resultSummary"] for earlier in whole["earlierResults"]] == ["x" * 20_000] * 4
 
 
 # The context of a plan
@@ -276,9 +280,11 @@ async def test_no_reply_about_the_largest_plan_is_too_long(agent: Agent) -> None
             await agent.submit(taken, "x" * 3_000)
     rewriting = {"action": "update_step_instructions", "instructions": "x"}
     rewriting["stepId"] = plan["stepIds"][0]
+    context = await agent.call("get_research_context", **named)
+    assert len(orjson.dumps(context)) <= 24_000
+    assert len(context["steps"]) + context["cut"]["steps"]["left"] == 200
     replies = [
         await agent.call("get_plan_status", **named),
-        await agent.call("get_research_context", **named),
         await agent.call("modify_plan", **named, modifications=[rewriting]),
     ]
     whole = await agent.call("get_plan_status", **named, detail=True)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from definitions import a_definition, a_recipe_step, a_stage
 from run_documents import render_all
 from waybook.dag.invariants import check
+from waybook.research.cutting import beginning, weight
 from waybook.store import jobs
-from waybook.usecases.views import beginning, weight
 from worlds import Agent, Body
 
 MOST = 48_000

@@ -14,6 +14,12 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  order by seq desc
  limit %(most)s;
 
+-- name: entry
+-- One entry of a subject.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where subject_id = %(subject_id)s and seq = %(seq)s;
+
 -- name: recent
 -- The last entries, of one plan or of the whole org, newest first.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash

@@ -131,11 +131,6 @@ def results_statement(plan_id: str | None) -> Statement:
     return SQL["results"](plan_id=plan_id)
 
 
-def artifacts_statement(plan_id: str | None, most: int) -> Statement:
-    """What was stored with a plan, newest first."""
-    return SQL["artifacts"](plan_id=plan_id, most=most)
-
-
 def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
     """The plan that these statements found, if any."""
     plans, steps, ((known, _),), *rest = found

@@ -123,31 +123,6 @@ select s.id::text, r.result_summary, r.confidence, r.report, r.formatting_notes
  where s.plan_id = %(plan_id)s
  order by s.step_order;
 
--- name: instructions
-select s.id::text, b.instructions
-  from plan_step s
-  join step_brief b on b.step_id = s.id
- where s.plan_id = %(plan_id)s
- order by s.step_order;
-
--- name: step_results
--- The results around a step: its own first, then those of earlier steps, nearest first.
-select s.id::text, r.result_summary, r.confidence, r.report, r.formatting_notes, b.research_question
-  from plan_step mine
-  join plan_brief b on b.plan_id = mine.plan_id
-  left join plan_step s on s.plan_id = mine.plan_id and s.step_order <= mine.step_order
-  left join step_result r on r.step_id = s.id
- where mine.id = %(step_id)s
- order by s.step_order desc;
-
--- name: artifacts
--- What was stored along the way, newest first, without the contents.
-select id::text, step_id::text, kind, title, superseded, created_at, created_by
-  from artifact
- where plan_id = %(plan_id)s
- order by created_at desc, id desc
- limit %(most)s;
-
 -- name: count_open_plans
 select count(*) from plan where completed_at is null;
 

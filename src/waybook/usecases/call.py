@@ -54,6 +54,11 @@ class Call:
         """Look at the org as it is now, in one snapshot."""
         return await self.house.database.read(self.caller.org_id, *statements)
 
+    async def touch(self, *statements: Statement) -> Results:
+        """Note something that is no decision, and look at more beside it, in one message."""
+        async with self.house.database.tenant(self.caller.org_id) as tx:
+            return await tx.commit(*statements)
+
     async def look(self, wanted: Wanted, *more: Statement) -> tuple[LoadedPlan, Results]:
         """A plan as it is now, unlocked, and whatever else is asked in the same snapshot."""
         asked = plans.look_statements(wanted)

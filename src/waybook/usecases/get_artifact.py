@@ -7,12 +7,13 @@ from pydantic import Field
 
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.record.moment import Json
+from waybook.research.cutting import beginning, weight
 from waybook.store import artifacts, search
 from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import beginning, following, moment, told, weight
+from waybook.usecases.views import following, moment, told
 
 #: What a piece of the content may take, in bytes, and everything beside it.
 MOST = 30_000

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.record.moment import Json
+from waybook.research.cutting import beginning
 from waybook.run.model import Job
 from waybook.store import documents, jobs, run_ledger
 from waybook.usecases.arguments import Id, Reading
@@ -22,7 +23,7 @@ from waybook.usecases.job_packet import (
 from waybook.usecases.run_call import HeldRun, job_not_found, opened_run, run_of_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import beginning, following
+from waybook.usecases.views import following
 
 #: What a piece may take, in bytes.
 MOST = 40_000

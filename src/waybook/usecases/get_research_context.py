@@ -1,77 +1,124 @@
 """get_research_context: everything a new conversation needs to go on with a plan."""
 
-import json
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
-from waybook.plan.model import Plan, Step, StepId
-from waybook.plan.review import open_review
+from waybook.plan.model import Plan
 from waybook.plan.sessions import is_new_session, resume_session
 from waybook.plan.states import CLOSED_PLAN
+from waybook.record.changes import Entity
 from waybook.record.moment import Json
-from waybook.store import audit, plans
+from waybook.research.packet import packet
+from waybook.store import audit, contexts, plans
+from waybook.store.audit import Sealed
+from waybook.store.contexts import Page
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, InSession
+from waybook.usecases.audit_trail import changes_in
 from waybook.usecases.call import Body, Call, known
+from waybook.usecases.get_step_context import EXCERPT, in_order, matching
+from waybook.usecases.packet_parts import (
+    ENOUGH_TOKENS,
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    Reader,
+    room,
+)
+from waybook.usecases.plan_packet import Material, frame, list_named, parts
+from waybook.usecases.reading_on import read_on
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import (
-    artifact_view,
-    fair_share,
-    fitted,
-    following,
-    moment,
-    progress_view,
-    review_view,
-    step_view,
-    told,
-    within_reply,
-)
+from waybook.usecases.views import following
 
-#: The lists in a reply.
-LISTS = ("steps", "artifacts", "recentEvents")
-
-RESULTS = 20_000
-INSTRUCTIONS = 10_000
-MOST_ARTIFACTS = 30
+#: The lists that can be read on by themselves.
+LISTS = ("steps", "artifacts")
 TAIL = 15
-MOST_TOLD = 500
 MOST_SINCE = 200
 
 
 class GetResearchContext(InSession):
     plan_id: Id
-    since: int | None = Field(None, ge=0, description="only what changed after this seq")
+    since: int | None = Field(None, ge=0, description="a seq: only news")
+    budget_tokens: int | None = Field(None, ge=LEAST_TOKENS, le=MOST_TOKENS)
     detail: bool = False
+    # In no list of tools: whoever needs them finds them in the call that a reply names.
+    part: SkipJsonSchema[Id | None] = None
+    offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 
 
 async def get_research_context(call: Call, asked: GetResearchContext) -> Body:
-    """The plan with its steps, results, open review, artifacts and last events.
+    """The plan with its question, steps, results, open review, artifacts and last events.
 
     A session the plan has not met before is noted, once.
     """
-    plan_id = known(asked.plan_id)
+    plan_id = known(asked.plan_id).lower()
+    reader = Reader("get_research_context", {"planId": plan_id})
+    most = room(asked.budget_tokens, detail=asked.detail)
+    if asked.part is not None and asked.part not in LISTS:
+        ending = following("get_research_context", "back to the plan", **reader.args)
+        page = Page(asked.offset, most)
+        return await read_on(call, reader, plan_id, asked.part, page, ending)
+    material = await _material(call, plan_id, asked, most)
+    if is_new_session(material.plan, call.session):
+        await _note_session(call, plan_id)
+    if asked.part is not None:
+        head, every = Body(planId=plan_id), list_named(asked.part, material, reader)
+    else:
+        material = await _with_what_matters(call, material)
+        head, every = frame(material), parts(material, reader)
+    again = reader.again(budgetTokens=ENOUGH_TOKENS)
+    return packet(head, every, ending={"next": _next(material.plan)}, room=most, again=again)
+
+
+async def _material(call: Call, plan_id: str, asked: GetResearchContext, most: int) -> Material:
+    library = call.house.library
+    page = Page(asked.offset if asked.part else 0, most)
     wanted = Wanted(plan_id=plan_id, session=call.session)
-    entries = (
-        audit.SQL["tail"](subject_id=plan_id, most=TAIL)
-        if asked.since is None
-        else audit.SQL["entries"](subject_id=plan_id, since=asked.since, most=MOST_SINCE)
-    )
     loaded, found = await call.look(
         wanted,
         plans.brief_statement(plan_id),
-        plans.SQL["instructions"](plan_id=plan_id),
-        plans.results_statement(plan_id),
-        plans.artifacts_statement(plan_id=plan_id, most=MOST_ARTIFACTS),
-        entries,
+        contexts.instructions_statement(plan_id, most),
+        contexts.results_statement(plan_id, most),
+        contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT)),
+        audit.SQL["tail"](subject_id=plan_id, most=TAIL)
+        if asked.since is None
+        else audit.SQL["entries"](subject_id=plan_id, since=asked.since, most=MOST_SINCE),
+        *library.unasked(),
     )
-    if is_new_session(loaded.plan, call.session):
-        await _note_session(call, asked.plan_id)
-    body = _view(call, loaded.plan, found, asked)
-    why = "the whole lists"
-    whole = following("get_research_context", why, planId=loaded.plan.id, detail=True)
-    return body if asked.detail else within_reply(body, LISTS, whole)
+    brief, instructions, results, newest, entries, *able = found
+    library.learn(able)
+    events = audit.read_entries(entries)
+    return Material(
+        plan=loaded.plan,
+        brief=brief[0],
+        instructions=instructions,
+        results=results,
+        newest=newest,
+        entries=events,
+        base_url=call.house.base_url,
+        since=asked.since,
+        changed=None if asked.since is None else _changed(events, Entity.STEP),
+        page=page,
+    )
+
+
+async def _with_what_matters(call: Call, material: Material) -> Material:
+    """With the artifacts that matter for the plan's question; or those that are new."""
+    plan_id = material.plan.id
+    if material.since is not None:
+        stored = sorted(_changed(material.entries, Entity.ARTIFACT))
+        found = dict.fromkeys(stored, 0)
+    elif material.newest:
+        found = await matching(call, plan_id, material.brief[0])
+    else:
+        found = {}
+    if not found:
+        return material
+    (rows,) = await call.read(contexts.artifacts_statement(plan_id, found, EXCERPT))
+    return replace(material, ranked=in_order(rows, found))
 
 
 async def _note_session(call: Call, plan_id: str) -> None:
@@ -79,85 +126,8 @@ async def _note_session(call: Call, plan_id: str) -> None:
         await held.write(resume_session(held.plan, held.moment), {})
 
 
-def _view(call: Call, plan: Plan, found: list[list[Any]], asked: GetResearchContext) -> Body:
-    brief, instructions, results, artifacts, entries = found
-    question, notes, created_at, created_by, media_type, formatting, skill, _ = brief[0]
-    events = audit.read_entries(entries)
-    changed = None if asked.since is None else _changed_steps(events)
-    steps = [s for s in plan.steps if changed is None or s.id in changed]
-    review = open_review(plan)
-    return told(
-        planId=plan.id,
-        name=plan.name,
-        status=str(plan.status),
-        researchQuestion=question if asked.since is None else None,
-        progress=progress_view(plan),
-        steps=_steps(steps, dict(instructions), {row[0]: row for row in results}, asked),
-        openReview=review_view(review, plan.id, call.house.base_url) if review else None,
-        artifacts=[artifact_view(row) for row in artifacts],
-        recentEvents=[_event(entry) for entry in events],
-        seq=plan.seq,
-        revision=plan.revision,
-        planFormattingNotes=notes,
-        skill=skill,
-        outputMediaType=media_type,
-        outputFormattingInstructions=formatting,
-        reason=plan.fail_reason,
-        createdAt=moment(created_at),
-        createdBy=created_by,
-        next=_next(plan),
-    )
-
-
-def _steps(
-    steps: list[Step],
-    instructions: dict[str, str],
-    results: dict[str, tuple[Any, ...]],
-    asked: GetResearchContext,
-) -> list[Json]:
-    kept = {s.id: results[s.id][1] for s in steps if s.id in results}
-    shown = fitted(kept, budget=None if asked.detail else RESULTS)
-    lengths = [len(instructions[s.id]) for s in steps]
-    share = max(120, fair_share(lengths, INSTRUCTIONS)) if not asked.detail else None
-    return [
-        told(
-            **step_view(s, attempt=s.attempt, failReason=s.fail_reason, heldBy=s.held_by),
-            instructions=_shortened(instructions[s.id], share),
-            confidence=results[s.id][2] if s.id in results else None,
-            lastActivityAt=_last_activity(s),
-            **shown.get(StepId(s.id), {}),
-        )
-        for s in steps
-    ]
-
-
-def _shortened(text: str, share: int | None) -> str:
-    return text if share is None or len(text) <= share else text[:share] + " … (get_step_context)"
-
-
-def _last_activity(step: Step) -> str | None:
-    times = [t for t in (step.in_progress_since, step.last_seen_at, step.completed_at) if t]
-    return moment(max(times)) if times else None
-
-
-def _changed_steps(entries: list[audit.Sealed]) -> set[str]:
-    changes = (c for entry in entries for c in audit.changes_of(json.loads(entry.details)))
-    return {change.id for change in changes if change.entity == "step"}
-
-
-def _event(entry: audit.Sealed) -> Json:
-    details = {k: v for k, v in json.loads(entry.details).items() if k != "changes"}
-    return told(
-        seq=entry.seq,
-        at=moment(entry.at),
-        event=entry.event,
-        actor=entry.actor,
-        channel=entry.channel,
-        sessionId=entry.session,
-        details={
-            k: v if len(str(v)) <= MOST_TOLD else str(v)[:MOST_TOLD] for k, v in details.items()
-        },
-    )
+def _changed(entries: Sequence[Sealed], entity: Entity) -> frozenset[str]:
+    return frozenset(change.id for change in changes_in(entries) if change.entity == entity)
 
 
 def _next(plan: Plan) -> Json:
@@ -169,9 +139,9 @@ def _next(plan: Plan) -> Json:
 TOOL = Tool(
     name="get_research_context",
     title="Resume a plan",
-    description=("Everything a new conversation needs to go on with a plan."),
+    description="What a new conversation needs to go on with a plan.",
     arguments=GetResearchContext,
-    output_schema=output_schema(steps="array"),
+    output_schema=output_schema(planId="string"),
     run=get_research_context,
     reads_only=True,
 )

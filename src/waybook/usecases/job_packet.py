@@ -11,12 +11,13 @@ import orjson
 
 from waybook.dag.sources import makes
 from waybook.record.moment import Json
+from waybook.research.cutting import beginning, fair_share, weight
 from waybook.run.model import Job
 from waybook.store import documents
 from waybook.usecases.call import Body
 from waybook.usecases.job_inputs import Supplied, desk_of
 from waybook.usecases.run_call import HeldRun
-from waybook.usecases.views import beginning, fair_share, following, told, weight
+from waybook.usecases.views import following, told
 
 #: The most that the names of what is to be made take, in bytes.
 MOST_WANTED = 12_000

@@ -9,9 +9,10 @@ from waybook.errors import EndpointFailed
 from waybook.research.embedding import Vector
 from waybook.research.text_model import TextModel
 from waybook.store import search
-from waybook.store.database import Database
+from waybook.store.database import Database, Results
 from waybook.store.passages import Meanings, Piece
 from waybook.store.search import Abilities
+from waybook.store.sql import Statement
 from waybook.usecases.shipped_model import ShippedModel
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,15 @@ class Library:
         #: For each org since when there may be something that is not indexed.
         self.swept: dict[UUID, datetime] = {}
         self._abilities: Abilities | None = None
+
+    def unasked(self) -> list[Statement]:
+        """What is still to be asked of the server, for who has a message to send anyway."""
+        return [] if self._abilities else [search.abilities_statement()]
+
+    def learn(self, answers: Results) -> None:
+        """Remember the answer to `unasked`, if something was."""
+        for rows in answers:
+            self._abilities = search.read_abilities(rows)
 
     async def abilities(self, database: Database, org_id: UUID) -> Abilities:
         """What the server can do for search; asked once, for it stays so while we run."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from waybook.dag.model import Dag
 from waybook.record.moment import Json
+from waybook.research.cutting import beginning
 from waybook.run.model import Chart
 from waybook.store import definitions, runs
 from waybook.usecases.arguments import Reading
@@ -12,7 +13,7 @@ from waybook.usecases.charts import OURSELVES, builtin_charts, current_chart
 from waybook.usecases.find_runs import FoundRun, found_runs
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import beginning, following, moment, within_reply
+from waybook.usecases.views import following, moment, within_reply
 
 MOST_RUNS = 50
 #: How much of a description is told, in bytes.

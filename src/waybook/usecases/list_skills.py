@@ -4,12 +4,13 @@ from pydantic import Field
 
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.record.moment import Json
+from waybook.research.cutting import beginning, fair_share
 from waybook.usecases.arguments import Id, Line, Reading
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.skills import Skill, SkillFile
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import beginning, fair_share, following, told
+from waybook.usecases.views import following, told
 
 #: What all descriptions, or one file, may take in a reply.
 DESCRIPTIONS = 25_000

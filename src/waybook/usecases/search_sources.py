@@ -1,24 +1,23 @@
 """search_sources: find what was learnt before, by words and by meaning."""
 
-import asyncio
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic import Field
 
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
-from waybook.research.fusion import Hit, Why, fuse
-from waybook.research.question import Question, read_question
+from waybook.research.fusion import Hit, Why
+from waybook.research.question import Question
 from waybook.research.snippet import Snippet, snippet
 from waybook.store import search
-from waybook.store.search import Meant, Scope
+from waybook.store.search import Scope
 from waybook.usecases.arguments import Id, Loose, Reading
 from waybook.usecases.call import Body, Call, known, not_found
 from waybook.usecases.get_artifact import source_view
 from waybook.usecases.job_packet import first_of
 from waybook.usecases.schemas import output_schema
+from waybook.usecases.searching import Found, find
 from waybook.usecases.store_research import Moment, Query, Tag, Word
 from waybook.usecases.tool import RESEARCH, Tool
 from waybook.usecases.views import following, moment, told
@@ -42,15 +41,6 @@ class SearchSources(Reading):
     cursor: str | None = Field(None, max_length=20)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a search found: all of it ranked, and in which way."""
-
-    question: Question
-    hits: list[Hit]
-    told: str
-
-
 async def search_sources(call: Call, asked: SearchSources) -> Body:
     """A page of what matches, best first: each hit with why it matched and where it came from."""
     start = _read_cursor(asked.cursor)
@@ -68,26 +58,18 @@ async def search_sources(call: Call, asked: SearchSources) -> Body:
 
 
 async def _search(call: Call, asked: SearchSources) -> Found:
-    library, org_id = call.house.library, call.caller.org_id
-    able = await library.abilities(call.house.database, org_id)
-    question = await asyncio.to_thread(read_question, asked.query)
-    made = await library.vectors([question.meaning]) if able.vectors else None
-    meant = Meant(vector=made[0], model=library.model.name, org_id=org_id) if made else None
     scope = Scope(
         plan_id=known(asked.plan_id) if asked.plan_id else None,
         kinds=tuple(asked.kinds or ()),
         since=asked.since,
         tags=tuple(asked.tags or ()),
     )
-    there, *results = await call.read(
-        search.plan_there_statement(scope.plan_id),
-        *search.search_statements(question, meant, scope, able),
+    found, (there,) = await find(
+        call, asked.query, scope, search.plan_there_statement(scope.plan_id)
     )
     if not there[0][0]:
         raise not_found("plan")
-    down = able.vectors and meant is None
-    how = "full text alone (the embeddings endpoint does not answer)" if down else able.told
-    return Found(question=question, hits=fuse(search.read_ranked(results)), told=how)
+    return found
 
 
 async def _views(call: Call, question: Question, page: list[Hit]) -> list[Json]:

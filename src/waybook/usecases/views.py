@@ -1,9 +1,7 @@
 """How plans, steps and reviews look in a reply."""
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import orjson
 
@@ -11,6 +9,7 @@ from waybook.plan.budget import budget_told
 from waybook.plan.model import Plan, PlanId, Review, Step, StepId
 from waybook.plan.progress import count_done, percent
 from waybook.record.moment import Json
+from waybook.research.cutting import as_text, fair_share
 from waybook.usecases.call import Body
 
 #: What all results in one reply may take together, unless the caller asks for detail.
@@ -77,20 +76,6 @@ def review_url(plan_id: PlanId, base_url: str) -> str:
     return f"{base_url}/plans/{plan_id}#review"
 
 
-def artifact_view(row: tuple[Any, ...]) -> Body:
-    """An artifact in a list: what it is, not what is in it."""
-    artifact_id, step_id, kind, title, superseded, created_at, created_by = row
-    return told(
-        artifactId=artifact_id,
-        stepId=step_id,
-        kind=kind,
-        title=title,
-        superseded=superseded or None,
-        createdAt=moment(created_at),
-        createdBy=created_by,
-    )
-
-
 def progress_view(plan: Plan) -> Body:
     """Progress with its numerator and denominator."""
     done, total = count_done(plan.statuses()), len(plan.steps)
@@ -112,7 +97,7 @@ def fitted(results: Mapping[StepId, Json], *, budget: int | None) -> dict[StepId
 
     What is cut says so, and how to get the rest.
     """
-    texts = {step_id: json.dumps(value, ensure_ascii=False) for step_id, value in results.items()}
+    texts = {step_id: as_text(value) for step_id, value in results.items()}
     if budget is None or sum(len(text) for text in texts.values()) <= budget:
         return {step_id: {"resultSummary": value} for step_id, value in results.items()}
     share = max(LEAST_SHARE, fair_share([len(text) for text in texts.values()], budget))
@@ -123,7 +108,9 @@ def fitted(results: Mapping[StepId, Json], *, budget: int | None) -> dict[StepId
             "resultSummary": texts[step_id][:share],
             "cut": {
                 "left": len(texts[step_id]) - share,
-                "get": following("get_step_context", "the whole result", stepId=step_id),
+                "get": following(
+                    "get_step_context", "the rest", stepId=step_id, part="result", offset=share
+                ),
             },
         }
         for step_id, value in results.items()
@@ -156,42 +143,3 @@ def _items(value: Json) -> list[Json]:
 
 def _sizes(value: Json) -> list[int]:
     return [len(orjson.dumps(item)) + 1 for item in _items(value)]
-
-
-def weight(text: str) -> int:
-    r"""What a text takes in a reply, in bytes.
-
-    >>> weight("abc"), weight("a\n"), weight("☃")
-    (3, 3, 3)
-    """
-    return len(orjson.dumps(text)) - 2
-
-
-def beginning(text: str, most: int) -> str:
-    """As much of a text as takes at most so many bytes in a reply.
-
-    >>> beginning("a☃b", 4), beginning("abc", 9)
-    ('a☃', 'abc')
-    """
-    fits, beyond = 0, min(len(text), max(0, most)) + 1
-    while beyond - fits > 1:
-        middle = (fits + beyond) // 2
-        if weight(text[:middle]) <= most:
-            fits = middle
-        else:
-            beyond = middle
-    return text[:fits]
-
-
-def fair_share(lengths: list[int], budget: int) -> int:
-    """The length up to which everyone may stay so that all fit.
-
-    >>> fair_share([10, 100, 100], 110)
-    50
-    """
-    left, heads = budget, len(lengths)
-    for length in sorted(lengths):
-        if length * heads > left:
-            return left // heads
-        left, heads = left - length, heads - 1
-    return budget

@@ -1,0 +1,255 @@
+"""A packet: what somebody is handed to go on with, made to fit its room.
+
+A packet has parts in an order. When all do not fit, the room is divided by one level for all,
+each part counting by its weight: short ones stay whole, long ones are cut, and of a list those
+come first that matter first. Whatever is cut or left out is named under `cut`, beside the call
+that brings the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from waybook.record.moment import Json
+from waybook.research.cutting import as_text, beginning, shares, size
+
+Body: TypeAlias = dict[str, Json]
+
+#: Of a text that is cut at least so much is shown, in bytes.
+LEAST = 240
+#: What `"cut":{},` takes.
+CUT = 9
+#: Under this name a packet tells of the parts for which there was not even room for a word.
+MORE = "more"
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """The call that brings something."""
+
+    tool: str
+    args: Body
+
+    def told(self, left: Json, **more: Json) -> Body:
+        """How much is left out, and this call beside it."""
+        get: Body = {"tool": self.tool, "args": {**self.args, **more}, "why": "the rest"}
+        return {"left": left, "get": get}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A field that may be cut: a text as it is, anything else as its JSON."""
+
+    name: str
+    value: Json
+    get: Get
+    #: How long the whole text is, in characters, where only its beginning is at hand.
+    length: int | None = None
+    #: False if what is shown stands somewhere in the middle: then the call begins at the start.
+    resumes: bool = True
+    counts: int = 1
+
+    @cached_property
+    def text(self) -> str:
+        return as_text(self.value)
+
+    @cached_property
+    def most(self) -> int:
+        """What it can use, in bytes."""
+        whole = size({self.name: self.value}) - 1
+        return whole if self._complete else whole + self._note
+
+    @cached_property
+    def floor(self) -> int:
+        return min(self.most, len(self.name) + 6 + LEAST + self._note)
+
+    @cached_property
+    def _complete(self) -> bool:
+        return self.length is None or self.length <= len(self.text)
+
+    @cached_property
+    def _note(self) -> int:
+        """What it takes to say that it was cut, at the most."""
+        long = self.length or len(self.text)
+        return size({self.name: self.get.told(long, offset=long)}) - 1
+
+    def fitted(self, room: int) -> tuple[Json, Body | None]:
+        """What is shown in so much room, and what is said of the rest."""
+        if self._complete and self.most <= room:
+            return self.value, None
+        shown = beginning(self.text, room - len(self.name) - 6 - self._note)
+        left = (self.length or len(self.text)) - len(shown)
+        resumed: Body = {"offset": len(shown)} if self.resumes else {}
+        return shown, self.get.told(left, **resumed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Fields that are always shown, and texts that may be cut."""
+
+    frame: Body
+    texts: tuple[Text, ...] = ()
+    #: Whether there may be several texts, so that what is cut is told by name.
+    several: bool = False
+
+    @cached_property
+    def most(self) -> int:
+        return self._frame + sum(text.most for text in self.texts)
+
+    @cached_property
+    def floor(self) -> int:
+        return self._frame + sum(text.floor for text in self.texts)
+
+    @cached_property
+    def _frame(self) -> int:
+        return size(self.frame) + 1 + CUT
+
+    def fitted(self, room: int) -> Body:
+        """The entry in so much room, with what it says of what is cut."""
+        claims = [(text.most, text.floor, text.counts) for text in self.texts]
+        given = shares(claims, room - self._frame)
+        body, cut = dict(self.frame), Body()
+        for text, share in zip(self.texts, given, strict=True):
+            body[text.name], note = text.fitted(share)
+            if note is not None:
+                cut[text.name] = note
+        if cut:
+            body["cut"] = cut if self.several else next(iter(cut.values()))
+        return body
+
+
+@dataclass(frozen=True, kw_only=True)
+class One:
+    """A part that is a single entry."""
+
+    name: str
+    entry: Entry
+    counts: int = 1
+
+    @cached_property
+    def most(self) -> int:
+        return len(self.name) + 4 + self.entry.most
+
+    @cached_property
+    def floor(self) -> int:
+        return len(self.name) + 4 + self.entry.floor
+
+    def fitted(self, room: int) -> tuple[Json, Body | None]:
+        """The entry in so much room; what is cut it says itself."""
+        return self.entry.fitted(room - len(self.name) - 4), None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A part that is a list. Its entries come in order, those nearest to the focus first."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    get: Get
+    #: How many more there are that are not at hand.
+    beyond: int = 0
+    #: Where the call goes on, told how many of these were shown; by itself, from the start.
+    resume: Callable[[int], Body] = field(default=lambda _: {})
+    focus: int = 0
+    counts: int = 1
+
+    @cached_property
+    def most(self) -> int:
+        whole = sum(entry.most for entry in self.entries)
+        return whole + self._note if self.beyond else whole
+
+    @cached_property
+    def floor(self) -> int:
+        return min(self.most, self._note)
+
+    @cached_property
+    def empty(self) -> int:
+        """What the list takes with nothing in it."""
+        return len(self.name) + 6
+
+    @cached_property
+    def _note(self) -> int:
+        every = len(self.entries)
+        left = every + self.beyond
+        ends = (size(self.get.told(left, **self.resume(place))) for place in (0, every))
+        return len(self.name) + 4 + max(ends)
+
+    def fitted(self, room: int) -> tuple[Json, Body | None]:
+        """The entries there is room for, each with a fair share of it, and what is said of others.
+
+        At least one is shown if its floor fits; whoever pages therefore gets on.
+        """
+        shown = self._shown(room)
+        entries = self.entries[shown.start : shown.stop]
+        complete = len(entries) == len(self.entries) and not self.beyond
+        claims = [(entry.most, entry.floor, 1) for entry in entries]
+        given = shares(claims, room if complete else room - self._note)
+        listed: list[Json] = [e.fitted(g) for e, g in zip(entries, given, strict=True)]
+        if complete:
+            return listed, None
+        left = len(self.entries) - len(entries) + self.beyond
+        return listed, self.get.told(left, **self.resume(0 if shown.start else shown.stop))
+
+    def _shown(self, room: int) -> range:
+        """Which entries there is room for, around the focus."""
+        if not self.beyond and sum(entry.floor for entry in self.entries) <= room:
+            return range(len(self.entries))
+        room -= self._note
+        first = last = self.focus
+        for place in sorted(range(len(self.entries)), key=self._distance):
+            room -= self.entries[place].floor
+            if room < 0:
+                break
+            first, last = min(first, place), max(last, place + 1)
+        return range(first, last)
+
+    def _distance(self, place: int) -> tuple[int, int]:
+        return abs(place - self.focus), -place
+
+
+Part: TypeAlias = Text | One | Listed
+
+
+def packet(frame: Body, parts: Sequence[Part], *, ending: Body, room: int, again: Get) -> Body:
+    """These parts in so many bytes, between a frame and an ending that are always there.
+
+    `again` asks for the same with more room.
+    """
+    lists = [part for part in parts if isinstance(part, Listed)]
+    left = room - size({**frame, **ending}) - CUT - sum(part.empty for part in lists)
+    admitted = _admitted(parts, left, again)
+    names = {part.name for part in admitted}
+    absent: list[Json] = [part.name for part in parts if part.name not in names]
+    if absent:
+        left -= _more(absent, again)
+    given = shares([(part.most, part.floor, part.counts) for part in admitted], left)
+    room_of = {part.name: share for part, share in zip(admitted, given, strict=True)}
+    body, cut = dict(frame), Body()
+    for part in parts:
+        if part.name in names:
+            body[part.name], note = part.fitted(room_of[part.name])
+            if note is not None:
+                cut[part.name] = note
+        elif isinstance(part, Listed):
+            body[part.name] = []
+    if absent:
+        cut[MORE] = again.told(absent)
+    return {**body, **({"cut": cut} if cut else {}), **ending}
+
+
+def _admitted(parts: Sequence[Part], room: int, again: Get) -> list[Part]:
+    """Those whose floors fit, the first ones first."""
+    if sum(part.floor for part in parts) <= room:
+        return [*parts]
+    room -= _more([part.name for part in parts], again)
+    admitted: list[Part] = []
+    for part in parts:
+        if part.floor <= room:
+            room -= part.floor
+            admitted.append(part)
+    return admitted
+
+
+def _more(names: Sequence[Json], again: Get) -> int:
+    return size({MORE: again.told([*names])})

@@ -1,0 +1,121 @@
+-- name: about_step
+-- What a step is about, in short, and whether its plan has anything to be searched.
+select s.plan_id::text, left(p.research_question, %(most)s) || chr(10) || left(b.instructions, %(most)s),
+       exists (select from passage f where f.plan_id = s.plan_id)
+  from plan_step s
+  join step_brief b on b.step_id = s.id
+  join plan_brief p on p.plan_id = s.plan_id
+ where s.id = %(step_id)s;
+
+-- name: result_beginnings
+-- The results of a plan's steps, each as far as there may be room for it.
+select s.id::text, r.confidence, json_typeof(r.result_summary),
+       length(r.result_summary #>> '{}'), left(r.result_summary #>> '{}', %(most)s)
+  from plan_step s
+  join step_result r on r.step_id = s.id
+ where s.plan_id = %(plan_id)s
+ order by s.step_order;
+
+-- name: instruction_beginnings
+select s.id::text, length(b.instructions), left(b.instructions, %(most)s)
+  from plan_step s
+  join step_brief b on b.step_id = s.id
+ where s.plan_id = %(plan_id)s
+ order by s.step_order;
+
+-- name: feedback
+-- What people decided about a step, the last first.
+select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback),
+       left(r.feedback, %(most)s), count(*) over ()
+  from review r
+ where r.plan_id = %(plan_id)s and r.step_id = %(step_id)s and r.decision is not null
+ order by r.decided_at desc, r.id desc
+offset %(offset)s limit %(page)s;
+
+-- name: failures
+-- Why a step was given up, the last time first.
+select e.seq, e.at, e.actor, length(e.details ->> 'reason'),
+       left(e.details ->> 'reason', %(most)s), count(*) over ()
+  from audit_entry e
+ where e.subject_id = %(plan_id)s and e.event = 'step_failed'
+   and e.details ->> 'stepId' = %(step_id)s::text
+ order by e.seq desc
+offset %(offset)s limit %(page)s;
+
+-- name: newest_artifacts
+-- What was stored with a plan, or with one step of it, newest first, with the beginnings.
+select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
+       json_typeof(a.content), length(a.content #>> '{}'), left(a.content #>> '{}', %(most)s),
+       null::text, n.total
+  from (select m.id, count(*) over () as total
+          from artifact m
+         where m.plan_id = %(plan_id)s
+           and (%(step_id)s::uuid is null or m.step_id = %(step_id)s::uuid)
+         order by m.created_at desc, m.id desc
+        offset %(offset)s limit %(page)s) n
+  join artifact a on a.id = n.id
+ order by a.created_at desc, a.id desc;
+
+-- name: artifacts_by_id
+-- These artifacts of a plan, each with the passage that was found.
+select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
+       json_typeof(a.content), length(a.content #>> '{}'), left(a.content #>> '{}', %(most)s),
+       (select p.body
+          from passage p
+         where p.subject_id = a.id and p.part = (%(parts)s::json ->> a.id::text)::integer
+           and p.part > 1), 0
+  from artifact a
+ where a.id = any (%(ids)s) and a.plan_id = %(plan_id)s;
+
+-- name: piece_of_plan
+-- A piece of one of the texts a packet may have cut, and how long the whole is.
+select length(t.whole), substr(t.whole, %(offset)s::integer + 1, %(most)s::integer)
+  from (select case %(kind)s::text
+          when 'name' then
+            (select p.name from plan p where p.id = %(plan_id)s)
+          when 'reason' then
+            (select p.fail_reason from plan p where p.id = %(plan_id)s)
+          when 'researchQuestion' then
+            (select b.research_question from plan_brief b where b.plan_id = %(plan_id)s)
+          when 'planFormattingNotes' then
+            (select b.formatting_notes from plan_brief b where b.plan_id = %(plan_id)s)
+          when 'outputFormattingInstructions' then
+            (select e.formatting_instructions
+               from plan_brief b
+               join skill_execution e on e.id = b.skill_execution_id
+              where b.plan_id = %(plan_id)s)
+          when 'artifact' then
+            (select a.content #>> '{}'
+               from artifact a
+              where a.plan_id = %(plan_id)s and a.id = %(id)s::uuid)
+          when 'summary' then
+            (select r.summary
+               from review r where r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
+          when 'questions' then
+            (select r.questions #>> '{}'
+               from review r where r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
+          when 'feedback' then
+            (select r.feedback
+               from review r where r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
+          when 'failure' then
+            (select e.details ->> 'reason'
+               from audit_entry e
+              where e.subject_id = %(plan_id)s and e.seq = %(seq)s::integer)
+        end as whole) t;
+
+-- name: piece_of_step
+-- The same for the texts of one of its steps.
+select length(t.whole), substr(t.whole, %(offset)s::integer + 1, %(most)s::integer)
+  from plan_step s
+ cross join lateral (select case %(kind)s::text
+          when 'title' then s.title
+          when 'failReason' then s.fail_reason
+          when 'dependsOn' then to_json(s.depends_on)::text
+          when 'instructions' then
+            (select b.instructions from step_brief b where b.step_id = s.id)
+          when 'resultSchema' then
+            (select b.result_schema #>> '{}' from step_brief b where b.step_id = s.id)
+          when 'result' then
+            (select r.result_summary #>> '{}' from step_result r where r.step_id = s.id)
+        end as whole) t
+ where s.plan_id = %(plan_id)s and s.id = %(id)s;

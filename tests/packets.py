@@ -1,0 +1,136 @@
+"""Packets followed to their ends: every call that a cut names is carried out."""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Any
+
+from waybook.plan.draft import Draft
+from waybook.record.changes import Entity, Event, as_json
+from waybook.store import passages
+from waybook.store.ids import new_id
+from waybook.store.passages import of_artifact
+from waybook.usecases.call import Call
+from worlds import Agent, Body
+
+#: What an entry with a single text may call it.
+ONE_TEXT = ("content", "resultSummary", "feedback", "reason", "failReason", "details", "summary")
+#: What tells one entry of a list from another.
+KEYS = ("artifactId", "reviewId", "seq", "stepId")
+
+#: Letters, escapes, characters of two to four bytes, and what JSON writes in six.
+ALPHABET = 'abc de\n"\\\t\x01\x1féß語🜂𝄞'
+
+
+def nasty(random: Random, longest: int) -> str:
+    """A text of anything, in one line or many."""
+    length = random.choice([1, 7, random.randint(1, longest), longest])
+    letters = random.choice([ALPHABET, "x", "\x01", "𝄞", "word "])
+    some = "".join(random.choices(letters, k=min(length, 97)))
+    return (some * (length // len(some) + 1))[:length]
+
+
+async def completed(agent: Agent, reply: Body) -> Body:
+    """The reply with nothing cut: all that its calls bring put in its place."""
+    body = dict(reply)
+    cut = body.pop("cut", {})
+    notes = {_only_text(body): cut} if "get" in cut else dict(cut)
+    more = notes.pop("more", None)
+    for name, note in notes.items():
+        assert note["left"] > 0
+        if isinstance(body[name], list):
+            body[name] = await _whole_list(agent, name, body[name], note)
+        else:
+            start = body[name] if "offset" in note["get"]["args"] else ""
+            body[name] = start + await _rest(agent, note["get"])
+    if more is not None:
+        body |= await _absent(agent, more)
+    for name, value in body.items():
+        if isinstance(value, list):
+            body[name] = [await completed(agent, v) if isinstance(v, dict) else v for v in value]
+        elif isinstance(value, dict) and "cut" in value:
+            body[name] = await completed(agent, value)
+    return body
+
+
+async def _absent(agent: Agent, note: Body) -> Body:
+    """What a small packet had not even room to name."""
+    larger = await completed(agent, await _carried_out(agent, note["get"]))
+    return {name: larger[name] for name in note["left"]}
+
+
+def _only_text(entry: Body) -> str:
+    (name,) = (name for name in ONE_TEXT if name in entry)
+    return name
+
+
+async def _carried_out(agent: Agent, get: Body) -> Body:
+    return await agent.call(get["tool"], **get["args"])
+
+
+async def _rest(agent: Agent, get: Body) -> str:
+    """A text read on to its end."""
+    pieces = []
+    while True:
+        piece = await _carried_out(agent, get)
+        assert piece["content"]
+        pieces.append(piece["content"])
+        get = piece["next"]
+        if not piece["left"]:
+            return "".join(pieces)
+
+
+async def _whole_list(agent: Agent, name: str, entries: Sequence[Any], note: Body) -> list[Any]:
+    """A list read on to its end; some calls begin at its beginning."""
+    found = {_key(entry): entry for entry in entries}
+    expected = len(found) + note["left"]
+    cut = {name: note}
+    while name in cut:
+        page = await _carried_out(agent, cut[name]["get"])
+        assert page[name]
+        found |= {_key(entry): entry for entry in page[name]}
+        cut = page.get("cut", {})
+    assert len(found) >= expected
+    return [*found.values()]
+
+
+def _key(entry: Body) -> Any:  # noqa: ANN401 - an id or a number
+    return next(entry[key] for key in KEYS if key in entry)
+
+
+# What agents store
+
+
+async def store_all(
+    agent: Agent, plan: Body, stored: Iterable[tuple[str | None, str, object]]
+) -> list[str]:
+    """Artifacts of a plan, (step, title, content) each, audited and findable; their ids."""
+    call = Call(house=agent.doorway.house, caller=agent.caller)
+    ids, subjects = [], []
+    async with call.locked(plan_id=plan["planId"]) as held:
+        draft = Draft(held.plan, held.moment)
+        now = held.moment.now
+        for step_id, title, content in stored:
+            artifact_id = new_id()
+            ids.append(artifact_id)
+            row: Body = {
+                "step_id": step_id,
+                "kind": "note",
+                "title": title,
+                "content": content,
+                "superseded": False,
+                "created_at": as_json(now),
+                "created_by": "ann",
+            }
+            draft.insert(Entity.ARTIFACT, artifact_id, row)
+            told: Body = {"plan_id": plan["planId"], "kind": "note", "tags": (), "created_at": now}
+            told["text"] = str(content)
+            subjects.append(of_artifact(artifact_id=artifact_id, title=title, **told))
+        draft.record(Event.PLAN_MODIFIED, action="research_stored")
+        await held.write(draft.decide(None), {})
+    house = agent.doorway.house
+    pieces = passages.cut(subjects)
+    able = await house.library.abilities(house.database, agent.org_id)
+    meanings = await house.library.meanings(pieces, able)
+    async with house.database.tenant(agent.org_id) as tx:
+        await tx.commit(*passages.index(pieces, meanings, agent.org_id))
+    return ids

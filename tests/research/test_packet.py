@@ -1,0 +1,266 @@
+"""Packets: never too long, never unfair, in order, the same each time, and honest about cuts."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packets import nasty
+from waybook.record.moment import Json
+from waybook.research.cutting import as_text, beginning, fair_share, shares, size, weight
+from waybook.research.packet import CUT, LEAST, Entry, Get, Listed, One, Part, Text, packet
+from worlds import Body
+
+ID = "01980000-0000-7000-8000-000000000000"
+FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
+ENDING: Body = {"next": {"tool": "submit_step_result", "args": {"stepId": ID}, "why": "when done"}}
+AGAIN = Get("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
+#: What a note may be counted longer than it is, and what a cut character leaves unused.
+SLACK = 40
+
+
+def a_get(part: str) -> Get:
+    return Get("get_step_context", {"stepId": ID, "part": part})
+
+
+def a_text(random: Random, name: str, longest: int = 20_000) -> Text:
+    value: Json = nasty(random, random.choice([20, 500, longest]))
+    if random.random() < 0.3:
+        value = {"found": value, "among": [1, None, True]}
+    length = None
+    if random.random() < 0.2:
+        value = as_text(value)
+        length = len(as_text(value)) + random.randint(0, 100_000)
+    counts = random.randint(1, 6)
+    return Text(name=name, value=value, get=a_get(name), length=length, counts=counts)
+
+
+def an_entry(random: Random, place: int) -> Entry:
+    frame: Body = {"place": place, "title": nasty(random, 200)}
+    names = random.choice([("content",), ("instructions", "resultSummary"), ()])
+    texts = tuple(a_text(random, name, 5_000) for name in names)
+    return Entry(frame=frame, texts=texts, several=len(names) > 1)
+
+
+def a_list(random: Random, name: str) -> Listed:
+    entries = tuple(an_entry(random, n) for n in range(random.choice([0, 1, 5, 30])))
+    return Listed(
+        name=name,
+        entries=entries,
+        get=a_get(name),
+        beyond=random.choice([0, 0, 460]),
+        resume=lambda shown: {"offset": shown},
+        focus=random.randrange(len(entries)) if entries and random.random() < 0.3 else 0,
+        counts=random.randint(1, 6),
+    )
+
+
+def some_parts(random: Random) -> list[Part]:
+    texts = [a_text(random, f"text{n}") for n in range(random.randint(1, 7))]
+    ones = [One(name="result", entry=an_entry(random, 0))] if random.random() < 0.5 else []
+    lists = [a_list(random, f"list{n}") for n in range(random.randint(0, 5))]
+    return [*texts, *ones, *lists]
+
+
+def a_thousand() -> list[tuple[list[Part], int]]:
+    """Random parts, each with a random room, from the smallest there is to the largest."""
+    chances = [Random(seed) for seed in range(1_000)]  # noqa: S311 - by chance, no secret
+    return [
+        (some_parts(c), c.choice([2_000, 2_500, c.randint(2_000, 48_000), 48_000])) for c in chances
+    ]
+
+
+@pytest.fixture(scope="module")
+def thousand() -> list[tuple[list[Part], int, Body]]:
+    return [(parts, room, packed(parts, room)) for parts, room in a_thousand()]
+
+
+def packed(parts: list[Part], room: int) -> Body:
+    """The packet of these parts, within a frame like that of a step."""
+    return packet(FRAME, parts, ending=ENDING, room=room, again=AGAIN)
+
+
+Thousand = list[tuple[list[Part], int, Body]]
+
+
+def test_no_packet_is_longer_than_its_room(thousand: Thousand) -> None:
+    for _, room, body in thousand:
+        told = orjson.dumps(body)
+        assert len(told) <= room
+        assert len(told.decode()) <= room
+
+
+def test_a_packet_with_room_for_everything_has_everything(thousand: Thousand) -> None:
+    for parts, _, _ in thousand:
+        room = size({**FRAME, **ENDING}) + CUT + sum(part.most + 40 for part in parts)
+        body = packed(parts, room)
+        complete = all(text.length is None for part in parts for text in texts_of(part))
+        if complete and not any(isinstance(part, Listed) and part.beyond for part in parts):
+            assert '"cut":' not in orjson.dumps(body).decode()
+
+
+def texts_of(part: Part) -> tuple[Text, ...]:
+    match part:
+        case Text():
+            return (part,)
+        case One():
+            return part.entry.texts
+        case Listed():
+            return tuple(text for entry in part.entries for text in entry.texts)
+
+
+def test_the_same_parts_make_the_same_packet_to_the_byte(thousand: Thousand) -> None:
+    for parts, room, body in thousand:
+        assert orjson.dumps(packed([replace(part) for part in parts], room)) == orjson.dumps(body)
+
+
+def test_the_parts_stand_in_their_order(thousand: Thousand) -> None:
+    for parts, _, body in thousand:
+        names = [part.name for part in parts]
+        assert [name for name in body if name in names] == [n for n in names if n in body]
+        assert [*body][: len(FRAME)] == [*FRAME]
+        assert [*body][-1] == "next"
+
+
+def test_whatever_is_cut_or_left_out_says_so_beside_the_call(thousand: Thousand) -> None:
+    cuts = 0
+    for parts, _, body in thousand:
+        cut: Body = body.get("cut", {})
+        absent = cut.get("more", {"left": []})["left"]
+        for part in parts:
+            if part.name in absent:
+                assert body.get(part.name, []) == []
+            else:
+                cuts += check_part(part, body[part.name], cut.get(part.name))
+    assert cuts > 2_000
+
+
+def check_part(part: Part, told: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
+    """What is shown and what is said of the rest make the whole; returns how much was cut."""
+    match part:
+        case Text():
+            return check_text(part, told, note)
+        case One():
+            return check_entry(part.entry, told)
+        case Listed():
+            left = note["left"] if note else 0
+            assert len(told) + left == len(part.entries) + part.beyond
+            places = [entry["place"] for entry in told]
+            if places:
+                assert places == [*range(places[0], places[-1] + 1)]
+            if note:
+                offset = note["get"]["args"]["offset"]
+                assert offset == (0 if not places or places[0] else places[-1] + 1)
+            return sum(check_entry(part.entries[e["place"]], e) for e in told)
+
+
+def check_entry(entry: Entry, told: Body) -> int:
+    cut = told.get("cut", {})
+    notes = cut if entry.several else {text.name: cut or None for text in entry.texts}
+    assert {name: told[name] for name in entry.frame} == entry.frame
+    return sum(check_text(t, told[t.name], notes.get(t.name)) for t in entry.texts)
+
+
+def check_text(text: Text, told: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
+    whole = text.length or len(text.text)
+    if note is None:
+        assert told == text.value
+        assert whole == len(text.text)
+        return 0
+    assert text.text.startswith(told)
+    assert note["left"] == whole - len(told)
+    assert note["get"]["args"] == {"stepId": ID, "part": text.name, "offset": len(told)}
+    return 1
+
+
+def test_nobody_takes_more_than_the_share_of_one_who_was_cut(thousand: Thousand) -> None:
+    compared = 0
+    for parts, _, body in thousand:
+        cut: Body = body.get("cut", {})
+        used = {part.name: used_by(part, body, cut) for part in parts if part.name in body}
+        if "more" in cut:
+            continue
+        for one in parts:
+            if not isinstance(one, Text) or one.name not in cut or one.length is not None:
+                continue
+            level = (used[one.name] + SLACK) / one.counts
+            for other in parts:
+                allowed = max(other.floor, level * other.counts)
+                assert used[other.name] <= allowed + SLACK
+                compared += 1
+    assert compared > 1_000
+
+
+def used_by(part: Part, body: Body, cut: Body) -> int:
+    empty = part.empty if isinstance(part, Listed) else 0
+    told = size({part.name: body[part.name]}) - 1 - empty
+    return told + (size({part.name: cut[part.name]}) - 1 if part.name in cut else 0)
+
+
+def test_every_part_gets_its_size_or_a_fair_share_of_the_room(thousand: Thousand) -> None:
+    shared = 0
+    for parts, room, body in thousand:
+        cut: Body = body.get("cut", {})
+        if "more" in cut:
+            continue
+        empties = sum(part.empty for part in parts if isinstance(part, Listed))
+        left = room - size({**FRAME, **ENDING}) - CUT - empties
+        level = (left - sum(part.floor for part in parts)) // sum(part.counts for part in parts)
+        for part in parts:
+            if isinstance(part, Text) and part.name in cut:
+                fair = min(part.most, max(part.floor, level * part.counts))
+                assert used_by(part, body, cut) >= fair - SLACK
+                shared += 1
+    assert shared > 500
+
+
+def test_a_text_that_is_cut_still_shows_its_beginning(thousand: Thousand) -> None:
+    for parts, _, body in thousand:
+        cut: Body = body.get("cut", {})
+        for part in parts:
+            if isinstance(part, Text) and part.name in cut:
+                assert weight(as_text(body[part.name])) >= min(LEAST, weight(part.text)) - SLACK
+
+
+def test_a_page_of_a_list_gets_on_with_the_room_there_is_by_itself(thousand: Thousand) -> None:
+    for parts, _, _ in thousand[:300]:
+        for part in parts:
+            if isinstance(part, Listed) and part.entries:
+                assert packed([part], 24_000)[part.name]
+
+
+# How room is divided
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300), st.integers(1, 6)), max_size=20),
+    st.integers(0, 40_000),
+)
+def test_shares_are_fair_and_fit(asked: list[tuple[int, int, int]], spare: int) -> None:
+    claims = [(max(most, floor), floor, counts) for most, floor, counts in asked]
+    room = sum(floor for _, floor, _ in claims) + spare
+    given_out = shares(claims, room)
+    assert sum(given_out) <= room
+    level = spare // max(1, sum(counts for _, _, counts in claims))
+    for share, (most, floor, counts) in zip(given_out, claims, strict=True):
+        assert min(most, max(floor, level * counts)) <= share <= most
+    if sum(most for most, _, _ in claims) <= room:
+        assert given_out == [most for most, _, _ in claims]
+
+
+@given(st.text(), st.integers(0, 200))
+def test_a_beginning_is_as_long_as_it_can_be(text: str, most: int) -> None:
+    shown = beginning(text, most)
+    assert text.startswith(shown)
+    assert weight(shown) <= most
+    assert shown == text or weight(text[: len(shown) + 1]) > most
+
+
+@given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(0, 10_000))
+def test_with_a_fair_share_all_fit(lengths: list[int], budget: int) -> None:
+    share = fair_share(lengths, budget)
+    assert sum(min(length, share) for length in lengths) <= budget

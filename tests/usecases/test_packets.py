@@ -1,0 +1,289 @@
+"""Packets through the doorway: in their budget, few messages, and nothing lost for good."""
+
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+
+from packets import completed, nasty, store_all
+from waybook.record.moment import Json
+from waybook.research.cutting import as_text
+from waybook.store.line import Line
+from waybook.store.search import Abilities
+from worlds import Agent, Body, World, a_step
+
+MOST = 48_000
+BUDGETS = (500, 700, 1_500, 6_000, 20_000, 200_000)
+
+
+def fits(reply: Body, tokens: int) -> bool:
+    told = orjson.dumps(reply)
+    return len(told.decode()) <= 4 * tokens and len(told) <= MOST
+
+
+async def a_random_plan(agent: Agent, random: Random) -> tuple[Body, dict[str, Json]]:
+    """A plan with a past: failures, late results, artifacts, results; and those results."""
+    steps = []
+    for n in range(random.randint(2, 9)):
+        waits = (
+            random.sample(range(1, n + 1), random.randint(0, n)) if random.random() < 0.3 else []
+        )
+        more: Body = {"dependsOn": waits} if waits else {}
+        if random.random() < 0.3:
+            more["title"] = "t" + nasty(random, 150)
+        steps.append(a_step("i" + nasty(random, 9_000), **more))
+    plan = await agent.plan(
+        steps, name="n" + nasty(random, 150), researchQuestion=nasty(random, 5_000)
+    )
+    results: dict[str, Json] = {}
+    while len(results) < len(steps) - 1:
+        taken = await agent.take(plan)
+        if random.random() < 0.4:
+            await a_setback(agent, plan, taken, random)
+            continue
+        result: Json = nasty(random, 9_000)
+        if random.random() < 0.5:
+            result = {"found": result, "n": 1.5}
+        results[taken["stepId"]] = result
+        await agent.submit(taken, result)
+    await store_all(
+        agent,
+        plan,
+        [
+            (random.choice([*plan["stepIds"], None]), f"Note {n}", nasty(random, 5_000))
+            for n in range(random.randint(0, 30))
+        ],
+    )
+    return plan, results
+
+
+async def a_setback(agent: Agent, plan: Body, taken: Body, random: Random) -> None:
+    """The step is given up, and comes back to be taken again; its first holder comes too late."""
+    failing = {"action": "fail_step", "stepId": taken["stepId"], "reason": nasty(random, 1_500)}
+    failing["retry"] = True
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **held, resultSummary=nasty(random, 4_000))
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_any_packet_keeps_to_its_budget_and_its_calls_bring_the_rest(
+    agent: Agent, seed: int
+) -> None:
+    random = Random(seed)  # noqa: S311 - a plan by chance, no secret
+    plan, results = await a_random_plan(agent, random)
+    last = await agent.take(plan)
+    for tokens in (*BUDGETS, random.randint(500, 12_000)):
+        step_asked = {"stepId": last["stepId"], "budgetTokens": tokens}
+        plan_asked = {"planId": plan["planId"], "budgetTokens": tokens}
+        for tool, asked in (("get_step_context", step_asked), ("get_research_context", plan_asked)):
+            reply = await agent.call(tool, **asked)
+            assert fits(reply, tokens)
+            assert orjson.dumps(await agent.call(tool, **asked)) == orjson.dumps(reply)
+            check_whole(plan, await completed(agent, reply), last, results)
+
+
+def check_whole(plan: Body, whole: Body, last: Body, results: dict[str, Json]) -> None:
+    """That nothing is missing: the texts of the plan are as they were handed in."""
+    if "earlierResults" in whole:
+        assert whole["instructions"] == last["instructions"]
+        told = {e["stepId"]: e.get("resultSummary") for e in whole["earlierResults"]}
+        before = whole.get("dependsOn", plan["stepIds"][: last["stepOrder"] - 1])
+        assert {step_id for step_id in told if step_id in results} == set(results) & {*before}
+    else:
+        told = {e["stepId"]: e.get("resultSummary") for e in whole["steps"]}
+        assert set(told) >= set(results)
+    for step_id, result in told.items():
+        assert as_text(result) == as_text(results.get(step_id))
+
+
+async def test_a_packet_of_five_hundred_artifacts_costs_three_messages(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = await agent.plan(2)
+    notes = [(None, f"Lake {n}", f"Lake number {n} is {n} metres deep. " * 40) for n in range(500)]
+    await store_all(agent, plan, notes)
+    sent = counted(monkeypatch)
+    for tool, asked in (
+        ("get_step_context", {"stepId": plan["stepIds"][0]}),
+        ("get_research_context", {"planId": plan["planId"]}),
+    ):
+        sent.clear()
+        reply = await agent.call(tool, **asked)
+        assert 1 <= len(sent) <= 3
+        assert len(reply["artifacts"]) + reply["cut"]["artifacts"]["left"] == 500
+        assert len((await completed(agent, reply))["artifacts"]) == 500
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Every message that goes to the database from now on."""
+    sent: list[object] = []
+    really = Line.send
+
+    async def send(line: Line, *message: Any) -> Any:  # noqa: ANN401 - whatever is sent
+        sent.append(message)
+        return await really(line, *message)
+
+    monkeypatch.setattr(Line, "send", send)
+    return sent
+
+
+async def test_what_matters_for_the_step_comes_before_what_is_newest(agent: Agent) -> None:
+    plan = await agent.plan([a_step("How deep is Lake Baikal?"), a_step("Bake bread.")])
+    notes = [
+        (None, "Baikal", "Lake Baikal is 1,642 metres deep, deeper than any other lake."),
+        (None, "Bread", "Knead the dough of wheat flour, yeast and water, then bake it."),
+        *((None, f"Tax {n}", f"Paragraph {n} of the law on value added tax.") for n in range(30)),
+    ]
+    await store_all(agent, plan, notes)
+    for step_id, title in zip(plan["stepIds"], ("Baikal", "Bread"), strict=True):
+        context = await agent.call("get_step_context", stepId=step_id)
+        assert context["artifacts"][0]["title"] == title
+
+
+async def test_without_vectors_words_alone_find_what_matters(agent: Agent) -> None:
+    agent.doorway.house.library.learn([[(False, False)]])
+    plan = await agent.plan([a_step("How deep is Lake Baikal?")])
+    notes = [(None, "Baikal", "Lake Baikal is 1,642 metres deep.")]
+    notes += [(None, f"Tax {n}", f"Paragraph {n} of a law.") for n in range(50)]
+    await store_all(agent, plan, notes)
+    context = await agent.call("get_step_context", stepId=plan["stepIds"][0])
+    assert context["artifacts"][0]["title"] == "Baikal"
+    assert Abilities(vectors=False, indexed=False).told.startswith("full text alone")
+
+
+async def test_the_passage_that_was_found_is_shown_of_a_long_artifact(agent: Agent) -> None:
+    plan = await agent.plan([a_step("How deep is Lake Baikal?")])
+    long = (
+        "Nothing about it here. " * 100 + "\n\nLake Baikal is 1,642 metres deep.\n\n" + "No. " * 500
+    )
+    (artifact,) = await store_all(agent, plan, [(None, "Lakes", long)])
+    context = await agent.call("get_step_context", stepId=plan["stepIds"][0])
+    (shown,) = context["artifacts"]
+    assert "1,642 metres" in shown["content"]
+    assert shown["cut"]["get"]["args"]["part"] == f"artifact:{artifact}"
+    (whole,) = (await completed(agent, context))["artifacts"]
+    assert whole["content"] == long
+
+
+async def test_the_next_attempt_is_told_what_the_one_before_left(agent: Agent) -> None:
+    plan = await agent.plan([a_step("Look it up."), a_step("Sum up.")])
+    taken = await agent.take(plan)
+    await store_all(agent, plan, [(taken["stepId"], "Half of it", "Found so far: one lake.")])
+    failing = {"action": "fail_step", "stepId": taken["stepId"], "reason": "The line is dead."}
+    failing["retry"] = True
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **held, resultSummary="Too late.")
+    again = await agent.take(plan)
+    context = await agent.call("get_step_context", stepId=again["stepId"])
+    assert (again["stepId"], context["attempt"]) == (taken["stepId"], 2)
+    assert [failure["reason"] for failure in context["failures"]] == ["The line is dead."]
+    late, half = context["soFar"]
+    assert (late["superseded"], late["content"]["result_summary"]) == (True, "Too late.")
+    assert half["content"] == "Found so far: one lake."
+    assert context["artifacts"] == []
+
+
+async def test_feedback_is_told_once_and_still_after_the_instructions_were_rewritten(
+    agent: Agent,
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    said = {"decision": "modify", "feedback": "Add the sources."}
+    await agent.call("submit_user_decision", planId=plan["planId"], **said)
+    context = await agent.call("get_step_context", stepId=taken["stepId"])
+    (decided,) = context["feedback"]
+    assert "Add the sources." in context["instructions"]
+    assert (decided["decision"], "feedback" in decided) == ("modify", False)
+    rewriting = {"action": "update_step_instructions", "stepId": taken["stepId"]}
+    rewriting["instructions"] = "Start anew."
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[rewriting])
+    context = await agent.call("get_step_context", stepId=taken["stepId"])
+    assert context["feedback"][0]["feedback"] == "Add the sources."
+
+
+async def test_a_step_that_depends_on_others_is_told_of_those_alone(agent: Agent) -> None:
+    plan = await agent.plan([a_step(), a_step(), a_step(), a_step(dependsOn=[1, 3])])
+    for n in (1, 2):
+        await agent.submit(await agent.take(plan), f"Result {n}")
+    failing = {"action": "fail_step", "stepId": plan["stepIds"][2], "reason": "No sources."}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    context = await agent.call("get_step_context", stepId=plan["stepIds"][3])
+    third, first = context["earlierResults"]
+    assert (third["stepOrder"], third["failReason"]) == (3, "No sources.")
+    assert (first["stepOrder"], first["resultSummary"]) == (1, "Result 1")
+    assert context["dependsOn"] == [plan["stepIds"][0], plan["stepIds"][2]]
+
+
+async def test_reading_on_is_a_sign_of_life_of_the_step_it_is_for(world: World) -> None:
+    agent = world.agent
+    plan = await agent.plan([a_step(), a_step()])
+    await agent.submit(await agent.take(plan), "r" * 9_000)
+    taken = await agent.take(plan)
+    asked = {"stepId": taken["stepId"], "budgetTokens": 500}
+    world.clock.advance(minutes=20)
+    context = await agent.call("get_step_context", **asked)
+    world.clock.advance(minutes=20)
+    await completed(agent, context)
+    world.clock.advance(minutes=20)
+    assert (await agent.status(plan))["stalled"] is False
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["nothing", "result:", "result:x", "event:-1", "event:" + "9" * 30, "artifact", "name:1"],
+)
+async def test_a_part_that_is_none_is_refused_with_those_there_are(agent: Agent, part: str) -> None:
+    plan = await agent.plan()
+    for tool, named in (
+        ("get_step_context", {"stepId": plan["stepIds"][0]}),
+        ("get_research_context", {"planId": plan["planId"]}),
+    ):
+        error = await agent.refused(tool, **named, part=part)
+        assert error["code"] == "INVALID_INPUT"
+        assert "instructions:ID" in error["details"]["parts"]
+
+
+async def test_no_part_of_a_neighbour_can_be_read(world: World) -> None:
+    theirs, mine = world.neighbours_plan, await world.agent.plan()
+    for part in (f"instructions:{theirs['stepIds'][0]}", "failure:1", "event:99"):
+        error = await world.agent.refused("get_research_context", planId=mine["planId"], part=part)
+        assert error["code"] == "NOT_FOUND"
+    named = {"planId": theirs["planId"], "part": "researchQuestion"}
+    assert (await world.agent.refused("get_research_context", **named))["code"] == "NOT_FOUND"
+
+
+async def test_since_a_number_only_new_artifacts_are_told(agent: Agent) -> None:
+    plan = await agent.plan()
+    await store_all(agent, plan, [(None, "Old", "old")])
+    seq = (await agent.call("get_research_context", planId=plan["planId"]))["seq"]
+    await store_all(agent, plan, [(None, "New", "new")])
+    news = await agent.call("get_research_context", planId=plan["planId"], since=seq)
+    assert [artifact["title"] for artifact in news["artifacts"]] == ["New"]
+
+
+async def test_the_steps_of_a_large_plan_are_shown_around_the_open_one(agent: Agent) -> None:
+    plan = await agent.plan([a_step("z" * 2_000) for _ in range(120)])
+    for _ in range(80):
+        await agent.submit(await agent.take(plan), "x" * 500)
+    context = await agent.call("get_research_context", planId=plan["planId"])
+    orders = [step["stepOrder"] for step in context["steps"]]
+    assert orders == [*range(orders[0], orders[-1] + 1)]
+    assert orders[0] > 1
+    assert 81 in orders
+    whole = await completed(agent, context)
+    assert {step["stepOrder"] for step in whole["steps"]} == {*range(1, 121)}
+
+
+async def test_events_are_read_on_from_number_to_number(agent: Agent) -> None:
+    plan = await agent.plan(30)
+    await agent.work_through(plan)
+    asked = {"planId": plan["planId"], "since": 0, "budgetTokens": 1_500}
+    news = await agent.call("get_research_context", **asked)
+    left = news["cut"]["recentEvents"]["left"]
+    assert len(news["recentEvents"]) + left == news["seq"]
+    whole = await completed(agent, news)
+    assert [event["seq"] for event in whole["recentEvents"]] == [*range(1, news["seq"] + 1)]
