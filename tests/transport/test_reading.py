@@ -71,13 +71,13 @@ async def documents_of(agent: Agent, run: Body) -> list[Body]:
 # Where a run stands
 
 
-async def test_the_progress_of_a_run_is_exactly_the_report(
+async def test_the_progress_of_a_run_is_exactly_the_report_and_what_it_took(
     http: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await a_rendered_run(agent)
     reply = await http.get(f"/api/runs/{run['runId']}/progress")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
-    assert list(reply.json()) == ["dagProgress", "stages", "warnings"]
+    assert list(reply.json()) == ["dagProgress", "stages", "warnings", "usage"]
     told = await agent.progress(run, detail=True)
     assert reply.json() == {name: value for name, value in told.items() if name != "next"}
     assert check(reply.json()) == []
