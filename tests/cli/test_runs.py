@@ -85,7 +85,7 @@ def test_a_run_is_shown_with_its_stages_and_steps(terminal: Terminal, half: str)
 
 def test_the_json_of_a_run_is_its_report(terminal: Terminal, half: str) -> None:
     told = terminal.told("run", half)
-    assert list(told) == ["dagProgress", "stages", "warnings"]
+    assert list(told) == ["dagProgress", "stages", "warnings", "usage"]
     assert check(told) == []
 
 
