@@ -47,6 +47,7 @@ LINKED = {
     "actionParams": "[action parameters](#action-parameters)",
     "modifications": "list of [modifications](#a-modification)",
     "resultSchema": "JSON Schema",
+    "schema": "JSON Schema",
     "dependsOn": "list of whole numbers, orders of steps",
     "sources": "list of [sources](#a-source)",
     "documents": "list of [documents](#a-document)",

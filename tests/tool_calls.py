@@ -132,6 +132,32 @@ async def _complete_skill(agent: Agent) -> Body:
     return {"skillExecutionId": started["skillExecutionId"], "outcome": "All seen."}
 
 
+async def a_late_result(agent: Agent, text: str = "The Nile is 6,650 km long.") -> str:
+    """The id of an artifact of ours: a result that came too late."""
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    retried = {"action": "retry_step", "stepId": taken["stepId"]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[retried])
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **held, resultSummary=text)
+    context = await agent.call("get_research_context", planId=plan["planId"])
+    artifact_id: str = context["artifacts"][0]["artifactId"]
+    return artifact_id
+
+
+RIVER: Body = {"type": "object", "required": ["river"]}
+
+
+async def _extract(_: Agent) -> Body:
+    checked = {"schema": RIVER, "candidate": {"river": "Nile"}}
+    how = {"promptOnly": False, "offset": 0, "detail": False}
+    return {"text": "The Nile is 6,650 km long.", **checked, **how}
+
+
+async def _extract_stored(agent: Agent) -> Body:
+    return {"artifactId": await a_late_result(agent), "schema": RIVER}
+
+
 async def _nothing(_: Agent) -> Body:
     return {}
 
@@ -306,6 +332,7 @@ PREPARE: dict[str, Prepare] = {
     "list_skills": _list_skills,
     "start_skill": _start_skill,
     "complete_skill": _complete_skill,
+    "extract_data": _extract,
     "ping": _nothing,
     "store_research": _store,
     "search_sources": _search,
@@ -327,6 +354,7 @@ PREPARE: dict[str, Prepare] = {
 
 #: Arguments that stand in the place of others, with a call in which they do.
 INSTEAD: dict[tuple[str, str], Prepare] = {
+    ("extract_data", "artifactId"): _extract_stored,
     ("get_artifact", "sourceId"): _source,
     ("get_step_context", "part"): _read_on,
     ("get_step_context", "offset"): _read_on,

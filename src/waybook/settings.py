@@ -45,6 +45,16 @@ class Settings:
     embeddings_url: str | None = None
     embeddings_model: str | None = None
     embeddings_key: str | None = field(default=None, repr=False)
+    #: The endpoint of a model for `extract_data`; without one, agents extract by themselves.
+    model_url: str | None = None
+    #: What is spoken there: openai or anthropic.
+    model_api: str = "openai"
+    #: The model to ask for.
+    model: str | None = None
+    #: The key to it, told to nobody but the endpoint.
+    model_key: str | None = field(default=None, repr=False)
+    #: How long one extraction may take altogether.
+    model_seconds: int = 55
 
     @property
     def base_url(self) -> str:
@@ -149,6 +159,7 @@ def _check(settings: Settings) -> None:
     _check_embedder(settings)
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
         raise Misconfigured(f"port {settings.port} is not a port")
+    _check_model(settings)
     least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
     if least < 1 or settings.sweep_seconds < 0:
         raise Misconfigured(
@@ -172,3 +183,25 @@ def _check_embedder(settings: Settings) -> None:
         raise Misconfigured("embeddings_url must begin with http:// or https://")
     if where.username or where.password or where.query or where.fragment:
         raise Misconfigured("embeddings_url is an address alone; the key has its own setting")
+
+
+def _check_model(settings: Settings) -> None:
+    if settings.model_api not in {"openai", "anthropic"}:
+        raise Misconfigured(
+            f"there is no way to speak to models called {settings.model_api!r}: use openai or "
+            "anthropic"
+        )
+    if not 1 <= settings.model_seconds <= 3_600:  # noqa: PLR2004 - an hour
+        raise Misconfigured("model_seconds must be between 1 and 3600")
+    if settings.model_url is None:
+        return
+    where = urlsplit(settings.model_url)
+    if where.scheme not in {"http", "https"} or not where.hostname:
+        raise Misconfigured("model_url must be an address that begins with http:// or https://")
+    if where.username or where.password or where.query or where.fragment:
+        raise Misconfigured("model_url is an address alone; the key belongs into model_key")
+    if not settings.model:
+        raise Misconfigured("model_url is set, but not which model to ask for: set model")
+    key = settings.model_key or ""
+    if not (key.isascii() and key.isprintable()):
+        raise Misconfigured("model_key must be printable ASCII, as headers carry it")

@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from waybook.background import index_for_ever, render_for_ever, sweep_for_ever
 from waybook.doorway import Caller, Channel, Doorway
-from waybook.endpoints.opening import opened_embedder
+from waybook.endpoints.opening import opened_embedder, opened_model
 from waybook.postgres.supervisor import attach
 from waybook.settings import Settings
 from waybook.store.calls import CallLog
@@ -53,7 +53,11 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
     """Start everything, and stop it in the opposite order."""
     async with server(settings) as postgres:
         await asyncio.to_thread(migrate, postgres.owner_dsn)
-        async with opened(postgres, settings) as database, opened_embedder(settings) as embedder:
+        async with (
+            opened(postgres, settings) as database,
+            opened_embedder(settings) as embedder,
+            opened_model(settings) as model,
+        ):
             house = House(
                 database=database,
                 skills=read_skills(settings.skills_dirs),
@@ -61,6 +65,8 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
                 base_url=settings.base_url,
                 lease=timedelta(seconds=settings.lease_seconds),
                 library=Library(embedder),
+                model=model,
+                model_seconds=settings.model_seconds,
             )
             calls = CallLog(database)
             async with _working(house, calls, settings.sweep_seconds if sweeping else 0):

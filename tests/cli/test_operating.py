@@ -41,6 +41,24 @@ def test_a_database_out_of_reach_fails_and_its_password_stays_covered(terminal: 
     assert "s3cret" not in failed.output
 
 
+def test_the_model_is_told_and_its_key_stays_covered(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+    assert none["model"]["said"] == "none: agents extract with their own"
+    monkeypatch.setenv("WAYBOOK_MODEL_URL", "https://models.example/v1")
+    monkeypatch.setenv("WAYBOOK_MODEL", "small")
+    monkeypatch.setenv("WAYBOOK_MODEL_KEY", "s3cret")
+    output = terminal.run("doctor", "--json", "--port", "0").output
+    told = json.loads(output)
+    assert checks(told)["model"]["said"].startswith("small at models.example")
+    assert told["settings"]["model_key"] == {
+        "value": "…",
+        "from": "environment WAYBOOK_MODEL_KEY",
+    }
+    assert "s3cret" not in output + terminal.run("doctor", "--port", "0", columns=160).output
+
+
 def test_a_taken_port_is_a_warning_with_a_way_out(terminal: Terminal) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])

@@ -11,6 +11,7 @@ from house.repository import read, sections
 from servers import Place, Server, create_database, drop_database
 from tool_calls import a_call_of
 from waybook.doorway import TOOLS, Answer, Doorway
+from waybook.endpoints.question import Question, Told, Usage
 from waybook.store.ids import new_id
 from waybook.usecases.skill_folders import read_skills
 from worlds import Agent, Body, World, a_step, a_world
@@ -71,6 +72,7 @@ async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -
     await looks_at_plans_and_runs(agent)
     await research_that_grows(agent)
     await files_of_a_skill(agent)
+    await extracts(agent)
     told = documented()
     invented = {tool: told[tool] - agent.seen[tool] for tool in TOOLS}
     left_out = {tool: agent.seen[tool] - told[tool] - {"replayed"} for tool in TOOLS}
@@ -228,6 +230,29 @@ async def a_run_that_fails(agent: Agent) -> None:
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await agent.call("fail_job", **held, error="No.", retryable=False)
     await agent.call("get_next_job", runId=run["runId"])
+
+
+class Forgetful:
+    """A model that says the same whatever it is asked, with or without what was asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def answer(self, question: Question, *, seconds: float) -> Told:
+        assert question.text
+        assert seconds > 0
+        return Told(text=self.text, usage=Usage(input_tokens=1, output_tokens=1, model="m"))
+
+
+async def extracts(agent: Listening) -> None:
+    """By oneself, and with models that do it well and badly."""
+    asked: Body = {"text": "The Nile.", "schema": {"type": "object"}}
+    await agent.call("extract_data", **asked)
+    for text in ("{}", "[]"):
+        house = replace(agent.doorway.house, model=Forgetful(text))
+        asking = Listening(Doorway(house, agent.doorway.calls), agent.caller)
+        asking.seen = agent.seen
+        await asking.call("extract_data", **asked)
 
 
 async def looks_at_plans_and_runs(agent: Agent) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tool_calls import a_call_of, a_gathering, ids_within
+from tool_calls import a_call_of, a_gathering, a_late_result, ids_within
 from waybook.background import render_once
 from waybook.doorway import TOOLS
 from waybook.store.ids import new_id
@@ -34,6 +34,7 @@ async def theirs(world: World) -> dict[str, str]:
         "artifact": research["artifactId"],
         "source": research["sourceIds"][0],
         "plan at work": other["planId"],
+        "late result": await a_late_result(ned),
         **await their_run(ned),
     }
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from waybook.cli.secrets import without_password
 from waybook.doorway import Caller, Channel
@@ -48,6 +49,7 @@ class Finding:
 async def examine(settings: Settings) -> list[Finding]:
     """Look at everything; a database out of reach is a finding too."""
     findings = [_python(), *_disk(settings), _port(settings), *_tools(), *_skills(settings)]
+    findings.append(_model(settings))
     try:
         async with server(settings) as postgres:
             findings += await _database(postgres, settings)
@@ -157,6 +159,14 @@ def _skills(settings: Settings) -> Iterator[Finding]:
     for fault in found.faults:
         said = f"{fault.place} is left out: {fault.said}"
         yield Finding("skills", State.WARN, said, "see docs/how-to/write-a-skill.md")
+
+
+def _model(settings: Settings) -> Finding:
+    if settings.model_url is None:
+        return Finding("model", State.OK, "none: agents extract with their own")
+    where = urlsplit(settings.model_url).hostname
+    said = f"{settings.model} at {where}, by {settings.model_api}'s format (not asked now)"
+    return Finding("model", State.OK, said)
 
 
 def _megabytes(size: int) -> str:

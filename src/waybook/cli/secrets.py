@@ -7,7 +7,7 @@ _IN_WORDS = re.compile(r"(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 
 
 #: Settings that are nothing but a secret.
-SECRETS = frozenset({"embeddings_key"})
+SECRETS = frozenset({"embeddings_key", "model_key"})
 
 
 def shown(name: str, value: object) -> str:

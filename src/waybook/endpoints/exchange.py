@@ -83,7 +83,7 @@ class Exchange:
             failed = EndpointFailed(f"it gave no whole answer within {max(0.0, seconds):.3g} s")
         except EndpointFailed as fault:
             failed = fault
-        log.warning("%s: %s", urlsplit(self.url).hostname, failed.message)
+        log.info("%s: %s", urlsplit(self.url).hostname, failed.message)
         raise failed
 
     async def close(self) -> None:

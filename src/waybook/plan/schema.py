@@ -1,4 +1,4 @@
-"""The shape a step's result must have: a JSON Schema, within a bounded cost.
+"""The shape a value must have, above all a step's result: a JSON Schema, within a bounded cost.
 
 References, regular expressions, `unevaluated…`, `uniqueItems` and nested dialects are left out:
 each can make a small schema take for ever. What is left costs at most the size of the schema times
@@ -6,7 +6,7 @@ the size of the result, and both are bounded in size and depth.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jsonschema
 from jsonschema import Draft202012Validator
@@ -41,6 +41,7 @@ MAX_DEPTH = 64
 MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_TOLD = 20
+MAX_MESSAGE = 300
 #: So many characters of text weigh as much as one more part: a fault repeats the text.
 CHARACTERS_PER_PART = 100
 
@@ -63,7 +64,7 @@ def check_schemas(schemas: Iterable[Json]) -> None:
             check_schema(schema)
 
 
-def check_schema(schema: Json) -> None:
+def check_schema(schema: Json, argument: str = "resultSchema") -> None:
     """Let only a JSON Schema pass that uses nothing that is left out; null is no schema.
 
     Raises:
@@ -73,24 +74,24 @@ def check_schema(schema: Json) -> None:
     if schema is None:
         return
     if not isinstance(schema, dict):
-        raise InvalidInput("resultSchema must be a JSON Schema object", argument="resultSchema")
-    if _weight(schema, "resultSchema") > MAX_NODES:
-        raise TooLarge(f"resultSchema has more than {MAX_NODES} parts", limit=MAX_NODES)
+        raise InvalidInput(f"{argument} must be a JSON Schema object", argument=argument)
+    if _weight(schema, argument) > MAX_NODES:
+        raise TooLarge(f"{argument} has more than {MAX_NODES} parts", limit=MAX_NODES)
     used = sorted(REFUSED.intersection(_keywords(schema)))
     if used:
         raise InvalidInput(
-            f"resultSchema uses {', '.join(used)}: references, nested dialects, regular "
+            f"{argument} uses {', '.join(used)}: references, nested dialects, regular "
             "expressions, unevaluated… and uniqueItems are not supported here",
-            argument="resultSchema",
+            argument=argument,
             keywords=used,
         )
     try:
         Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as fault:
         raise InvalidInput(
-            f"resultSchema is not a JSON Schema: {fault.message[:300]}",
-            argument="resultSchema",
-            at=fault.json_path,
+            f"{argument} is not a JSON Schema: {fault.message[:MAX_MESSAGE]}",
+            argument=argument,
+            at=fault.json_path[:MAX_MESSAGE],
         ) from fault
 
 
@@ -126,30 +127,42 @@ def result_faults(schema: Json, result: Json) -> list[Fault]:
     """
     if schema is None:
         return []
-    if _weight(schema, "resultSchema") * _weight(result, "resultSummary") > MAX_COST:
-        raise TooLarge(
-            "the result is too large to be checked against this step's resultSchema; submit a "
-            "smaller summary",
-            argument="resultSummary",
-        )
+    found = mismatches(result, schema, value="resultSummary", shape="resultSchema")
     return [
-        {"at": fault.json_path.replace("$", "resultSummary", 1), "fault": fault.message[:300]}
-        for fault in _faults(schema, result)
+        {"at": fault.path.replace("$", "resultSummary", 1), "fault": fault.message}
+        for fault in found
     ]
 
 
-def _faults(schema: Any, result: Json) -> list[jsonschema.ValidationError]:  # noqa: ANN401 - the library's own type
-    faults: list[jsonschema.ValidationError] = []
+class Mismatch(NamedTuple):
+    """What is wrong with a value, and where: `$` is the whole of it."""
+
+    path: str
+    message: str
+
+
+def mismatches(given: Json, schema: Json, *, value: str, shape: str) -> list[Mismatch]:
+    """What is wrong with a value by a schema that passed, at most the first few; none if nothing.
+
+    `value` and `shape` are what the two are called where they came from.
+
+    Raises:
+        TooLarge: checking it would take too long.
+    """
+    if _weight(schema, shape) * _weight(given, value) > MAX_COST:
+        raise TooLarge(
+            f"{value} is too large to be checked against {shape}; make it smaller", argument=value
+        )
+    faults: list[Mismatch] = []
+    checking: Any = schema
     try:
-        for fault in Draft202012Validator(schema).iter_errors(result):
-            faults.append(fault)
+        for fault in Draft202012Validator(checking).iter_errors(given):
+            faults.append(Mismatch(fault.json_path[:MAX_MESSAGE], fault.message[:MAX_MESSAGE]))
             if len(faults) == MAX_TOLD:
                 break
     except ArithmeticError as fault:  # multipleOf, of a number that no float can hold
-        raise InvalidInput(
-            f"the result holds a number that cannot be checked: {fault}", argument="resultSummary"
-        ) from fault
-    return sorted(faults, key=lambda fault: fault.json_path)
+        faults.append(Mismatch("$", f"it holds a number that cannot be checked: {fault}"))
+    return sorted(faults, key=lambda fault: fault.path)
 
 
 def _keywords(schema: dict[str, Json]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from waybook.usecases.views import following
 
 
 class AddDag(Mutating):
-    definition: AnyJson = Field(description="slug, name, stages, transitions; see the JSON Schema")
+    definition: AnyJson = Field(description="slug, name, stages, transitions")
 
 
 async def add_dag(call: Call, asked: AddDag) -> Body:

@@ -18,7 +18,7 @@ class FailJob(Mutating):
     job_id: Id
     attempt: Attempt
     error: Text
-    retryable: bool = Field(description="true: tried again after a while, 4 times at most")
+    retryable: bool = Field(description="tried again after a while, 4 times at most")
 
 
 async def fail_job(call: Call, asked: FailJob) -> Body:

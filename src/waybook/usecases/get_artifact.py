@@ -27,7 +27,7 @@ class GetArtifact(Reading):
     artifact_id: Id | None = None
     source_id: Id | None = Field(None, description="instead: one source")
     offset: int = Field(0, ge=0, le=FARTHEST)
-    detail: bool = Field(default=False, description="all at once, however long")
+    detail: bool = False
 
 
 async def get_artifact(call: Call, asked: GetArtifact) -> Body:

@@ -26,10 +26,10 @@ from waybook.usecases.views import MOST_IN_A_REPLY, following, told, within_repl
 
 class GetDagMap(Reading):
     dag_slug: Id | None = None
-    run_id: Id | None = Field(None, description="the map of a run, with its own models")
+    run_id: Id | None = Field(None, description="of a run, with its models")
     plan_id: Id | None = None
     models: Loose[list[Id]] | None = Field(None, description="count the jobs with these models")
-    detail: bool = Field(default=False, description="however long it is")
+    detail: bool = False
 
 
 async def get_dag_map(call: Call, asked: GetDagMap) -> Body:

@@ -28,7 +28,7 @@ from waybook.usecases.views import MOST_IN_A_REPLY, following, within_reply
 class GetRunProgress(Reading):
     run_id: Id | None = None
     plan_id: Id | None = Field(None, description="instead of a run")
-    detail: bool = Field(default=False, description="however long it is")
+    detail: bool = False
 
 
 class RunReport(Report):

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from waybook.endpoints.question import Model
 from waybook.store.database import Database
 from waybook.store.memory import PlanMemory
 from waybook.store.whereabouts import Whereabouts
@@ -30,3 +31,6 @@ class House:
     lease: timedelta = timedelta(minutes=15)
     #: Set when there is something to render.
     to_render: asyncio.Event = field(default_factory=asyncio.Event)
+    #: A model that may be asked from here, and for how long; without one, agents use their own.
+    model: Model | None = None
+    model_seconds: float = 55

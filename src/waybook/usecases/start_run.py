@@ -20,7 +20,7 @@ from waybook.usecases.views import following, within_reply
 class StartRun(Mutating):
     dag_slug: Id
     name: Name
-    input: AnyJson = Field(description="what the run is about: a text, or texts by document key")
+    input: AnyJson = Field(description="its subject: a text, or texts by document key")
     models: Loose[list[Id]] = Field(description="whoever works; each job is for one of them")
 
 

@@ -65,14 +65,12 @@ class AskedSource(Nested):
 
 
 class StoreResearch(Mutating):
-    kind: Word = Field(description="your word, such as note, finding, quote")
+    kind: Word = Field(description="your word: note, finding, quote …")
     title: Word
     content: AnyJson = Field(description="text or JSON")
     plan_id: Id | None = None
     step_id: Id | None = None
-    sources: Loose[list[AskedSource]] | None = Field(
-        None, max_length=MOST_SOURCES, description="{url?, title, quote?, retrievedAt?}"
-    )
+    sources: Loose[list[AskedSource]] | None = Field(None, max_length=MOST_SOURCES)
     tags: Loose[list[Tag]] | None = Field(None, max_length=MOST_TAGS)
     metadata: Loose[dict[str, AnyJson]] | None = None
 

@@ -17,8 +17,8 @@ from waybook.usecases.views import following
 
 class StoreResearchOutput(Mutating):
     plan_id: Id
-    media_type: Name = Field(description="of a text: text/markdown, text/csv, application/json …")
-    title: Name = Field(description="the same title again makes the next version")
+    media_type: Name = Field(description="text/markdown, text/csv, application/json …")
+    title: Name = Field(description="the same again is the next version")
     content: str = Field(min_length=1)
 
 

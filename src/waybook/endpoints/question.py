@@ -1,0 +1,99 @@
+"""What a model is asked, and what it says, whichever way it is spoken to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from waybook.record.moment import Json
+
+#: More tokens than this nobody used.
+MOST_TOKENS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    #: What the model is told by us.
+    instructions: str
+    #: What it is to look at, which may be anybody's.
+    text: str
+    #: The shape its answer is to have.
+    schema: dict[str, Json]
+    #: Whether the endpoint is to hold the model to that shape, which not every one can.
+    shaped: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What was used, as the endpoint says."""
+
+    input_tokens: int
+    output_tokens: int
+    model: str
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return replace(
+            other,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a model said, and what that took."""
+
+    text: str
+    usage: Usage
+    #: Whether it was stopped before its end.
+    cut: bool = False
+
+
+class Model(Protocol):
+    """A model that somebody serves."""
+
+    async def answer(self, question: Question, *, seconds: float) -> Told:
+        """What the model says, within so many seconds.
+
+        Raises:
+            EndpointFailed: there was no answer that can be used.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One way to speak to models over HTTP: pure, the exchange itself is somebody else's."""
+
+    #: The address to post to, by the one that was configured.
+    address: Callable[[str], str]
+    #: The headers, by the key if there is one.
+    headers: Callable[[str | None], dict[str, str]]
+    #: The body, by the question and the model's name.
+    request: Callable[[Question, str], dict[str, Json]]
+    #: What the answer says, for a model of that name.
+    read: Callable[[Json, str], Told]
+
+
+def tokens(told: Json) -> int:
+    """A number of tokens as an endpoint told it; nothing that is none.
+
+    >>> tokens(12), tokens(-1), tokens("12"), tokens(True), tokens(None)
+    (12, 0, 0, 0, 0)
+    """
+    counts = isinstance(told, int) and not isinstance(told, bool) and told > 0
+    return min(told, MOST_TOKENS) if counts and isinstance(told, int) else 0
+
+
+def part(value: Json, *path: str | int) -> Json:
+    """What stands at this place, or null if there is no such place.
+
+    >>> part({"a": [{"b": 1}]}, "a", 0, "b"), part({"a": []}, "a", 0, "b")
+    (1, None)
+    """
+    for name in path:
+        if isinstance(value, dict) and isinstance(name, str):
+            value = value.get(name)
+        elif isinstance(value, list) and isinstance(name, int):
+            value = value[name] if name < len(value) else None
+        else:
+            return None
+    return value

@@ -1,0 +1,218 @@
+"""extract_data: structured data from a text, of the shape a JSON Schema asks for."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import Field
+
+from waybook.errors import EndpointFailed, InvalidInput, NextCall, TooLarge
+from waybook.plan.schema import Mismatch, check_schema, mismatches
+from waybook.record.moment import Json
+from waybook.research.cutting import beginning
+from waybook.research.extraction import labelled, prompt
+from waybook.store import artifacts
+from waybook.usecases.arguments import AnyJson, Id, Reading, decode
+from waybook.usecases.ask_model import ask_model, usage_view
+from waybook.usecases.call import Body, Call, known, not_found
+from waybook.usecases.job_packet import first_of
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import RESEARCH, Tool
+from waybook.usecases.views import MOST_IN_A_REPLY, following, moment
+
+#: What may take how many bytes: a schema, the errors of a reply, what stands around them.
+MOST_OF_A_SCHEMA = 20_000
+MOST_OF_THE_ERRORS = 8_000
+FRAME = 4_000
+MOST_OF_A_TITLE = 200
+FARTHEST = 1_000_000_000
+
+
+class ExtractData(Reading):
+    text: str | None = Field(None, min_length=1)
+    artifact_id: Id | None = None
+    wanted: AnyJson = Field(alias="schema")
+    candidate: Any = None
+    prompt_only: bool = False
+    offset: int = Field(0, ge=0, le=FARTHEST)
+    detail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The text to extract from, from its offset on, and whose it is if it was stored."""
+
+    text: str
+    about: Body | None = None
+
+
+async def extract_data(call: Call, asked: ExtractData) -> Body:
+    """Check a candidate; else ask the server's model; else say how to ask one's own."""
+    schema = _schema(asked.wanted)
+    given = await _given(call, asked)
+    if given is None or asked.candidate is not None:
+        return _checked(asked, schema)
+    model = call.house.model
+    if model is None or asked.prompt_only:
+        return _by_yourself(given, schema, asked)
+    whole = labelled(given.text, given.about)
+    try:
+        outcome = await ask_model(model, whole, schema, seconds=call.house.model_seconds)
+    except EndpointFailed as failed:
+        raise _out_of_reach(failed, asked) from failed
+    usage: Body = {"usage": usage_view(outcome.usage)}
+    if outcome.faults:
+        wrong: Body = {"status": "invalid", "errors": _errors(outcome.faults)}
+        return {**_by_yourself(given, schema, asked), **wrong, **usage}
+    return {**_extracted(outcome.data, asked), **usage}
+
+
+def _schema(wanted: Json) -> dict[str, Json]:
+    check_schema(wanted, "schema")
+    if not isinstance(wanted, dict):
+        raise InvalidInput("schema must be a JSON Schema object", argument="schema")
+    size = len(orjson.dumps(wanted))
+    if size > MOST_OF_A_SCHEMA:
+        raise TooLarge(
+            f"schema takes {size:,} bytes, at most {MOST_OF_A_SCHEMA:,} are taken; ask for less "
+            "at a time",
+            argument="schema",
+            limit=MOST_OF_A_SCHEMA,
+        )
+    return wanted
+
+
+async def _given(call: Call, asked: ExtractData) -> Given | None:
+    """The text; none is needed to check a candidate.
+
+    Raises:
+        NotFound: there is no such artifact, or it is somebody else's.
+    """
+    if asked.text is not None and asked.artifact_id is not None:
+        raise InvalidInput("give text or artifactId, not both")
+    if asked.artifact_id is not None:
+        (rows,) = await call.read(artifacts.artifact_statement(known(asked.artifact_id)))
+        if not rows:
+            raise not_found("artifact")
+        return _from(_artifact(rows[0]), asked)
+    if asked.text is not None:
+        return _from(Given(asked.text), asked)
+    if asked.candidate is None:
+        raise InvalidInput("give the text to extract from, or the artifactId of a stored one")
+    return None
+
+
+def _artifact(row: tuple[Any, ...]) -> Given:
+    artifact_id, _, _, kind, title, content, *_, created_at, created_by, _, _ = row
+    about: Body = {
+        "artifactId": artifact_id,
+        "kind": kind,
+        "title": title[:MOST_OF_A_TITLE],
+        "storedBy": created_by,
+        "storedAt": moment(created_at),
+    }
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return Given(text, about)
+
+
+def _from(given: Given, asked: ExtractData) -> Given:
+    text = given.text[asked.offset :]
+    if not text and asked.candidate is None:
+        raise InvalidInput(
+            f"there is no text at offset {asked.offset:,}: it has {len(given.text):,} characters",
+            argument="offset",
+        )
+    return Given(text, given.about)
+
+
+# Replies
+
+
+def _checked(asked: ExtractData, schema: dict[str, Json]) -> Body:
+    """What is wrong with a candidate, or the candidate; JSON that came as text is read."""
+    faults: list[Mismatch] = []
+    for candidate in _readings(asked.candidate):
+        faults = mismatches(candidate, schema, value="candidate", shape="schema")
+        if not faults:
+            return _extracted(candidate, asked)
+    why = "mend what is listed, and call again with the mended candidate"
+    following_call = following("extract_data", why, **_which(asked))
+    return {"status": "invalid", "errors": _errors(faults), "next": following_call}
+
+
+def _readings(candidate: Json) -> Iterator[Json]:
+    yield candidate
+    if isinstance(candidate, str) and (inside := decode(candidate)) != candidate:
+        yield inside  # type: ignore[misc]  # what JSON text holds is JSON
+
+
+def _extracted(data: Json, asked: ExtractData) -> Body:
+    size = len(orjson.dumps(data))
+    if size > MOST_IN_A_REPLY - FRAME and not asked.detail:
+        raise TooLarge(
+            f"the data take {size:,} bytes, a reply has {MOST_IN_A_REPLY - FRAME:,}; ask for less "
+            "in the schema, or for all with detail",
+            limit=MOST_IN_A_REPLY - FRAME,
+            next_call=NextCall("extract_data", {"detail": True}, "the same again, in full"),
+        )
+    why = "put the data into the result of the step they are for"
+    return {"status": "extracted", "data": data, "next": following("submit_step_result", why)}
+
+
+def _by_yourself(given: Given, schema: dict[str, Json], asked: ExtractData) -> Body:
+    """What to tell one's own model; a long text in pieces."""
+    room = MOST_IN_A_REPLY - FRAME - MOST_OF_THE_ERRORS - len(orjson.dumps(schema))
+    piece = beginning(given.text, room)
+    upto, left = asked.offset + len(piece), len(given.text) - len(piece)
+    return {
+        "status": "do_it_yourself",
+        "prompt": prompt(labelled(piece, given.about)),
+        "schema": schema,
+        "left": left,
+        "next": _next(asked, upto, left),
+    }
+
+
+def _next(asked: ExtractData, upto: int, left: int) -> Json:
+    if left:
+        why = f"{left:,} characters of the text are left: read on, with the same schema"
+        reading: Body = {**_which(asked), "promptOnly": True, "offset": upto}
+        return following("extract_data", why, **reading)
+    why = "give prompt and schema to your own model, and call again with its JSON as candidate"
+    return following("extract_data", why, **_which(asked))
+
+
+def _which(asked: ExtractData) -> Body:
+    return {"artifactId": asked.artifact_id} if asked.artifact_id else {}
+
+
+def _errors(faults: Iterable[Mismatch]) -> Json:
+    told: list[Json] = [{"path": fault.path, "message": fault.message} for fault in faults]
+    return first_of(told, MOST_OF_THE_ERRORS)
+
+
+def _out_of_reach(failed: EndpointFailed, asked: ExtractData) -> EndpointFailed:
+    why = "get the prompt for your own model, with the same text and schema"
+    arguments: Body = {**_which(asked), "promptOnly": True}
+    return EndpointFailed(
+        f"the endpoint of the server's model gave no usable answer: {failed.message}. Nothing was "
+        "written; extract with your own model",
+        next_call=NextCall("extract_data", arguments, why),
+        **failed.details,
+    )
+
+
+TOOL = Tool(
+    name="extract_data",
+    title="Extract data",
+    description=(
+        "Data from a text or artifact. do_it_yourself: follow prompt, call again with candidate."
+    ),
+    arguments=ExtractData,
+    output_schema=output_schema(status="string"),
+    run=extract_data,
+    reads_only=True,
+    profiles=RESEARCH,
+)

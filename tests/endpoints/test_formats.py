@@ -1,0 +1,172 @@
+"""The two ways to speak to models, as values: what is sent, and what is read."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.endpoints.anthropic import ANTHROPIC, MOST_TOKENS
+from waybook.endpoints.openai import OPENAI
+from waybook.endpoints.question import Format, Question, Usage
+from waybook.errors import EndpointFailed
+from waybook.record.moment import Json
+
+SCHEMA: dict[str, Json] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "array",
+}
+SHAPED = Question(instructions="Do it.", text="Words.", schema=SCHEMA)
+PLAIN = Question(instructions="Do it.", text="Words.", schema=SCHEMA, shaped=False)
+BOTH = pytest.mark.parametrize("form", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
+
+
+# OpenAI
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions"),
+        ("http://127.0.0.1:1/v1/", "http://127.0.0.1:1/v1/chat/completions"),
+        ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
+    ],
+)
+def test_the_address_of_chat_completions(url: str, address: str) -> None:
+    assert OPENAI.address(url) == address
+
+
+def test_a_chat_completion_is_asked_for_with_its_shape() -> None:
+    messages = [
+        {"role": "system", "content": "Do it."},
+        {"role": "user", "content": "Words."},
+    ]
+    shape = {"type": "json_schema", "json_schema": {"name": "data", "schema": SCHEMA}}
+    plain = {"model": "m", "messages": messages}
+    assert OPENAI.request(PLAIN, "m") == plain
+    assert OPENAI.request(SHAPED, "m") == {**plain, "response_format": shape}
+    assert OPENAI.headers("k") == {"authorization": "Bearer k"}
+    assert OPENAI.headers(None) == {}
+
+
+def a_completion(content: Json, **more: Any) -> dict[str, Json]:  # noqa: ANN401 - anything
+    message = {"role": "assistant", "content": content, **more}
+    choice: Json = {"index": 0, "message": message, "finish_reason": "stop"}
+    usage: Json = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
+    return {"id": "1", "model": "m-2030", "choices": [choice], "usage": usage}
+
+
+@pytest.mark.parametrize("content", ["[1]", [{"type": "text", "text": "[1"}, {"text": "]"}]])
+def test_a_chat_completion_is_read(content: Json) -> None:
+    told = OPENAI.read(a_completion(content), "m")
+    assert (told.text, told.cut) == ("[1]", False)
+    assert told.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
+
+
+def test_a_completion_that_was_cut_off_says_so() -> None:
+    answer: Json = {"choices": [{"message": {"content": "[1"}, "finish_reason": "length"}]}
+    told = OPENAI.read(answer, "m")
+    assert (told.text, told.cut, told.usage.model) == ("[1", True, "m")
+
+
+# Anthropic
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
+        ("http://127.0.0.1:1/v1/", "http://127.0.0.1:1/v1/messages"),
+        ("http://h/v1/messages", "http://h/v1/messages"),
+    ],
+)
+def test_the_address_of_messages(url: str, address: str) -> None:
+    assert ANTHROPIC.address(url) == address
+
+
+def test_a_message_is_asked_for_with_a_tool_it_must_use() -> None:
+    plain = {
+        "model": "m",
+        "max_tokens": MOST_TOKENS,
+        "system": "Do it.",
+        "messages": [{"role": "user", "content": "Words."}],
+    }
+    assert ANTHROPIC.request(PLAIN, "m") == plain
+    shaped: Any = ANTHROPIC.request(SHAPED, "m")
+    (tool,) = shaped.pop("tools")
+    assert shaped == {**plain, "tool_choice": {"type": "tool", "name": tool["name"]}}
+    assert tool["input_schema"] == {
+        "type": "object",
+        "properties": {"data": {"type": "array"}},
+        "required": ["data"],
+    }
+    assert ANTHROPIC.headers("k") == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+    assert ANTHROPIC.headers(None) == {"anthropic-version": "2023-06-01"}
+
+
+def a_message(*blocks: Json, stop: str = "end_turn") -> dict[str, Json]:
+    usage: Json = {"input_tokens": 10, "cache_read_input_tokens": 2, "output_tokens": 3}
+    return {"model": "m-2030", "content": [*blocks], "stop_reason": stop, "usage": usage}
+
+
+def handed_in(data: Json) -> Json:
+    return {"type": "tool_use", "id": "1", "name": "hand_in", "input": data}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        ([handed_in({"data": [1]})], "[1]"),
+        ([{"type": "thinking", "thinking": "…"}, handed_in({"data": None})], "null"),
+        ([handed_in({"river": "Nile"})], '{"river": "Nile"}'),
+        ([{"type": "text", "text": "[1"}, {"type": "text", "text": "]"}], "[1]"),
+        ([{"type": "text", "text": "So:"}, handed_in({"data": 1})], "1"),
+        ([], ""),
+    ],
+)
+def test_a_message_is_read(blocks: list[Json], text: str) -> None:
+    told = ANTHROPIC.read(a_message(*blocks), "m")
+    assert (told.text, told.cut) == (text, False)
+    assert told.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
+
+
+def test_a_message_that_was_cut_off_says_so() -> None:
+    assert ANTHROPIC.read(a_message(stop="max_tokens"), "m").cut
+
+
+# Both
+
+
+@pytest.mark.parametrize(
+    ("form", "answer"),
+    [(OPENAI, a_completion(None, refusal="I won't.")), (ANTHROPIC, a_message(stop="refusal"))],
+)
+def test_a_model_that_refuses_gives_no_answer(form: Format, answer: Json) -> None:
+    with pytest.raises(EndpointFailed, match="refused"):
+        form.read(answer, "m")
+
+
+NAMES = [
+    *("choices", "message", "content", "text", "type", "input", "usage", "model"),
+    *("prompt_tokens", "input_tokens", "stop_reason", "finish_reason", "refusal"),
+]
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["text", "tool_use", "", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+
+
+@BOTH
+@given(answer=ANY)
+def test_whatever_is_answered_is_read_or_told(form: Format, answer: Json) -> None:
+    try:
+        told = form.read(answer, "m")
+    except EndpointFailed:
+        return
+    assert isinstance(told.text, str)
+    assert told.usage.input_tokens >= 0
+    assert told.usage.output_tokens >= 0
+    assert told.usage.model

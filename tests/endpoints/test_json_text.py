@@ -1,0 +1,60 @@
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.endpoints.json_text import json_in
+from waybook.record.moment import Json
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)  # fmt: skip
+WRAPPINGS = [
+    "{}",
+    "\n  {}\n",
+    "```json\n{}\n```",
+    "```\n{}\n```",
+    "Here you are:\n\n```json\n{}\n```\n\nAnything else?",
+    '<think>Let me see: {{"a": maybe?</think>\n{}',
+]
+
+
+@given(value=JSON, wrapping=st.sampled_from(WRAPPINGS))
+def test_whatever_the_json_it_is_found_however_it_is_wrapped(value: Json, wrapping: str) -> None:
+    assert json_in(wrapping.format(json.dumps(value))) == value
+
+
+@given(value=JSON.filter(lambda value: isinstance(value, dict | list)))
+def test_an_object_or_a_list_is_found_among_words(value: Json) -> None:
+    assert json_in(f"The data are {json.dumps(value)}, I think.") == value
+
+
+@given(text=st.text())
+def test_no_text_raises_anything_but_that_there_is_no_json(text: str) -> None:
+    try:
+        json_in(text)
+    except ValueError:
+        return
+
+
+@pytest.mark.parametrize(
+    "text", ["", "No.", "3 rivers", "{", "[1,", "NaN", "[Infinity]", "{'a': 1}", "9" * 5_000]
+)
+def test_what_is_no_json_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="no JSON"):
+        json_in(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 1_000_000, "```" * 700_000, '{"a":' * 400_000, "```\n[" * 400_000]
+)
+def test_looking_takes_time_by_the_length_alone(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ValueError, match="no JSON"):
+        json_in(text)
+    assert time.process_time() - began < 5

@@ -1,0 +1,59 @@
+"""Settings that cannot work are refused at the start, and secrets stay secret."""
+
+from pathlib import Path
+
+import pytest
+
+from waybook.errors import Misconfigured
+from waybook.settings import Settings, read_settings
+
+ENDPOINT = {"WAYBOOK_MODEL_URL": "http://127.0.0.1:11434/v1", "WAYBOOK_MODEL": "m"}
+
+
+def settings(environment: dict[str, str]) -> Settings:
+    return read_settings({}, {"WAYBOOK_CONFIG": "/nowhere/config.toml", **environment}).settings
+
+
+def test_without_an_endpoint_nothing_is_asked_of_its_settings() -> None:
+    found = settings({})
+    assert (found.model_url, found.model_api, found.model_seconds) == (None, "openai", 55)
+
+
+def test_an_endpoint_needs_an_address_and_a_model() -> None:
+    found = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret", "WAYBOOK_MODEL_SECONDS": "20"})
+    assert (found.model_url, found.model) == ("http://127.0.0.1:11434/v1", "m")
+    assert (found.model_key, found.model_seconds) == ("s3cret", 20)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"MODEL_URL": "127.0.0.1:11434"}, "model_url"),
+        ({"MODEL_URL": "file:///etc/passwd"}, "model_url"),
+        ({"MODEL_URL": "http://"}, "model_url"),
+        ({"MODEL_URL": "https://ann:s3cret@models.example/v1"}, "model_key"),
+        ({"MODEL_URL": "https://models.example/v1?key=s3cret"}, "model_key"),
+        ({"MODEL": ""}, "set model"),
+        ({"MODEL_API": "telepathy"}, "openai or anthropic"),
+        ({"MODEL_SECONDS": "0"}, "model_seconds"),
+        ({"MODEL_SECONDS": "4000"}, "model_seconds"),
+        ({"MODEL_SECONDS": "long"}, "model_seconds"),
+        ({"MODEL_KEY": "s3cret\n"}, "model_key"),
+        ({"MODEL_KEY": "s3crét"}, "model_key"),
+    ],
+    ids=str,
+)
+def test_what_cannot_work_is_named_and_no_secret_told(changed: dict[str, str], named: str) -> None:
+    given = {**ENDPOINT, **{f"WAYBOOK_{name}": value for name, value in changed.items()}}
+    with pytest.raises(Misconfigured) as refused:
+        settings(given)
+    assert named in refused.value.message
+    assert "s3cr" not in refused.value.message
+
+
+def test_a_key_may_stand_in_the_file_and_is_not_printed(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('model_url = "https://models.example/v1"\nmodel = "m"\nmodel_key = "s3cret"\n')
+    found = read_settings({}, {}, file)
+    assert found.settings.model_key == "s3cret"
+    assert "s3cret" not in repr(found)

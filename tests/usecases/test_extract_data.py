@@ -1,0 +1,203 @@
+"""extract_data without a model of the server's: how to do it, and whether it was done well."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft202012Validator
+
+from plan.test_schema import JSON, SCHEMAS
+from tool_calls import a_late_result
+from waybook.errors import InvalidInput
+from waybook.record.moment import Json
+from waybook.research.extraction import fenced, prompt
+from waybook.usecases.arguments import read_arguments
+from waybook.usecases.extract_data import MOST_OF_A_SCHEMA, ExtractData, extract_data
+from worlds import Agent, Body
+
+RIVER: Body = {
+    "type": "object",
+    "properties": {"river": {"type": "string"}, "km": {"type": "integer"}},
+    "required": ["river", "km"],
+}
+NILE = {"river": "Nile", "km": 6650}
+TEXT = "The Nile is 6,650 km long."
+MOST = 48_000
+
+
+async def test_without_a_model_the_agent_is_told_how_to_do_it(agent: Agent) -> None:
+    told = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert told == {
+        "status": "do_it_yourself",
+        "prompt": prompt(TEXT),
+        "schema": RIVER,
+        "left": 0,
+        "next": told["next"],
+    }
+    assert told["next"]["tool"] == "extract_data"
+    assert "candidate" in told["next"]["why"]
+    assert fenced(TEXT) in told["prompt"]
+
+
+async def test_a_candidate_that_satisfies_the_schema_is_handed_back(agent: Agent) -> None:
+    told = await agent.call("extract_data", schema=RIVER, candidate=NILE)
+    assert (told["status"], told["data"]) == ("extracted", NILE)
+    assert "usage" not in told
+
+
+async def test_a_candidate_that_does_not_is_told_what_is_wrong_and_where(agent: Agent) -> None:
+    told = await agent.call("extract_data", schema=RIVER, candidate={"km": "long"})
+    assert told["status"] == "invalid"
+    assert told["errors"] == [
+        {"path": "$", "message": "'river' is a required property"},
+        {"path": "$.km", "message": "'long' is not of type 'integer'"},
+    ]
+    assert "data" not in told
+    assert told["next"]["tool"] == "extract_data"
+
+
+async def test_a_candidate_may_arrive_as_json_text(agent: Agent) -> None:
+    told = await agent.call("extract_data", schema=RIVER, candidate=json.dumps(NILE))
+    assert told["data"] == NILE
+
+
+async def test_a_text_that_looks_like_json_is_a_text_where_a_text_is_asked_for(
+    agent: Agent,
+) -> None:
+    told = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")
+    assert told["data"] == "[1]"
+
+
+async def test_what_is_wrong_is_told_in_a_bounded_list(agent: Agent) -> None:
+    names = [f"\x01{'x' * 100}{n}" for n in range(200)]
+    schema = {"items": {"enum": names[:1]}}
+    told = await agent.call("extract_data", schema=schema, candidate=names)
+    assert 0 < len(told["errors"]) <= 20
+    assert len(orjson.dumps(told)) < MOST
+
+
+# All of them
+
+
+@settings(max_examples=150)
+@given(schema=SCHEMAS, candidate=JSON.filter(lambda value: value is not None))
+async def test_a_candidate_is_accepted_if_and_only_if_it_satisfies_the_schema(
+    schema: Any,  # noqa: ANN401 - any JSON
+    candidate: Any,  # noqa: ANN401 - any JSON
+) -> None:
+    try:
+        asked = read_arguments(ExtractData, {"schema": schema, "candidate": candidate})
+    except InvalidInput:  # a number or a text that nobody can keep
+        return
+    told = await extract_data(None, asked)  # type: ignore[arg-type]  # nothing is read
+    try:
+        valid = Draft202012Validator(schema).is_valid(candidate)
+    except ArithmeticError:
+        valid = False
+    assert told["status"] == ("extracted" if valid else "invalid")
+    assert told.get("data") == (candidate if valid else None)
+    assert bool(told.get("errors")) is not valid
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("schema", "code"),
+    [
+        ({"$ref": "http://127.0.0.1:1/schema"}, "INVALID_INPUT"),
+        ({"$ref": "#"}, "INVALID_INPUT"),
+        ({"$dynamicRef": "#x"}, "INVALID_INPUT"),
+        ({"items": {"pattern": "(a+)+$"}}, "INVALID_INPUT"),
+        ({"uniqueItems": True}, "INVALID_INPUT"),
+        ({"type": "nonsense"}, "INVALID_INPUT"),
+        (True, "INVALID_INPUT"),
+        (None, "INVALID_INPUT"),
+        ("nonsense", "INVALID_INPUT"),
+        ({"enum": [*range(3_000)]}, "TOO_LARGE"),
+        ({"description": "x" * MOST_OF_A_SCHEMA}, "TOO_LARGE"),
+    ],
+    ids=lambda value: json.dumps(value)[:40],
+)
+async def test_a_schema_we_cannot_hold_to_is_refused(agent: Agent, schema: Json, code: str) -> None:
+    error = await agent.refused("extract_data", text=TEXT, schema=schema)
+    assert error["code"] == code
+    assert error["message"].startswith("schema ")
+
+
+async def test_there_must_be_one_text(agent: Agent) -> None:
+    both = {"text": TEXT, "artifactId": await a_late_result(agent)}
+    for asked in ({}, both):
+        error = await agent.refused("extract_data", schema=RIVER, **asked)
+        assert error["code"] == "INVALID_INPUT"
+        assert "artifactId" in error["message"]
+
+
+async def test_beyond_the_end_there_is_no_text(agent: Agent) -> None:
+    error = await agent.refused("extract_data", schema=RIVER, text=TEXT, offset=26)
+    assert error["message"] == "there is no text at offset 26: it has 26 characters"
+
+
+async def test_a_candidate_too_large_to_be_checked_is_refused(agent: Agent) -> None:
+    wide = {"anyOf": [{"type": "null"}] * 500}
+    error = await agent.refused("extract_data", schema=wide, candidate=[1] * 500)
+    assert error["code"] == "TOO_LARGE"
+
+
+async def test_data_too_large_for_a_reply_are_handed_back_when_asked_for(agent: Agent) -> None:
+    asked: Body = {"schema": {"type": "string"}, "candidate": "x" * 60_000}
+    error = await agent.refused("extract_data", **asked)
+    assert (error["code"], error["next"]["args"]) == ("TOO_LARGE", {"detail": True})
+    assert (await agent.call("extract_data", **asked, detail=True))["data"] == "x" * 60_000
+
+
+# Stored texts
+
+
+async def test_a_stored_text_comes_with_its_author(agent: Agent) -> None:
+    artifact_id = await a_late_result(agent, TEXT)
+    told = await agent.call("extract_data", artifactId=artifact_id, schema=RIVER)
+    about = {
+        "artifactId": artifact_id,
+        "kind": "late_result",
+        "title": "Late result of step 1, attempt 1",
+        "storedBy": "ann",
+        "storedAt": "2030-01-01T12:00:00+00:00",
+    }
+    _, begins, label, _, text, ends = told["prompt"].rsplit("\n", 5)
+    assert (begins[:3], ends[:3]) == ("===", "===")
+    assert json.loads(label) == about
+    assert json.loads(text)["result_summary"] == TEXT
+    assert told["next"]["args"] == {"artifactId": artifact_id}
+
+
+async def test_somebody_elses_text_is_not_there(agent: Agent, neighbour: Agent) -> None:
+    artifact_id = await a_late_result(agent, TEXT)
+    for candidate in (None, NILE):
+        asked = {"artifactId": artifact_id, "schema": RIVER, "candidate": candidate}
+        error = await neighbour.refused("extract_data", **asked)
+        assert (error["code"], error["message"]) == (
+            "NOT_FOUND",
+            "there is no artifact with this id here",
+        )
+
+
+@pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])
+async def test_a_long_text_comes_in_pieces_that_fit_a_reply(agent: Agent, letter: str) -> None:
+    text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))
+    schema = {"description": "y" * (MOST_OF_A_SCHEMA - 100)}
+    pieces, asked = [], {"offset": 0}
+    while True:
+        told = await agent.call("extract_data", text=text, schema=schema, **asked)
+        assert len(orjson.dumps(told)) < MOST
+        upto = len(text) - told["left"]
+        assert told["prompt"] == prompt(text[asked["offset"] : upto])
+        pieces.append(text[asked["offset"] : upto])
+        if not told["left"]:
+            break
+        asked = told["next"]["args"]
+        assert asked == {"promptOnly": True, "offset": upto}
+    assert "".join(pieces) == text
+    assert len(pieces) > 1
