@@ -63,6 +63,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(asset=address_of, status=status, moment=moment, span=span)
+    # A part that is brought alone has no head that could import them.
+    parts = vars(made.get_template("parts.html").module)
+    made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
     return made
 
 

@@ -9,6 +9,7 @@ from waybook.doorway import Doorway
 from waybook.transport.web.dashboard.assets import asset
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.plans import Plans
+from waybook.transport.web.dashboard.refused import with_refusals
 from waybook.usecases.exchange import Caller
 
 
@@ -18,6 +19,6 @@ def dashboard_routes(
     """Every page, for whoever the caller turns out to be."""
     desk = Desk(doorway, caller)
     return [
-        Route("/", Plans(desk).__call__),
+        Route("/", with_refusals(desk, Plans(desk))),
         Route("/static/{version}/{name}", asset),
     ]

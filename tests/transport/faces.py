@@ -1,0 +1,40 @@
+"""The pages of a world's org, as a person's browser gets them, without the browser."""
+
+import re
+from dataclasses import replace
+
+import httpx2
+from starlette.requests import Request
+
+from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from waybook.doorway import Caller, Channel
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.dashboard.routes import dashboard_routes
+from waybook.transport.web.hosts import Hosts
+from worlds import Agent
+
+TOKEN = re.compile(r'name="token" value="([^"]+)"')
+
+
+def a_browser(agent: Agent, user: str = "pat") -> httpx2.AsyncClient:
+    """A client that keeps cookies, of somebody in the agent's org."""
+
+    async def person(_: Request) -> Caller:
+        return replace(agent.caller, user=user, channel=Channel.DASHBOARD)
+
+    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    pages = dashboard_routes(agent.doorway, person)
+    app = build_app(server, hosts=Hosts(), ready=always, pages=pages)
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+async def send(
+    browser: httpx2.AsyncClient, address: str, *, at: str | None = None, **fields: str
+) -> httpx2.Response:
+    """Fill in a form of the page at an address, and send it there or where it goes."""
+    shown = (await browser.get(address)).text
+    found = TOKEN.search(shown)
+    assert found, shown
+    return await browser.post(at or address, data={"token": found[1], **fields})

@@ -1,0 +1,27 @@
+"""What all pages have in common: parts that come alone, and refusals in words."""
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from transport.faces import a_browser
+from worlds import Agent, World
+
+
+@pytest.fixture
+async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_browser(world.agent) as client:
+        yield client
+
+
+async def test_a_part_comes_alone_and_says_the_same(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    await agent.plan(3, name="Rivers of the north")
+    whole = (await browser.get("/")).text
+    part = (await browser.get("/?part=list")).text
+    assert part in whole
+    assert "Rivers of the north" in part
+    assert "<html" not in part
+    assert "<html" in (await browser.get("/?part=nonsense")).text
