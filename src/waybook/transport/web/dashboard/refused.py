@@ -1,4 +1,4 @@
-"""What stands in the way of a whole page, as a page: a plan that is not here, a form out of date."""
+"""What stands in the way of a whole page, as a page: no such plan, a form that is out of date."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
