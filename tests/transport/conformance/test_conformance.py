@@ -8,8 +8,9 @@ from typing import Final
 
 import pytest
 
+from node_packages import Unreachable, install
 from transport.conformance.overlay import REPORTING, lay_over
-from transport.conformance.suite import HERE, Unreachable, install, verdicts
+from transport.conformance.suite import HERE, verdicts
 from transport.doors import RememberingDoorway, always, an_entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
@@ -55,7 +56,7 @@ APPLICABLE: Final = {"2025-11-25": 22, "2026-07-28": 40}
 @pytest.fixture(scope="session")
 def suite() -> Path:
     try:
-        return install()
+        return install(HERE, "conformance")
     except Unreachable as error:
         if os.environ.get("CI") == "true":
             raise

@@ -1,0 +1,45 @@
+"""Pages that everybody can use: judged by axe-core, pinned by its lock file, in both themes."""
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from playwright.async_api import Page
+
+from node_packages import Unreachable, install
+
+PACKAGES: Final = Path(__file__).parent / "axe_core"
+
+
+@cache
+def axe() -> str:
+    """The text of axe-core; where it cannot be had, the test says that it did not look."""
+    try:
+        folder = install(PACKAGES, "axe")
+    except Unreachable as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"NOT CHECKED: axe-core cannot be installed. {error}")
+    return (folder / "node_modules/axe-core/axe.min.js").read_text("utf-8")
+
+
+async def accessible(page: Page) -> None:
+    """Hold the page as it stands to every rule of axe-core, in light and in dark."""
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme=theme)
+        found = await violations(page)
+        assert found == [], f"in the {theme} theme: {found}"
+    await page.emulate_media(color_scheme="light")
+
+
+async def violations(page: Page) -> list[str]:
+    """What axe-core finds wrong, each rule with where it was broken."""
+    await page.evaluate(axe())
+    told: dict[str, Any] = await page.evaluate("axe.run(document)")
+    assert told["passes"], "nothing was looked at"
+    return [
+        f"{rule['id']}: {rule['help']} at {[node['target'] for node in rule['nodes']][:5]}"
+        for rule in told["violations"]
+    ]

@@ -1,0 +1,24 @@
+"""The judge of pages, judged."""
+
+import json
+
+import pytest
+from playwright.async_api import Page
+
+from browser.axe import PACKAGES, accessible
+from browser.site import Site
+
+
+async def test_a_page_that_not_everybody_can_use_is_found_out(page: Page, site: Site) -> None:
+    await page.goto(site.address)
+    await accessible(page)
+    await page.evaluate("document.querySelector('nav a').innerText = ''")
+    with pytest.raises(AssertionError, match="link-name"):
+        await accessible(page)
+
+
+def test_the_lock_file_pins_by_content_and_names_no_host() -> None:
+    lock = (PACKAGES / "package-lock.json").read_text()
+    assert "://" not in lock
+    packages = {name: one for name, one in json.loads(lock)["packages"].items() if name}
+    assert all("integrity" in one and "resolved" not in one for one in packages.values())

