@@ -12,8 +12,9 @@ drop index passage_words, passage_vector_near;
 copy passage (org_id, subject, subject_id, part, kind, title, body, created_at) from stdin;
 
 -- name: artifacts
-insert into artifact (org_id, id, kind, title, content, created_at, created_by)
-select org_id, subject_id, kind, title, to_json(body), created_at, 'ann' from passage;
+insert into artifact (org_id, id, kind, title, content, created_at, created_by, audit_seq,
+                      audit_hash)
+select org_id, subject_id, kind, title, to_json(body), created_at, 'ann', 0, '' from passage;
 
 -- name: samples
 create temporary table sample (topic integer, n integer, embedding vector(256));

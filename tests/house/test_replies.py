@@ -11,7 +11,8 @@ from house.repository import read, sections
 from servers import Place, Server, create_database, drop_database
 from tool_calls import a_call_of
 from waybook.doorway import TOOLS, Answer, Doorway
-from waybook.endpoints.question import Question, Told, Usage
+from waybook.endpoints.question import Question, Told
+from waybook.record.usage import Usage
 from waybook.store.ids import new_id
 from waybook.usecases.skill_folders import read_skills
 from worlds import Agent, Body, World, a_step, a_world

@@ -27,12 +27,15 @@ from servers import Place, Server, create_database, drop_database
 from tool_calls import a_late_result
 from waybook.doorway import Doorway
 from waybook.endpoints.asking import ModelEndpoint
-from waybook.endpoints.question import Question, Told, Usage
+from waybook.endpoints.question import Question, Told
 from waybook.errors import EndpointFailed
 from waybook.record.moment import Json
+from waybook.record.usage import Totals, Usage
 from waybook.research.extraction import fenced, mark_of, prompt
 from waybook.store.calls import CallLog
 from waybook.store.ids import new_id
+from waybook.usecases.call import Call
+from waybook.usecases.count_usage import count_usage
 from worlds import Agent, Body, World, a_world
 
 KEY = "sk-of-the-operator"
@@ -126,6 +129,28 @@ async def unavailable(
 
 
 # It works
+
+
+#: What the model said it took, as the org's sums have it.
+USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
+
+
+async def noted(agent: Agent) -> Totals:
+    """What the org's work took, which here is what its extractions took."""
+    found = await count_usage(Call(house=agent.doorway.house, caller=agent.caller))
+    assert [(one.kind, one.name, one.took) for one in found.work] == [
+        ("tool", "extract_data", found.took)
+    ]
+    return found.took
+
+
+async def test_what_the_model_took_is_in_the_org_s_sums(world: World) -> None:
+    await extracted(world, "openai", json.dumps(NILE))
+    assert await noted(world.agent) == USED_ONCE
+    await extracted(world, "openai", "[]", json.dumps(NILE))
+    assert await noted(world.agent) == Totals(input_tokens=36, output_tokens=9, results=2)
+    neighbours = Call(house=world.doorway.house, caller=world.neighbour.caller)
+    assert (await count_usage(neighbours)).work == ()
 
 
 @each_way
@@ -361,6 +386,7 @@ async def test_the_second_try_has_what_is_left_of_the_time(world: World) -> None
     agent = Agent(Doorway(house, CallLog(world.database)), world.agent.caller)
     error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
     assert error["details"] == {"status": 500, "usage": USED}
+    assert await noted(agent) == USED_ONCE
     first, second = fading.given
     assert first == SECONDS
     assert 0 < second < SECONDS

@@ -55,8 +55,12 @@ def _show(console: Console, found: OrgUsage) -> None:
         return
     names = [(one.model or NOBODY_TOLD, one.took) for one in found.models]
     _print(console, "model", names, found.models_there)
-    work = [(f"{one.kind} {one.id[:13]} {one.name}", one.took) for one in found.work]
+    work = [(_named(one), one.took) for one in found.work]
     _print(console, "plan or run", work, found.work_there)
+
+
+def _named(one: WorkUsage) -> str:
+    return f"{one.kind} {one.id[:13]} {one.name}" if one.id else f"{one.kind} {one.name}"
 
 
 def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: int) -> None:
@@ -92,4 +96,5 @@ def _model(one: ModelUsage) -> dict[str, object]:
 
 
 def _work(one: WorkUsage) -> dict[str, object]:
-    return {f"{one.kind}Id": one.id, "name": one.name, **one.took.as_told()}
+    named = {f"{one.kind}Id": one.id, "name": one.name} if one.id else {one.kind: one.name}
+    return {**named, **one.took.as_told()}

@@ -6,9 +6,10 @@ answer in words, with JSON in them.
 
 import json
 
-from waybook.endpoints.question import Format, Question, Told, Usage, part, tokens
+from waybook.endpoints.question import Format, Question, Told, part, tokens
 from waybook.errors import EndpointFailed
 from waybook.record.moment import Json
+from waybook.record.usage import Usage
 
 VERSION = "2023-06-01"
 #: What must be said here, and may not be more than the model's own limit.

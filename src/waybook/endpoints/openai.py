@@ -1,8 +1,9 @@
 """Chat completions, as OpenAI speaks them and many others do."""
 
-from waybook.endpoints.question import Format, Question, Told, Usage, part, tokens
+from waybook.endpoints.question import Format, Question, Told, part, tokens
 from waybook.errors import EndpointFailed
 from waybook.record.moment import Json
+from waybook.record.usage import Usage
 
 PATH = "/chat/completions"
 

@@ -1,10 +1,11 @@
 """What a model is asked, and what it says, whichever way it is spoken to."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from waybook.record.moment import Json
+from waybook.record.usage import Usage
 
 #: More tokens than this nobody used.
 MOST_TOKENS = 2**31 - 1
@@ -23,26 +24,11 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What was used, as the endpoint says."""
-
-    input_tokens: int
-    output_tokens: int
-    model: str
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return replace(
-            other,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """What a model said, and what that took."""
 
     text: str
+    #: As the endpoint says.
     usage: Usage
     #: Whether it was stopped before its end.
     cut: bool = False

@@ -22,6 +22,19 @@ class Usage:
     cost_micros: int | None = None
     model: str | None = None
 
+    def plus(self, other: "Usage") -> "Usage":
+        """What both took; the model is the last one's.
+
+        >>> Usage(input_tokens=3).plus(Usage(input_tokens=1, output_tokens=2, model="m"))
+        Usage(input_tokens=4, output_tokens=2, cost_micros=None, model='m')
+        """
+        return Usage(
+            input_tokens=_sum(self.input_tokens, other.input_tokens),
+            output_tokens=_sum(self.output_tokens, other.output_tokens),
+            cost_micros=_sum(self.cost_micros, other.cost_micros),
+            model=other.model or self.model,
+        )
+
     def as_row(self) -> dict[str, Json]:
         """The columns it fills."""
         return {
@@ -30,6 +43,10 @@ class Usage:
             "cost_micros": self.cost_micros,
             "model": self.model,
         }
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other + (one or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

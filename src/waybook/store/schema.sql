@@ -700,9 +700,9 @@ create table usage (
   constraint usage_org_id_run_id_fkey FOREIGN KEY (org_id, run_id) REFERENCES run(org_id, id),
   constraint usage_check CHECK (((plan_id IS NULL) = (step_id IS NULL))),
   constraint usage_check1 CHECK (((run_id IS NULL) = (job_id IS NULL))),
-  constraint usage_check2 CHECK (((plan_id IS NULL) <> (run_id IS NULL))),
   constraint usage_cost_micros_check CHECK ((cost_micros >= 0)),
   constraint usage_input_tokens_check CHECK ((input_tokens >= 0)),
+  constraint usage_of_one CHECK (((plan_id IS NULL) OR (run_id IS NULL))),
   constraint usage_output_tokens_check CHECK ((output_tokens >= 0))
 );
 CREATE INDEX usage_plan ON public.usage USING btree (org_id, plan_id) WHERE (plan_id IS NOT NULL);

@@ -1,10 +1,10 @@
-"""Reading what work took: of an org, by model, by plan and run; of a plan, by step."""
+"""What work took: of an org, by model, by plan and run; of a plan, by step."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from waybook.record.usage import Totals
+from waybook.record.usage import Totals, Usage
 from waybook.store.sql import Statement, load
 
 SQL = load("usage")
@@ -19,6 +19,19 @@ def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statem
         SQL["usage_totals"](since=since),
         SQL["usage_by_model"](since=since, most=most),
         SQL["usage_by_work"](since=since, most=most),
+    )
+
+
+def own_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
+    """Note what the server's own model took."""
+    return SQL["insert_own_usage"](
+        id=usage_id,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost_micros=usage.cost_micros,
+        model=usage.model,
+        at=at,
+        by=by,
     )
 
 

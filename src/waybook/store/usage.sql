@@ -1,3 +1,8 @@
+-- name: insert_own_usage
+-- What the server's own model took: it is nobody's step and nobody's job, and no audit speaks of it.
+insert into usage (id, attempt, input_tokens, output_tokens, cost_micros, model, at, by)
+values (%(id)s, 1, %(input_tokens)s, %(output_tokens)s, %(cost_micros)s, %(model)s, %(at)s, %(by)s);
+
 -- name: usage_totals
 -- What the org's work took since then, or in the last thirty days.
 select coalesce(sum(u.input_tokens), 0)::bigint, coalesce(sum(u.output_tokens), 0)::bigint,
@@ -17,9 +22,9 @@ select coalesce(sum(u.input_tokens), 0)::bigint, coalesce(sum(u.output_tokens), 
  limit %(most)s;
 
 -- name: usage_by_work
--- The same for each plan and each run.
+-- The same for each plan and each run, and for the server's own model.
 select g.input_tokens, g.output_tokens, g.cost_micros, g.results,
-       g.plan_id::text, g.run_id::text, coalesce(p.name, r.name), g.there
+       g.plan_id::text, g.run_id::text, coalesce(p.name, r.name, 'extract_data'), g.there
   from (select coalesce(sum(u.input_tokens), 0)::bigint as input_tokens,
                coalesce(sum(u.output_tokens), 0)::bigint as output_tokens,
                coalesce(sum(u.cost_micros), 0)::bigint as cost_micros,

@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import dataclass
 
 from waybook.endpoints.json_text import json_in
-from waybook.endpoints.question import Model, Question, Told, Usage
+from waybook.endpoints.question import Model, Question, Told
 from waybook.errors import EndpointFailed, InvalidInput
 from waybook.plan.schema import Mismatch, mismatches
 from waybook.record.moment import Json
+from waybook.record.usage import Usage
 from waybook.research.extraction import fenced, for_a_model, once_more
 from waybook.usecases.arguments import check_json
 
@@ -21,13 +22,23 @@ class Outcome:
     usage: Usage
 
 
+class CutOff(Exception):
+    """The endpoint failed at the second question: what went before was used all the same."""
+
+    def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
+        super().__init__(failed)
+        self.failed = failed
+        self.usage = usage
+
+
 async def ask_model(
     model: Model, given: str, schema: dict[str, Json], *, seconds: float
 ) -> Outcome:
     """What the model extracts from a text, checked; asked at most twice, in so many seconds.
 
     Raises:
-        EndpointFailed: there was no answer that can be used; with what was used until then.
+        EndpointFailed: there was no answer that can be used.
+        CutOff: there was one, but none to what was wrong with it.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
@@ -42,9 +53,8 @@ async def ask_model(
     try:
         second = judged(await model.answer(question, seconds=deadline - clock()), schema)
     except EndpointFailed as failed:
-        failed.details["usage"] = usage_view(first.usage)
-        raise
-    return Outcome(data=second.data, faults=second.faults, usage=first.usage + second.usage)
+        raise CutOff(failed, first.usage) from failed
+    return Outcome(data=second.data, faults=second.faults, usage=first.usage.plus(second.usage))
 
 
 def judged(told: Told, schema: dict[str, Json]) -> Outcome:

@@ -23,10 +23,10 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkUsage:
-    """What one plan or one run took."""
+    """What one plan or one run took, or the server's own model for a tool."""
 
     kind: str
-    id: str
+    id: str | None
     name: str
     took: Totals
 
@@ -61,5 +61,5 @@ async def count_usage(call: Call, since: datetime | None = None, most: int = MOS
 
 def _work(row: Sequence[Any]) -> WorkUsage:
     plan_id, run_id, name, _ = row[TOTALS:]
-    kind = "plan" if plan_id else "run"
+    kind = "plan" if plan_id else "run" if run_id else "tool"
     return WorkUsage(kind=kind, id=plan_id or run_id, name=name, took=read_totals(row))

@@ -15,9 +15,10 @@ from waybook.research.cutting import beginning
 from waybook.research.extraction import labelled, prompt
 from waybook.store import artifacts
 from waybook.usecases.arguments import AnyJson, Id, Reading, decode
-from waybook.usecases.ask_model import ask_model, usage_view
+from waybook.usecases.ask_model import CutOff, ask_model, usage_view
 from waybook.usecases.call import Body, Call, known, not_found
 from waybook.usecases.job_packet import first_of
+from waybook.usecases.note_usage import note_usage
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RESEARCH, Tool
 from waybook.usecases.views import MOST_IN_A_REPLY, following, moment
@@ -62,6 +63,11 @@ async def extract_data(call: Call, asked: ExtractData) -> Body:
         outcome = await ask_model(model, whole, schema, seconds=call.house.model_seconds)
     except EndpointFailed as failed:
         raise _out_of_reach(failed, asked) from failed
+    except CutOff as cut:
+        await note_usage(call, cut.usage)
+        cut.failed.details["usage"] = usage_view(cut.usage)
+        raise _out_of_reach(cut.failed, asked) from cut
+    await note_usage(call, outcome.usage)
     usage: Body = {"usage": usage_view(outcome.usage)}
     if outcome.faults:
         wrong: Body = {"status": "invalid", "errors": _errors(outcome.faults)}
