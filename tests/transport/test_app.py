@@ -77,13 +77,6 @@ async def test_the_figures_are_in_the_text_format_of_prometheus(http: httpx2.Asy
     )
 
 
-async def test_the_front_page_says_how_to_connect(http: httpx2.AsyncClient, address: str) -> None:
-    reply = await http.get("/")
-    assert reply.status_code == 200
-    assert f"claude mcp add --transport http waybook {address}/mcp" in reply.text
-    assert reply.headers["content-security-policy"].startswith("default-src 'none'")
-
-
 async def test_an_unknown_address_is_not_found(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/nowhere")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")

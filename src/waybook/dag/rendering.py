@@ -56,7 +56,7 @@ def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
     """The document as its template shows it; without one, as it is, or its JSON made readable."""
     try:
         markdown = render_document(template or DEFAULT_DOCUMENT, context)
-        return Rendered(markdown, _html(markdown))
+        return Rendered(markdown, laid_out(markdown))
     except WaybookError as fault:
         return _as_it_came(context, str(fault))
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
@@ -90,7 +90,8 @@ def _preformatted(text: str) -> str:
     return f"<pre><code>{escape(text, quote=False)}</code></pre>\n"
 
 
-def _html(markdown: str) -> str:
+def laid_out(markdown: str) -> str:
+    """Markdown as sanitised HTML; what is too long for that is shown as it is."""
     if len(markdown) <= MOST_CHARACTERS and len(_MARKS.findall(markdown)) <= MOST_MARKS:
         return sanitised(_LAYOUT.render(markdown))
     warning = "This document is too long to be laid out; it is shown as it is."

@@ -90,15 +90,23 @@ def decide(
     *,
     feedback: str | None = None,
     step_id: StepId | None = None,
+    review_id: str | None = None,
 ) -> Decision[StepDone]:
     """Carry out a person's decision on the open review.
 
     Raises:
-        NotAwaitingReview: there is none, or somebody has decided it already.
+        NotAwaitingReview: there is none, it is not the one that is meant, or somebody has decided
+            it already.
         PlanTerminal: the plan is over.
         InvalidInput: `modify` without feedback.
     """
     review = _review_to_decide(plan, step_id)
+    if review_id not in {None, review.id}:
+        raise NotAwaitingReview(
+            "this review has been decided; what waits now is another one, to be read first",
+            next_call=look_at(plan, "see what waits for a person now"),
+            reviewId=review.id,
+        )
     if kind is DecisionKind.MODIFY and not (feedback and feedback.strip()):
         raise InvalidInput(
             "modify needs feedback: say what the step should do differently",

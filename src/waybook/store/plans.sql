@@ -283,9 +283,105 @@ select r.id::text, p.id::text, p.name, s.id::text, s.step_order, s.title, s.atte
  order by r.requested_at, r.id
  limit %(most)s;
 
--- name: waiting
-select count(*), app_now()
+-- name: one_review
+-- A review, open or decided, as it stands now.
+select r.id::text, p.id::text, p.name, s.id::text, s.step_order, s.title, s.attempt,
+       b.instructions, r.summary, r.questions, r.result_summary, r.requested_at, r.requested_by,
+       app_now(), r.decision, r.feedback, r.decided_by, r.decided_at, p.status
   from review r
   join plan p on p.id = r.plan_id
+  join plan_step s on s.id = r.step_id
+  join step_brief b on b.step_id = s.id
+ where r.id = %(review_id)s;
+
+-- name: review_lines
+-- What waits for a person, longest waiting first, a line of each.
+select r.id::text, p.id::text, p.name, s.step_order, left(r.summary, %(wide)s), r.requested_at
+  from review r
+  join plan p on p.id = r.plan_id
+  join plan_step s on s.id = r.step_id
  where r.decision is null
-   and p.completed_at is null;
+   and p.completed_at is null
+ order by r.requested_at, r.id
+ limit %(most)s;
+
+-- name: plans_page
+-- A page of plans in an order that does not change while they do: newest plan first. Open ones
+-- are found by their own index, however many are over.
+select p.id::text, p.name, p.status, p.updated_at,
+       (select json_object_agg(c.status, c.steps)
+          from (select s.status, count(*) as steps
+                  from plan_step s
+                 where s.plan_id = p.id
+                 group by s.status) c),
+       (select json_build_array(s.step_order,
+                                coalesce(s.title, (select left(b.instructions, %(wide)s)
+                                                     from step_brief b
+                                                    where b.step_id = s.id)))
+          from plan_step s
+         where s.plan_id = p.id and s.status in ('awaiting_input', 'in_progress')
+         order by s.status, s.step_order
+         limit 1),
+       case when p.status = 'stalled'
+            then (select min(greatest(s.in_progress_since, s.last_seen_at))
+                    from plan_step s
+                   where s.plan_id = p.id and s.status = 'in_progress')
+       end
+  from ((select p.id, p.name, p.status, p.updated_at
+           from plan p
+          where %(open_only)s
+            and p.completed_at is null
+            and p.id < %(before)s::uuid
+            and (%(state)s::text is null or p.status = %(state)s::text)
+            and (%(creator)s::text is null
+                 or %(creator)s::text = (select b.created_by
+                                           from plan_brief b
+                                          where b.plan_id = p.id))
+            and (starts_with(p.id::text, lower(%(text)s::text))
+                 or strpos(lower(p.name), lower(%(text)s::text)) > 0)
+          order by p.id desc
+          limit %(most)s)
+         union all
+        (select p.id, p.name, p.status, p.updated_at
+           from plan p
+          where not %(open_only)s
+            and p.id < %(before)s::uuid
+            and (%(state)s::text is null or p.status = %(state)s::text)
+            and (%(creator)s::text is null
+                 or %(creator)s::text = (select b.created_by
+                                           from plan_brief b
+                                          where b.plan_id = p.id))
+            and (starts_with(p.id::text, lower(%(text)s::text))
+                 or strpos(lower(p.name), lower(%(text)s::text)) > 0)
+          order by p.id desc
+          limit %(most)s)) p
+ order by p.id desc;
+
+-- name: count_plans
+-- How many plans are in each state: all open ones, and of the others the newest so many.
+select p.status, count(*)
+  from plan p
+ where p.completed_at is null
+ group by p.status
+ union all
+select c.status, count(*)
+  from (select p.status
+          from plan p
+         where p.completed_at is not null
+         order by p.id desc
+         limit %(most)s) c
+ group by c.status;
+
+-- name: waiting
+-- How many reviews, and how many runs, wait for a person.
+select (select count(*)
+          from review r
+          join plan p on p.id = r.plan_id
+         where r.decision is null
+           and p.completed_at is null),
+       (select count(*)
+          from run r
+         where r.completed_at is null
+           and exists (select from stage_run g where g.run_id = r.id and g.feedback is null)
+           and not exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)),
+       app_now();

@@ -56,6 +56,11 @@ def find_statement(most: int, *, open_only: bool, text: str = "") -> Statement:
     return SQL["find_runs"](most=most, open_only=open_only, text=text)
 
 
+def awaiting_statement(most: int) -> Statement:
+    """The runs that wait for a person."""
+    return SQL["awaiting_runs"](most=most)
+
+
 def news_statement(run_id: str, most: int) -> Statement:
     """The last things that happened to a run."""
     return SQL["run_news"](run_id=run_id, most=most)

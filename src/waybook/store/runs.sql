@@ -48,6 +48,25 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
  order by r.updated_at desc, r.id desc
  limit %(most)s;
 
+-- name: awaiting_runs
+-- Runs where nothing goes on until a person has said something of a completed stage, longest
+-- waiting first; what is told of each is what `find_runs` tells, and since when it waits.
+select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
+       r.completed_at, app_now(), g.stages, g.since
+  from run r
+  join run_brief b on b.run_id = r.id
+  cross join lateral (
+         select json_agg(json_build_array(g.stage_slug, true, g.feedback is not null, 0, 0)
+                         order by g.started_at, g.stage_slug) as stages,
+                max(g.completed_at) as since
+           from stage_run g
+          where g.run_id = r.id) g
+ where r.completed_at is null
+   and exists (select from stage_run g where g.run_id = r.id and g.feedback is null)
+   and not exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)
+ order by g.since, r.id
+ limit %(most)s;
+
 -- name: run_news
 -- The last things that happened to a run, newest first.
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',

@@ -3,6 +3,7 @@
 from typing import Literal, Self
 
 from pydantic import model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from waybook.plan.decision import Decision
 from waybook.plan.model import DecisionKind, StepId
@@ -22,6 +23,9 @@ class SubmitUserDecision(Mutating):
     step_id: Id | None = None
     decision: Literal["approve", "reject", "modify", "skip"]
     feedback: Text | None = None
+    #: Who has seen a review means that one, and not the one that came after it. Not listed: pages
+    #: send it, agents have no need to.
+    review_id: SkipJsonSchema[Id | None] = None
 
     @model_validator(mode="after")
     def _names_one(self) -> Self:
@@ -40,6 +44,7 @@ async def submit_user_decision(call: Call, asked: SubmitUserDecision) -> Body:
             held.moment,
             feedback=asked.feedback,
             step_id=step_id,
+            review_id=asked.review_id,
         )
         return await held.write(decision, _reply(decision, asked.decision))
 

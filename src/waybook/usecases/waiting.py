@@ -9,11 +9,17 @@ from waybook.usecases.call import Call
 
 class Waiting(NamedTuple):
     reviews: int
+    #: Runs where nothing goes on before somebody has said something of a stage.
+    runs: int
     #: The database's time when we looked.
     now: datetime
 
+    @property
+    def total(self) -> int:
+        return self.reviews + self.runs
+
 
 async def waiting(call: Call) -> Waiting:
-    """Count the open reviews of the org."""
+    """Count what waits for a person of the org."""
     ((row,),) = await call.read(plans.SQL["waiting"]())
     return Waiting(*row)

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from waybook.transport.web.dashboard.mishaps import error_page, for_people
 from waybook.transport.web.endpoint import Mcp
 from waybook.transport.web.guards import BODY_LIMIT, only_for, only_http, within, without_blanks
-from waybook.transport.web.home import home
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.metrics import Metric
 from waybook.transport.web.operations import Operations
@@ -29,18 +29,22 @@ ERRORS: Final = {
 }
 
 
-async def http_error(_: Request, error: Exception) -> Response:
+async def http_error(request: Request, error: Exception) -> Response:
     """A refusal of the router's own, in the shape of all others."""
     if not isinstance(error, HTTPException):
         raise error
     code, message = ERRORS.get(
         HTTPStatus(error.status_code), ("INVALID_INPUT", "This cannot be asked.")
     )
+    if for_people(request):
+        return error_page(request, error.status_code, message)
     return refusal(error.status_code, code, message, error.headers)
 
 
-async def broken(_: Request, __: Exception) -> Response:
+async def broken(request: Request, _: Exception) -> Response:
     """Something of ours broke; the server's log knows what, the wire does not."""
+    if for_people(request):
+        return error_page(request, 500, "Something broke here.")
     return refusal(500, "UNAVAILABLE", "Something broke here; try again.")
 
 
@@ -52,7 +56,7 @@ def build_app(
     metrics: Callable[[], Iterable[Metric]] = tuple,
     reporting: frozenset[str] = frozenset(),
     reading: Reading | None = None,
-    pages: Sequence[Route] = (Route("/", home),),
+    pages: Sequence[Route] = (),
 ) -> ASGIApp:
     """The whole HTTP face; one for each start, since the MCP endpoint runs only once.
 
@@ -80,7 +84,10 @@ def build_app(
             Route("/api/map", snapshots.map, methods=["POST"]),
             *(reading.routes() if reading else ()),
         ],
-        exception_handlers={HTTPException: http_error, Exception: broken},
+        exception_handlers={
+            HTTPException: http_error,
+            Exception: broken,
+        },
         lifespan=running,
     )
     return only_http(without_blanks(only_for(hosts, within(BODY_LIMIT, app))))

@@ -33,7 +33,7 @@ class Desk:
         """A page in its frame, which tells what waits for a person."""
         found = await waiting(await self.call(request))
         token = token_for(request)
-        framed = {"waiting": found.reviews, "now": found.now, "token": token, **shown}
+        framed = {"waiting": found.total, "now": found.now, "token": token, **shown}
         reply = page(request, name, framed, status_code=status_code)
         with_token(request, reply, token)
         return reply

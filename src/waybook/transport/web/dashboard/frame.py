@@ -34,13 +34,22 @@ HEADERS: Final = {
 }
 
 
+#: Beside those of statuses.
+ICONS: Final = {"again": "m-5 4h6.5a3.5 3.5 0 0 0 0-7h-5.5m3-3l-3 3 3 3"}
+
+
+def icon(name: str) -> Markup:
+    """The icon of a status, or of something people do."""
+    drawn = Markup(
+        '<svg class="icon" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{}"/></svg>'
+    )
+    return drawn.format(f"M0 0{ICONS.get(name) or look_of(name).icon}")
+
+
 def status(name: str, note: str = "") -> Markup:
     """A status as it is shown everywhere: icon, word and colour."""
-    look = look_of(name)
-    icon = Markup('<svg class="icon" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{}"/></svg>')
     shown = Markup('<span class="status" data-status="{}">{} {}</span>')
-    drawn = icon.format(f"M0 0{look.icon}")
-    return shown.format(name, drawn, f"{look.word}{note and ' '}{note}")
+    return shown.format(name, icon(name), f"{look_of(name).word}{note and ' '}{note}")
 
 
 def moment(at: datetime | None, now: datetime) -> Markup:
@@ -62,7 +71,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(asset=address_of, status=status, moment=moment, span=span)
+    made.globals.update(asset=address_of, icon=icon, status=status, moment=moment, span=span)
     # A part that is brought alone has no head that could import them.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})

@@ -7,7 +7,10 @@ from starlette.routing import Route
 
 from waybook.doorway import Doorway
 from waybook.transport.web.dashboard.assets import asset
+from waybook.transport.web.dashboard.decisions import Decisions
 from waybook.transport.web.dashboard.desk import Desk
+from waybook.transport.web.dashboard.feedback import Feedback
+from waybook.transport.web.dashboard.inbox import Inbox
 from waybook.transport.web.dashboard.plans import Plans
 from waybook.transport.web.dashboard.refused import with_refusals
 from waybook.usecases.exchange import Caller
@@ -20,5 +23,8 @@ def dashboard_routes(
     desk = Desk(doorway, caller)
     return [
         Route("/", with_refusals(desk, Plans(desk))),
+        Route("/inbox", with_refusals(desk, Inbox(desk))),
+        Route("/decisions", with_refusals(desk, Decisions(desk)), methods=["POST"]),
+        Route("/feedback", with_refusals(desk, Feedback(desk)), methods=["POST"]),
         Route("/static/{version}/{name}", asset),
     ]

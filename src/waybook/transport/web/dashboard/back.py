@@ -1,0 +1,17 @@
+"""Where a person came from: an address of ours, and no other."""
+
+import re
+from typing import Final
+
+_OURS: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")
+
+
+def own_path(address: object, otherwise: str = "/inbox") -> str:
+    r"""The address if it is a path of ours, else another one.
+
+    >>> own_path("/plans/1?as=2"), own_path("//elsewhere"), own_path("https://elsewhere")
+    ('/plans/1?as=2', '/inbox', '/inbox')
+    >>> own_path("/\\elsewhere"), own_path("/a\nb"), own_path(None, "/")
+    ('/inbox', '/inbox', '/')
+    """
+    return address if isinstance(address, str) and _OURS.fullmatch(address) else otherwise

@@ -1,0 +1,65 @@
+"""Errors for people: a page that says what happened and where to go on.
+
+Programs get the same as JSON. Who is who is said by what they accept, and by where they ask:
+what is no page answers nobody with one.
+"""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from waybook.transport.web.dashboard.forms import token_for
+from waybook.transport.web.dashboard.frame import page
+
+#: Where programs ask; everything else is for people.
+PROGRAMS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
+TITLES: Final = {
+    HTTPStatus.BAD_REQUEST: "That cannot be asked",
+    HTTPStatus.FORBIDDEN: "Not this way",
+    HTTPStatus.NOT_FOUND: "There is nothing here",
+    HTTPStatus.METHOD_NOT_ALLOWED: "That cannot be asked",
+    HTTPStatus.CONFLICT: "Not any more",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Something broke here",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The database is out of reach",
+}
+HINTS: Final = {
+    HTTPStatus.NOT_FOUND: "The address may be mistyped, or of something that is not yours.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "What happened stands in the log of the server. What was "
+    "acknowledged is kept; what was not has left no trace.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "What was acknowledged is in the database and stays there. "
+    "Try again in a moment.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mishap:
+    title: str
+    message: str
+    hint: str
+    #: Where the same can be asked again, if that may help.
+    again: str | None
+
+
+def for_people(request: Request) -> bool:
+    """Whether a person at a browser asked for a page."""
+    path = request.url.path
+    of_programs = any(path == one or path.startswith(f"{one}/") for one in PROGRAMS)
+    return not of_programs and "text/html" in request.headers.get("accept", "")
+
+
+def error_page(request: Request, status_code: int, message: str) -> HTMLResponse:
+    """The page; it needs no database."""
+    status = HTTPStatus(status_code)
+    retried = request.method == "GET" and status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    said = message[:1].upper() + message[1:]
+    mishap = Mishap(
+        title=TITLES.get(status, "That did not work"),
+        message=said if said.endswith((".", "!", "?")) else f"{said}.",
+        hint=HINTS.get(status, ""),
+        again=str(request.url.replace(scheme="", netloc="")) if retried else None,
+    )
+    shown = {"waiting": 0, "now": None, "token": token_for(request), "mishap": mishap}
+    return page(request, "error", shown, status_code=status)

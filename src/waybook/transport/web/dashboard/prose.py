@@ -1,0 +1,41 @@
+"""Texts of agents as people read them: laid out, harmless, and cut where they get too long."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from waybook.dag.readable import readable
+from waybook.dag.rendering import laid_out
+from waybook.record.moment import Json
+
+#: What is longer than this, or has more lines, is folded.
+LONG, TALL = 700, 14
+#: What is longer than this is cut: the rest is on the plan's page.
+MOST = 40_000
+
+_HEADING: Final = re.compile(r"(</?)h[1-6]>")
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A text to be shown."""
+
+    html: Markup
+    #: Whether it is better folded.
+    long: bool
+    #: How many characters are left out.
+    cut: int = 0
+
+
+def prose(value: Json) -> Prose | None:
+    """A value as people read it: Markdown laid out, JSON as lists and tables; None for nothing."""
+    if value is None or value == "":
+        return None
+    text = value if isinstance(value, str) else readable(value, 4)
+    kept = text[:MOST]
+    # Headings of the text stand below those of the page.
+    html = _HEADING.sub(r"\1h4>", laid_out(kept))
+    long = len(text) > LONG or text.count("\n") > TALL
+    return Prose(Markup(html), long, len(text) - len(kept))  # noqa: S704 - it has been sanitised

@@ -1,0 +1,79 @@
+"""Errors: a page for people, JSON for programs, and the database is not needed for either."""
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+from starlette.requests import Request
+
+from transport.faces import a_browser
+from waybook.doorway import Caller
+from waybook.errors import Unavailable
+from waybook.transport.web.dashboard.desk import Desk
+from worlds import World
+
+#: What a browser sends.
+HTML = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+@pytest.fixture
+async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_browser(world.agent) as client:
+        yield client
+
+
+async def failing(_: Desk, __: Request) -> Caller:
+    raise Unavailable
+
+
+async def breaking(_: Desk, __: Request) -> Caller:
+    raise ZeroDivisionError
+
+
+async def test_an_address_where_nothing_is_has_a_page_for_people(
+    browser: httpx2.AsyncClient,
+) -> None:
+    page = await browser.get("/nowhere", headers=HTML)
+    assert page.status_code == 404
+    assert "<h1>There is nothing here</h1>" in page.text
+    assert '<nav aria-label="Main">' in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    program = await browser.get("/nowhere")
+    assert (program.status_code, program.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("path", ["/api/nowhere", "/mcp/x", "/static/1/nowhere.js", "/metrics/x"])
+async def test_where_programs_ask_nobody_gets_a_page(
+    browser: httpx2.AsyncClient, path: str
+) -> None:
+    reply = await browser.get(path, headers=HTML)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+async def test_a_method_that_is_not_taken_has_a_page_too(browser: httpx2.AsyncClient) -> None:
+    page = await browser.get("/decisions", headers=HTML)
+    assert (page.status_code, "That cannot be asked" in page.text) == (405, True)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "said"),
+    [
+        (failing, 503, "The database is out of reach"),
+        (breaking, 500, "Something broke here"),
+    ],
+)
+async def test_a_database_that_is_away_and_a_fault_of_ours_are_told_in_the_frame(
+    browser: httpx2.AsyncClient,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: object,
+    status: int,
+    said: str,
+) -> None:
+    monkeypatch.setattr(Desk, "call", fault)
+    page = await browser.get("/?q=x", headers=HTML)
+    assert page.status_code == status
+    assert f"<h1>{said}</h1>" in page.text
+    assert 'href="/?q=x">Try again</a>' in page.text
+    assert "Traceback" not in page.text
+    program = await browser.get("/")
+    assert (program.status_code, program.json()["error"]["code"]) == (status, "UNAVAILABLE")

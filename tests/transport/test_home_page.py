@@ -1,0 +1,171 @@
+"""The front page, without a browser: what is listed, in which order, what an address asks for."""
+
+import html
+import re
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from transport.faces import a_browser
+from worlds import Agent, World, a_step
+
+ID = re.compile(r'href="/plans/([0-9a-f-]{36})"')
+OLDER = re.compile(r'rel="next" href="([^"]+)"')
+HTML = {"accept": "text/html"}
+
+
+@pytest.fixture
+async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_browser(world.agent) as client:
+        yield client
+
+
+def listed(reply: httpx2.Response) -> list[str]:
+    """The plans on a page, in its order."""
+    assert reply.status_code == 200, reply.text
+    return ID.findall(reply.text)
+
+
+def older(reply: httpx2.Response) -> str | None:
+    found = OLDER.search(reply.text)
+    return html.unescape(found[1]) if found else None
+
+
+async def test_where_there_is_no_plan_it_says_how_to_connect(browser: httpx2.AsyncClient) -> None:
+    reply = await browser.get("/")
+    assert "claude mcp add --transport http waybook http://localhost/mcp" in reply.text
+    assert "No plan here yet" in reply.text
+    assert reply.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "unsafe" not in reply.headers["content-security-policy"]
+
+
+async def test_a_row_tells_how_far_a_plan_is_what_is_done_now_and_how_to_go_on(
+    browser: httpx2.AsyncClient, world: World
+) -> None:
+    agent = world.agent
+    steps = [a_step(title=f"Look up {n}") for n in range(1, 5)]
+    plan = await agent.plan(steps, name="Rivers <of> the north")
+    await agent.submit(await agent.take(plan))
+    taken = await agent.take(plan)
+    await agent.call(
+        "modify_plan",
+        planId=plan["planId"],
+        modifications=[{"action": "fail_step", "stepId": taken["stepId"], "reason": "No."}],
+    )
+    await agent.take(plan)
+    world.clock.advance(minutes=40)
+    await agent.status(plan)
+    text = (await browser.get("/")).text
+    assert "Rivers &lt;of&gt; the north" in text
+    assert 'data-status="stalled"' in text
+    assert "silent for 40m00s" in text
+    assert "<b>1</b> of <b>4</b>, 1 failed" in re.sub(r"\s+", " ", text)
+    assert '<span class="soft">3.</span> Look up 3' in text
+    assert f"Go on with the Waybook plan {plan['planId']}." in text
+    assert "Next door" not in text
+
+
+async def test_every_plan_is_on_one_page_exactly_though_plans_move_meanwhile(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
+    made = [plan["planId"] for plan in plans]
+    seen, address = [], "/"
+    while address:
+        reply = await browser.get(address)
+        seen += listed(reply)
+        # Whatever is done now: a plan behind us, one ahead, and a new one.
+        for plan in (plans[-len(seen) % 103], plans[1]):
+            await agent.call("get_next_step", planId=plan["planId"], another=True)
+        await agent.plan(1, name="Newer than all")
+        address = older(reply) or ""
+    assert seen == made[::-1]
+
+
+async def test_a_filter_stands_in_the_address_and_stays_from_page_to_page(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    ours = [await agent.plan(1, name=f"Ours {n}") for n in range(51)]
+    theirs = await agent.acting_as("pat").plan(1, name="Of Pat")
+    done = ours[0]
+    await agent.work_through(done)
+    first = await browser.get("/", params={"q": "OURS", "state": "planning"})
+    assert len(listed(first)) == 50
+    assert older(first) is None
+    everything = await browser.get("/", params={"q": "ours", "state": "all"})
+    assert len(listed(everything)) == 50
+    following = older(everything) or ""
+    assert "q=ours" in following
+    assert "state=all" in following
+    assert listed(await browser.get(following)) == [done["planId"]]
+    assert listed(await browser.get("/?mine=1")) == [theirs["planId"]]
+    assert listed(await browser.get("/?state=completed")) == [done["planId"]]
+    assert listed(await browser.get(f"/?q={theirs['planId'][:30]}")) == [theirs["planId"]]
+    assert "No plan is like that" in (await browser.get("/?q=nothing")).text
+
+
+async def test_the_states_are_counted_whatever_is_filtered(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    for n in range(3):
+        await agent.plan(1, name=f"Plan {n}")
+    await agent.work_through(await agent.plan(1))
+    text = re.sub(r"<svg.*?</svg>|<span[^>]*>|</span>", "", (await browser.get("/?q=x")).text)
+    assert "open <b>3</b>" in text
+    assert "all <b>4</b>" in text
+    assert "planning <b>3</b>" in text
+    assert "completed <b>1</b>" in text
+    assert "stalled <b>" not in text
+
+
+@pytest.mark.parametrize(
+    "query", ["state=nonsense", "before=nonsense", "q=%00", "q=" + "a" * 201, "before=%00"]
+)
+async def test_what_no_list_can_show_is_refused_in_words(
+    browser: httpx2.AsyncClient, query: str
+) -> None:
+    page = await browser.get(f"/?{query}", headers=HTML)
+    assert (page.status_code, "That cannot be asked" in page.text) == (400, True)
+    reply = await browser.get(f"/?{query}")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
+
+
+async def test_a_page_costs_the_same_however_many_plans(
+    browser: httpx2.AsyncClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = 0
+    read = agent.doorway.house.database.read
+
+    async def counted(*asked: object) -> object:
+        nonlocal sent
+        sent += 1
+        return await read(*asked)  # type: ignore[arg-type]  # passed on as it came
+
+    monkeypatch.setattr(type(agent.doorway.house.database), "read", lambda _, *a: counted(*a))
+    costs = []
+    for number in (0, 1, 20):
+        for n in range(number):
+            await agent.plan(3, name=f"Plan {n}")
+        sent = 0
+        await browser.get("/")
+        costs.append(sent)
+    assert costs == [3, 3, 3]
+
+
+async def test_what_waits_stands_on_top_oldest_first(
+    browser: httpx2.AsyncClient, world: World
+) -> None:
+    agent = world.agent
+    run = await agent.run(name="Rivers, twice")
+    await agent.work_off(run)
+    for n in range(6):
+        world.clock.advance(minutes=1)
+        taken = await agent.take(await agent.plan(1, name=f"Plan {n}"))
+        await agent.call("request_user_review", stepId=taken["stepId"], summary=f"Is {n} right?")
+    text = (await browser.get("/?part=needs")).text
+    lines = re.findall(r"<a data-item[^>]*>([^<]*)</a>", text)
+    assert lines[0].startswith("Rivers, twice, ")
+    assert lines[1:] == [f"Plan {n}, step 1" for n in range(4)]
+    assert "All 7 in the inbox" in text
+    assert "waits 6m00s" in text

@@ -1,0 +1,243 @@
+"""The inbox and the decisions made there, without a browser: as it is with JavaScript off."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transport.faces import a_browser, send
+from waybook.transport.web.dashboard.back import own_path
+from waybook.transport.web.dashboard.prose import MOST, prose
+from worlds import Agent, Body, World
+
+HTML = {"accept": "text/html"}
+#: What htmx says of itself.
+PIECEWISE = {"hx-request": "true"}
+
+
+@pytest.fixture
+async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_browser(world.agent) as client:
+        yield client
+
+
+async def a_review(agent: Agent, steps: int = 1, **more: object) -> Body:
+    """A plan whose first step waits for a person."""
+    plan = await agent.plan(steps, name=str(more.pop("name", "Rivers")))
+    taken = await agent.take(plan)
+    asked = {"summary": "Is this **right**?", "stepId": taken["stepId"], **more}
+    review = await agent.call("request_user_review", **asked)
+    return {**review, "plan": plan}
+
+
+async def decide(
+    browser: httpx2.AsyncClient, review: Body, decision: str, **more: str
+) -> httpx2.Response:
+    named = {"planId": review["planId"], "reviewId": review["reviewId"], "decision": decision}
+    return await send(browser, "/inbox", at="/decisions", **{"back": "/inbox", **named, **more})
+
+
+async def test_a_card_says_what_was_asked_by_whom_and_for_how_long_it_waits(
+    browser: httpx2.AsyncClient, world: World
+) -> None:
+    result = {"rivers": [{"name": "Nile", "km": 6650}], "note": "<script>alert(1)</script>"}
+    questions = ["Are <these> all?", "And the Amazon?"]
+    await a_review(world.agent, name="Older", questions=questions, resultSummary=result)
+    world.clock.advance(minutes=4)
+    await a_review(world.agent, name="Newer", resultSummary="long\n" * 200)
+    text = (await browser.get("/inbox")).text
+    assert text.index("Older</a>, step 1") < text.index("Newer</a>, step 1")
+    assert "ann asked" in text
+    assert "waits 4m00s" in text
+    assert "Is this <strong>right</strong>?" in text
+    assert "Are &lt;these&gt; all?" in text
+    assert "6650" in text
+    assert text.count('<details class="told" open') == 1, "what is long is folded"
+    assert "<script>alert" not in text
+    assert "Next door" not in text
+    assert 'title="2 waiting for you"' in text
+
+
+async def test_a_decision_leads_back_to_where_the_person_came_from(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    review = await a_review(agent, resultSummary="The Nile.")
+    reply = await decide(browser, review, "approve", back=f"/plans/{review['planId']}?as=1")
+    assert (reply.status_code, reply.headers["location"]) == (
+        303,
+        f"/plans/{review['planId']}?as=1",
+    )
+    assert (await agent.status(review["plan"]))["status"] == "completed"
+    assert "Nothing waits for you" in (await browser.get("/inbox")).text
+
+
+@pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
+async def test_no_form_leads_elsewhere(
+    browser: httpx2.AsyncClient, agent: Agent, back: str
+) -> None:
+    reply = await decide(browser, await a_review(agent), "skip", back=back)
+    assert (reply.status_code, reply.headers["location"]) == (303, "/inbox")
+
+
+@given(st.text())
+def test_whatever_is_named_to_go_back_to_is_a_path_of_ours(address: str) -> None:
+    assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", own_path(address))
+    assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", own_path(f"/{address}"))
+
+
+async def test_sending_back_needs_feedback_and_nothing_typed_is_lost(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    review = await a_review(agent)
+    reply = await decide(browser, review, "modify", feedback="  ")
+    assert reply.status_code == 400
+    assert "say what should be done differently" in reply.text
+    reply = await decide(browser, review, "nonsense", feedback="Half a <sentence>")
+    assert reply.status_code == 400
+    assert ">Half a &lt;sentence&gt;</textarea>" in reply.text
+    reply = await decide(browser, review, "modify", feedback="Add\r\nthe Amazon.")
+    assert reply.status_code == 303
+    again = await agent.take(review["plan"])
+    assert again["attempt"] == 2
+    assert again["instructions"].endswith("User feedback: Add\nthe Amazon.")
+
+
+async def test_rejecting_is_asked_twice_and_may_be_thought_over(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    review = await a_review(agent, 2)
+    reply = await decide(browser, review, "reject", feedback="Beyond repair.")
+    assert reply.status_code == 200
+    assert "Reject it?" in reply.text
+    assert ">Beyond repair.</textarea>" in reply.text
+    assert (await agent.status(review["plan"]))["status"] == "awaiting_review"
+    reply = await decide(browser, review, "wait", feedback="Beyond repair.", confirmed="yes")
+    assert ">Beyond repair.</textarea>" in reply.text
+    assert "Send back with feedback" in reply.text
+    reply = await decide(browser, review, "reject", feedback="Beyond repair.", confirmed="yes")
+    assert reply.status_code == 303
+    assert (await agent.status(review["plan"]))["status"] == "failed"
+
+
+async def test_who_comes_second_reads_who_was_first_and_keeps_what_they_wrote(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    review = await a_review(agent, 2)
+    await decide(browser, review, "modify", feedback="Add the Amazon.")
+    async with a_browser(agent, "quin") as other:
+        await a_review(agent, name="Something to be in the inbox")
+        reply = await decide(other, review, "approve", feedback="Fine by me.")
+    assert reply.status_code == 409
+    assert "Already decided by pat:</b> sent it back with feedback" in reply.text
+    assert "Add the Amazon." in reply.text
+    assert "Fine by me." in reply.text
+
+
+async def test_a_decision_is_on_the_review_that_was_read_and_not_on_the_one_after_it(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    first = await a_review(agent, 2)
+    await decide(browser, first, "modify", feedback="Again.")
+    taken = await agent.take(first["plan"])
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Better?")
+    reply = await decide(browser, first, "approve")
+    assert (reply.status_code, "Already decided by pat" in reply.text) == (409, True)
+    assert (await agent.status(first["plan"]))["status"] == "awaiting_review"
+
+
+async def test_with_javascript_the_card_alone_tells_what_came_of_it(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    browser.headers.update(PIECEWISE)
+    review = await a_review(agent)
+    reply = await decide(browser, review, "modify")
+    assert (reply.status_code, "say what should" in reply.text) == (200, True)
+    reply = await decide(browser, review, "approve")
+    assert reply.status_code == 200
+    assert "Done:</b> pat approved it" in reply.text
+    assert 'data-status="completed"' in reply.text
+
+
+async def test_nobody_decides_for_another_org_nor_without_a_form_of_ours(
+    browser: httpx2.AsyncClient, world: World
+) -> None:
+    world.neighbour_may_change = True
+    await a_review(world.agent)
+    theirs = await a_review(world.neighbour)
+    reply = await decide(browser, theirs, "approve")
+    assert reply.status_code == 404
+    nobodys = {**theirs, "reviewId": "nonsense", "planId": ""}
+    assert (await decide(browser, nobodys, "approve")).status_code == 404
+    assert (await world.neighbour.status(theirs["plan"]))["status"] == "awaiting_review"
+    reply = await browser.post("/decisions", data={"decision": "approve"}, headers=HTML)
+    assert (reply.status_code, "load the page again" in reply.text) == (403, True)
+
+
+async def a_waiting_run(agent: Agent) -> tuple[Body, str]:
+    run = await agent.run()
+    over = await agent.work_off(run)
+    assert over["status"] == "awaiting_feedback", over
+    return run, over["stageSlug"]
+
+
+async def test_a_run_that_waits_is_a_card_too_and_goes_on_by_a_persons_words(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run, stage = await a_waiting_run(agent)
+    text = (await browser.get("/inbox")).text
+    assert "Rivers</a>:" in text
+    assert 'title="1 waiting for you"' in text
+    named = {"runId": run["runId"], "stageSlug": stage, "back": "/inbox"}
+    reply = await send(browser, "/inbox", at="/feedback", **named, feedback=" ")
+    assert (reply.status_code, "say something of the stage" in reply.text) == (400, True)
+    reply = await send(browser, "/inbox", at="/feedback", **named, feedback="Go north.")
+    assert (reply.status_code, reply.headers["location"]) == (303, "/inbox")
+    assert (await agent.job(run))["status"] == "job_ready"
+    await a_review(agent)
+    reply = await send(browser, "/inbox", at="/feedback", **named, feedback="Go south.")
+    assert reply.status_code == 409
+    assert "Already decided by pat:</b> gave feedback" in reply.text
+    assert "Go north." in reply.text
+    assert "Go south." in reply.text
+    named |= {"stageSlug": "nowhere"}
+    reply = await send(browser, "/inbox", at="/feedback", **named, feedback="Go.")
+    assert reply.status_code == 404
+
+
+async def test_more_than_a_page_of_cards_come_up_as_others_are_decided(
+    browser: httpx2.AsyncClient, world: World
+) -> None:
+    reviews = []
+    for n in range(22):
+        world.clock.advance(seconds=1)
+        reviews.append(await a_review(world.agent, name=f"Plan {n}"))
+    text = (await browser.get("/inbox")).text
+    assert "2 more come up once these are decided" in text
+    assert "Plan 20</a>" not in text
+    await decide(browser, reviews[0], "approve")
+    assert "Plan 20</a>" in (await browser.get("/inbox")).text
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=10,
+    )
+)
+def test_whatever_an_agent_brings_is_shown_and_does_nothing(value: Body) -> None:
+    shown = prose(value)
+    if shown is None:
+        return
+    tags = {tag.lower() for tag in re.findall(r"<([a-zA-Z][a-zA-Z0-9]*)", shown.html)}
+    assert not tags & {"script", "img", "style", "iframe", "form", "input", "h1", "h2", "h3"}
+    assert " style=" not in re.sub(r">[^<]*<", "><", shown.html)
+
+
+def test_what_is_too_long_is_cut_and_says_by_how_much() -> None:
+    shown = prose("a " * MOST)
+    assert shown is not None
+    assert (shown.long, shown.cut) == (True, MOST)
