@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.cli.bar import segmented, shares
-from waybook.cli.timeline import Axis, Span, drawn, spans_of, time_spent
+from waybook.cli.timeline import drawn
 from waybook.plan.states import StepStatus
+from waybook.usecases.timeline import Axis, Span, spans_of, time_spent
 from waybook.usecases.watch_plan import Move
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

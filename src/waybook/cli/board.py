@@ -12,11 +12,12 @@ from rich.text import Text
 from waybook.cli.bar import counted, segmented
 from waybook.cli.events import told_event
 from waybook.cli.looks import PLAN_LOOKS, STEP_LOOKS
-from waybook.cli.timeline import Axis, drawn, spans_of, time_spent
+from waybook.cli.timeline import drawn
 from waybook.plan.model import Step
 from waybook.plan.progress import count_done, percent
 from waybook.plan.states import DONE_STEP, StepStatus
 from waybook.record.spans import ago, span
+from waybook.usecases.timeline import Axis, spans_of, time_spent
 from waybook.usecases.watch_plan import Board
 
 #: From which width on there is room for whoever holds a step, and for the timeline.

@@ -6,11 +6,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.events import deed
 from waybook.cli.looks import PLAN_LOOKS, STEP_LOOKS
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.moment import Json
 from waybook.usecases.call import Body
+from waybook.usecases.deeds import deed
 from waybook.usecases.plan_as_of import PlanAsOf
 
 #: Details that say why.

@@ -150,7 +150,7 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         seq=seq,
         steps=tuple([_step(row[:-1]) for row in steps]),
         texts={StepId(row[0]): _text(row[-1]) for row in steps if row[-1] is not None},
-        conditions=tuple([_condition(row) for row in rest[0]]),
+        conditions=tuple([read_condition(row) for row in rest[0]]),
         review=read_review(rest[1]) if wanted.review else None,
         sessions=frozenset((wanted.session,)) if known and wanted.session else NO_SESSIONS,
         usage=read_totals(usage),
@@ -210,7 +210,8 @@ def _text(row: list[Any]) -> StepText:
     )
 
 
-def _condition(row: tuple[Any, ...]) -> Condition:
+def read_condition(row: tuple[Any, ...]) -> Condition:
+    """A condition from its row."""
     return Condition(
         id=ConditionId(row[0]),
         step_id=StepId(row[1]),

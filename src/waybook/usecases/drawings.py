@@ -1,9 +1,13 @@
 """Plans and runs as drawings: what somebody who watches sees, put upon the map."""
 
+from collections.abc import Container, Mapping
+from dataclasses import replace
+
 from waybook.dag.drawing.drawing import Drawing
 from waybook.dag.drawing.marks import Mark, Marks, marks_of
 from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep, sketch_of
 from waybook.dag.structure import sound_structure
+from waybook.plan.model import Plan, StepId
 from waybook.usecases.plan_map import STAGE, edges_of
 from waybook.usecases.watch_plan import Board
 from waybook.usecases.watch_run import RunBoard
@@ -11,17 +15,31 @@ from waybook.usecases.watch_run import RunBoard
 
 def plan_drawing(board: Board) -> Drawing:
     """A plan, its steps in the order they can be done, with the silent ones told as stalled."""
-    plan = board.plan
     silent = {step.id for step, _ in board.stalled}
-    steps = tuple(SketchStep(step.id, board.name_of(step), str(step.type)) for step in plan.steps)
+    names = {step.id: board.name_of(step) for step in board.plan.steps}
+    return drawing_of_steps(board.plan, plan_lane(board.plan), silent, names)
+
+
+def plan_lane(plan: Plan) -> Lane:
+    """The steps of a plan as they are drawn, without their names."""
+    steps = tuple(SketchStep(step.id, "", str(step.type)) for step in plan.steps)
+    return Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))
+
+
+def drawing_of_steps(
+    plan: Plan, lane: Lane, silent: Container[str], names: Mapping[StepId, str]
+) -> Drawing:
+    """The steps of a lane of this plan, or of a part of it."""
+    drawn = {step.key for step in lane.steps}
+    steps = [step for step in plan.steps if step.id in drawn]
+    named = tuple(SketchStep(step.id, names[step.id], str(step.type)) for step in steps)
     marks = {
         (STAGE, str(step.id)): Mark(
             "stalled" if step.id in silent else str(step.status), f"step {step.order}"
         )
-        for step in plan.steps
+        for step in steps
     }
-    lane = Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))
-    return Drawing(Sketch(name=plan.name, lanes=(lane,)), Marks(steps=marks))
+    return Drawing(Sketch(name=plan.name, lanes=(replace(lane, steps=named),)), Marks(steps=marks))
 
 
 def run_drawing(board: RunBoard) -> Drawing:

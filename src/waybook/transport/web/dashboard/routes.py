@@ -11,6 +11,7 @@ from waybook.transport.web.dashboard.decisions import Decisions
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.feedback import Feedback
 from waybook.transport.web.dashboard.inbox import Inbox
+from waybook.transport.web.dashboard.plan import PlanPage
 from waybook.transport.web.dashboard.plans import Plans
 from waybook.transport.web.dashboard.refused import with_refusals
 from waybook.usecases.exchange import Caller
@@ -26,5 +27,6 @@ def dashboard_routes(
         Route("/inbox", with_refusals(desk, Inbox(desk))),
         Route("/decisions", with_refusals(desk, Decisions(desk)), methods=["POST"]),
         Route("/feedback", with_refusals(desk, Feedback(desk)), methods=["POST"]),
+        Route("/plans/{plan_id}", with_refusals(desk, PlanPage(desk)), methods=["GET", "POST"]),
         Route("/static/{version}/{name}", asset),
     ]

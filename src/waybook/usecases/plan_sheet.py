@@ -1,0 +1,161 @@
+"""A plan for the page that shows it whole: steps by the page, the map around where it stands.
+
+Two looks, whatever the size of the plan: the plan with what is kept beside it, then what is shown
+of the steps of one page. Reads only; a stall is told, not noted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from waybook.dag.drawing.neighbourhood import around, is_larger
+from waybook.dag.drawing.sketch import Lane
+from waybook.plan.model import Plan, Review, Step, StepId
+from waybook.plan.output import Output
+from waybook.plan.progress import current_step
+from waybook.plan.review import open_review
+from waybook.plan.stalls import stalled_steps
+from waybook.plan.states import StepStatus
+from waybook.store import outputs, plans, sheets
+from waybook.store.plans import Wanted
+from waybook.store.sheets import Happening, Research, StepMove
+from waybook.usecases.call import Call, known
+from waybook.usecases.drawings import plan_lane
+
+#: How many steps stand on a page.
+PAGE = 100
+#: A map of more boxes than this is not drawn whole; then so many steps of it are.
+LARGEST_MAP, AROUND = 200, 80
+HAPPENINGS, RESEARCH = 15, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The steps of one page."""
+
+    number: int
+    last: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What stays the same through a plan's life."""
+
+    question: str
+    formatting_notes: str | None
+    created_at: datetime
+    created_by: str
+    skill: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSheet:
+    """All that the page of a plan shows."""
+
+    plan: Plan
+    now: datetime
+    patience: timedelta
+    stalled: tuple[tuple[Step, timedelta], ...]
+    brief: Brief
+    #: How many steps were added after the work had begun.
+    added: int
+    outputs: list[Output]
+    research: list[Research]
+    research_total: int
+    happenings: list[Happening]
+    window: Window
+    #: The steps on the map, without names: all, or those around the step to look at.
+    lane: Lane
+    names: Mapping[str, str]
+    #: Of the steps of the page, oldest first.
+    moves: list[StepMove]
+
+    @property
+    def review(self) -> Review | None:
+        return open_review(self.plan)
+
+    def name_of(self, step: Step) -> str:
+        """What to call a step: its title, else the first line of its instructions."""
+        return step.title or self.names.get(step.id) or f"{step.type} step"
+
+
+async def read_plan_sheet(call: Call, plan_id: str, page: int | None = None) -> PlanSheet:
+    """Look at the plan; without a page, at the one with the step to look at.
+
+    Raises:
+        NotFound: the plan is not there, or not this org's.
+    """
+    plan_id = known(plan_id)
+    beside = sheets.plan_statements(plan_id, happenings=HAPPENINGS, research=RESEARCH)
+    loaded, found = await call.look(
+        Wanted(plan_id=plan_id),
+        plans.brief_statement(plan_id),
+        outputs.outputs_statement(plan_id),
+        *beside,
+    )
+    brief, kept, happenings, research, added = found
+    plan = loaded.plan
+    window, lane = window_of(plan, page), lane_to_draw(plan)
+    shown = [step.id for step in window.steps]
+    named = {*shown, *(step.key for step in lane.steps)}
+    untitled = [step.id for step in plan.steps if step.title is None and step.id in named]
+    names, moves = await call.read(
+        sheets.names_statement(untitled), sheets.moves_statement(plan_id, shown)
+    )
+    return PlanSheet(
+        plan=plan,
+        now=loaded.now,
+        patience=call.house.patience,
+        stalled=stalled_steps(plan, now=loaded.now, patience=call.house.patience),
+        brief=read_brief(brief[0]),
+        added=added[0][0],
+        outputs=outputs.read_outputs(kept),
+        research=sheets.read_research(research),
+        research_total=research[0][-1] if research else 0,
+        happenings=sheets.read_happenings(happenings),
+        window=window,
+        lane=lane,
+        names=sheets.read_names(names),
+        moves=sheets.read_moves(moves),
+    )
+
+
+def read_brief(row: tuple[object, ...]) -> Brief:
+    """The brief of a plan from its row."""
+    question, notes, created_at, created_by, _, _, skill, _ = row
+    return Brief(
+        question=str(question),
+        formatting_notes=None if notes is None else str(notes),
+        created_at=created_at,  # type: ignore[arg-type]  # a column that is a time
+        created_by=str(created_by),
+        skill=None if skill is None else str(skill),
+    )
+
+
+def step_to_look_at(plan: Plan) -> Step | None:
+    """Where the plan stands: the current step, else the next one, else the last."""
+    soon = next(plan.having(StepStatus.PENDING), None)
+    return current_step(plan) or soon or (plan.steps[-1] if plan.steps else None)
+
+
+def window_of(plan: Plan, page: int | None) -> Window:
+    """The page that is asked for, as far as there is one; else that of the step to look at."""
+    last = max(1, -(-len(plan.steps) // PAGE))
+    step = step_to_look_at(plan)
+    if page is None:
+        page = (step.order - 1) // PAGE + 1 if step else 1
+    number = min(max(1, page), last)
+    return Window(number, last, plan.steps[(number - 1) * PAGE : number * PAGE])
+
+
+def lane_to_draw(plan: Plan) -> Lane:
+    """The whole map, or of a large one what is around the step to look at."""
+    lane, step = plan_lane(plan), step_to_look_at(plan)
+    return around(lane, step.id, AROUND) if step and is_larger(lane, LARGEST_MAP) else lane
+
+
+def all_names(sheet: PlanSheet) -> dict[StepId, str]:
+    """What the steps on the map are called."""
+    drawn = {step.key for step in sheet.lane.steps}
+    return {step.id: sheet.name_of(step) for step in sheet.plan.steps if step.id in drawn}

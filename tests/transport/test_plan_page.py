@@ -1,0 +1,131 @@
+"""The page of a plan: what it shows, and what its form does."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from transport.faces import a_browser, send
+from worlds import Agent, Body, World, a_step
+
+
+@pytest.fixture
+async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_browser(world.agent) as client:
+        yield client
+
+
+def words(html: str) -> str:
+    """What a page says, without its marks."""
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+async def shown(browser: httpx2.AsyncClient, plan: Body, more: str = "") -> str:
+    reply = await browser.get(f"/plans/{plan['planId']}{more}")
+    assert reply.status_code == 200, reply.text
+    return reply.text
+
+
+async def test_it_tells_where_the_plan_stands(
+    browser: httpx2.AsyncClient, world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(3, name="Rivers <of> the north")
+    await agent.submit(await agent.take(plan), usage={"inputTokens": 1200, "costUsd": 0.5})
+    await agent.take(plan, sessionId="night")
+    world.clock.advance(minutes=5)
+    page = words(await shown(browser, plan))
+    assert "Rivers &lt;of&gt; the north" in page
+    assert "1 of 3 done" in page
+    assert "33 %" in page
+    assert "completed 1" in page
+    assert "in progress 1" in page
+    assert "pending 1" in page
+    assert "ann (night)" in page
+    assert "1,200 tokens" in page
+    assert "took step 2" in page
+    assert "scope" not in page
+
+
+async def test_steps_that_were_added_after_the_start_are_told(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    more = [{"action": "add_steps", "steps": [a_step("One more."), a_step("And another.")]}]
+    await agent.call("modify_plan", planId=plan["planId"], modifications=more)
+    assert "scope" not in words(await shown(browser, plan))
+    await agent.take(plan)
+    await agent.call("modify_plan", planId=plan["planId"], modifications=more)
+    assert "scope +2" in words(await shown(browser, plan))
+
+
+async def test_a_silent_step_is_told_with_what_to_do_and_nothing_is_written(
+    browser: httpx2.AsyncClient, world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    await agent.take(plan)
+    world.clock.advance(minutes=45)
+    before = await world.entries(agent.org_id, plan["planId"])
+    page = words(await shown(browser, plan))
+    assert "A step is silent" in page
+    assert "no sign of life for 45m00s" in page
+    assert "30m00s are allowed" in page
+    assert "try it again" in page
+    assert await world.entries(agent.org_id, plan["planId"]) == before
+
+
+async def test_another_orgs_plan_is_not_there(
+    browser: httpx2.AsyncClient, world: World
+) -> None:
+    theirs = await browser.get(f"/plans/{world.neighbours_plan['planId']}")
+    nobodys = await browser.get("/plans/nonsense")
+    assert theirs.status_code == nobodys.status_code == 404
+    assert words(theirs.text) == words(nobodys.text)
+    assert "Next door" not in theirs.text
+
+
+async def test_a_step_is_added_by_a_form(browser: httpx2.AsyncClient, agent: Agent) -> None:
+    plan = await agent.plan(2)
+    address = f"/plans/{plan['planId']}"
+    typed = {"stepType": "analyze", "title": "Weigh", "instructions": "Weigh it.", "after": "1"}
+    reply = await send(browser, address, **typed, rationale="it is missing", revision="1")
+    assert (reply.status_code, reply.headers["location"]) == (303, address)
+    page = words(await shown(browser, plan))
+    assert "Weigh" in page
+    assert "added steps: it is missing" in page
+    status = await agent.status(plan)
+    assert [step.get("title") for step in status["pendingSteps"]] == [None, "Weigh", None]
+
+
+async def test_a_form_upon_an_older_plan_keeps_what_was_typed(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    typed = {"stepType": "critique", "instructions": "Weigh <it>.", "revision": "7"}
+    reply = await send(browser, f"/plans/{plan['planId']}", **typed, rationale="so that")
+    assert reply.status_code == 409
+    assert "STALE_PLAN" in reply.text
+    assert "Weigh &lt;it&gt;.</textarea>" in reply.text
+    assert "<option selected>critique</option>" in reply.text
+    assert 'value="so that"' in reply.text
+    assert 'name="revision" value="1"' in reply.text
+    assert (await agent.status(plan))["totalSteps"] == 2
+
+
+async def test_a_form_of_somebody_else_is_refused(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    reply = await browser.post(f"/plans/{plan['planId']}", data={"instructions": "Do it."})
+    assert reply.status_code == 403
+    assert (await agent.status(plan))["totalSteps"] == 2
+
+
+async def test_a_plan_that_is_over_says_why_it_cannot_be_changed(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    page = words(await shown(browser, plan))
+    assert "The plan is over, and stays as it is." in page
+    assert "Nothing was delivered." in page
