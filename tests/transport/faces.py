@@ -38,3 +38,8 @@ async def send(
     found = TOKEN.search(shown)
     assert found, shown
     return await browser.post(at or address, data={"token": found[1], **fields})
+
+
+def words(html: str) -> str:
+    """What a page says, without its marks."""
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())

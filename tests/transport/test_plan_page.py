@@ -1,12 +1,11 @@
 """The page of a plan: what it shows, and what its form does."""
 
-import re
 from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 
-from transport.faces import a_browser, send
+from transport.faces import a_browser, send, words
 from worlds import Agent, Body, World, a_step
 
 
@@ -14,11 +13,6 @@ from worlds import Agent, Body, World, a_step
 async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     async with a_browser(world.agent) as client:
         yield client
-
-
-def words(html: str) -> str:
-    """What a page says, without its marks."""
-    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
 async def shown(browser: httpx2.AsyncClient, plan: Body, more: str = "") -> str:
@@ -74,9 +68,7 @@ async def test_a_silent_step_is_told_with_what_to_do_and_nothing_is_written(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_another_orgs_plan_is_not_there(
-    browser: httpx2.AsyncClient, world: World
-) -> None:
+async def test_another_orgs_plan_is_not_there(browser: httpx2.AsyncClient, world: World) -> None:
     theirs = await browser.get(f"/plans/{world.neighbours_plan['planId']}")
     nobodys = await browser.get("/plans/nonsense")
     assert theirs.status_code == nobodys.status_code == 404

@@ -8,6 +8,7 @@ from starlette.datastructures import FormData
 from waybook.transport.mcp.refusals import code_of
 from waybook.transport.web.reading import status_of
 from waybook.usecases.exchange import Answer
+from waybook.usecases.step_sheet import StepSheet
 
 Modification = dict[str, object]
 
@@ -21,6 +22,15 @@ class Refusal:
     message: str
     typed: Mapping[str, str]
     status: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What would come of a form, and what it says."""
+
+    action: str
+    lines: list[str]
+    typed: Mapping[str, str]
 
 
 def text_of(fields: FormData, name: str) -> str:
@@ -60,12 +70,61 @@ def refused(answer: Answer, action: str, fields: FormData) -> Refusal:
     error = answer.body["error"]
     message = error["message"] if isinstance(error, dict) else "this did not work"
     code = code_of(answer) or ""
-    typed = {name: value for name, value in fields.items() if isinstance(value, str)}
-    typed.pop("token", None)
     return Refusal(
         action=action,
         code=code,
         message=str(message),
-        typed=typed,
+        typed=_typed(fields),
         status=409 if code == "STALE_PLAN" else status_of(code),
     )
+
+
+def change_of_step(sheet: StepSheet, action: str, fields: FormData) -> Modification:
+    """The change of a step that a form asks for; what is none is left to the tool to refuse."""
+    step_id = sheet.step.id
+    match action:
+        case "move_up" | "move_down":
+            return {"action": "reorder_steps", "stepIds": moved(sheet, up=action == "move_up")}
+        case "update_step_instructions":
+            instructions = text_of(fields, "instructions")
+            return {"action": action, "stepId": step_id, "instructions": instructions}
+        case "fail_step":
+            told = {"reason": text_of(fields, "reason"), "retry": "retry" in fields}
+            return {"action": action, "stepId": step_id, **told}
+        case _:
+            return {"action": action, "stepId": step_id}
+
+
+def moved(sheet: StepSheet, *, up: bool) -> list[str]:
+    """The steps of the plan, this one a place further up or down."""
+    ids: list[str] = [step.id for step in sheet.plan.steps]
+    here = sheet.step.order - 1
+    there = max(0, here - 1) if up else min(len(ids) - 1, here + 1)
+    ids[here], ids[there] = ids[there], ids[here]
+    return ids
+
+
+#: So many lines of a preview are shown.
+MOST_LINES = 12
+
+
+def preview_of(sheet: StepSheet, answer: Answer, fields: FormData) -> Preview:
+    """What a dry run says would change, in words."""
+    named = {str(step.id): step for step in sheet.plan.steps}
+    diff = answer.body.get("diff")
+    told = [change for change in diff if isinstance(change, dict)] if isinstance(diff, list) else []
+    lines = [
+        f"step {named[change['id']].order} becomes step {change['to']}"
+        for change in told
+        if change["entity"] == "step" and change["field"] == "order" and change["id"] in named
+    ]
+    gone = [change for change in told if change["entity"] == "step" and change["to"] is None]
+    lines = [*(f"step {named[one['id']].order} goes" for one in gone), *lines]
+    more = len(lines) - MOST_LINES
+    shown = [*lines[:MOST_LINES], f"and {more} more move"] if more > 0 else lines
+    return Preview(action=text_of(fields, "action"), lines=shown, typed=_typed(fields))
+
+
+def _typed(fields: FormData) -> dict[str, str]:
+    """What was typed into a form, to be shown again."""
+    return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}

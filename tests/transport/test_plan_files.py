@@ -1,0 +1,125 @@
+"""A plan as files: whole, readable, and harmless to whoever opens them."""
+
+from collections.abc import AsyncIterator
+from xml.etree import ElementTree as ET
+
+import httpx2
+import pytest
+
+from transport.faces import a_browser
+from waybook.record.replay import Row, change_from_json, replay
+from worlds import Agent, Body, World
+
+WICKED = "# Not a heading of ours\n```\n<script>alert(1)</script>"
+
+
+@pytest.fixture
+async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_browser(world.agent) as client:
+        yield client
+
+
+def without_nulls(rows: dict[str, Row]) -> dict[str, Row]:
+    """A null is no value."""
+    return {i: {k: v for k, v in row.items() if v is not None} for i, row in rows.items()}
+
+
+async def a_plan_with_everything(agent: Agent) -> Body:
+    plan = await agent.plan(3, name='Rivers "of" <the> north/\u2028')
+    taken = await agent.take(plan)
+    source = {"title": "An atlas", "url": "https://example.org/atlas"}
+    await agent.call(
+        "store_research",
+        planId=plan["planId"],
+        stepId=taken["stepId"],
+        kind="note",
+        title="On rivers",
+        content=WICKED,
+        sources=[source],
+    )
+    await agent.submit(taken, {"river": "```Nile"}, confidence=0.5)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    said = {"decision": "approve", "feedback": "Fine."}
+    await agent.call("submit_user_decision", planId=plan["planId"], **said)
+    await agent.submit(await agent.take(plan), WICKED)
+    output = {"mediaType": "text/html", "title": "The report", "content": "<b>Nile</b>"}
+    await agent.call("store_research_output", planId=plan["planId"], **output)
+    return plan
+
+
+async def test_the_json_has_everything_and_can_be_replayed(
+    browser: httpx2.AsyncClient, world: World, agent: Agent
+) -> None:
+    plan = await a_plan_with_everything(agent)
+    reply = await browser.get(f"/plans/{plan['planId']}/export.json")
+    told = reply.json()
+    assert (told["format"], told["version"]) == ("waybook.plan", 1)
+    assert told["plan"]["researchQuestion"] == "Which river is longest?"
+    assert [step["order"] for step in told["steps"]] == [1, 2, 3]
+    assert told["steps"][0]["resultSummary"] == {"river": "```Nile"}
+    assert told["reviews"][0]["feedback"] == "Fine."
+    assert {one["title"] for one in told["artifacts"]} == {"On rivers", "The report"}
+    assert "<b>Nile</b>" in [one["content"] for one in told["artifacts"]]
+    assert told["sources"][0]["url"] == "https://example.org/atlas"
+    entries = await world.entries(agent.org_id, plan["planId"])
+    assert [entry["seq"] for entry in told["audit"]] == [entry.seq for entry in entries]
+    changes = (change_from_json(one) for entry in told["audit"] for one in entry["changes"])
+    stored = await world.stored(agent.org_id, plan["planId"])
+    assert without_nulls(replay(changes)["step"]) == without_nulls(stored["step"])
+
+
+async def test_the_report_reads_from_top_to_bottom(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await a_plan_with_everything(agent)
+    text = (await browser.get(f"/plans/{plan['planId']}/export.md")).text
+    parts = (
+        '# Rivers "of" <the> north/',
+        "> Which river is longest?",
+        "**completed**, 3 of 3 steps done",
+        "### 1. Look up 1.",
+        "**Result** (confidence 0.5):",
+        "````json",
+        "**Review**: Right?",
+        "ann: approve, “Fine.”",
+        "## Research",
+        "- An atlas <https://example.org/atlas>",
+        "## Outputs",
+        "### The report, version 1 (text/html)",
+        "## What happened",
+        "ann wrote the plan",
+        "ann completed step 3",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "\n# Not a heading" not in text
+
+
+async def test_the_map_comes_as_a_drawing_and_as_a_text(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await a_plan_with_everything(agent)
+    svg = await browser.get(f"/plans/{plan['planId']}/export.svg")
+    assert ET.fromstring(svg.text).tag.endswith("svg")  # noqa: S314 - ours
+    text = (await browser.get(f"/plans/{plan['planId']}/export.mmd")).text
+    assert text.startswith("flowchart")
+
+
+@pytest.mark.parametrize("ending", ["json", "md", "svg", "mmd"])
+async def test_a_file_is_kept_and_never_run(
+    browser: httpx2.AsyncClient, world: World, agent: Agent, ending: str
+) -> None:
+    plan = await a_plan_with_everything(agent)
+    reply = await browser.get(f"/plans/{plan['planId']}/export.{ending}")
+    assert reply.status_code == 200
+    named = reply.headers["content-disposition"]
+    assert named.startswith('attachment; filename="')
+    assert named.endswith(f'.{ending}"')
+    assert named.isascii()
+    assert named.count('"') == 2
+    assert "sandbox" in reply.headers["content-security-policy"]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    theirs = world.neighbours_plan["planId"]
+    assert (await browser.get(f"/plans/{theirs}/export.{ending}")).status_code == 404
+    assert (await browser.get(f"/plans/{plan['planId']}/export.exe")).status_code == 404

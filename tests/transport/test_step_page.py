@@ -1,0 +1,188 @@
+"""The page of a step: what it shows, and what its forms do."""
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from transport.faces import a_browser, send, words
+from worlds import Agent, Body, World, a_step
+
+
+@pytest.fixture
+async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_browser(world.agent) as client:
+        yield client
+
+
+def at(plan: Body, order: int) -> str:
+    return f"/plans/{plan['planId']}/steps/{plan['stepIds'][order - 1]}"
+
+
+async def shown(browser: httpx2.AsyncClient, plan: Body, order: int) -> str:
+    reply = await browser.get(at(plan, order))
+    assert reply.status_code == 200, reply.text
+    return reply.text
+
+
+async def change(
+    browser: httpx2.AsyncClient, plan: Body, order: int, action: str, **fields: str
+) -> httpx2.Response:
+    told = {"revision": "1", "rationale": "so that", **fields}
+    return await send(browser, at(plan, order), action=action, **told)
+
+
+async def orders(agent: Agent, plan: Body) -> list[int]:
+    """Where the steps of a plan stand now, by where they stood."""
+    status = await agent.status(plan)
+    return [plan["stepIds"].index(step["stepId"]) + 1 for step in status["pendingSteps"]]
+
+
+async def test_it_tells_all_that_is_known_of_a_step(
+    browser: httpx2.AsyncClient, world: World, agent: Agent
+) -> None:
+    steps = [a_step("Look it up.", title="Look"), a_step("Weigh it.", dependsOn=[1])]
+    conditions = [
+        {"afterStepOrder": 1, "conditionExpression": "result.n == 0", "ifTrueAction": "continue"},
+        {
+            "afterStepOrder": 1,
+            "conditionExpression": "result.nothing == 0",
+            "ifTrueAction": "skip_to",
+            "actionParams": {"targetStepOrder": 2},
+        },
+    ]
+    plan = await agent.plan(steps, branchingConditions=conditions)
+    taken = await agent.take(plan, sessionId="night")
+    world.clock.advance(minutes=3)
+    asked = {"stepId": taken["stepId"], "summary": "Is it right?", "questions": ["Is it?"]}
+    await agent.call("request_user_review", **asked)
+    world.clock.advance(minutes=7)
+    said = {"decision": "modify", "feedback": "Look <again>."}
+    taken = await agent.call("submit_user_decision", planId=plan["planId"], **said)
+    source = {"title": "An atlas", "url": "https://example.org/atlas", "quote": "Long."}
+    wicked = {"title": "Worse", "url": "javascript:alert(1)"}
+    await agent.call(
+        "store_research",
+        planId=plan["planId"],
+        stepId=taken["stepId"],
+        kind="note",
+        title="On rivers",
+        content="They flow.",
+        sources=[source, wicked],
+    )
+    world.clock.advance(minutes=2)
+    usage = {"inputTokens": 1200, "costUsd": 0.5}
+    await agent.submit(taken, {"n": 1, "river": "<b>"}, confidence=0.75, usage=usage)
+    html = await shown(browser, plan, 1)
+    page = words(html)
+    for part in (
+        "Step 1 of 2, search, attempt 2",
+        "A person sent it back: Look &lt;again&gt;.",
+        "step 2, Weigh it. waits for it",
+        "confidence 0.75",
+        "&#34;river&#34;: &#34;&lt;b&gt;&#34;",
+        "1,200 tokens, $0.5000",
+        "ann asked 9 min ago",
+        "waited for a person for 7m00s",
+        "worked on for 2m00s",
+        "by ann (night)",
+        "result.n == 0 continue not fired",
+        "result.nothing == 0 skip to step 2 error",
+        "On rivers",
+        "2 sources",
+        "completed step 1",
+        "stored research: On rivers",
+    ):
+        assert part in page, part
+    assert 'href="https://example.org/atlas"' in html
+    assert 'href="javascript' not in html
+    assert 'rel="next"' in html
+    assert 'rel="prev"' not in html
+    assert "when step 1 completes" in words(await shown(browser, plan, 2))
+    assert "It waits for step 1, Look" in words(await shown(browser, plan, 2))
+
+
+async def test_steps_that_are_not_there_look_like_those_of_others(
+    browser: httpx2.AsyncClient, world: World, agent: Agent
+) -> None:
+    plan, other = await agent.plan(1), await agent.plan(1)
+    theirs = world.neighbours_plan
+    places = [
+        at(theirs, 1),
+        f"/plans/{plan['planId']}/steps/{theirs['stepIds'][0]}",
+        f"/plans/{plan['planId']}/steps/{other['stepIds'][0]}",
+        f"/plans/{plan['planId']}/steps/nonsense",
+    ]
+    replies = [await browser.get(place) for place in places]
+    assert {reply.status_code for reply in replies} == {404}
+    assert len({words(reply.text) for reply in replies[1:]}) == 1
+
+
+async def test_every_change_is_a_form(browser: httpx2.AsyncClient, agent: Agent) -> None:
+    plan = await agent.plan(4)
+    done = await change(browser, plan, 2, "update_step_instructions", instructions="Look twice.")
+    assert (done.status_code, done.headers["location"]) == (303, at(plan, 2))
+    assert "Look twice." in await shown(browser, plan, 2)
+    assert (await change(browser, plan, 3, "move_up", revision="2")).status_code == 303
+    assert await orders(agent, plan) == [1, 3, 2, 4]
+    assert (await change(browser, plan, 1, "move_down", revision="3")).status_code == 303
+    assert await orders(agent, plan) == [3, 1, 2, 4]
+    gone = await change(browser, plan, 4, "remove_step", revision="4")
+    assert gone.headers["location"] == f"/plans/{plan['planId']}"
+    assert await orders(agent, plan) == [3, 1, 2]
+    await change(browser, plan, 2, "fail_step", reason="too hard", revision="5")
+    assert "It failed: too hard" in words(await shown(browser, plan, 2))
+    await change(browser, plan, 2, "retry_step", revision="6")
+    assert await orders(agent, plan) == [3, 1, 2]
+    assert "attempt 2" in words(await shown(browser, plan, 2))
+
+
+async def test_what_cannot_be_done_says_why(browser: httpx2.AsyncClient, agent: Agent) -> None:
+    plan = await agent.plan(2)
+    await agent.submit(await agent.take(plan))
+    page = words(await shown(browser, plan, 1))
+    assert "Remove it : step 1 is completed: only a pending step can be removed" in page
+    assert "Give it up : step 1 is completed: only a pending or running step" in page
+    assert "Try it again : step 1 is completed: only a failed or running step" in page
+    assert "Move it up : it is the first step" in page
+    page = words(await shown(browser, plan, 2))
+    assert "Move it down : it is the last step" in page
+    assert "Remove it :" not in page
+    await agent.work_through(plan)
+    assert "The plan is over, and stays as it is." in words(await shown(browser, plan, 2))
+
+
+async def test_a_change_upon_an_older_plan_keeps_what_was_typed(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    typed = {"instructions": "Look <twice>.", "revision": "9"}
+    reply = await change(browser, plan, 1, "update_step_instructions", **typed)
+    assert reply.status_code == 409
+    assert "The plan has changed since you looked" in reply.text
+    assert "Look &lt;twice&gt;.</textarea>" in reply.text
+    assert '<details id="do-update_step_instructions" open>' in reply.text
+    assert 'name="revision" value="1"' in reply.text
+
+
+async def test_what_would_happen_can_be_seen_first(
+    browser: httpx2.AsyncClient, world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(3)
+    before = await world.entries(agent.org_id, plan["planId"])
+    moved = words((await change(browser, plan, 2, "move_up", preview="1")).text)
+    assert "Nothing is changed yet." in moved
+    assert "step 2 becomes step 1" in moved
+    removed = words((await change(browser, plan, 1, "remove_step", preview="1")).text)
+    assert "step 1 goes, step 2 becomes step 1, step 3 becomes step 2" in removed
+    assert await world.entries(agent.org_id, plan["planId"]) == before
+
+
+@pytest.mark.parametrize("action", ["", "nonsense", "add_steps", "reorder_steps"])
+async def test_an_action_that_is_none_is_refused(
+    browser: httpx2.AsyncClient, world: World, agent: Agent, action: str
+) -> None:
+    plan = await agent.plan(2)
+    before = await world.entries(agent.org_id, plan["planId"])
+    assert (await change(browser, plan, 1, action)).status_code == 400
+    assert await world.entries(agent.org_id, plan["planId"]) == before
