@@ -9,12 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.checkup import Finding, State, examine
+from waybook.cli.checkup import examine
 from waybook.cli.inside import the_console
 from waybook.cli.logs import log_quietly
 from waybook.cli.options import as_json, listening_options, serving_options, settings_from
-from waybook.cli.secrets import shown
 from waybook.settings import Found
+from waybook.usecases.findings import Finding, State
+from waybook.usecases.secrets import in_force
 
 MARKS = {
     State.OK: Text("✓ ok", style="green"),
@@ -42,18 +43,11 @@ def command(*, as_json: bool, **flags: object) -> None:
     sys.exit(int(any(finding.state is State.FAIL for finding in findings)))
 
 
-def _in_force(found: Found) -> list[tuple[str, str, str]]:
-    return [
-        (name, shown(name, getattr(found.settings, name)), source)
-        for name, source in found.sources.items()
-    ]
-
-
 def _show(console: Console, found: Found, findings: list[Finding]) -> None:
     settings = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for name in ("setting", "value", "from"):
         settings.add_column(name, overflow="fold")
-    for name, value, source in _in_force(found):
+    for name, value, source in in_force(found):
         style = "dim" if source == "default" else ""
         settings.add_row(name, value, source, style=style)
     checks = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
@@ -71,7 +65,7 @@ def _show(console: Console, found: Found, findings: list[Finding]) -> None:
 def _as_json(found: Found, findings: list[Finding]) -> dict[str, object]:
     return {
         "settings": {
-            name: {"value": value, "from": source} for name, value, source in _in_force(found)
+            name: {"value": value, "from": source} for name, value, source in in_force(found)
         },
         "checks": [
             {"check": f.name, "state": str(f.state), "said": f.said, "todo": f.todo}

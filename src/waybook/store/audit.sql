@@ -83,3 +83,30 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
   from audit_entry e
  where e.subject_id = %(subject_id)s and e.seq > %(since)s
  order by e.seq;
+
+-- name: page
+-- Entries before one of them, newest first, of those that are asked for. Bounds are always given,
+-- so that the index by time serves them.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where at >= %(since)s::timestamptz
+   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+   and (%(event)s::text is null or event = %(event)s::text)
+   and (%(actor)s::text is null or actor = %(actor)s::text)
+   and (%(channel)s::text is null or channel = %(channel)s::text)
+ order by at desc, subject_id desc, seq desc
+ limit %(most)s;
+
+-- name: page_of
+-- The same of one plan or run, by its numbers.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where subject_id = %(subject_id)s
+   and seq < %(seq)s::integer
+   and at >= %(since)s::timestamptz
+   and at < %(at)s::timestamptz
+   and (%(event)s::text is null or event = %(event)s::text)
+   and (%(actor)s::text is null or actor = %(actor)s::text)
+   and (%(channel)s::text is null or channel = %(channel)s::text)
+ order by seq desc
+ limit %(most)s;

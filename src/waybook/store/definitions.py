@@ -1,6 +1,8 @@
 """Reading definitions of DAGs: versions are kept for ever, a run goes by one of them."""
 
-from waybook.store.sql import Statement, load
+from collections.abc import Iterable
+
+from waybook.store.sql import AsJson, Statement, load
 
 SQL = load("definitions")
 
@@ -18,3 +20,14 @@ def lock_statement(slug: str) -> Statement:
 def definitions_statement() -> Statement:
     """The latest version of every definition."""
     return SQL["definitions"]()
+
+
+def named_statement(named: Iterable[tuple[str, int]]) -> Statement:
+    """Several versions of definitions at once."""
+    asked = [{"slug": slug, "version": version} for slug, version in named]
+    return SQL["definitions_named"](named=AsJson(asked))
+
+
+def versions_statement(slug: str, most: int) -> Statement:
+    """The versions of a definition, latest first."""
+    return SQL["versions"](slug=slug, most=most)

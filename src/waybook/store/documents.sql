@@ -54,7 +54,7 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
        h.id::text, d.stage_slug, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
-       d.version, h.created_at, length(h.markdown)
+       d.version, h.created_at, length(h.markdown), d.id::text
   from rendered_document h
   join document d on d.id = h.document_id
  where h.run_id = %(run_id)s

@@ -42,6 +42,11 @@ def job_statement(job_id: str) -> Statement:
     return SQL["load_job"](job_id=job_id)
 
 
+def failures_statement(run_id: str, most: int) -> Statement:
+    """What failed for good in a run."""
+    return SQL["failures"](run_id=run_id, most=most)
+
+
 def held_statement(run_id: str, asked: Asked) -> Statement:
     """The job the session holds."""
     return SQL["held_job"](

@@ -158,3 +158,13 @@ select distinct j.run_id::text
   from job j
  where j.completed_at is null and j.job_type = 'RENDER'
  limit %(most)s;
+
+-- name: failures
+-- What failed for good in a run, in the order of its steps, with why.
+select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.attempt, j.error,
+       j.completed_at
+  from job j
+ where j.run_id = %(run_id)s
+   and j.status in ('failed', 'retry_loop_failed')
+ order by j.rank, j.id
+ limit %(most)s;

@@ -21,6 +21,11 @@ def output_statement(output_id: str) -> Statement:
     return SQL["output"](id=output_id)
 
 
+def latest_statement(before: tuple[str, str], most: int) -> Statement:
+    """The latest version of each output of the org, behind the one with this time and id."""
+    return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
+
+
 def read_outputs(rows: Iterable[tuple[Any, ...]]) -> list[Output]:
     """The outputs these statements found."""
     return [

@@ -21,6 +21,22 @@ LOCK_RUN = LOAD_RUN.locking("r")
 LOADING = 3
 
 
+#: Behind every id there is.
+LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRuns:
+    """Which runs a list shows."""
+
+    #: Where they stand: one of the states, or `open`.
+    state: str | None = None
+    dag: str | None = None
+    text: str = ""
+    #: Only those started before this one.
+    before: str = LAST_ID
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedRun:
     """A run, the definition it goes by, the database's time, and the end of its audit chain."""
@@ -59,6 +75,13 @@ def find_statement(most: int, *, open_only: bool, text: str = "") -> Statement:
 def awaiting_statement(most: int) -> Statement:
     """The runs that wait for a person."""
     return SQL["awaiting_runs"](most=most)
+
+
+def page_statement(asked: AskedRuns, most: int) -> Statement:
+    """A page of runs, those started last first."""
+    return SQL["runs_page"](
+        before=asked.before, state=asked.state, dag=asked.dag, text=asked.text, most=most
+    )
 
 
 def news_statement(run_id: str, most: int) -> Statement:

@@ -144,3 +144,47 @@ select 'usage', u.id::text, json_build_object(
          'at', u.at, 'by', u.by)
   from usage u
  where u.run_id = %(run_id)s;
+
+-- name: runs_page
+-- Runs that were started before one of them, latest first, with what a list shows of each: its
+-- stages as above, their models, how many documents there are to read, and where it stands.
+select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
+       r.completed_at, app_now(),
+       (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
+                                         g.feedback is not null,
+                                         (select count(*) from stage_step s
+                                           where s.run_id = g.run_id
+                                             and s.stage_slug = g.stage_slug
+                                             and s.closed_at is not null),
+                                         (select count(*) from stage_step s
+                                           where s.run_id = g.run_id
+                                             and s.stage_slug = g.stage_slug
+                                             and s.failed > 0 and s.closed_at is null))
+                        order by g.started_at, g.stage_slug)
+          from stage_run g
+         where g.run_id = r.id),
+       (select json_object_agg(g.stage_slug, g.models) from stage_run g where g.run_id = r.id),
+       (select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                               coalesce(d.reviewer, '')))
+          from rendered_document h
+          join document d on d.id = h.document_id
+         where h.run_id = r.id)
+  from run r
+  join run_brief b on b.run_id = r.id
+  cross join lateral (
+        select case when r.completed_at is not null then 'completed'
+                    when exists (select from stage_step s
+                                  where s.run_id = r.id and s.failed > 0 and s.closed_at is null)
+                    then 'failed'
+                    when exists (select from stage_run g
+                                  where g.run_id = r.id and g.completed_at is null)
+                    then 'in_progress'
+                    else 'awaiting_feedback' end as state) w
+ where r.id < %(before)s::uuid
+   and (%(state)s::text is null or w.state = %(state)s::text
+        or (%(state)s::text = 'open' and r.completed_at is null))
+   and (%(dag)s::text is null or r.dag_slug = %(dag)s::text)
+   and (starts_with(r.id::text, lower(%(text)s::text))
+        or strpos(lower(r.name), lower(%(text)s::text)) > 0)
+ order by r.id desc
+ limit %(most)s;

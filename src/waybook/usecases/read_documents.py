@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from waybook.errors import NextCall, NotFound
+from waybook.run.model import Chart
 from waybook.store import documents
 from waybook.usecases.call import Call, known
 from waybook.usecases.exchange import Readable
@@ -27,6 +28,8 @@ class Listed:
     created_at: datetime
     #: How long its Markdown is, in characters.
     length: int
+    #: What it was rendered from.
+    document_id: str
 
 
 async def list_documents(call: Call, run_id: str) -> list[Listed]:
@@ -37,9 +40,13 @@ async def list_documents(call: Call, run_id: str) -> list[Listed]:
     """
     run_id = known(run_id)
     seen = await look_at_run(call, run_id, documents.readable_statement(run_id))
-    ranks = seen.chart.ranks
-    found = [_listed(row) for row in seen.found[0]]
-    return sorted(found, key=lambda one: ranks[one.stage, one.step_key])
+    return in_order(seen.chart, seen.found[0])
+
+
+def in_order(chart: Chart, rows: Sequence[Sequence[Any]]) -> list[Listed]:
+    """The documents that were found, in the order of stages and steps."""
+    ranks = chart.ranks
+    return sorted(map(_listed, rows), key=lambda one: ranks[one.stage, one.step_key])
 
 
 async def read_document(call: Call, resource_id: str) -> Readable:
@@ -69,7 +76,7 @@ async def read_document(call: Call, resource_id: str) -> Readable:
 
 
 def _listed(row: Sequence[Any]) -> Listed:
-    resource_id, stage, step_key, key, model, lineage, reviewer, version, at, length = row
+    resource_id, stage, step_key, key, model, lineage, reviewer, version, at, length, made_of = row
     return Listed(
         resource_id=resource_id,
         stage=stage,
@@ -81,4 +88,5 @@ def _listed(row: Sequence[Any]) -> Listed:
         version=version,
         created_at=at.astimezone(UTC),
         length=length,
+        document_id=made_of,
     )

@@ -1,13 +1,22 @@
 """Outputs for people: those of a plan, and one of them whole."""
 
+import contextlib
+from dataclasses import dataclass
+from datetime import datetime
+
 from waybook.dag.page import harmless
-from waybook.errors import NextCall, NotFound
+from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.media_types import ending
 from waybook.plan.output import Output
+from waybook.record.moment import rfc3339
 from waybook.store import outputs
+from waybook.store.ids import is_id
 from waybook.store.plans import Wanted
+from waybook.store.runs import LAST_ID
 from waybook.usecases.call import Call, known
 from waybook.usecases.exchange import ReadableOutput
+
+PAGE = 25
 
 
 async def list_outputs(call: Call, plan_id: str) -> list[Output]:
@@ -16,10 +25,63 @@ async def list_outputs(call: Call, plan_id: str) -> list[Output]:
     Raises:
         NotFound: the plan is not there, or not this org's.
     """
+    _, found = await outputs_of(call, plan_id)
+    return found
+
+
+async def outputs_of(call: Call, plan_id: str) -> tuple[str, list[Output]]:
+    """The same, and the name of the plan.
+
+    Raises:
+        NotFound: the plan is not there, or not this org's.
+    """
     plan_id = known(plan_id)
     wanted = Wanted(plan_id=plan_id, review=False)
-    _, (rows,) = await call.look(wanted, outputs.outputs_statement(plan_id))
-    return outputs.read_outputs(rows)
+    loaded, (rows,) = await call.look(wanted, outputs.outputs_statement(plan_id))
+    return loaded.plan.name, outputs.read_outputs(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutput:
+    """An output in the latest of its versions, and the plan it is of."""
+
+    output: Output
+    plan_id: str
+    plan_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsPage:
+    outputs: list[PlanOutput]
+    #: Where the next page goes on; None at the end.
+    behind: str | None
+
+
+async def latest_outputs(call: Call, behind: str | None = None, limit: int = PAGE) -> OutputsPage:
+    """The outputs of all plans, newest first."""
+    (rows,) = await call.read(outputs.latest_statement(_place(behind), limit + 1))
+    found = outputs.read_outputs(rows)
+    shown = [
+        PlanOutput(output, row[7], row[8])
+        for output, row in zip(found[:limit], rows[:limit], strict=True)
+    ]
+    last = shown[-1].output if len(found) > limit else None
+    return OutputsPage(shown, f"{rfc3339(last.created_at)}~{last.id}" if last else None)
+
+
+def _place(behind: str | None) -> tuple[str, str]:
+    """The place all outputs asked for stand behind.
+
+    Raises:
+        InvalidInput: it is none of ours.
+    """
+    if behind is None:
+        return "infinity", LAST_ID
+    at, _, output_id = behind.partition("~")
+    with contextlib.suppress(ValueError):
+        if is_id(output_id):
+            return rfc3339(datetime.fromisoformat(at)), output_id
+    raise InvalidInput("this list of outputs has no such beginning; start from the first")
 
 
 async def read_output(call: Call, output_id: str) -> ReadableOutput:

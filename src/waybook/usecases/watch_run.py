@@ -14,7 +14,7 @@ from waybook.run.standing import RunState, awaiting_feedback, run_state
 from waybook.store import documents, jobs, runs
 from waybook.usecases.call import Call, known
 from waybook.usecases.get_run_progress import report_on
-from waybook.usecases.run_call import look_at_run
+from waybook.usecases.run_call import SeenRun, look_at_run
 
 MOST_WORKERS = 500
 MOST_NEWS = 5
@@ -90,7 +90,17 @@ async def watch_run(call: Call, run_id: str) -> RunBoard:
         jobs.workers_statement(run_id, MOST_WORKERS),
         runs.news_statement(run_id, MOST_NEWS),
     )
-    available, brief, workers, news = seen.found
+    return board_of(seen, *seen.found)
+
+
+def board_of(
+    seen: SeenRun,
+    available: Sequence[Sequence[Any]],
+    brief: Sequence[Sequence[Any]],
+    workers: Sequence[Sequence[Any]],
+    news: Sequence[Sequence[Any]],
+) -> RunBoard:
+    """The board of a run that was looked at, with what was found beside it."""
     run, chart = seen.loaded.run, seen.chart
     models = {slug: stage.models for slug, stage in run.stages.items()}
     return RunBoard(

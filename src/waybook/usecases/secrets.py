@@ -2,6 +2,8 @@
 
 import re
 
+from waybook.settings import Found
+
 _IN_URL = re.compile(r"(://[^:/@\s]+:)[^@\s]*@")
 _IN_WORDS = re.compile(r"(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 
@@ -30,3 +32,11 @@ def without_password(value: object) -> str:
     if value is None:
         return ""
     return _IN_WORDS.sub(r"\1…", _IN_URL.sub(r"\1…@", str(value)))
+
+
+def in_force(found: Found) -> list[tuple[str, str, str]]:
+    """Every setting: its name, its value as anybody may see it, and where it came from."""
+    return [
+        (name, shown(name, getattr(found.settings, name)), source)
+        for name, source in found.sources.items()
+    ]

@@ -1,0 +1,86 @@
+"""Tool calls for people: how many there were of each, how long they took, what went wrong last."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from waybook.store import calls
+from waybook.usecases.call import Call
+
+#: As many calls are counted, the latest.
+MOST_COUNTED = 100_000
+MOST_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCalls:
+    tool: str
+    count: int
+    errors: int
+    #: Milliseconds in the middle, and at the slow end.
+    p50: float
+    p95: float
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallError:
+    at: datetime
+    tool: str
+    actor: str
+    channel: str
+    session: str | None
+    duration_ms: float
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedCalls:
+    tools: tuple[ToolCalls, ...]
+    errors: tuple[CallError, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(tool.count for tool in self.tools)
+
+    @property
+    def failed(self) -> int:
+        return sum(tool.errors for tool in self.tools)
+
+    @property
+    def cut(self) -> bool:
+        """Whether there were more than are counted."""
+        return self.total >= MOST_COUNTED
+
+
+async def count_calls(call: Call, window: timedelta) -> CountedCalls:
+    """The calls of an org in the time just gone by, in one look."""
+    seconds = int(window.total_seconds())
+    tools, errors = await call.read(
+        calls.SQL["calls_by_tool"](seconds=seconds, most=MOST_COUNTED),
+        calls.SQL["last_errors"](seconds=seconds, most=MOST_ERRORS),
+    )
+    return CountedCalls(
+        tools=tuple(
+            ToolCalls(
+                tool=row[0],
+                count=row[1],
+                errors=row[2],
+                p50=row[3],
+                p95=row[4],
+                last_at=row[5].astimezone(UTC),
+            )
+            for row in tools
+        ),
+        errors=tuple(
+            CallError(
+                at=row[0].astimezone(UTC),
+                tool=row[1],
+                actor=row[2],
+                channel=row[3],
+                session=row[4],
+                duration_ms=row[5],
+                code=row[6] or "",
+            )
+            for row in errors
+        ),
+    )

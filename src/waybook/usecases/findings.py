@@ -1,0 +1,128 @@
+"""What an examination finds: each looks at one thing and says what it found and what to do.
+
+These hold for a server that runs as well as for one that is about to.
+"""
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from waybook.settings import Settings
+from waybook.usecases.examine_database import Examined
+from waybook.usecases.skill_folders import find_skills
+
+MEGABYTE = 1_000_000
+LITTLE_SPACE = 1_000 * MEGABYTE
+NO_SPACE = 100 * MEGABYTE
+MOST_SKEW = 2.0
+
+
+class State(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    name: str
+    state: State
+    said: str
+    todo: str | None = None
+
+
+def about_server(seen: Examined) -> Iterator[Finding]:
+    """What the database says of itself: its version, its guards, its clock."""
+    said = f"PostgreSQL {seen.version}, {_megabytes(seen.size)} used"
+    yield Finding("server", State.OK, said)
+    yield Finding("migrations", State.OK, "all have run")
+    yield from _guards(seen)
+    yield _clock(seen)
+
+
+def about_machine(settings: Settings) -> Iterator[Finding]:
+    """What this machine has, or was told of: Python, room, skills, a model."""
+    yield _python()
+    yield from _disk(settings)
+    yield from _skills(settings)
+    yield _model(settings)
+
+
+def _guards(seen: Examined) -> Iterator[Finding]:
+    said = f"serving as {seen.role}, which owns nothing and bypasses nothing"
+    if seen.superuser or seen.bypasses or seen.owned:
+        told = f"serving as {seen.role}, which row-level security does not hold"
+        todo = "serve as a role that owns no table and is no superuser (waybook_app)"
+        yield Finding("roles", State.FAIL, told, todo)
+    else:
+        yield Finding("roles", State.OK, said)
+    if seen.unguarded:
+        told = f"not forced on {', '.join(seen.unguarded)}"
+        yield Finding("row-level security", State.FAIL, told, "waybook migrate, as the owner")
+    else:
+        yield Finding("row-level security", State.OK, "forced on every table")
+    if seen.audit_rights:
+        told = f"{seen.role} may {', '.join(seen.audit_rights).lower()} entries"
+        todo = f"revoke {', '.join(seen.audit_rights).lower()} on audit_entry from {seen.role}"
+        yield Finding("audit", State.FAIL, told, todo)
+    else:
+        yield Finding("audit", State.OK, "can be added to and read, nothing else")
+
+
+def _clock(seen: Examined) -> Finding:
+    skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.now).total_seconds())
+    if skew > MOST_SKEW:
+        said = f"the database's clock and this machine's are {skew:.0f} s apart"
+        return Finding("clock", State.WARN, said, "only the database's counts; set both by NTP")
+    return Finding("clock", State.OK, "the database and this machine agree")
+
+
+def _python() -> Finding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding("python", State.OK, f"{version} on {sys.platform}")
+
+
+def _disk(settings: Settings) -> Iterator[Finding]:
+    if settings.database_url:
+        return
+    place = Path(settings.data_dir).absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    said = f"{_megabytes(free)} free at {place}"
+    if free < LITTLE_SPACE:
+        state = State.FAIL if free < NO_SPACE else State.WARN
+        yield Finding("disk", state, said, "make room, or choose another --data-dir")
+    else:
+        yield Finding("disk", State.OK, said)
+
+
+def _skills(settings: Settings) -> Iterator[Finding]:
+    found = find_skills(settings.skills_dirs)
+    names = ", ".join(skill.name for skill in found.skills)
+    yield Finding("skills", State.OK, f"{len(found.skills)}: {names}")
+    for fault in found.faults:
+        said = f"{fault.place} is left out: {fault.said}"
+        yield Finding("skills", State.WARN, said, "see docs/how-to/write-a-skill.md")
+
+
+def _model(settings: Settings) -> Finding:
+    if settings.model_url is None:
+        return Finding("model", State.OK, "none: agents extract with their own")
+    where = urlsplit(settings.model_url).hostname
+    said = f"{settings.model} at {where}, by {settings.model_api}'s format (not asked now)"
+    return Finding("model", State.OK, said)
+
+
+def _megabytes(size: int) -> str:
+    return (
+        f"{size / MEGABYTE / 1000:,.1f} GB"
+        if size > 1000 * MEGABYTE
+        else f"{size / MEGABYTE:,.0f} MB"
+    )
