@@ -104,6 +104,7 @@ def a_document(number: int, key: str, model: str, lineage: str, reviewer: str | 
         version=1,
         created_at=datetime(2030, 1, 1, tzinfo=UTC),
         length=1,
+        document_id=str(number),
     )
 
 

@@ -4,18 +4,7 @@ from rich.text import Text
 
 from waybook.plan.budget import Share, shares, warning
 from waybook.plan.model import Plan
-from waybook.record.usage import DOLLAR, Totals
-
-
-def money(micros: int) -> str:
-    """An amount, to the cent, or as small as it is.
-
-    >>> money(1_234_560_000), money(450_000), money(150), money(0)
-    ('$1,234.56', '$0.45', '$0.00015', '$0.00')
-    """
-    if 0 < micros < DOLLAR // 100:
-        return f"${micros / DOLLAR:.6f}".rstrip("0")
-    return f"${micros / DOLLAR:,.2f}"
+from waybook.record.usage import Totals, money
 
 
 def usage_line(took: Totals) -> Text:

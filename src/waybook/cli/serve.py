@@ -11,7 +11,7 @@ from starlette.requests import Request
 from waybook.cli.logs import log_while_serving
 from waybook.cli.options import listening_options, serving_options, settings_from
 from waybook.doorway import Caller, Channel, Doorway
-from waybook.settings import Settings
+from waybook.settings import Found, Settings
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
@@ -38,10 +38,11 @@ def command(**flags: object) -> None:
     settings = found.settings
     with contextlib.closing(listen(settings.host, settings.port)) as listening:
         known = replace(settings, port=listening.getsockname()[1])
-        run(_serve(known, listening))
+        run(_serve(replace(found, settings=known), listening))
 
 
-async def _serve(settings: Settings, listening: socket.socket) -> None:
+async def _serve(found: Found, listening: socket.socket) -> None:
+    settings = found.settings
     async with running(settings) as house:
         entrance = entrance_of(house)
         server = build_server(published_tools(), entrance, profile=settings.tools)
@@ -51,7 +52,7 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
             ready=entrance.answers,
             metrics=partial(figures, house.doorway),
             reading=Reading(entrance_of(house, Channel.REST)),
-            pages=dashboard_routes(house.doorway, partial(_person, house)),
+            pages=dashboard_routes(house.doorway, partial(_person, house), found),
         )
         settle_memory()
         _announce(settings)

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.cli.audit import read_time
-from waybook.cli.costs import money, usage_line
+from waybook.cli.costs import usage_line
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
-from waybook.record.usage import Totals
+from waybook.record.usage import Totals, money
 from waybook.settings import Settings
 from waybook.usecases.count_usage import ModelUsage, OrgUsage, WorkUsage, count_usage
 

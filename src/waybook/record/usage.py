@@ -119,3 +119,14 @@ def dollars(micros: int) -> float:
     (0.3, 1e-06)
     """
     return micros / DOLLAR
+
+
+def money(micros: int) -> str:
+    """An amount, to the cent, or as small as it is.
+
+    >>> money(1_234_560_000), money(450_000), money(150), money(0)
+    ('$1,234.56', '$0.45', '$0.00015', '$0.00')
+    """
+    if 0 < micros < DOLLAR // 100:
+        return f"${micros / DOLLAR:.6f}".rstrip("0")
+    return f"${micros / DOLLAR:,.2f}"

@@ -71,6 +71,8 @@ class FeedbackCard:
     stage_name: str
     since: datetime
     following: tuple[str, ...] = ()
+    #: Who is to work on what follows, where a person may say so; else as before.
+    models: str = ""
     typed: Typed = field(default_factory=Typed)
     outcome: Outcome | None = None
 

@@ -25,11 +25,13 @@ class Feedback:
         said = Said(await sent(request))
         run_id, slug, words = (said.text(name) for name in ("runId", "stageSlug", "feedback"))
         stage = await read_stage(await self.desk.call(request), run_id, slug)
-        card = feedback_card(stage, Typed(feedback=words))
+        models = said.text("models")
+        card = replace(feedback_card(stage, Typed(feedback=words)), models=models)
         if not words.strip():
             fault = "say something of the stage: your words open the next one"
             return await self._refused(request, said, card, fault)
-        asked = {"runId": run_id, "stageSlug": slug, "feedback": words}
+        chosen = [name.strip() for name in models.split(",") if name.strip()]
+        asked = {"runId": run_id, "stageSlug": slug, "feedback": words, "models": chosen or None}
         answer = await self.desk.enter(request, "submit_stage_feedback", asked)
         if not answer.is_error:
             who = (await self.desk.caller(request)).user

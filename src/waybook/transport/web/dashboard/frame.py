@@ -6,8 +6,10 @@ element. `?part=NAME` brings one of them alone, for a page that is open already.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from importlib.resources import files
 from typing import Final
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -16,6 +18,7 @@ from starlette.responses import HTMLResponse
 
 from waybook.dag.drawing.looks import look_of
 from waybook.record.spans import ago, span
+from waybook.record.usage import money
 from waybook.transport.web.dashboard.assets import address_of
 
 POLICY: Final = (
@@ -46,10 +49,10 @@ def icon(name: str) -> Markup:
     return drawn.format(f"M0 0{ICONS.get(name) or look_of(name).icon}")
 
 
-def status(name: str, note: str = "") -> Markup:
-    """A status as it is shown everywhere: icon, word and colour."""
+def status(name: str, note: str = "", *, word: str = "") -> Markup:
+    """A status as it is shown everywhere: icon, word and colour; `word` is another one for it."""
     shown = Markup('<span class="status" data-status="{}">{} {}</span>')
-    return shown.format(name, icon(name), f"{look_of(name).word}{note and ' '}{note}")
+    return shown.format(name, icon(name), f"{word or look_of(name).word}{note and ' '}{note}")
 
 
 def moment(at: datetime | None, now: datetime) -> Markup:
@@ -71,7 +74,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(asset=address_of, icon=icon, status=status, moment=moment, span=span)
+    made.globals.update(
+        asset=address_of, icon=icon, status=status, moment=moment, span=span, money=money
+    )
+    made.filters["address"] = partial(quote, safe="")
     # A part that is brought alone has no head that could import them.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})

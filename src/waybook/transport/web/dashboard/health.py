@@ -1,0 +1,49 @@
+"""Health: what an examination of the running server finds, and the settings in force."""
+
+import asyncio
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.settings import Found
+from waybook.transport.web.dashboard.desk import Desk
+from waybook.usecases.examine_database import examine_database
+from waybook.usecases.findings import Finding, State, about_machine, about_server
+from waybook.usecases.house import House
+from waybook.usecases.secrets import in_force
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    desk: Desk
+    #: None where nobody told.
+    found: Found | None = None
+
+    async def __call__(self, request: Request) -> Response:
+        """The page."""
+        call, house = await self.desk.call(request), self.desk.doorway.house
+        seen = await examine_database(call)
+        abilities = await house.library.abilities(house.database, call.caller.org_id)
+        findings = [*about_server(seen), Finding("search", State.OK, abilities.told)]
+        if self.found is not None:
+            findings += await asyncio.to_thread(_machine, self.found)
+        return await self.desk.page(
+            request,
+            "health",
+            findings=findings,
+            thresholds=_thresholds(house),
+            settings=in_force(self.found) if self.found else (),
+        )
+
+
+def _machine(found: Found) -> list[Finding]:
+    return list(about_machine(found.settings))
+
+
+def _thresholds(house: House) -> dict[str, object]:
+    """After how long something counts, for plans and jobs that say nothing themselves."""
+    return {
+        "a step is stalled after": house.patience,
+        "a job goes back after": house.lease,
+    }

@@ -1,0 +1,222 @@
+"""What the page of a run shows, made of what was found."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from markupsafe import Markup
+
+from waybook.dag.drawing.layout import lay_out
+from waybook.dag.drawing.sketch import Sketch
+from waybook.dag.drawing.svg import draw
+from waybook.dag.drawing.values import Layout
+from waybook.dag.report import StageReport, StepReport
+from waybook.run.model import Chart, StageRun
+from waybook.transport.web.dashboard.cards import FeedbackCard
+from waybook.usecases.deeds import deed
+from waybook.usecases.drawings import run_drawing
+from waybook.usecases.overlook_run import Failure, RunWhole
+from waybook.usecases.read_documents import Listed
+from waybook.usecases.verify_audit import RUN
+from waybook.usecases.watch_run import News, RunBoard
+
+#: So many documents stand on one page.
+DOCUMENTS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    anchor: str
+    key: str
+    name: str
+    status: str
+    done: int
+    active: int
+    failed: int
+    started_at: datetime | None
+    completed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageView:
+    anchor: str
+    slug: str
+    name: str
+    status: str
+    done: int
+    total: int
+    failed: int
+    #: None before it is started.
+    started: StageRun | None
+    expected: int | None
+    available: int
+    warnings: tuple[str, ...]
+    steps: tuple[StepView, ...]
+    failures: tuple[Failure, ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Its steps by where they stand, for a bar."""
+        running = sum(step.status == "in_progress" for step in self.steps)
+        return {"completed": self.done, "failed": self.failed, "in_progress": running}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Something that happened, in words."""
+
+    seq: int
+    at: datetime
+    who: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    whole: RunWhole
+    stages: tuple[StageView, ...]
+    drawn: Markup
+    asked: str
+    documents: Sequence[Listed]
+    #: Which piece of the documents this is, of how many.
+    piece: int
+    pieces: int
+    news: tuple[Told, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def board(self) -> RunBoard:
+        return self.whole.board
+
+    @property
+    def completed_stages(self) -> int:
+        return sum(stage.status == "completed" for stage in self.stages)
+
+    @property
+    def expected(self) -> int | None:
+        """Documents of the stages that have been started; None if one cannot be told."""
+        told = [stage.expected for stage in self.stages if stage.started]
+        return None if None in told else sum(one or 0 for one in told)
+
+    @property
+    def card(self) -> FeedbackCard | None:
+        """The stage a person has to say something of."""
+        board, waits = self.board, self.board.awaiting
+        stage = board.run.stages.get(waits or "")
+        if stage is None:
+            return None
+        return FeedbackCard(
+            run_id=board.run.id,
+            run_name=board.run.name,
+            stage_slug=stage.slug,
+            stage_name=named(board.chart, stage.slug),
+            since=stage.completed_at or board.now,
+            following=tuple(named(board.chart, slug) for slug in board.chart.dag.after(stage.slug)),
+            models=", ".join(stage.models),
+        )
+
+
+def run_view(whole: RunWhole, piece: int = 1) -> RunView:
+    """The page of a run, with one piece of its documents."""
+    board, found = whole.board, whole.documents
+    pieces = max(1, -(-len(found) // DOCUMENTS))
+    piece = min(max(piece, 1), pieces)
+    return RunView(
+        whole=whole,
+        stages=_stages(whole),
+        drawn=_drawn(board),
+        asked=_readable(board.asked),
+        documents=found[(piece - 1) * DOCUMENTS : piece * DOCUMENTS],
+        piece=piece,
+        pieces=pieces,
+        news=tuple(_told(news) for news in reversed(board.news)),
+        warnings=tuple(board.report["warnings"]),
+    )
+
+
+def named(chart: Chart, slug: str) -> str:
+    """What people call a stage."""
+    return chart.stages[slug].name or slug
+
+
+def _stages(whole: RunWhole) -> tuple[StageView, ...]:
+    chart, reports = whole.board.chart, whole.board.report["stages"]
+    told = {report["stageSlug"]: report for report in reports}
+    return tuple(_stage(whole, place, told[slug]) for place, slug in enumerate(chart.order, 1))
+
+
+def _stage(whole: RunWhole, place: int, told: StageReport) -> StageView:
+    board, slug = whole.board, told["stageSlug"]
+    progress = told["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
+    names = {step.key: step.name for step in board.chart.stages[slug].recipe.steps}
+    return StageView(
+        anchor=f"stage-{place}",
+        slug=slug,
+        name=named(board.chart, slug),
+        status=str(told["status"] or "unknown"),
+        done=progress["completedSteps"],
+        total=progress["totalSteps"],
+        failed=progress["failedSteps"],
+        started=board.run.stages.get(slug),
+        expected=told["documentsExpected"],
+        available=told["documentsAvailable"],
+        warnings=tuple(told["warnings"]),
+        steps=tuple(
+            _step(f"step-{place}-{number}", names[step["stepKey"]], step)
+            for number, step in enumerate(told["steps"] or (), 1)
+        ),
+        failures=tuple(one for one in whole.failures if one.stage == slug),
+    )
+
+
+def _step(anchor: str, name: str, told: StepReport) -> StepView:
+    jobs = told["jobs"]
+    return StepView(
+        anchor=anchor,
+        key=told["stepKey"],
+        name=name or told["stepKey"],
+        status=str(told["status"]),
+        done=jobs["done"],
+        active=jobs["active"],
+        failed=jobs["failed"],
+        started_at=_time(told["startedAt"]),
+        completed_at=_time(told["completedAt"]),
+    )
+
+
+def _time(told: str | None) -> datetime | None:
+    return datetime.fromisoformat(told) if told else None
+
+
+def _drawn(board: RunBoard) -> Markup:
+    drawing = run_drawing(board)
+    places = {slug: place for place, slug in enumerate(board.chart.order, 1)}
+    started = board.run.stages
+
+    def address(stage: str, _: str) -> str | None:
+        return f"#stage-{places[stage]}" if stage in started else None
+
+    # Drawn by ourselves, with every text in it escaped.
+    return Markup(draw(laid_out(drawing.sketch), drawing.marks, address=address))  # noqa: S704
+
+
+@lru_cache(maxsize=64)
+def laid_out(sketch: Sketch) -> Layout:
+    """Where everything stands; definitions do not change, so it is found once."""
+    return lay_out(sketch)
+
+
+def _told(news: News) -> Told:
+    about = f": {news.about}" if news.about else ""
+    return Told(
+        seq=news.seq,
+        at=news.at,
+        who=news.session or news.actor,
+        what=f"{deed(news.event, news.action, RUN)}{about}",
+    )
+
+
+def _readable(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,0 +1,55 @@
+"""The pages for people, without a browser: who looks, what was sent, what is shown."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from html import unescape
+
+import httpx2
+from starlette.requests import Request
+
+from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from waybook.doorway import Caller, Channel, Doorway
+from waybook.settings import Found
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.dashboard.forms import COOKIE
+from waybook.transport.web.dashboard.routes import dashboard_routes
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.reading import Reading
+from worlds import Agent
+
+TOKEN = "t" * 43
+
+
+@asynccontextmanager
+async def a_reader(agent: Agent, found: Found | None = None) -> AsyncIterator[httpx2.AsyncClient]:
+    """Somebody of this agent's org, at a browser that follows no redirect."""
+
+    async def doorway() -> Doorway:
+        return agent.doorway
+
+    async def person(_: Request | None) -> Caller:
+        return replace(agent.caller, user="pat", channel=Channel.DASHBOARD)
+
+    app = build_app(
+        build_server(TOOLS, an_entrance(RememberingDoorway())),
+        hosts=Hosts(),
+        ready=always,
+        reading=Reading(Entrance(doorway, person)),
+        pages=dashboard_routes(agent.doorway, person, found),
+    )
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app),
+        base_url="http://localhost",
+        cookies={COOKIE: TOKEN},
+    ) as client:
+        yield client
+
+
+def words(page: httpx2.Response) -> str:
+    """What a person reads there, without the marks, blanks made one."""
+    body = page.text.partition("<main")[2]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())

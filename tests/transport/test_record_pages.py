@@ -1,0 +1,271 @@
+"""The pages of outputs, audit, calls and health, as they are sent."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transport.pages import a_reader, words
+from waybook.record.changes import Change, Entity, Entry, Event
+from waybook.record.moment import Actor, Channel
+from waybook.settings import read_settings
+from waybook.store.audit import Head, chain
+from waybook.store.calls import LoggedCall
+from waybook.transport.web.dashboard.audit_file import FORMULA, harmless_cell
+from waybook.transport.web.dashboard.audit_view import LONGEST_VALUE, MOST_CHANGES, entry_shown
+from waybook.usecases.browse_audit import AskedEntries, all_entries, browse_audit
+from waybook.usecases.call import Call
+from waybook.usecases.count_calls import count_calls
+from worlds import NOON, Agent, Body, World
+
+
+@pytest.fixture
+async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_reader(world.agent) as client:
+        yield client
+
+
+async def a_finished_plan(agent: Agent, name: str = "Rivers") -> Body:
+    plan = await agent.plan(2, name=name)
+    await agent.work_through(plan)
+    return plan
+
+
+async def an_output(agent: Agent, plan: Body, **more: object) -> Body:
+    told = {"title": "Answer", "mediaType": "text/markdown", "content": "# The *Nile*"}
+    return await agent.call("store_research_output", planId=plan["planId"], **{**told, **more})
+
+
+# Outputs
+
+
+async def test_outputs_are_listed_once_and_with_all_versions_on_their_plan(
+    world: World, reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await a_finished_plan(agent)
+    await an_output(agent, plan)
+    await an_output(agent, plan, content="# The Amazon")
+    theirs = await a_finished_plan(world.neighbour, "Theirs")
+    await an_output(world.neighbour, theirs, title="Not ours")
+    page = await reader.get("/outputs")
+    assert page.text.count(">Answer</a>") == 1
+    assert "Not ours" not in page.text
+    of_plan = await reader.get(f"/plans/{plan['planId']}/outputs")
+    assert of_plan.text.count(">Answer</a>") == 2
+    assert (await reader.get(f"/plans/{theirs['planId']}/outputs")).status_code == 404
+    assert (await reader.get("/outputs?behind=x")).status_code == 400
+
+
+async def test_outputs_are_paged(reader: httpx2.AsyncClient, agent: Agent, world: World) -> None:
+    plan = await a_finished_plan(agent)
+    for number in range(27):
+        world.clock.advance(seconds=number % 2)
+        await an_output(agent, plan, title=f"Part {number:02}")
+    first = await reader.get("/outputs")
+    further = re.search(r'rel="next" href="([^"]+)"', first.text)
+    assert further is not None
+    second = await reader.get(further[1])
+    seen = re.findall(r">(Part \d\d)</a>", first.text + second.text)
+    assert sorted(seen) == [f"Part {number:02}" for number in range(27)]
+    assert 'rel="next"' not in second.text
+
+
+@pytest.mark.parametrize(
+    ("media_type", "content", "shown"),
+    [
+        ("text/markdown", "# The *Nile* <script>1</script>", "<h1>The <em>Nile</em> &lt;script"),
+        ("text/html", "<script>1</script><b>x</b>", "&lt;script&gt;1&lt;/script&gt;&lt;b&gt;"),
+        ("image/svg+xml", "<svg onload=alert(1)>", "&lt;svg onload=alert(1)&gt;"),
+        ("application/json", '{"a": "<b>"}', '{"a": "&lt;b&gt;"}'),
+    ],
+)
+async def test_an_output_is_read_on_a_page_that_does_nothing(
+    reader: httpx2.AsyncClient, agent: Agent, media_type: str, content: str, shown: str
+) -> None:
+    plan = await a_finished_plan(agent)
+    stored = await an_output(agent, plan, mediaType=media_type, content=content)
+    page = await reader.get(f"/outputs/{stored['outputId']}")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert page.headers["content-security-policy"].endswith("sandbox")
+    assert shown in page.text
+    assert "<script" not in page.text
+
+
+# Audit
+
+
+async def test_the_audit_is_filtered_by_everything_in_the_address(
+    world: World, reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    first = await agent.plan(2, name="First")
+    world.clock.advance(hours=1)
+    second = await agent.acting_as("bob", Channel.REST).plan(2, name="Second")
+    await agent.take(second)
+
+    async def seen(**asked: str) -> list[tuple[str, str]]:
+        page = await reader.get("/audit", params=asked)
+        assert page.status_code == 200
+        return re.findall(r'title="([0-9a-f-]{36})">no\. (\d+)', page.text)
+
+    one, two = first["planId"], second["planId"]
+    assert await seen() == [(two, "2"), (two, "1"), (one, "1")]
+    assert await seen(subject=one) == [(one, "1")]
+    assert await seen(event="step_started") == [(two, "2")]
+    assert await seen(actor="bob") == [(two, "1")]
+    assert await seen(channel="rest", event="plan_modified") == [(two, "1")]
+    assert await seen(since="2030-01-01T12:30") == [(two, "2"), (two, "1")]
+    assert await seen(until="2030-01-01T12:30") == [(one, "1")]
+    assert await seen(until="2030-01-01T12:30", subject=two) == []
+    assert await seen(subject="x") == []
+    assert await seen(subject=world.neighbours_plan["planId"]) == []
+
+
+@pytest.mark.parametrize("asked", ["since=yesterday", "behind=1", "behind=2030-01-01~x~1"])
+async def test_what_cannot_be_asked_of_the_audit_is_said_in_its_place(
+    reader: httpx2.AsyncClient, asked: str
+) -> None:
+    page = await reader.get(f"/audit?{asked}")
+    assert page.status_code == 400
+    assert 'role="alert"' in page.text
+    assert (await reader.get(f"/audit.csv?{asked}")).status_code == 400
+
+
+async def test_pages_of_the_audit_lose_nothing_and_repeat_nothing(agent: Agent) -> None:
+    for _ in range(3):
+        await agent.work_through(await agent.plan(3))
+    call = Call(house=agent.doorway.house, caller=agent.caller)
+    every = await browse_audit(call, AskedEntries(), 1_000)
+    of_one = AskedEntries(subject_id=every.entries[0].subject_id)
+    for asked in (AskedEntries(), of_one):
+        whole = (await browse_audit(call, asked, 1_000)).entries
+        walked, behind = [], None
+        while True:
+            page = await browse_audit(
+                call, AskedEntries(subject_id=asked.subject_id, behind=behind), 4
+            )
+            walked += page.entries
+            behind = page.behind
+            if behind is None:
+                break
+        assert walked == whole
+        bounded = [len(entries) async for entries in all_entries(call, asked, most=5)]
+        assert sum(bounded) == 5
+
+
+async def test_the_audit_is_kept_as_a_table_that_runs_nothing(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await agent.acting_as("=cmd|'/c calc'!A0").plan(1)
+    file = await reader.get("/audit.csv", params={"subject": plan["planId"]})
+    assert file.headers["content-type"] == "text/csv; charset=utf-8"
+    assert file.headers["content-disposition"] == 'attachment; filename="audit.csv"'
+    rows = list(csv.DictReader(io.StringIO(file.text)))
+    assert [row["actor"] for row in rows] == ["'=cmd|'/c calc'!A0"]
+    assert json.loads(rows[0]["details"])["action"] == "created"
+    lines = await reader.get("/audit.jsonl", params={"subject": plan["planId"]})
+    assert [json.loads(line)["seq"] for line in lines.text.splitlines()] == [1]
+    assert (await reader.get("/audit.exe")).status_code == 404
+
+
+@given(st.text())
+def test_no_cell_is_a_formula(text: str) -> None:
+    cell = harmless_cell(text)
+    assert not cell.startswith(FORMULA)
+    assert cell.endswith(text)
+
+
+@given(st.lists(st.text(max_size=2 * LONGEST_VALUE), max_size=2 * MOST_CHANGES))
+def test_an_entry_is_shown_within_bounds_and_says_what_is_left_out(values: list[str]) -> None:
+    changes = tuple(Change(Entity.STEP, "s", "title", None, value) for value in values)
+    (sealed,) = chain(
+        [Entry(Event.PLAN_MODIFIED, {"action": "created"}, changes)],
+        head=Head(),
+        subject=("plan", "p"),
+        now=NOON,
+        actor=Actor("ann", Channel.MCP, None),
+    )
+    shown = entry_shown(sealed)
+    assert len(shown.changes) + shown.more == len(values)
+    for change, value in zip(shown.changes, values, strict=False):
+        assert len(change.new.text) + change.new.cut == len(value)
+        assert value.startswith(change.new.text)
+
+
+# Calls
+
+
+def a_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> LoggedCall:
+    """A call ten minutes ago."""
+    return LoggedCall(
+        org_id=org_id,
+        at=NOON - timedelta(minutes=10),
+        tool=tool,
+        actor="ann",
+        channel="mcp",
+        session=None,
+        duration_ms=ms,
+        request_bytes=1,
+        response_bytes=1,
+        is_error=code is not None,
+        error_code=code,
+        replayed=False,
+    )
+
+
+async def test_calls_are_counted_by_tool_over_a_window(
+    world: World, reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    log = world.doorway.calls
+    for ms in range(1, 101):
+        log.note(a_call(agent.org_id, "get_plan_status", ms))
+    log.note(a_call(agent.org_id, "get_next_step", 7, "NOT_FOUND"))
+    log.note(a_call(world.neighbour.org_id, "get_next_step", 1_000, "BUSY"))
+    await log.flush()
+    call = Call(house=agent.doorway.house, caller=agent.caller)
+    counted = await count_calls(call, timedelta(hours=1))
+    assert [(one.tool, one.count, one.errors) for one in counted.tools] == [
+        ("get_plan_status", 100, 0),
+        ("get_next_step", 1, 1),
+    ]
+    assert (counted.tools[0].p50, round(counted.tools[0].p95, 2)) == (50.5, 95.05)
+    assert [(one.tool, one.code) for one in counted.errors] == [("get_next_step", "NOT_FOUND")]
+    assert "101 calls, 1 refused" in words(await reader.get("/calls?window=1h"))
+    world.clock.advance(hours=2)
+    assert "0 calls" in words(await reader.get("/calls?window=1h"))
+    assert "101 calls" in words(await reader.get("/calls?window=nonsense"))
+
+
+# Health
+
+
+async def test_health_tells_what_is_in_force_and_no_secret(
+    world: World, agent: Agent, tmp_path: Path
+) -> None:
+    flags = {
+        "database_url": "postgresql://ann:s3cret@db/plans",
+        "embedder": "endpoint",
+        "embeddings_url": "http://localhost:1/v1",
+        "embeddings_model": "m",
+        "embeddings_key": "k3y",
+    }
+    found = read_settings(flags, {"WAYBOOK_PORT": "9999"}, tmp_path / "none")
+    async with a_reader(agent, found) as reader:
+        page = await reader.get("/health")
+    told = words(page)
+    assert page.status_code == 200
+    assert "s3cret" not in page.text
+    assert "k3y" not in page.text
+    assert "port 9999 environment WAYBOOK_PORT" in told
+    assert "forced on every table" in told
+    assert f"PostgreSQL {world.place.server.name}" in told
+    assert "full text" in told
+    assert "30m00s of silence" in told

@@ -1,0 +1,231 @@
+"""The pages of runs and workflows, as they are sent."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from transport.pages import TOKEN, a_reader, words
+from waybook.background import render_once
+from waybook.store.runs import AskedRuns
+from waybook.usecases.call import Call
+from waybook.usecases.find_runs import find_runs
+from waybook.usecases.list_runs import list_runs
+from worlds import Agent, Body, World
+
+
+@pytest.fixture
+async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_reader(world.agent) as client:
+        yield client
+
+
+async def a_worked_run(agent: Agent, name: str = "Rivers") -> Body:
+    """A run whose first stage is done and whose documents can be read."""
+    run = await agent.run(name=name)
+    await agent.work_off(run)
+    while await render_once(agent.doorway.house):
+        pass
+    return run
+
+
+def form(**fields: str) -> dict[str, str]:
+    return {"token": TOKEN, "key": "k1", **fields}
+
+
+async def test_a_run_is_listed_with_stages_steps_and_documents_apart(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    await a_worked_run(agent)
+    page = words(await reader.get("/runs"))
+    assert "Rivers" in page
+    assert "awaiting feedback" in page
+    assert re.search(r"1 of \d+", page)
+
+
+async def test_runs_are_filtered_and_paged_in_the_address(
+    world: World, reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    names = [f"Run {number:02}" for number in range(27)]
+    for name in names:
+        await agent.run(name=name)
+    await world.neighbour.run(name="Not ours")
+    world.neighbour_may_change = True
+    first = await reader.get("/runs")
+    further = re.search(r'rel="next" href="([^"]+)"', first.text)
+    assert further is not None
+    second = await reader.get(further[1].replace("&amp;", "&"))
+    seen = re.findall(r"Run \d\d", first.text) + re.findall(r"Run \d\d", second.text)
+    assert seen == names[::-1]
+    assert "Not ours" not in first.text + second.text
+    assert re.findall(r"Run \d\d", (await reader.get("/runs?q=run+07")).text) == ["Run 07"]
+    assert "No run is like that" in (await reader.get("/runs?state=completed")).text
+    assert "No run is like that" in (await reader.get("/runs?dag=other")).text
+
+
+async def test_the_state_a_list_is_filtered_by_is_the_state_it_shows(
+    agent: Agent,
+) -> None:
+    await a_worked_run(agent, "waits")
+    failing = await agent.run(name="fails")
+    job = await agent.job(failing)
+    await agent.call(
+        "fail_job", jobId=job["jobId"], attempt=job["attempt"], error="no", retryable=False
+    )
+    await agent.run(name="goes on")
+    call = Call(house=agent.doorway.house, caller=agent.caller)
+    every = await find_runs(call, open_only=False)
+    assert {run.state for run in every} == {"awaiting_feedback", "failed", "in_progress"}
+    for state in {str(run.state) for run in every}:
+        found = await list_runs(call, AskedRuns(state=state))
+        assert [one.run.id for one in found.runs] == [r.id for r in every if r.state == state]
+
+
+async def test_the_page_of_a_run_shows_what_its_report_says(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run = await a_worked_run(agent)
+    page = await reader.get(f"/runs/{run['runId']}")
+    assert page.status_code == 200
+    told = (await agent.progress(run, detail=True))["stages"][0]
+    shown = words(page)
+    expected, available = told["documentsExpected"], told["documentsAvailable"]
+    assert f"{available} of {expected} documents available" in shown
+    assert f"{told['progress']['completedSteps']} of {told['progress']['totalSteps']}" in shown
+    assert "waits for you" in shown
+    assert "models: a, b" in shown
+    for document in told["documents"]:
+        assert f"/api/documents/{document['resourceId']}" in page.text
+
+
+async def test_feedback_opens_the_next_stage_and_a_form_sent_twice_counts_once(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run = await a_worked_run(agent)
+    stage = await first_stage(agent, run)
+    address = f"/runs/{run['runId']}"
+    given = form(stage=stage, feedback="Go deeper.", models="a, c")
+    sent = [await reader.post(f"{address}/feedback", data=given) for _ in range(2)]
+    assert {(one.status_code, one.headers["location"]) for one in sent} == {
+        (303, f"{address}?done=feedback")
+    }
+    page = words(await reader.get(f"{address}?done=feedback"))
+    assert "Your feedback is kept" in page
+    assert "Feedback by pat" in page
+    assert "models: a, c" in page
+
+
+async def first_stage(agent: Agent, run: Body) -> str:
+    slug: str = (await agent.progress(run))["stages"][0]["stageSlug"]
+    return slug
+
+
+async def test_what_is_refused_is_said_in_place_with_what_was_typed(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run = await a_worked_run(agent)
+    stage = await first_stage(agent, run)
+    given = form(stage=stage, feedback="Go <deeper>.", models=", ".join(f"m{n}" for n in range(40)))
+    page = await reader.post(f"/runs/{run['runId']}/feedback", data=given)
+    assert page.status_code == 413
+    assert 'role="alert"' in page.text
+    assert "Go &lt;deeper&gt;." in page.text
+    assert "m39" in page.text
+    assert (await agent.progress(run))["dagProgress"]["completedStages"] == 1
+
+
+async def test_a_form_that_is_not_ours_does_nothing(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run = await a_worked_run(agent)
+    stage = await first_stage(agent, run)
+    given = form(stage=stage, feedback="Go on.") | {"token": "x" * 43}
+    page = await reader.post(f"/runs/{run['runId']}/feedback", data=given)
+    assert page.status_code == 403
+    assert "waits for you" in words(await reader.get(f"/runs/{run['runId']}"))
+
+
+async def test_what_failed_is_told_with_why_and_can_be_retried(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run = await agent.run()
+    job = await agent.job(run)
+    await agent.call(
+        "fail_job",
+        jobId=job["jobId"],
+        attempt=job["attempt"],
+        error="The source is gone.",
+        retryable=False,
+    )
+    address = f"/runs/{run['runId']}"
+    page = words(await reader.get(address))
+    assert "The source is gone." in page
+    sent = await reader.post(f"{address}/retry", data=form(stage=job["stageSlug"]))
+    assert sent.status_code == 303
+    assert "The source is gone." not in words(await reader.get(address))
+    assert (await agent.job(run))["jobId"] == job["jobId"]
+
+
+async def test_a_document_is_written_anew_when_asked(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run = await a_worked_run(agent)
+    page = await reader.get(f"/runs/{run['runId']}")
+    document = re.search(r'name="document" value="([^"]+)"', page.text)
+    assert document is not None
+    sent = await reader.post(f"/runs/{run['runId']}/regenerate", data=form(document=document[1]))
+    assert sent.status_code == 303
+    assert "is waiting for an agent" in words(await reader.get(sent.headers["location"]))
+    assert (await agent.job(run))["status"] == "job_ready"
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind", "begins"),
+    [
+        ("json", "application/json", "{"),
+        ("md", "text/markdown", "# "),
+        ("svg", "image/svg+xml", "<svg"),
+        ("mmd", "text/plain", "flowchart"),
+    ],
+)
+async def test_a_run_can_be_kept_as_a_file(
+    reader: httpx2.AsyncClient, agent: Agent, ending: str, kind: str, begins: str
+) -> None:
+    run = await agent.run(name='"; rm -rf / <b>')
+    file = await reader.get(f"/runs/{run['runId']}/export.{ending}")
+    assert file.status_code == 200
+    assert file.headers["content-type"] == f"{kind}; charset=utf-8"
+    assert re.fullmatch(
+        r'attachment; filename="[A-Za-z0-9._-]+"', file.headers["content-disposition"]
+    )
+    assert "sandbox" in file.headers["content-security-policy"]
+    assert begins in file.text
+    assert (await reader.get(f"/runs/{run['runId']}/export.exe")).status_code == 404
+
+
+async def test_a_run_that_is_missing_or_somebody_else_s_is_not_found(
+    world: World, reader: httpx2.AsyncClient
+) -> None:
+    theirs = await world.neighbour.run()
+    world.neighbour_may_change = True
+    for run_id in (theirs["runId"], "01890000-0000-7000-8000-000000000000", "x", "%E2%98%83"):
+        for path in (f"/runs/{run_id}", f"/runs/{run_id}/export.json"):
+            assert (await reader.get(path)).status_code == 404
+
+
+async def test_a_workflow_is_shown_with_its_map_prompts_and_what_to_expect(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    listed = await reader.get("/dags")
+    assert 'href="/dags/dialectic"' in listed.text
+    page = await reader.get("/dags/dialectic")
+    assert "<svg" in page.text
+    assert "no version is kept" in words(page)
+    rows = re.findall(r"<tr><td><a [^>]+>([^<]+)</a></td>((?:<td>\d+</td>){4})</tr>", page.text)
+    assert len(rows) == 5
+    await agent.run("dialectic", "ab")
+    assert "Version 1" in words(await reader.get("/dags/dialectic"))
+    assert (await reader.get("/dags/dialectic?version=1")).status_code == 200
+    assert (await reader.get("/dags/dialectic?version=x")).status_code == 400
+    assert (await reader.get("/dags/nobody")).status_code == 404
