@@ -229,3 +229,24 @@ async def test_a_workflow_is_shown_with_its_map_prompts_and_what_to_expect(
     assert (await reader.get("/dags/dialectic?version=1")).status_code == 200
     assert (await reader.get("/dags/dialectic?version=x")).status_code == 400
     assert (await reader.get("/dags/nobody")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "part", "holds"),
+    [
+        ("/runs", "list", "runs"),
+        ("/runs/{}", "ask", "ask"),
+        ("/runs/{}", "standing", "standing"),
+        ("/audit", "list", "entries"),
+    ],
+)
+async def test_a_part_that_can_change_comes_alone_and_whole(
+    reader: httpx2.AsyncClient, agent: Agent, path: str, part: str, holds: str
+) -> None:
+    run = await a_worked_run(agent)
+    page = await reader.get(path.format(run["runId"]), params={"part": part})
+    assert page.text.strip().startswith(f'<section id="{holds}" data-live=')
+    assert page.text.strip().endswith("</section>")
+    assert "<html" not in page.text
+    whole = await reader.get(path.format(run["runId"]))
+    assert len(page.text) < len(whole.text)
