@@ -93,25 +93,27 @@ async def test_the_page_of_a_run_shows_what_its_report_says(
     expected, available = told["documentsExpected"], told["documentsAvailable"]
     assert f"{available} of {expected} documents available" in shown
     assert f"{told['progress']['completedSteps']} of {told['progress']['totalSteps']}" in shown
-    assert "waits for you" in shown
+    assert "is completed" in shown
     assert "models: a, b" in shown
     for document in told["documents"]:
         assert f"/api/documents/{document['resourceId']}" in page.text
 
 
-async def test_feedback_opens_the_next_stage_and_a_form_sent_twice_counts_once(
+async def test_feedback_from_the_page_opens_the_next_stage_with_the_models_named(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await a_worked_run(agent)
-    stage = await first_stage(agent, run)
     address = f"/runs/{run['runId']}"
-    given = form(stage=stage, feedback="Go deeper.", models="a, c")
-    sent = [await reader.post(f"{address}/feedback", data=given) for _ in range(2)]
-    assert {(one.status_code, one.headers["location"]) for one in sent} == {
-        (303, f"{address}?done=feedback")
-    }
-    page = words(await reader.get(f"{address}?done=feedback"))
-    assert "Your feedback is kept" in page
+    given = form(
+        runId=run["runId"],
+        stageSlug=await first_stage(agent, run),
+        feedback="Go deeper.",
+        models="a, c",
+        back=address,
+    )
+    sent = await reader.post("/feedback", data=given)
+    assert (sent.status_code, sent.headers["location"]) == (303, address)
+    page = words(await reader.get(address))
     assert "Feedback by pat" in page
     assert "models: a, c" in page
 
@@ -121,14 +123,18 @@ async def first_stage(agent: Agent, run: Body) -> str:
     return slug
 
 
-async def test_what_is_refused_is_said_in_place_with_what_was_typed(
+async def test_feedback_that_is_refused_is_said_in_place_with_what_was_typed(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await a_worked_run(agent)
-    stage = await first_stage(agent, run)
-    given = form(stage=stage, feedback="Go <deeper>.", models=", ".join(f"m{n}" for n in range(40)))
-    page = await reader.post(f"/runs/{run['runId']}/feedback", data=given)
-    assert page.status_code == 413
+    given = form(
+        runId=run["runId"],
+        stageSlug=await first_stage(agent, run),
+        feedback="Go <deeper>.",
+        models=", ".join(f"m{n}" for n in range(40)),
+    )
+    page = await reader.post("/feedback", data=given)
+    assert page.status_code == 400
     assert 'role="alert"' in page.text
     assert "Go &lt;deeper&gt;." in page.text
     assert "m39" in page.text
@@ -138,26 +144,37 @@ async def test_what_is_refused_is_said_in_place_with_what_was_typed(
 async def test_a_form_that_is_not_ours_does_nothing(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
-    run = await a_worked_run(agent)
-    stage = await first_stage(agent, run)
-    given = form(stage=stage, feedback="Go on.") | {"token": "x" * 43}
-    page = await reader.post(f"/runs/{run['runId']}/feedback", data=given)
+    run, job = await a_failed_run(agent)
+    given = form(stage=job["stageSlug"]) | {"token": "x" * 43}
+    page = await reader.post(f"/runs/{run['runId']}/retry", data=given)
     assert page.status_code == 403
-    assert "waits for you" in words(await reader.get(f"/runs/{run['runId']}"))
+    assert "The source is gone." in words(await reader.get(f"/runs/{run['runId']}"))
+
+
+async def a_failed_run(agent: Agent) -> tuple[Body, Body]:
+    """A run of which a job failed for good, and the job."""
+    run = await agent.run()
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
+    return run, job
+
+
+async def test_what_cannot_be_done_is_said_on_the_page_of_the_run(
+    reader: httpx2.AsyncClient, agent: Agent
+) -> None:
+    run = await agent.run()
+    for act, given in (("retry", {"stage": "nowhere"}), ("regenerate", {"document": "nothing"})):
+        page = await reader.post(f"/runs/{run['runId']}/{act}", data=form(**given))
+        assert page.status_code in {400, 404}
+        assert 'role="alert"' in page.text
+        assert "Rivers" in words(page)
 
 
 async def test_what_failed_is_told_with_why_and_can_be_retried(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
-    run = await agent.run()
-    job = await agent.job(run)
-    await agent.call(
-        "fail_job",
-        jobId=job["jobId"],
-        attempt=job["attempt"],
-        error="The source is gone.",
-        retryable=False,
-    )
+    run, job = await a_failed_run(agent)
     address = f"/runs/{run['runId']}"
     page = words(await reader.get(address))
     assert "The source is gone." in page
