@@ -20,7 +20,6 @@ from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.review import (
     Place,
     ReviewRequest,
-    ShownReview,
     decide,
     open_review,
     request_review,
