@@ -24,7 +24,6 @@ from waybook.usecases import (
     add_dag,
     complete_skill,
     create_research_plan,
-    draw_map,
     extract_data,
     fail_job,
     get_artifact,
@@ -104,7 +103,6 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
             retry_failed.TOOL,
             regenerate_document.TOOL,
             add_dag.TOOL,
-            draw_map.TOOL,
             ping.TOOL,
         )
     }

@@ -2,14 +2,89 @@
 
 from playwright.async_api import Page, expect
 
+from browser.axe import accessible
 from browser.site import Site
+from worlds import Agent, Body
 
 
-async def test_a_plan_is_listed_with_how_far_it_is(page: Page, site: Site) -> None:
-    plan = await site.world.agent.plan(3, name="Rivers of the north")
-    await site.world.agent.submit(await site.world.agent.take(plan))
+async def some_plans(agent: Agent) -> list[Body]:
+    """One under way, one that waits for a person, one completed."""
+    plans = [await agent.plan(3, name=f"{name} of the north") for name in ("Rivers", "Lakes")]
+    for plan in plans:
+        await agent.submit(await agent.take(plan))
+    taken = await agent.take(plans[1])
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Which one?")
+    await agent.work_through(await agent.plan(1, name="Seas"))
+    return plans
+
+
+async def test_plans_are_listed_with_how_far_they_are_and_how_to_go_on(
+    page: Page, site: Site
+) -> None:
     await page.goto(site.address)
+    await expect(page.get_by_text("claude mcp add --transport http waybook")).to_be_visible()
+    await accessible(page)
+    rivers, _ = await some_plans(site.world.agent)
+    await page.reload()
+    await accessible(page)
     row = page.get_by_role("row").filter(has_text="Rivers of the north")
     await expect(row).to_contain_text("executing")
     await expect(row).to_contain_text("1 of 3")
     await expect(page.get_by_text("Next door")).to_have_count(0)
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await row.get_by_role("button", name="Copy resume prompt").click()
+    await expect(row.get_by_role("button")).to_have_text("Copied")
+    copied = await page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith(f"Go on with the Waybook plan {rivers['planId']}.")
+    await page.get_by_role("link", name="completed 1").click()
+    await expect(page).to_have_url(f"{site.address}/?state=completed")
+    await expect(page.get_by_role("row").filter(has_text="Seas")).to_be_visible()
+    await expect(row).to_have_count(0)
+
+
+async def test_keys_lead_through_lists_and_pages_but_never_while_typing(
+    page: Page, site: Site
+) -> None:
+    await some_plans(site.world.agent)
+    await page.goto(site.address)
+    focused = page.locator(":focus")
+    await page.keyboard.press("j")
+    await expect(focused).to_have_text("Lakes of the north, step 2")
+    await page.keyboard.press("j")
+    await expect(focused).to_have_text("Lakes of the north")
+    # The list is brought anew under the reader, and the reader stays where they were.
+    await page.evaluate("htmx.trigger('#plans', 'live')")
+    await page.keyboard.press("j")
+    await expect(focused).to_have_text("Rivers of the north")
+    await page.keyboard.press("k")
+    await expect(focused).to_have_text("Lakes of the north")
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await accessible(page)
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_be_hidden()
+    await page.keyboard.press("/")
+    await page.keyboard.type("jki?g")
+    await expect(page.get_by_label("Name or id")).to_have_value("jki?g")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{site.address}/?q=jki%3Fg")
+    await page.keyboard.press("g")
+    await page.keyboard.press("i")
+    await expect(page).to_have_url(f"{site.address}/inbox")
+    await page.keyboard.press("g")
+    await page.keyboard.press("p")
+    await expect(page).to_have_url(f"{site.address}/")
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Lakes of the north, step 2")).to_be_visible()
+
+
+async def test_who_is_lost_finds_the_way_back(page: Page, site: Site) -> None:
+    await page.goto(f"{site.address}/nowhere")
+    await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
+    await accessible(page)
+    await page.get_by_role("link", name="Inbox", exact=True).last.click()
+    await expect(page).to_have_url(f"{site.address}/inbox")
+    # The browser notes what it was told of the address.
+    assert all("404" in fault for fault in site.faults)
+    site.faults.clear()

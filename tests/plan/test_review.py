@@ -17,13 +17,7 @@ from plan_builders import (
 )
 from waybook.errors import IllegalMove, InvalidInput, NotAwaitingReview, PlanTerminal
 from waybook.plan.model import DecisionKind, Plan
-from waybook.plan.review import (
-    Place,
-    ReviewRequest,
-    decide,
-    open_review,
-    request_review,
-)
+from waybook.plan.review import ReviewRequest, decide, open_review, request_review
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.moment import Channel
 
@@ -155,6 +149,16 @@ def test_a_review_is_decided_once_and_the_second_learns_who_was_first() -> None:
     }
 
 
+def test_a_decision_on_a_review_that_was_read_is_on_no_other() -> None:
+    plan = a_waiting_plan(S.PENDING)
+    assert plan.review is not None
+    with pytest.raises(NotAwaitingReview, match="another one") as refusal:
+        decide(plan, K.APPROVE, a_moment(), review_id=step_id(9))
+    assert refusal.value.details == {"reviewId": plan.review.id}
+    done = decide(plan, K.APPROVE, a_moment(), review_id=plan.review.id)
+    assert statuses(done.plan) == ["completed", "pending"]
+
+
 def test_the_second_learns_who_was_first_even_when_the_plan_is_over() -> None:
     with pytest.raises(NotAwaitingReview, match="pat said reject"):
         decide(a_decided_plan(PlanStatus.FAILED), K.APPROVE, a_moment())
@@ -173,16 +177,3 @@ def test_nothing_is_decided_where_nothing_waits() -> None:
         decide(a_plan(a_step()), K.APPROVE, a_moment())
     with pytest.raises(NotAwaitingReview, match="waits for a decision"):
         decide(a_waiting_plan(S.PENDING), K.APPROVE, a_moment(), step_id=step_id(2))
-
-
-# Where it was decided
-
-
-def test_a_decision_on_the_map_in_a_chat_says_so_and_leaves_the_step_to_whoever_asks() -> None:
-    plan = a_waiting_plan(S.PENDING)
-    decided = decide(plan, K.MODIFY, a_moment(), feedback="More.", place=Place.APP)
-    assert decided.entries[0].details["place"] == "app"
-    assert decided.plan.step(step_id(1)).held_by is None
-    relayed = decide(plan, K.MODIFY, a_moment(), feedback="More.")
-    assert "place" not in relayed.entries[0].details
-    assert relayed.plan.step(step_id(1)).held_by == "ann"

@@ -17,6 +17,7 @@ from waybook.store.ids import new_id
 from waybook.store.plans import Wanted
 from waybook.store.sql import Statement
 from waybook.store.tenants import LOCAL_ORG, add_org
+from waybook.usecases.browse_plans import PlanFilter, page_statements
 from worlds import a_world
 
 PLANS = 2_500
@@ -67,18 +68,23 @@ def full(server: Server) -> Iterator[Place]:
     drop_database(place)
 
 
-def scans(place: Place, statement: Statement) -> set[tuple[str, str]]:
-    """How each table is read, once the statement is prepared and planned for any value."""
+def explained(place: Place, statement: Statement) -> Any:  # noqa: ANN401 - as PostgreSQL tells it
+    """The plan of a statement, once it is prepared and planned for any value."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())
         connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
         connection.execute(b"set local plan_cache_mode = force_generic_plan")
-        explained = f"explain (format json) {prepared(connection, statement)}"
-        row = connection.execute(explained.encode()).fetchone()
+        asked = f"explain (format json) {prepared(connection, statement)}"
+        row = connection.execute(asked.encode()).fetchone()
         connection.execute(b"deallocate all")
     assert row is not None
-    return set(_reads(row[0][0]["Plan"]))
+    return row[0][0]["Plan"]
+
+
+def scans(place: Place, statement: Statement) -> set[tuple[str, str]]:
+    """How each table is read."""
+    return set(_reads(explained(place, statement)))
 
 
 def _reads(node: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - a plan as PostgreSQL tells it
@@ -86,6 +92,13 @@ def _reads(node: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - a plan as 
         yield node["Relation Name"], node["Node Type"]
     for inner in node.get("Plans", []):
         yield from _reads(inner)
+
+
+def _limits(node: Any) -> Iterator[Any]:  # noqa: ANN401 - a plan as PostgreSQL tells it
+    if node["Node Type"] == "Limit":
+        yield node
+    for inner in node.get("Plans", []):
+        yield from _limits(inner)
 
 
 def a_plan_id(place: Place) -> tuple[str, str]:
@@ -153,6 +166,24 @@ def test_a_page_of_open_plans_counts_steps_by_index(full: Place) -> None:
     statement = plans.SQL["open_plans"](before=None, before_id=None, most=20)
     found = scans(full, statement)
     assert "Seq Scan" not in {how for table, how in found if table == "plan_step"}
+
+
+@pytest.mark.parametrize("wanted", [PlanFilter(), PlanFilter(all=True), PlanFilter(creator="ann")])
+def test_a_page_of_the_dashboard_reads_by_index_in_its_order(
+    full: Place, wanted: PlanFilter
+) -> None:
+    told = explained(full, page_statements(wanted)[0])
+    found = set(_reads(told))
+    assert {table for table, how in found if how == "Seq Scan"} == set()
+    assert ("plan", "Index Scan") in found
+    pages = [limit for limit in _limits(told) if "plan" in {table for table, _ in _reads(limit)}]
+    assert len(pages) == 2
+    assert "Sort" not in {inner["Node Type"] for page in pages for inner in page["Plans"]}
+
+
+def test_what_waits_is_counted_without_a_look_at_every_review(full: Place) -> None:
+    found = scans(full, plans.SQL["waiting"]())
+    assert {how for table, how in found if table == "review"} != {"Seq Scan"}
 
 
 async def test_updates_of_plans_and_steps_stay_hot(own_place: Place) -> None:

@@ -50,7 +50,7 @@ async def test_a_card_says_what_was_asked_by_whom_and_for_how_long_it_waits(
     await a_review(world.agent, name="Newer", resultSummary="long\n" * 200)
     text = (await browser.get("/inbox")).text
     assert text.index("Older</a>, step 1") < text.index("Newer</a>, step 1")
-    assert "ann asked" in text
+    assert "asked by ann" in text
     assert "waits 4m00s" in text
     assert "Is this <strong>right</strong>?" in text
     assert "Are &lt;these&gt; all?" in text
@@ -233,7 +233,7 @@ def test_whatever_an_agent_brings_is_shown_and_does_nothing(value: Body) -> None
     if shown is None:
         return
     tags = {tag.lower() for tag in re.findall(r"<([a-zA-Z][a-zA-Z0-9]*)", shown.html)}
-    assert not tags & {"script", "img", "style", "iframe", "form", "input", "h1", "h2", "h3"}
+    assert not tags & {"script", "img", "style", "iframe", "form", "input", "h1", "h2", "h6"}
     assert " style=" not in re.sub(r">[^<]*<", "><", shown.html)
 
 
@@ -241,3 +241,16 @@ def test_what_is_too_long_is_cut_and_says_by_how_much() -> None:
     shown = prose("a " * MOST)
     assert shown is not None
     assert (shown.long, shown.cut) == (True, MOST)
+
+
+async def test_the_address_an_agent_is_told_leads_to_the_place_to_decide(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    review = await a_review(agent)
+    waits = await agent.call("get_next_step", planId=review["planId"])
+    assert waits["review"]["reviewUrl"] == review["reviewUrl"]
+    base = agent.doorway.house.base_url
+    path, place = review["reviewUrl"].removeprefix(base).split("#")
+    page = await browser.get(path)
+    assert page.status_code == 200
+    assert f'id="{place}"' in page.text

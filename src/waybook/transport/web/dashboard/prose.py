@@ -15,7 +15,7 @@ LONG, TALL = 700, 14
 #: What is longer than this is cut: the rest is on the plan's page.
 MOST = 40_000
 
-_HEADING: Final = re.compile(r"(</?)h[1-6]>")
+_HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def prose(value: Json) -> Prose | None:
         return None
     text = value if isinstance(value, str) else readable(value, 4)
     kept = text[:MOST]
-    # Headings of the text stand below those of the page.
-    html = _HEADING.sub(r"\1h4>", laid_out(kept))
+    # Headings of the text are none of the page's own.
+    html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', laid_out(kept))
     long = len(text) > LONG or text.count("\n") > TALL
     return Prose(Markup(html), long, len(text) - len(kept))  # noqa: S704 - it has been sanitised

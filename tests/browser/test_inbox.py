@@ -1,0 +1,126 @@
+"""The inbox, in a browser: a review comes, goes back, comes again, and is approved."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, Locator, Page, expect
+
+from browser.axe import accessible
+from browser.site import Site
+from worlds import Body
+
+RESULT = {"rivers": [{"name": "Nile", "km": 6650}, {"name": "Amazon", "km": 6400}]}
+
+
+async def ask(site: Site, plan: Body, **more: object) -> None:
+    """Have the agent take its step, and ask for a review of it."""
+    agent = site.world.agent
+    taken = await agent.take(plan)
+    asked = {"summary": "Nile or Amazon?", "questions": ["Which source counts?"], **more}
+    await agent.call("request_user_review", stepId=taken["stepId"], resultSummary=RESULT, **asked)
+
+
+@pytest.fixture(params=[True, False], ids=["scripted", "without JavaScript"])
+async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
+    """A tab of a browser with JavaScript, and of one without."""
+    context = await browser.new_context(java_script_enabled=bool(request.param))
+    page = await context.new_page()
+    site.watch(page)
+    yield page
+    await context.close()
+    assert site.faults == []
+
+
+async def test_a_review_is_sent_back_with_feedback_then_approved_and_the_plan_completed(
+    tab: Page, site: Site
+) -> None:
+    agent = site.world.agent
+    plan = await agent.plan(1, name="Rivers of the south")
+    await ask(site, plan)
+    site.world.clock.advance(minutes=4)
+    await tab.goto(site.address)
+    await tab.get_by_role("link", name="Rivers of the south, step 1").click()
+    card = tab.get_by_role("article")
+    await expect(card).to_contain_text("asked by ann")
+    await expect(card).to_contain_text("Which source counts?")
+    await expect(card).to_contain_text("6650")
+    await card.get_by_label("Feedback").fill("Take the farther source.")
+    await card.get_by_role("button", name="Send back with feedback").click()
+    await expect(tab.get_by_text("Done: pat sent it back").or_(nothing(tab))).to_be_visible()
+    again = await agent.take(plan)
+    assert again["instructions"].endswith("User feedback: Take the farther source.")
+    await agent.call("request_user_review", stepId=again["stepId"], summary="So the Amazon?")
+    await tab.goto(f"{site.address}/inbox")
+    await expect(card).to_contain_text("attempt 2")
+    await card.get_by_role("button", name="Approve").click()
+    await expect(tab.get_by_text("Done: pat approved it").or_(nothing(tab))).to_be_visible()
+    assert (await agent.status(plan))["status"] == "completed"
+
+
+async def test_rejecting_is_asked_twice_and_keeps_the_reason(tab: Page, site: Site) -> None:
+    agent = site.world.agent
+    plan = await agent.plan(2)
+    await ask(site, plan)
+    await tab.goto(f"{site.address}/inbox")
+    await tab.get_by_label("Feedback").fill("Beyond repair.")
+    await tab.get_by_role("button", name="Reject…").click()
+    await expect(tab.get_by_text("Reject it?")).to_be_visible()
+    await expect(tab.get_by_label("Reason")).to_have_value("Beyond repair.")
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+    await tab.get_by_role("button", name="Reject, the plan fails").click()
+    await expect(tab.get_by_text("Done: pat rejected it").or_(nothing(tab))).to_be_visible()
+    assert (await agent.status(plan))["status"] == "failed"
+
+
+async def test_of_two_who_decide_at_once_the_second_reads_what_the_first_said(
+    page: Page, site: Site
+) -> None:
+    agent = site.world.agent
+    plan, other = await agent.plan(2, name="Rivers"), await agent.plan(1, name="Lakes")
+    await ask(site, plan)
+    await ask(site, other)
+    second = await page.context.new_page()
+    site.watch(second)
+    for tab in (page, second):
+        await tab.goto(f"{site.address}/inbox")
+        await tab.get_by_label("Feedback").first.fill("Half a thought of mine")
+        await tab.get_by_label("Feedback").last.fill("On lakes, later")
+    await page.get_by_role("button", name="Skip the step").first.click()
+    await expect(page.get_by_text("Done: pat skipped the step")).to_be_visible()
+    site.user = "quin"
+    await second.get_by_role("button", name="Approve").first.click()
+    card = second.get_by_role("article").first
+    await expect(card).to_contain_text("Already decided by pat: skipped the step")
+    await expect(card).to_contain_text("Half a thought of mine")
+    # News come, and take away neither what was just said nor what is half typed.
+    await second.evaluate("htmx.trigger('#inbox', 'live')")
+    await expect(second.get_by_text("Something has changed here")).to_be_visible()
+    await expect(second.get_by_label("Feedback")).to_have_value("On lakes, later")
+    await accessible(second)
+
+
+async def test_everybody_can_use_the_inbox_and_news_come_by_themselves(
+    page: Page, site: Site
+) -> None:
+    await page.goto(f"{site.address}/inbox")
+    await expect(nothing(page)).to_be_visible()
+    await accessible(page)
+    await ask(site, await site.world.agent.plan(1, name="Rivers"))
+    run = await site.world.agent.run(name="Lakes")
+    await site.world.agent.work_off(run)
+    await page.evaluate("htmx.trigger('#inbox', 'live')")
+    await expect(page.get_by_role("article")).to_have_count(2)
+    await accessible(page)
+    await page.get_by_role("button", name="Reject…").click()
+    await expect(page.get_by_text("Reject it?")).to_be_visible()
+    await accessible(page)
+    await page.get_by_role("button", name="Give feedback and go on").click()
+    await expect(page.get_by_role("alert")).to_contain_text("say something of the stage")
+    await page.get_by_label("Feedback").fill("Go on.")
+    await page.get_by_role("button", name="Give feedback and go on").click()
+    await expect(page.get_by_text("Done: pat gave feedback")).to_be_visible()
+    await accessible(page)
+
+
+def nothing(page: Page) -> Locator:
+    return page.get_by_text("Nothing waits for you")
