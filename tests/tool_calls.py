@@ -76,8 +76,8 @@ async def _review(agent: Agent) -> Body:
 
 async def _decide(agent: Agent) -> Body:
     asked = await agent.call("request_user_review", **await _review(agent))
-    named = {"planId": asked["planId"], "stepId": asked["stepId"]}
-    return {**named, "decision": "modify", "feedback": "Add the source."}
+    named = {name: asked[name] for name in ("planId", "stepId", "reviewId")}
+    return {**named, "decision": "modify", "feedback": "Add the source.", "place": "form"}
 
 
 async def _modify(agent: Agent) -> Body:
@@ -220,6 +220,19 @@ async def _run_map(agent: Agent) -> Body:
     return {"runId": (await agent.run())["runId"]}
 
 
+async def _drawn(agent: Agent) -> Body:
+    plan_id = (await agent.plan())["planId"]
+    return {"planId": plan_id, "width": 600, "seen": "nothing", "detail": True}
+
+
+async def _drawn_run(agent: Agent) -> Body:
+    return {"runId": (await agent.run())["runId"]}
+
+
+async def _drawn_dag(_: Agent) -> Body:
+    return {"dagSlug": "deep-research"}
+
+
 async def _plan_map(agent: Agent) -> Body:
     return {"planId": (await agent.plan())["planId"]}
 
@@ -291,7 +304,7 @@ async def _feedback(agent: Agent) -> Body:
     run = await agent.run()
     await agent.work_off(run)
     asked = {"runId": run["runId"], "stageSlug": "scope", "feedback": "Go on."}
-    return {**asked, "models": ["a", "b", "c"]}
+    return {**asked, "models": ["a", "b", "c"], "place": "app"}
 
 
 async def _start_stage(agent: Agent) -> Body:
@@ -350,6 +363,7 @@ PREPARE: dict[str, Prepare] = {
     "retry_failed": _retry_failed,
     "regenerate_document": _regenerate,
     "add_dag": _add_dag,
+    "draw_map": _drawn,
 }
 
 #: Arguments that stand in the place of others, with a call in which they do.
@@ -366,6 +380,8 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
     ("get_job_input", "documentKey"): _input_by_key,
     ("get_job_input", "stageSlug"): _input_by_key,
     ("submit_job_result", "documents"): _job_documents,
+    ("draw_map", "runId"): _drawn_run,
+    ("draw_map", "dagSlug"): _drawn_dag,
 }
 
 

@@ -24,6 +24,7 @@ from waybook.usecases import (
     add_dag,
     complete_skill,
     create_research_plan,
+    draw_map,
     extract_data,
     fail_job,
     get_artifact,
@@ -103,6 +104,7 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
             retry_failed.TOOL,
             regenerate_document.TOOL,
             add_dag.TOOL,
+            draw_map.TOOL,
             ping.TOOL,
         )
     }

@@ -74,6 +74,7 @@ async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -
     await research_that_grows(agent)
     await files_of_a_skill(agent)
     await extracts(agent)
+    await maps_in_a_chat(agent)
     told = documented()
     invented = {tool: told[tool] - agent.seen[tool] for tool in TOOLS}
     left_out = {tool: agent.seen[tool] - told[tool] - {"replayed"} for tool in TOOLS}
@@ -262,3 +263,17 @@ async def looks_at_plans_and_runs(agent: Agent) -> None:
         which = {name: named[name] for name in ("runId", "planId") if name in named}
         await agent.call("get_dag_map", **which)
         await agent.call("get_run_progress", **which)
+
+
+async def maps_in_a_chat(agent: Agent) -> None:
+    """One that is too long, one that was seen, one that asks, one that failed."""
+    await agent.call("draw_map", planId=(await agent.plan(150))["planId"])
+    plan = await agent.plan(1)
+    named = {"planId": plan["planId"]}
+    seen = await agent.call("draw_map", **named)
+    await agent.call("draw_map", **named, seen=seen["version"])
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
+    await agent.call("draw_map", **named)
+    await agent.call("submit_user_decision", **named, decision="reject")
+    await agent.call("draw_map", **named)

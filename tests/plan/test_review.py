@@ -17,7 +17,13 @@ from plan_builders import (
 )
 from waybook.errors import IllegalMove, InvalidInput, NotAwaitingReview, PlanTerminal
 from waybook.plan.model import DecisionKind, Plan
-from waybook.plan.review import ReviewRequest, decide, open_review, request_review
+from waybook.plan.review import (
+    Place,
+    ReviewRequest,
+    decide,
+    open_review,
+    request_review,
+)
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.moment import Channel
 
@@ -177,3 +183,16 @@ def test_nothing_is_decided_where_nothing_waits() -> None:
         decide(a_plan(a_step()), K.APPROVE, a_moment())
     with pytest.raises(NotAwaitingReview, match="waits for a decision"):
         decide(a_waiting_plan(S.PENDING), K.APPROVE, a_moment(), step_id=step_id(2))
+
+
+# Where it was decided
+
+
+def test_a_decision_on_the_map_in_a_chat_says_so_and_leaves_the_step_to_whoever_asks() -> None:
+    plan = a_waiting_plan(S.PENDING)
+    decided = decide(plan, K.MODIFY, a_moment(), feedback="More.", place=Place.APP)
+    assert decided.entries[0].details["place"] == "app"
+    assert decided.plan.step(step_id(1)).held_by is None
+    relayed = decide(plan, K.MODIFY, a_moment(), feedback="More.")
+    assert "place" not in relayed.entries[0].details
+    assert relayed.plan.step(step_id(1)).held_by == "ann"

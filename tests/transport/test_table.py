@@ -19,7 +19,8 @@ from waybook.transport.mcp.tools import PROFILES, published_tools, written
 
 FILE = Path(published.__file__).with_name(published.FILE)
 READING = {"readOnlyHint"}
-WRITING = {"destructiveHint", "idempotentHint"}
+WRITING = {"destructiveHint"}
+IDEMPOTENT = {"destructiveHint", "idempotentHint"}
 
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:
@@ -64,7 +65,8 @@ async def test_every_tool_says_what_it_is_does_and_takes() -> None:
         assert tool["title"], name
         assert len(str(tool["description"])) <= 4096, name
         assert isinstance(tool["annotations"], dict)
-        assert set(tool["annotations"]) in (READING, WRITING), name
+        assert set(tool["annotations"]) in (READING, WRITING, IDEMPOTENT), name
+        assert tool["annotations"].get("idempotentHint", False) is TOOLS[name].idempotent
         assert tool["annotations"].get("readOnlyHint", False) is TOOLS[name].reads_only
         for schema in (tool["inputSchema"], tool["outputSchema"]):
             assert isinstance(schema, dict)

@@ -43,7 +43,7 @@ def test_a_tool_that_only_reads_says_so() -> None:
 
 def test_a_tool_that_writes_says_how() -> None:
     listed = TOOLS["get_next_step"].listed.model_dump(by_alias=True, exclude_none=True)
-    assert listed["annotations"] == {"destructiveHint": False, "idempotentHint": False}
+    assert listed["annotations"] == {"destructiveHint": False}
 
 
 def test_only_the_calls_of_the_loops_are_always_loaded() -> None:

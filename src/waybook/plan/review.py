@@ -1,6 +1,7 @@
 """Reviews: a step pauses for a person; the person's decision settles it, once."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from waybook.errors import IllegalMove, InvalidInput, NextCall, NotAwaitingReview
 from waybook.plan.decision import Decision
@@ -15,6 +16,15 @@ from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
 from waybook.record.changes import Entity, Event
 from waybook.record.moment import Channel, Json, Moment
+
+
+class Place(StrEnum):
+    """Where in a chat a person decides, beside telling the agent."""
+
+    #: On the map.
+    APP = "app"
+    #: In a form that their client puts before them.
+    FORM = "form"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +101,7 @@ def decide(
     feedback: str | None = None,
     step_id: StepId | None = None,
     review_id: str | None = None,
+    place: Place | None = None,
 ) -> Decision[StepDone]:
     """Carry out a person's decision on the open review.
 
@@ -123,11 +134,15 @@ def decide(
         decided_by=actor.user,
         decided_via=actor.channel,
     )
-    return _carry_out(draft, review, kind, feedback)
+    return _carry_out(draft, review, kind, feedback, place)
 
 
 def _carry_out(
-    draft: Draft, review: Review, kind: DecisionKind, feedback: str | None
+    draft: Draft,
+    review: Review,
+    kind: DecisionKind,
+    feedback: str | None,
+    place: Place | None,
 ) -> Decision[StepDone]:
     step_id = review.step_id
     told: dict[str, Json] = {
@@ -135,6 +150,7 @@ def _carry_out(
         "decision": str(kind),
         "reviewId": review.id,
         "feedback": feedback,
+        **({"place": str(place)} if place else {}),
     }
     if kind is DecisionKind.APPROVE:
         kept = {"result_summary": review.result_summary}
@@ -144,7 +160,7 @@ def _carry_out(
     elif kind is DecisionKind.REJECT:
         _reject(draft, step_id, feedback)
     else:
-        _send_back(draft, step_id, feedback or "")
+        _send_back(draft, step_id, feedback or "", place)
     settle(draft)
     step = draft.plan.step(step_id)
     draft.record(Event.USER_REVIEWED, stepId=step_id, stepOrder=step.order, **told)
@@ -159,14 +175,14 @@ def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
     draft.move_plan(PlanStatus.FAILED)
 
 
-def _send_back(draft: Draft, step_id: StepId, feedback: str) -> None:
+def _send_back(draft: Draft, step_id: StepId, feedback: str, place: Place | None) -> None:
     """Back to work with the feedback in the instructions.
 
-    Whoever relays the decision over MCP gets the step in the same answer and so holds it; decided
-    anywhere else, the step is nobody's until the next agent asks.
+    The agent that relays the decision over MCP gets the step in the same answer and so holds it;
+    decided anywhere else, the step is nobody's until the next agent asks.
     """
     actor = draft.moment.actor
-    relayed = actor.channel is Channel.MCP
+    relayed = actor.channel is Channel.MCP and place is not Place.APP
     draft.set_instructions(step_id, with_feedback(draft.plan.texts[step_id].instructions, feedback))
     draft.move_step(step_id, StepStatus.IN_PROGRESS)
     draft.set_step(

@@ -47,6 +47,8 @@ def give_feedback(
     feedback: str,
     models: Sequence[str] | None,
     moment: Moment,
+    *,
+    place: str | None = None,
 ) -> RunDecision[Started]:
     """Keep a person's feedback on a completed stage; it opens the way to what comes next.
 
@@ -70,7 +72,10 @@ def give_feedback(
     draft = RunDraft(run, chart, moment)
     by, now = moment.actor.user, moment.now
     draft.set_stage(slug, feedback=feedback, feedback_at=now, feedback_by=by)
-    draft.record(Event.USER_REVIEWED, action="stage_feedback", stageSlug=slug, feedback=feedback)
+    said: dict[str, Json] = {"stageSlug": slug, "feedback": feedback}
+    if place:
+        said["place"] = place
+    draft.record(Event.USER_REVIEWED, action="stage_feedback", **said)
     chosen = known_models(models) if models else stage.models
     ready = [after for after in chart.dag.after(slug) if _is_open(draft, after)]
     for after in ready:

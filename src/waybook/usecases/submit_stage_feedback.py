@@ -1,6 +1,9 @@
 """submit_stage_feedback: what a person says of a completed stage; it opens the next one."""
 
+from typing import Literal
+
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from waybook.run.start import give_feedback
 from waybook.usecases.arguments import Id, Loose, Mutating, Text
@@ -17,13 +20,21 @@ class SubmitStageFeedback(Mutating):
     stage_slug: Id
     feedback: Text = Field(description="the person's words")
     models: Loose[list[Id]] | None = Field(None, description="for the next stage")
+    #: What the map in a chat says of itself; an agent has no use for it.
+    place: SkipJsonSchema[Literal["app"] | None] = None
 
 
 async def submit_stage_feedback(call: Call, asked: SubmitStageFeedback) -> Body:
     """Keep the feedback, and start what it opens."""
     async with locked_run(call, asked.run_id) as held:
         decision = give_feedback(
-            held.run, held.chart, asked.stage_slug, asked.feedback, asked.models, held.moment
+            held.run,
+            held.chart,
+            asked.stage_slug,
+            asked.feedback,
+            asked.models,
+            held.moment,
+            place=asked.place,
         )
         run = decision.run
         over = following("get_run_progress", "see where the run stands", runId=run.id)

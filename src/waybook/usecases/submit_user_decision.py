@@ -7,7 +7,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from waybook.plan.decision import Decision
 from waybook.plan.model import DecisionKind, StepId
-from waybook.plan.review import decide
+from waybook.plan.review import Place, decide
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import StepDone
 from waybook.usecases import submit_step_result
@@ -26,6 +26,8 @@ class SubmitUserDecision(Mutating):
     #: Who has seen a review means that one, and not the one that came after it. Not listed: pages
     #: send it, agents have no need to.
     review_id: SkipJsonSchema[Id | None] = None
+    #: Where in a chat the person decided, as the map or a form says of itself.
+    place: SkipJsonSchema[Place | None] = None
 
     @model_validator(mode="after")
     def _names_one(self) -> Self:
@@ -45,6 +47,7 @@ async def submit_user_decision(call: Call, asked: SubmitUserDecision) -> Body:
             feedback=asked.feedback,
             step_id=step_id,
             review_id=asked.review_id,
+            place=asked.place,
         )
         return await held.write(decision, _reply(decision, asked.decision))
 

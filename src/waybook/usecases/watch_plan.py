@@ -88,12 +88,12 @@ async def watch_plan(call: Call, plan_id: str, before: Board | None = None) -> B
         history=History(
             moves=(*history.moves, *(move for row in rows for move in _moves(row))),
             happenings=(*history.happenings, *(_happening(row) for row in rows)),
-            names={**history.names, **await _names(call, loaded.plan, history.names)},
+            names={**history.names, **await names_of(call, loaded.plan, history.names)},
         ),
     )
 
 
-async def _names(call: Call, plan: Plan, told: Mapping[StepId, str]) -> dict[StepId, str]:
+async def names_of(call: Call, plan: Plan, told: Mapping[StepId, str]) -> dict[StepId, str]:
     """The names of steps without a title, where we do not know them yet."""
     unknown = tuple(s.id for s in plan.steps if s.title is None and s.id not in told)
     if not unknown:

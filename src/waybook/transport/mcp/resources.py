@@ -8,6 +8,7 @@ from waybook.errors import WaybookError
 from waybook.transport.entrance import Entrance
 from waybook.transport.faults import compact
 from waybook.transport.mcp.active import Active, active_plans, open_runs
+from waybook.transport.mcp.app.resource import URI, read_app
 from waybook.transport.mcp.refusals import Context, code_of, invalid, refused
 from waybook.transport.mcp.resource_kinds import (
     JSON,
@@ -58,6 +59,8 @@ class Resources:
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
         """A resource as the tool that reads it answers, or the text of a document or an output."""
+        if params.uri == URI:
+            return read_app()
         if self.skills is not None and params.uri.startswith(SCHEME):
             return await self.skills.read(params.uri)
         for kind in self.kinds:

@@ -10,6 +10,7 @@ from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import Server
 
 from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.app.resource import EXTENSION, MIME_TYPE
 from waybook.transport.mcp.completions import Completions
 from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.prompts import Prompts
@@ -75,6 +76,7 @@ def build_server(
         on_get_prompt=prompts.get,
         on_completion=Completions(entrance).complete,
     )
+    server.extensions[EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if skills is not None:
         skills.serve(server)
     server.middleware.append(keep_internals)

@@ -1,0 +1,197 @@
+"""draw_map: a plan, a run or a workflow as the app in a chat shows it: drawn, with what is asked.
+
+Agents have no use for it, and the list of tools says so: `get_plan_status` and `get_run_progress`
+tell the same in words.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Annotated
+
+import orjson
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from waybook.dag.drawing.drawing import Drawing
+from waybook.dag.drawing.layout import lay_out
+from waybook.dag.drawing.looks import DONE, LOOKS, UNKNOWN, look_of
+from waybook.dag.drawing.sketch import sketch_of
+from waybook.dag.drawing.svg import draw
+from waybook.dag.structure import sound_structure
+from waybook.errors import InvalidInput
+from waybook.plan.stalls import stalled_steps
+from waybook.record.moment import Json
+from waybook.research.cutting import as_text
+from waybook.store import definitions
+from waybook.store.plans import Wanted
+from waybook.usecases.arguments import Id, Reading
+from waybook.usecases.call import Body, Call, known
+from waybook.usecases.charts import current_chart
+from waybook.usecases.drawings import plan_drawing, run_drawing
+from waybook.usecases.schemas import output_schema
+from waybook.usecases.tool import PLAN, RUNS, Tool
+from waybook.usecases.views import MOST_IN_A_REPLY, following, review_url, told
+from waybook.usecases.watch_plan import Board, History, names_of
+from waybook.usecases.watch_run import RunBoard, watch_run
+
+#: How much of a result is shown beside the question about it.
+LONGEST_RESULT = 4_000
+
+
+class DrawMap(Reading):
+    plan_id: Id | None = None
+    run_id: Id | None = None
+    # The list of tools costs every model something; what the app knows anyway is not told there.
+    dag_slug: SkipJsonSchema[Id | None] = None
+    width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
+    seen: SkipJsonSchema[Id | None] = None
+    detail: SkipJsonSchema[bool] = False
+
+
+async def draw_map(call: Call, asked: DrawMap) -> Body:
+    """The picture as it is now; if it is the one that was seen, only that it is."""
+    drawn = await _drawn(call, asked)
+    version = sha256(orjson.dumps(drawn)).hexdigest()[:16]
+    if asked.seen == version:
+        return {"version": version, "unchanged": True, "next": drawn["next"]}
+    body: Body = {"version": version, **drawn}
+    return body if asked.detail else _fitted(body, asked)
+
+
+async def _drawn(call: Call, asked: DrawMap) -> Body:
+    named = [one for one in (asked.plan_id, asked.run_id, asked.dag_slug) if one is not None]
+    if len(named) != 1:
+        raise InvalidInput("name a planId, a runId or a dagSlug, one of the three")
+    if asked.plan_id is not None:
+        return _plan(call, await _look(call, asked.plan_id), asked.width)
+    if asked.run_id is not None:
+        return _run(await watch_run(call, asked.run_id), asked.width)
+    return await _dag(call, asked.dag_slug or "", asked.width)
+
+
+async def _look(call: Call, plan_id: str) -> Board:
+    """The plan without its history, which no drawing shows."""
+    loaded, _ = await call.look(Wanted(plan_id=known(plan_id)))
+    return Board(
+        plan=loaded.plan,
+        now=loaded.now,
+        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=call.house.patience),
+        history=History(names=await names_of(call, loaded.plan, {})),
+    )
+
+
+def _plan(call: Call, board: Board, width: int | None) -> Body:
+    plan = board.plan
+    drawing = plan_drawing(board)
+    return {
+        "name": plan.name,
+        "status": str(plan.status),
+        "over": board.over,
+        "progress": _progress(
+            str(plan.status), "steps", (mark.status for mark in drawing.marks.steps.values())
+        ),
+        "svg": _svg(drawing, width),
+        **told(asks=_review(call, board), reason=plan.fail_reason),
+        "next": following("get_plan_status", "the same in words", planId=plan.id),
+    }
+
+
+def _review(call: Call, board: Board) -> Body | None:
+    """What a person is asked, and the call that carries the answer."""
+    review = board.review
+    if review is None:
+        return None
+    plan = board.plan
+    step = plan.step(review.step_id)
+    about = f"step {step.order}, {board.name_of(step)}"
+    result = "" if review.result_summary is None else as_text(review.result_summary)
+    return {
+        "title": f"Decision needed: {about}",
+        "summary": "\n".join([review.summary, *(f"? {question}" for question in review.questions)]),
+        "result": result[:LONGEST_RESULT],
+        "about": about,
+        "requestedBy": review.requested_by,
+        "reviewUrl": review_url(plan.id, call.house.base_url),
+        "tool": "submit_user_decision",
+        "args": {"planId": plan.id, "reviewId": review.id, "place": "app"},
+    }
+
+
+def _run(board: RunBoard, width: int | None) -> Body:
+    stages = board.report["stages"]
+    return {
+        "name": board.run.name,
+        "status": str(board.state),
+        "over": board.over,
+        "progress": _progress(
+            str(board.state), "stages", (str(stage["status"] or UNKNOWN) for stage in stages)
+        ),
+        "svg": _svg(run_drawing(board), width),
+        **told(asks=_feedback(board)),
+        "next": following("get_run_progress", "the same in words", runId=board.run.id),
+    }
+
+
+def _feedback(board: RunBoard) -> Body | None:
+    """What a person is asked between two stages."""
+    waiting = board.awaiting
+    if waiting is None:
+        return None
+    name = next(stage.name for stage in board.chart.dag.stages if stage.slug == waiting)
+    return {
+        "title": f"Feedback needed: {name}",
+        "summary": "The stage is complete. What you say of it goes to whoever works on the next.",
+        "result": "",
+        "about": f"the stage {name}",
+        "tool": "submit_stage_feedback",
+        "args": {"runId": board.run.id, "stageSlug": waiting, "place": "app"},
+    }
+
+
+async def _dag(call: Call, slug: str, width: int | None) -> Body:
+    (rows,) = await call.read(definitions.definition_statement(slug))
+    chart = current_chart(slug, rows).chart
+    return {
+        "name": chart.dag.name,
+        "over": True,
+        "svg": _svg(Drawing(sketch_of(sound_structure(chart.dag, chart.graphs))), width),
+        "next": following("start_run", "start a run of it", dagSlug=chart.dag.slug),
+    }
+
+
+def _svg(drawing: Drawing, width: int | None) -> str:
+    return draw(lay_out(drawing.sketch, width=width), drawing.marks)
+
+
+def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
+    """How many there are of each status, those first that are done, and the whole in a word."""
+    counts = Counter(statuses)
+    parts: list[Json] = [
+        {"status": one, "word": look_of(one).word, "count": counts[one]}
+        for one in sorted(counts, key=[*LOOKS, *counts].index)
+    ]
+    done, total = sum(counts[one] for one in DONE), counts.total()
+    word = look_of(status).word
+    return {"done": done, "total": total, "unit": unit, "word": word, "parts": parts}
+
+
+def _fitted(body: Body, asked: DrawMap) -> Body:
+    """The reply; without the drawing if that is too long for a client that did not ask for it."""
+    if len(orjson.dumps(body)) <= MOST_IN_A_REPLY:
+        return body
+    named = told(planId=asked.plan_id, runId=asked.run_id, dagSlug=asked.dag_slug)
+    whole = following("draw_map", "with the drawing", **named, detail=True)
+    return {**body, "svg": None, "cut": {"left": "svg", "get": whole}}
+
+
+TOOL = Tool(
+    name="draw_map",
+    title="Draw the map",
+    description="For the map app alone.",
+    arguments=DrawMap,
+    output_schema=output_schema(version="string"),
+    run=draw_map,
+    reads_only=True,
+    profiles=PLAN | RUNS,
+)

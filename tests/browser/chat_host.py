@@ -1,0 +1,73 @@
+"""A chat for tests: the official bridge between a chat and its apps, before our real server."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from playwright.async_api import FrameLocator, Page
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from node_packages import Unreachable, install
+from transport.doors import always
+from waybook.doorway import Caller, Doorway
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
+from waybook.transport.web.app import build_app
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.serving import listen, serving
+from worlds import World
+
+HERE: Final = Path(__file__).parent / "chat"
+SCRIPTS: Final = {".js", ".mjs"}
+
+
+def packages() -> Path:
+    """Where the bridge and what it needs are; where they cannot be had, the test says so."""
+    try:
+        return install(HERE, "chat") / "node_modules"
+    except Unreachable as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"NOT CHECKED: the bridge to apps cannot be installed. {error}")
+
+
+@asynccontextmanager
+async def a_chat(world: World, user: str, profile: str = "all") -> AsyncIterator[str]:
+    """Serve MCP to whoever chats as this user, and the page of the chat; the address of it."""
+    found = packages()
+
+    async def doorway() -> Doorway:
+        return world.doorway
+
+    async def caller(_: Request | None) -> Caller:
+        return replace(world.agent.caller, user=user)
+
+    async def file(request: Request) -> Response:
+        name = request.path_params["name"]
+        folder = found if "packages" in request.url.path else HERE
+        kind = "text/javascript" if Path(name).suffix in SCRIPTS else None
+        return FileResponse(folder / name, media_type=kind)
+
+    server = build_server(published_tools(), Entrance(doorway, caller), profile=profile)
+    pages = [Route("/chat/{name}", file), Route("/packages/{name:path}", file)]
+    app = build_app(server, hosts=Hosts(), ready=always, pages=pages)
+    async with serving(app, listen("127.0.0.1", 0)) as address:
+        yield f"{address}/chat/host.html"
+
+
+async def call_in_chat(
+    page: Page, tool: str, arguments: dict[str, object], theme: str = "light"
+) -> tuple[dict[str, Any], FrameLocator]:
+    """Let the agent of the chat call a tool: what the chat learnt of the app, and the app."""
+    await page.wait_for_function("document.title === 'Ready'")
+    told = await page.evaluate(
+        "([tool, args, theme]) => chat(tool, args, theme)", [tool, arguments, theme]
+    )
+    return told, page.frame_locator("iframe")

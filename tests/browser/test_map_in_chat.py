@@ -1,0 +1,111 @@
+"""The map in a chat: drawn by our page, through the official bridge, over the real server."""
+
+import json
+
+from playwright.async_api import Page, expect
+
+from browser.chat_host import a_chat, call_in_chat
+from browser.site import Site
+from worlds import a_step
+
+MOST_BYTES = 10_000
+#: As long as the page waits before it looks again, and some more for a busy machine.
+SOON = 15_000
+
+
+def no_stream(site: Site) -> None:
+    """A client of the older revisions asks for a stream, which we do not keep; it can live so."""
+    site.faults[:] = [fault for fault in site.faults if "405" not in fault]
+
+
+async def test_a_plan_is_drawn_followed_and_decided_in_the_chat(page: Page, site: Site) -> None:
+    agent = site.world.agent
+    names = ["Find <b>them</b>", "Compare", "Write it up"]
+    plan = await agent.plan([a_step(title=name) for name in names], name="Rivers & <i>lakes</i>")
+    async with a_chat(site.world, "pat", profile="plan") as address:
+        await page.goto(address)
+        learnt, app = await call_in_chat(page, "get_plan_status", {"planId": plan["planId"]})
+        assert learnt["mimeType"] == "text/html;profile=mcp-app"
+        assert learnt["bytes"] < MOST_BYTES
+        assert "draw_map" not in learnt["forModels"]
+        await expect(app.get_by_role("heading")).to_have_text("Rivers & <i>lakes</i>")
+        await expect(app.locator("#done")).to_have_text("0 of 3 steps done")
+        await expect(app.locator("svg.waymap")).to_contain_text("Find <b>them</b>")
+
+        # The agent works, elsewhere; the page sees it by itself.
+        await agent.submit(await agent.take(plan))
+        await expect(app.locator("#done")).to_have_text("1 of 3 steps done", timeout=SOON)
+        compared = await agent.take(plan)
+        asked = {"stepId": compared["stepId"], "summary": "Is this enough?", "questions": ["Why?"]}
+        await agent.call("request_user_review", **asked, resultSummary="Nile, Amazon")
+        card = app.locator("#card")
+        await expect(card).to_contain_text("Decision needed: step 2, Compare", timeout=SOON)
+        for words in ("Is this enough?", "? Why?", "Nile, Amazon"):
+            await expect(card).to_contain_text(words)
+
+        # Sent back: not without a word; then the step is nobody's until an agent asks.
+        await card.get_by_role("button", name="Send back").click()
+        await expect(app.get_by_role("status")).to_contain_text("Say what should be different")
+        await card.get_by_label("Feedback").fill("Add the Congo.")
+        await card.get_by_role("button", name="Send back").click()
+        await expect(card).to_be_hidden(timeout=SOON)
+        again = await agent.take(plan, sessionId="another conversation")
+        assert again["stepId"] == compared["stepId"]
+        assert again["instructions"].endswith("Add the Congo.")
+
+        # And approved.
+        await agent.call("request_user_review", **asked, sessionId="another conversation")
+        await card.get_by_role("button", name="Approve").click(timeout=SOON)
+        await expect(app.locator("#done")).to_have_text("2 of 3 steps done", timeout=SOON)
+        await expect(app.get_by_role("status")).to_have_text("Your decision is recorded.")
+        heard = await page.evaluate("heard")
+        assert heard["app"] == {"name": "waybook-map", "version": "1"}
+        assert len(heard["messages"]) == 2
+        assert "“approve” to step 2, Compare" in heard["messages"][1]
+        assert plan["planId"] in heard["messages"][1]
+        assert max(heard["sizes"]) > 200
+    no_stream(site)
+    assert (await agent.take(plan))["stepOrder"] == 3
+    entries = await site.world.entries(agent.org_id, plan["planId"])
+    told = [(entry.actor, entry.channel, json.loads(entry.details)) for entry in entries]
+    decided = [one for one in told if one[2].get("action") == "decision"]
+    assert [details["decision"] for _, _, details in decided] == ["modify", "approve"]
+    for actor, channel, details in decided:
+        assert (actor, channel, details["place"]) == ("pat", "mcp", "app")
+
+
+async def test_a_run_is_drawn_and_goes_on_with_what_a_person_says(page: Page, site: Site) -> None:
+    agent = site.world.agent
+    run = await agent.run()
+    await agent.work_off(run)
+    async with a_chat(site.world, "pat", profile="runs") as address:
+        await page.goto(address)
+        _, app = await call_in_chat(page, "get_run_progress", {"runId": run["runId"]}, "dark")
+        await expect(app.locator("#done")).to_contain_text("1 of ")
+        await expect(app.locator("#card")).to_contain_text("Feedback needed")
+        await expect(app.get_by_role("button")).to_have_count(1)
+        await expect(app.locator("body")).to_have_css("background-color", "rgb(20, 23, 29)")
+        await expect(app.locator("svg .ground")).to_have_css("fill", "rgb(20, 23, 29)")
+        await app.get_by_label("Feedback").fill("Only the long ones.")
+        await app.get_by_role("button", name="Go on").click()
+        await expect(app.locator("#card")).to_be_hidden(timeout=SOON)
+        await expect(app.locator("svg")).to_contain_text("Only the long ones.")
+        heard = await page.evaluate("heard")
+        assert "Go on" in heard["messages"][0]
+    no_stream(site)
+    job = await agent.job(run)
+    assert "Only the long ones." in str(job)
+
+
+async def test_a_workflow_is_drawn_and_what_is_not_there_is_told(page: Page, site: Site) -> None:
+    theirs = site.world.neighbours_plan["planId"]
+    async with a_chat(site.world, "pat") as address:
+        await page.goto(address)
+        _, app = await call_in_chat(page, "get_dag_map", {"dagSlug": "deep-research"})
+        await expect(app.locator("svg .stage").first).to_be_visible()
+        await expect(app.locator("#line")).to_be_hidden()
+        await page.reload()
+        _, app = await call_in_chat(page, "get_plan_status", {"planId": theirs})
+        await expect(app.get_by_role("status")).to_contain_text("there is no plan with this id")
+        await expect(app.locator("svg")).to_have_count(0)
+    no_stream(site)

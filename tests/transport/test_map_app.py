@@ -1,0 +1,60 @@
+"""The app of the protocol's extension for apps: how hosts find it, and what it is made of."""
+
+import re
+
+import pytest
+from mcp import Client
+from mcp_types import TextResourceContents
+
+from transport.doors import RememberingDoorway, an_entrance
+from waybook.dag.drawing.svg import style_sheet
+from waybook.transport.mcp.app.resource import EXTENSION, MIME_TYPE, URI, page
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import PROFILES, published_tools
+
+MOST_BYTES = 10_000
+
+
+def a_client(profile: str = "plan") -> Client:
+    server = build_server(published_tools(), an_entrance(RememberingDoorway()), profile=profile)
+    return Client(server, mode="auto")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_a_host_finds_the_map_beside_the_tools_that_tell_where_things_stand(
+    profile: str,
+) -> None:
+    async with a_client(profile) as client:
+        tools = {tool.name: tool.meta or {} for tool in (await client.list_tools()).tools}
+    shown = {name for name, meta in tools.items() if "resourceUri" in meta.get("ui", {})}
+    of_plans, of_runs = (
+        {"get_plan_status", "request_user_review"},
+        {"get_dag_map", "get_run_progress"},
+    )
+    assert shown == (of_plans | of_runs) & set(tools)
+    assert shown
+    assert all(tools[name] == {"ui": {"resourceUri": URI}} for name in shown)
+    hidden = {name for name, meta in tools.items() if meta.get("ui", {}).get("visibility")}
+    assert hidden == {"draw_map"}
+    assert tools["draw_map"] == {"ui": {"visibility": ["app"]}}
+
+
+async def test_the_page_is_read_as_the_extension_says() -> None:
+    async with a_client() as client:
+        assert client.server_capabilities.extensions == {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
+        (contents,) = (await client.read_resource(URI)).contents
+    assert isinstance(contents, TextResourceContents)
+    assert (contents.uri, contents.mime_type) == (URI, "text/html;profile=mcp-app")
+    assert contents.meta == {"ui": {"prefersBorder": True}}
+    assert contents.text == page()
+
+
+def test_the_page_is_short_and_whole() -> None:
+    text = page()
+    assert len(text.encode()) < MOST_BYTES
+    assert text.startswith("<!doctype html>\n<html lang=")
+    assert re.findall(r"https?:|//|\bsrc=|\bhref=|@import|url\(|\bfetch\b|\beval\b", text) == []
+
+
+def test_the_page_has_the_one_style_of_all_maps() -> None:
+    assert style_sheet() in page().replace("\n", "")

@@ -1,0 +1,193 @@
+"""draw_map: what the app in a chat shows."""
+
+import json
+from html import escape
+
+import pytest
+
+from definitions import a_definition, a_recipe_step, a_stage
+from worlds import Agent, Body, World, a_step
+
+
+async def drawn(agent: Agent, plan: Body, **more: object) -> Body:
+    return await agent.call("draw_map", planId=plan["planId"], **more)
+
+
+async def test_a_plan_is_drawn_with_how_far_it_is(agent: Agent) -> None:
+    steps = [a_step(title="<Find>"), a_step("Compare.\nAll of them."), a_step()]
+    plan = await agent.plan(steps, name="Rivers")
+    await agent.submit(await agent.take(plan))
+    await agent.take(plan)
+    told = await drawn(agent, plan)
+    assert (told["name"], told["status"], told["over"]) == ("Rivers", "executing", False)
+    assert told["progress"] == {
+        "done": 1,
+        "total": 3,
+        "unit": "steps",
+        "word": "executing",
+        "parts": [
+            {"status": "completed", "word": "completed", "count": 1},
+            {"status": "in_progress", "word": "in progress", "count": 1},
+            {"status": "pending", "word": "pending", "count": 1},
+        ],
+    }
+    assert told["svg"].startswith("<svg ")
+    assert "<style" not in told["svg"]
+    assert escape("<Find>") in told["svg"]
+    assert "Compare." in told["svg"], "a step without a title goes by its instructions"
+    assert "asks" not in told
+    assert told["next"]["tool"] == "get_plan_status"
+
+
+async def test_a_silent_step_is_drawn_as_stalled_and_nothing_is_noted(
+    world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(1)
+    await agent.take(plan)
+    before = await world.entries(agent.org_id, plan["planId"])
+    world.clock.advance(minutes=31)
+    told = await drawn(agent, plan)
+    assert [part["status"] for part in told["progress"]["parts"]] == ["stalled"]
+    assert await world.entries(agent.org_id, plan["planId"]) == before
+
+
+async def test_what_a_person_is_asked_comes_with_the_call_that_answers(agent: Agent) -> None:
+    plan = await agent.plan([a_step(title="Compare"), a_step()])
+    taken = await agent.take(plan)
+    asked = await agent.call(
+        "request_user_review",
+        stepId=taken["stepId"],
+        summary="Is it right?",
+        questions=["Which?", "Why?"],
+        resultSummary={"found": "x" * 5_000},
+    )
+    asks = (await drawn(agent, plan))["asks"]
+    assert asks["title"] == "Decision needed: step 1, Compare"
+    assert asks["summary"] == "Is it right?\n? Which?\n? Why?"
+    assert asks["result"].startswith('{"found"')
+    assert len(asks["result"]) == 4_000
+    assert (asks["requestedBy"], asks["reviewUrl"]) == ("ann", asked["reviewUrl"])
+    pat = agent.acting_as("pat")
+    await pat.call(asks["tool"], **asks["args"], decision="approve")
+    assert (await drawn(agent, plan))["progress"]["done"] == 1
+
+
+async def test_a_step_sent_back_in_the_app_is_nobodys_until_an_agent_asks(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan, sessionId="a")
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    args = (await drawn(agent, plan))["asks"]["args"]
+    await agent.call("submit_user_decision", **args, decision="modify", feedback="More.")
+    again = await agent.take(plan, sessionId="b")
+    assert (again["stepId"], again["attempt"]) == (taken["stepId"], 2)
+
+
+async def test_only_the_review_that_was_seen_is_decided(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    asked = {"stepId": taken["stepId"], "summary": "Right?"}
+    await agent.call("request_user_review", **asked)
+    seen = (await drawn(agent, plan))["asks"]["args"]
+    await agent.call(
+        "submit_user_decision", planId=plan["planId"], decision="modify", feedback="More."
+    )
+    second = await agent.call("request_user_review", **asked)
+    error = await agent.refused("submit_user_decision", **seen, decision="approve")
+    assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_plan_status")
+    assert error["details"] == {"reviewId": second["reviewId"]}
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+
+
+async def test_a_failed_plan_says_why_and_is_over(agent: Agent) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    said = {"planId": plan["planId"], "decision": "reject", "feedback": "Wrong river."}
+    await agent.call("submit_user_decision", **said)
+    told = await drawn(agent, plan)
+    assert told["over"] is True
+    assert told["reason"] == "rejected by ann: Wrong river."
+
+
+async def test_a_run_is_drawn_and_asks_for_feedback_between_stages(
+    world: World, agent: Agent
+) -> None:
+    run = await agent.run()
+    told = await agent.call("draw_map", runId=run["runId"])
+    assert "asks" not in told
+    assert (told["progress"]["done"], told["progress"]["unit"]) == (0, "stages")
+    await agent.work_off(run)
+    told = await agent.call("draw_map", runId=run["runId"])
+    assert told["status"] == "awaiting_feedback"
+    asks = told["asks"]
+    assert (asks["title"], asks["about"]) == ("Feedback needed: Scope", "the stage Scope")
+    await agent.call(asks["tool"], **asks["args"], feedback="Lakes too.")
+    entries = await world.entries(agent.org_id, run["runId"])
+    (said,) = [
+        details
+        for entry in entries
+        if (details := json.loads(entry.details)).get("action") == "stage_feedback"
+    ]
+    assert said["place"] == "app"
+    told = await agent.call("draw_map", runId=run["runId"])
+    assert "asks" not in told
+    assert "Lakes too." in told["svg"]
+
+
+async def test_a_workflow_is_drawn_without_progress(agent: Agent) -> None:
+    told = await agent.call("draw_map", dagSlug="deep-research")
+    assert "progress" not in told
+    assert told["svg"].count('class="step"') == 4
+    assert told["next"]["args"] == {"dagSlug": "deep-research"}
+
+
+async def test_what_was_seen_is_not_sent_again(agent: Agent) -> None:
+    plan = await agent.plan()
+    seen = await drawn(agent, plan, width=700)
+    same = await drawn(agent, plan, width=700, seen=seen["version"])
+    assert same == {"version": seen["version"], "unchanged": True, "next": seen["next"]}
+    assert "svg" in await drawn(agent, plan, width=300, seen=seen["version"])
+    await agent.take(plan)
+    assert "svg" in await drawn(agent, plan, width=700, seen=seen["version"])
+
+
+async def test_a_narrow_chat_gets_a_narrow_map(agent: Agent) -> None:
+    plan = await agent.plan(10)
+    wide, narrow = [(await drawn(agent, plan, width=width))["svg"] for width in (1_200, 300)]
+    assert _width(narrow) <= 300 < _width(wide) <= 1_200
+
+
+def _width(svg: str) -> int:
+    return int(svg.split(' width="', 1)[1].split('"', 1)[0])
+
+
+async def test_a_large_drawing_is_left_out_unless_asked_for(agent: Agent) -> None:
+    plan = await agent.plan(200)
+    short = await drawn(agent, plan)
+    assert len(json.dumps(short)) < 48_000
+    assert short["svg"] is None
+    assert short["progress"]["total"] == 200
+    get = short["cut"]["get"]
+    whole = await agent.call(get["tool"], **get["args"])
+    assert whole["svg"].count('class="step"') == 200
+    assert whole["version"] == short["version"]
+
+
+@pytest.mark.parametrize("named", [{}, {"planId": "a", "runId": "b"}, {"planId": "a", "width": 9}])
+async def test_a_call_that_says_too_little_or_too_much_is_refused(
+    agent: Agent, named: Body
+) -> None:
+    assert (await agent.refused("draw_map", **named))["code"] == "INVALID_INPUT"
+
+
+async def test_nobody_draws_what_is_next_door(world: World, agent: Agent) -> None:
+    stages = a_stage("views", a_recipe_step("view"))
+    world.neighbour_may_change = True
+    await world.neighbour.call("add_dag", definition=a_definition("theirs", stages))
+    run = await world.neighbour.run()
+    for named in (
+        {"planId": world.neighbours_plan["planId"]},
+        {"runId": run["runId"]},
+        {"dagSlug": "theirs"},
+    ):
+        assert (await agent.refused("draw_map", **named))["code"] == "NOT_FOUND"
