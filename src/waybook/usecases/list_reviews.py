@@ -1,7 +1,9 @@
 """What waits for a person, in all plans."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from waybook.plan.model import DecisionKind
 from waybook.plan.states import PlanStatus
@@ -37,6 +39,11 @@ async def list_reviews(
     """The open reviews, longest waiting first."""
     statement = plans.SQL["open_reviews"](plan_id=known(plan_id) if plan_id else None, most=limit)
     (rows,) = await call.read(statement)
+    return read_open_reviews(rows)
+
+
+def read_open_reviews(rows: Iterable[tuple[Any, ...]]) -> list[OpenReview]:
+    """The reviews that `open_reviews` found."""
     return [OpenReview(**dict(zip(OpenReview.__slots__, row, strict=True))) for row in rows]
 
 

@@ -10,10 +10,9 @@ from datetime import datetime, timedelta
 
 from waybook.dag.drawing.neighbourhood import around, is_larger
 from waybook.dag.drawing.sketch import Lane
-from waybook.plan.model import Plan, Review, Step, StepId
+from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.output import Output
 from waybook.plan.progress import current_step
-from waybook.plan.review import open_review
 from waybook.plan.stalls import stalled_steps
 from waybook.plan.states import StepStatus
 from waybook.store import outputs, plans, sheets
@@ -21,6 +20,7 @@ from waybook.store.plans import Wanted
 from waybook.store.sheets import Happening, Research, StepMove
 from waybook.usecases.call import Call, known
 from waybook.usecases.drawings import plan_lane
+from waybook.usecases.list_reviews import OpenReview, read_open_reviews
 
 #: How many steps stand on a page.
 PAGE = 100
@@ -60,6 +60,8 @@ class PlanSheet:
     brief: Brief
     #: How many steps were added after the work had begun.
     added: int
+    #: What waits for a person.
+    review: OpenReview | None
     outputs: list[Output]
     research: list[Research]
     research_total: int
@@ -70,10 +72,6 @@ class PlanSheet:
     names: Mapping[str, str]
     #: Of the steps of the page, oldest first.
     moves: list[StepMove]
-
-    @property
-    def review(self) -> Review | None:
-        return open_review(self.plan)
 
     def name_of(self, step: Step) -> str:
         """What to call a step: its title, else the first line of its instructions."""
@@ -92,9 +90,10 @@ async def read_plan_sheet(call: Call, plan_id: str, page: int | None = None) -> 
         Wanted(plan_id=plan_id),
         plans.brief_statement(plan_id),
         outputs.outputs_statement(plan_id),
+        plans.SQL["open_reviews"](plan_id=plan_id, most=1),
         *beside,
     )
-    brief, kept, happenings, research, added = found
+    brief, kept, reviews, happenings, research, added = found
     plan = loaded.plan
     window, lane = window_of(plan, page), lane_to_draw(plan)
     shown = [step.id for step in window.steps]
@@ -110,6 +109,7 @@ async def read_plan_sheet(call: Call, plan_id: str, page: int | None = None) -> 
         stalled=stalled_steps(plan, now=loaded.now, patience=call.house.patience),
         brief=read_brief(brief[0]),
         added=added[0][0],
+        review=next(iter(read_open_reviews(reviews)), None),
         outputs=outputs.read_outputs(kept),
         research=sheets.read_research(research),
         research_total=research[0][-1] if research else 0,

@@ -11,7 +11,7 @@ from waybook.usecases.drawings import drawing_of_steps
 from waybook.usecases.plan_sheet import PlanSheet, all_names, step_to_look_at
 
 #: The room a page has for it, in pixels.
-ROOM = 1130
+ROOM = 1250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from waybook.plan.progress import count_done, outcome, percent
 from waybook.plan.stalls import last_sign_of_life, threshold
 from waybook.plan.states import CLOSED_PLAN, StepStatus
 from waybook.record.usage import dollars
+from waybook.transport.web.dashboard.cards import DecisionCard, decision_card
 from waybook.transport.web.dashboard.history import Deed, deeds_of
 from waybook.transport.web.dashboard.overview import Row, overview_of
 from waybook.transport.web.dashboard.plan_map import PlanMap, map_of
@@ -77,6 +78,8 @@ class PlanView:
     percent: int
     counts: dict[str, int]
     stalled: list[Stalled]
+    #: What waits for a person.
+    card: DecisionCard | None
     map: PlanMap
     overview: list[Row]
     window: Window
@@ -106,6 +109,7 @@ def plan_view(sheet: PlanSheet) -> PlanView:
         percent=percent(done, total),
         counts={str(status): found[status] for status in COUNTED if found[status]},
         stalled=[_stalled(sheet, step, gap) for step, gap in sheet.stalled],
+        card=decision_card(sheet.review) if sheet.review else None,
         map=map_of(sheet),
         overview=overview_of(plan.steps, PAGE) if total > PAGE else [],
         window=sheet.window,

@@ -14,24 +14,25 @@ from waybook.store.contexts import Stored
 from waybook.store.sheets import Source
 from waybook.transport.web.dashboard.history import Deed, deeds_of
 from waybook.transport.web.dashboard.plan_view import holder_of
+from waybook.transport.web.dashboard.prose import Prose, prose
 from waybook.transport.web.dashboard.timeline import Line, timeline_of
 from waybook.usecases.step_sheet import StepSheet
 from waybook.usecases.timeline import Span, spans_of
 from waybook.usecases.watch_plan import Move
 
-#: What is longer than this is folded.
-LONG = 1_500
+#: So much of what is folded is shown.
+GIST = 300
 FEEDBACK = "\n\n---\n\nUser feedback: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A text, and whether it is better folded."""
+class Handed:
+    """A value as people read it, and where it is no text as it was handed in."""
 
-    text: str
-    long: bool
-    #: How many characters are left out.
-    cut: int = 0
+    prose: Prose
+    #: How it begins, if it is folded.
+    gist: str
+    json: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,8 @@ class ConditionShown:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactShown:
     stored: Stored
-    content: Shown
+    content: Prose | None
+    cut: int
     sources: list[Source]
 
 
@@ -78,15 +80,15 @@ class StepView:
     name: str
     status: str
     holder: str
-    instructions: str
+    instructions: Prose | None
     feedback: list[str]
-    schema: Shown | None
+    schema: str | None
     before: Neighbour | None
     after: Neighbour | None
     needs: list[Neighbour]
     needed_by: list[Neighbour]
-    result: Shown | None
-    report: Shown | None
+    result: Handed | None
+    report: Handed | None
     line: Line
     tries: list[Try]
     conditions: list[ConditionShown]
@@ -107,15 +109,15 @@ def step_view(sheet: StepSheet) -> StepView:
         name=sheet.name_of(step),
         status="stalled" if sheet.silent else str(step.status),
         holder=holder_of(step),
-        instructions=instructions,
+        instructions=prose(instructions),
         feedback=feedback,
-        schema=shown(schema) if schema is not None else None,
+        schema=_json(schema) if schema is not None else None,
         before=_neighbour(sheet, plan.steps[step.order - 2]) if step.order > 1 else None,
         after=_neighbour(sheet, plan.steps[step.order]) if step.order < len(plan.steps) else None,
         needs=[_neighbour(sheet, one) for one in plan.steps if one.id in step.depends_on],
         needed_by=[_neighbour(sheet, one) for one in plan.steps if step.id in one.depends_on],
-        result=shown(result.summary) if result and result.summary is not None else None,
-        report=shown(result.report) if result and result.report is not None else None,
+        result=_handed(result.summary) if result else None,
+        report=_handed(result.report) if result else None,
         line=timeline.line(step.id),
         tries=_tries(sheet),
         conditions=[_condition(sheet, one) for one in sheet.conditions],
@@ -126,10 +128,16 @@ def step_view(sheet: StepSheet) -> StepView:
     )
 
 
-def shown(value: Json, length: int | None = None) -> Shown:
-    """A value as people read it: a text as it is, anything else as JSON with lines."""
-    text = value if isinstance(value, str) else _json(value)
-    return Shown(text=text, long=len(text) > LONG, cut=max(0, (length or 0) - len(text)))
+def _handed(value: Json) -> Handed | None:
+    laid_out = prose(value)
+    if laid_out is None:
+        return None
+    gist = " ".join(laid_out.html.striptags()[:GIST].split())
+    return Handed(
+        prose=laid_out,
+        gist=gist if laid_out.long else "",
+        json=None if isinstance(value, str) else _json(value),
+    )
 
 
 def _json(value: Json) -> str:
@@ -180,8 +188,10 @@ def _condition(sheet: StepSheet, condition: Condition) -> ConditionShown:
 
 
 def _artifact(sheet: StepSheet, stored: Stored) -> ArtifactShown:
+    text = stored.content.value
     return ArtifactShown(
         stored=stored,
-        content=shown(stored.content.value, stored.content.length),
+        content=prose(stored.content.value),
+        cut=max(0, stored.content.length - len(text)) if isinstance(text, str) else 0,
         sources=[one for one in sheet.sources if one.artifact_id == stored.id],
     )

@@ -51,3 +51,9 @@
     event.preventDefault();
   });
 })();
+// A map too large for its window shows where things stand.
+for (const map of document.querySelectorAll(".map[data-centre]")) {
+  const box = map.querySelector(`[data-step="${map.dataset.centre}"]`)?.getBoundingClientRect();
+  const seen = map.getBoundingClientRect();
+  if (box) map.scrollBy(box.x + box.width / 2 - seen.x - seen.width / 2, box.y + box.height / 2 - seen.y - seen.height / 2);
+}
