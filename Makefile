@@ -58,6 +58,7 @@ bench: env
 	@$(BIN)/python benchmarks/step_cycle.py
 	@$(BIN)/python benchmarks/report.py
 	@$(BIN)/python benchmarks/layout.py
+	@PYTHONPATH=tests $(BIN)/python benchmarks/pages.py
 
 # Apart, for it fills a database of 200,000 artifacts first.
 bench-search: env

@@ -25,7 +25,7 @@ from waybook.usecases.list_reviews import OpenReview, read_open_reviews
 #: How many steps stand on a page.
 PAGE = 100
 #: A map of more boxes than this is not drawn whole; then so many steps of it are.
-LARGEST_MAP, AROUND = 200, 80
+LARGEST_MAP, AROUND = 200, 100
 HAPPENINGS, RESEARCH = 15, 20
 
 

@@ -1,0 +1,59 @@
+"""The time the server takes to make the page of a plan of 13, 500 and 5,000 steps, without SQL.
+
+From the plan as it was read to the text that is sent: the map laid out and drawn, the timelines,
+the template. Sizes are held to their limits here and under test; times are aims, printed beside
+what was measured, for they are another machine's.
+
+    PYTHONPATH=tests python benchmarks/pages.py [--rounds 9]
+"""
+
+import argparse
+import gzip
+import statistics
+import time
+
+from plan_builders import NOON
+from plan_sheets import a_large_plan, a_sheet
+from waybook.plan.model import Plan
+from waybook.transport.web.dashboard.frame import TEMPLATES
+from waybook.transport.web.dashboard.plan_view import plan_view
+
+#: Steps, milliseconds aimed at, and bytes at most when they are packed.
+AIMS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))
+
+
+def made(plan: Plan) -> str:
+    """The page as it is sent."""
+    sheet = a_sheet(plan)
+    shown = {"view": plan_view(sheet), "plan": plan, "refusal": None, "now": NOON}
+    framed = {"path": f"/plans/{plan.id}", "query": {}, "waiting": 1, "token": "t" * 43}
+    return TEMPLATES.get_template("plan.html").render({**framed, **shown})
+
+
+def milliseconds(plan: Plan, rounds: int) -> float:
+    """The median time of this process, once everything is warm."""
+    made(plan)
+    found = []
+    for _ in range(rounds):
+        begun = time.process_time()
+        made(plan)
+        found.append(time.process_time() - begun)
+    return 1_000 * statistics.median(found)
+
+
+def main(rounds: int) -> None:
+    """Print the figures, and fail beyond the limits."""
+    print(f"{'the page of a plan':22}{'CPU ms':>8}{'aim':>6}{'kB':>8}{'packed':>8}{'limit':>7}")
+    for steps, aim, most in AIMS:
+        plan = a_large_plan(steps)
+        took, text = milliseconds(plan, rounds), made(plan).encode()
+        packed = len(gzip.compress(text, 6))
+        sizes = f"{len(text) / 1_000:8.0f}{packed / 1_000:8.1f}{most / 1_000:7.0f}"
+        print(f"{f'{steps:,} steps':22}{took:8.1f}{aim:6}{sizes}")
+        assert packed <= most, f"{packed} bytes, at most {most} are promised"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=9)
+    main(parser.parse_args().rounds)

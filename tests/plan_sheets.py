@@ -1,0 +1,136 @@
+"""Sheets of plans of any size, as if they had been read: no tool makes a plan of 5,000 steps."""
+
+from datetime import timedelta
+from random import Random
+from uuid import UUID
+
+from plan_builders import NOON, a_plan, a_step
+from waybook.plan.model import Plan, PlanId, Step, StepId
+from waybook.plan.output import Output
+from waybook.plan.states import StepStatus
+from waybook.record.usage import Totals
+from waybook.store.sheets import Happening, Research, StepMove
+from waybook.usecases.list_reviews import OpenReview
+from waybook.usecases.plan_sheet import Brief, PlanSheet, lane_to_draw, window_of
+
+OPEN = (StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT, StepStatus.FAILED)
+REACH = 40
+
+
+def a_large_plan(steps: int, *, tied: bool = True) -> Plan:
+    """Somewhat more than half done; `tied` with two edges a step or so, else one behind another."""
+    chance = Random(steps)  # noqa: S311 - nothing secret about it
+    ids = [StepId(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(steps)]
+    at = steps * 11 // 20
+    found = []
+    for place in range(steps):
+        done = StepStatus.SKIPPED if chance.random() < 0.03 else StepStatus.COMPLETED
+        status = done if place < at else StepStatus.PENDING
+        if at <= place < at + len(OPEN):
+            status = OPEN[place - at]
+        near = range(max(0, place - REACH), place)
+        before = sorted(chance.sample(near, min(len(near), chance.randint(1, 3)))) if tied else []
+        title = f"Compare the sources on river {place + 1} with what was measured"
+        found.append((a_step(status, title=title), [ids[n] for n in before]))
+    plan = a_plan(*(step for step, _ in found))
+    tied_steps = tuple(
+        step._replace(id=ids[n], depends_on=tuple(found[n][1])) for n, step in enumerate(plan.steps)
+    )
+    usage = Totals(input_tokens=9_000_000, output_tokens=80_000, cost_micros=9_000_000, results=at)
+    return plan._replace(
+        id=PlanId(str(UUID(int=steps, version=4))), steps=tied_steps, texts={}, usage=usage
+    )
+
+
+def a_sheet(plan: Plan, page: int | None = None) -> PlanSheet:
+    """All that its page shows, with as much beside it as a page ever has."""
+    window = window_of(plan, page)
+    return PlanSheet(
+        plan=plan,
+        now=NOON + timedelta(hours=30),
+        patience=timedelta(minutes=30),
+        stalled=(),
+        brief=Brief(
+            question="Which river is longest? " * 8,
+            formatting_notes=None,
+            created_at=NOON,
+            created_by="ann",
+            skill="deep-research",
+        ),
+        added=3,
+        review=a_review(plan),
+        outputs=[],
+        research=[_research(plan, number) for number in range(20)],
+        research_total=400,
+        happenings=[_happening(number) for number in range(15)],
+        window=window,
+        lane=lane_to_draw(plan),
+        names={},
+        moves=_moves(window.steps),
+    )
+
+
+def a_review(plan: Plan) -> OpenReview | None:
+    step = next(plan.having(StepStatus.AWAITING_INPUT), None)
+    return step and OpenReview(
+        id=str(UUID(int=7)),
+        plan_id=plan.id,
+        plan_name=plan.name,
+        step_id=step.id,
+        step_order=step.order,
+        title=step.title,
+        attempt=1,
+        instructions="Compare them. " * 40,
+        summary="They disagree. " * 20,
+        questions=["Which one?"],
+        result_summary={"rivers": [f"river {n}" for n in range(20)]},
+        requested_at=NOON,
+        requested_by="ann",
+        now=NOON,
+    )
+
+
+def an_output(number: int) -> Output:
+    return Output(
+        id=str(UUID(int=number)),
+        title="The report",
+        media_type="text/markdown",
+        version=number,
+        content_hash="",
+        created_at=NOON,
+        created_by="ann",
+    )
+
+
+def _research(plan: Plan, number: int) -> Research:
+    step_id = plan.steps[number % len(plan.steps)].id if plan.steps else None
+    name = f"What the gauges of river {number} say"
+    return Research(str(UUID(int=number)), step_id, "note", name, 1, False, NOON, "ann", 3)  # noqa: FBT003 - columns
+
+
+def _happening(number: int) -> Happening:
+    at = NOON + timedelta(minutes=number)
+    told = (number, at, "step_completed", "ann", "mcp", f"agent-{number % 4}")
+    return Happening(*told, None, number + 1, None, None, None)
+
+
+def _moves(steps: tuple[Step, ...]) -> list[StepMove]:
+    """Each step was worked on for a while, every ninth in two attempts, with a night between."""
+    moves: list[StepMove] = []
+    at = NOON
+    for place, step in enumerate(steps):
+        if step.status is StepStatus.PENDING:
+            continue
+        for status in _course(place):
+            at += timedelta(minutes=1 + place % 7, hours=9 * (place % 50 == 49))
+            moves.append(StepMove(step.id, at, status, "ann", "a"))
+    return moves
+
+
+def _course(place: int) -> list[StepStatus]:
+    once = [StepStatus.IN_PROGRESS, StepStatus.COMPLETED]
+    if place % 9 == 0:
+        return [StepStatus.IN_PROGRESS, StepStatus.FAILED, StepStatus.PENDING, *once]
+    if place % 11 == 0:
+        return [StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT, StepStatus.COMPLETED]
+    return once

@@ -1,0 +1,90 @@
+"""What the page of a plan may take, however large the plan is."""
+
+import gzip
+import re
+
+import pytest
+
+from plan_builders import NOON
+from plan_sheets import a_large_plan, a_sheet
+from waybook.transport.web.dashboard.assets import text_of
+from waybook.transport.web.dashboard.frame import TEMPLATES
+from waybook.transport.web.dashboard.plan_view import plan_view
+from waybook.usecases.plan_sheet import AROUND, PlanSheet
+
+MOST_NODES = 15_000
+TAG = re.compile(r"<[a-z]")
+
+
+def rendered(sheet: PlanSheet) -> str:
+    shown = {"view": plan_view(sheet), "plan": sheet.plan, "refusal": None, "now": NOON}
+    framed = {"path": f"/plans/{sheet.plan.id}", "query": {}, "waiting": 1, "token": "t" * 43}
+    return TEMPLATES.get_template("plan.html").render({**framed, **shown})
+
+
+def nodes_in(html: str) -> int:
+    """How many elements a browser makes of it."""
+    return len(TAG.findall(html))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    ("steps", "most"), [(13, 30_000), (200, 60_000), (500, 60_000), (5_000, 60_000)]
+)
+def test_the_page_stays_small(steps: int, most: int, tied: bool) -> None:  # noqa: FBT001 - a parameter
+    html = rendered(a_sheet(a_large_plan(steps, tied=tied)))
+    assert len(gzip.compress(html.encode(), 6)) <= most
+    assert nodes_in(html) <= MOST_NODES
+
+
+def test_siblings_beyond_counting_are_drawn_as_one() -> None:
+    plan = a_large_plan(5_000)
+    first = plan.steps[0].id
+    star = plan._replace(
+        steps=tuple(
+            step._replace(depends_on=() if step.order == 1 else (first,)) for step in plan.steps
+        )
+    )
+    view = plan_view(a_sheet(star))
+    assert view.map.whole
+    assert view.map.svg.count('class="step"') == 2
+
+
+def test_of_a_large_map_what_is_around_the_current_step_is_drawn() -> None:
+    plan = a_large_plan(5_000)
+    view = plan_view(a_sheet(plan))
+    assert (view.map.shown, view.map.total) == (AROUND, 5_000)
+    assert view.map.centre == plan.steps[2_751].id
+    assert f'data-step="{view.map.centre}"' in view.map.svg
+
+
+def test_the_page_with_the_current_step_comes_first_and_all_pages_have_all_steps() -> None:
+    plan = a_large_plan(500)
+    assert plan_view(a_sheet(plan)).window.number == 3
+    pages = [plan_view(a_sheet(plan, number)) for number in range(1, 6)]
+    orders = [row.order for view in pages for row in view.rows]
+    assert orders == [*range(1, 501)]
+    assert plan_view(a_sheet(plan, 99)).window.number == 5
+    assert plan_view(a_sheet(plan, 0)).window.number == 1
+
+
+def test_a_plan_without_steps_has_a_page_too() -> None:
+    plan = a_large_plan(13)._replace(steps=())
+    assert "No step yet." in rendered(a_sheet(plan))
+
+
+def test_names_of_steps_are_texts_everywhere() -> None:
+    plan = a_large_plan(13)
+    wicked = "<script>alert(1)</script>"
+    steps = tuple(step._replace(title=wicked, held_by=wicked) for step in plan.steps)
+    html = rendered(a_sheet(plan._replace(steps=steps, name=wicked)))
+    assert "<script>alert" not in html
+
+
+def test_what_pages_load_beside_themselves_stays_small() -> None:
+    sizes = {
+        name: len(gzip.compress(text_of(name).encode(), 9))
+        for name in ("waybook.css", "waybook.js", "htmx.min.js")
+    }
+    assert sizes["waybook.css"] <= 6_000
+    assert sizes["waybook.js"] + sizes["htmx.min.js"] <= 20_000
