@@ -1,11 +1,14 @@
 """The page of a plan: what it shows, and what its form does."""
 
+import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 import pytest
 
 from transport.faces import a_browser, send, words
+from waybook.store.database import Database
 from worlds import Agent, Body, World, a_step
 
 
@@ -121,3 +124,63 @@ async def test_a_plan_that_is_over_says_why_it_cannot_be_changed(
     page = words(await shown(browser, plan))
     assert "The plan is over, and stays as it is." in page
     assert "Nothing was delivered." in page
+
+
+async def test_it_costs_as_many_messages_however_large_the_plan_is(
+    browser: httpx2.AsyncClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    read = Database.read
+
+    async def counted(self: Database, *asked: Any) -> Any:  # noqa: ANN401 - passed on
+        sent.append(len(asked))
+        return await read(self, *asked)
+
+    small, large = await agent.plan(1), await agent.plan(150)
+    for _ in range(20):
+        await agent.submit(await agent.take(large))
+    monkeypatch.setattr(Database, "read", counted)
+    for plan in (small, large):
+        for address in (
+            f"/plans/{plan['planId']}",
+            f"/plans/{plan['planId']}/steps/{plan['stepIds'][0]}",
+        ):
+            sent.clear()
+            assert (await browser.get(address)).status_code == 200
+            assert len(sent) == 3
+
+
+async def test_large_plans_come_by_the_page(browser: httpx2.AsyncClient, agent: Agent) -> None:
+    plan = await agent.plan(150)
+    assert "Look up 100." in (first := await shown(browser, plan))
+    assert 'id="s100"' in first
+    assert 'id="s101"' not in first
+    assert 'id="s101"' in await shown(browser, plan, "?page=2")
+    assert 'id="s101"' in await shown(browser, plan, "?page=999999999999999999")
+    assert 'id="s100"' in await shown(browser, plan, "?page=nonsense")
+    part = await shown(browser, plan, "?part=whole&page=2")
+    assert 'id="s101"' in part
+    assert '<section id="plan" data-live="plan:' in part
+    assert "<html" not in part
+    step = (
+        await browser.get(f"/plans/{plan['planId']}/steps/{plan['stepIds'][0]}?part=whole")
+    ).text
+    assert '<section id="step" data-live="plan:' in step
+    assert "<html" not in step
+
+
+async def test_a_review_is_decided_on_the_plans_own_page(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Is it right?")
+    address = f"/plans/{plan['planId']}"
+    page = await shown(browser, plan)
+    found = re.search(r'name="reviewId" value="([^"]+)"', page)
+    assert found
+    assert words(page).index("Is it right?") < words(page).index("Map")
+    told = {"planId": plan["planId"], "reviewId": found[1], "decision": "approve", "back": address}
+    reply = await send(browser, address, at="/decisions", **told)
+    assert (reply.status_code, reply.headers["location"]) == (303, address)
+    assert "1 of 2 done" in words(await shown(browser, plan))

@@ -1,0 +1,89 @@
+"""The page of a plan and the page of a step, in a browser."""
+
+from playwright.async_api import Browser, Page, expect
+
+from browser.axe import accessible
+from browser.site import Site
+from worlds import Body, a_step
+
+
+async def a_busy_plan(site: Site) -> Body:
+    """A plan in which everything has happened that a page can show, but for a review."""
+    agent, clock = site.world.agent, site.world.clock
+    steps = [a_step(f"Look at river {n}.", title=f"River {n}") for n in range(1, 60)]
+    plan = await agent.plan(steps, name="Rivers of the north", budget={"tokens": 1000})
+    first = await agent.take(plan, sessionId="day")
+    clock.advance(minutes=4)
+    await agent.submit(first, {"river": "Nile"}, usage={"inputTokens": 900})
+    source = {"title": "An atlas", "url": "https://example.org/atlas"}
+    kept = {"kind": "note", "title": "On rivers", "content": "They flow.", "sources": [source]}
+    await agent.call("store_research", planId=plan["planId"], stepId=first["stepId"], **kept)
+    clock.advance(hours=8)
+    second = await agent.take(plan, sessionId="night")
+    clock.advance(minutes=2)
+    given_up = {"action": "fail_step", "stepId": second["stepId"], "reason": "no water"}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[given_up])
+    for _ in range(40):
+        await agent.submit(await agent.take(plan))
+    await agent.take(plan, sessionId="dawn")
+    clock.advance(minutes=45)
+    return plan
+
+
+async def test_a_person_finds_the_silent_step_and_gives_it_to_another(
+    page: Page, site: Site
+) -> None:
+    plan = await a_busy_plan(site)
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    await page.goto(f"{site.address}/plans/{plan['planId']}")
+    assert len([url for url in requests if not url.startswith("data:")]) <= 6
+    await expect(page.get_by_text("41 of 59 done")).to_be_visible()
+    await expect(page.get_by_role("region", name="Map of the plan")).to_be_visible()
+    # The map has been brought to where the plan stands.
+    box = page.locator(f'#map [data-step="{plan["stepIds"][42]}"]')
+    seen, drawn = await page.locator("#map").bounding_box(), await box.bounding_box()
+    assert seen
+    assert drawn
+    assert seen["y"] < drawn["y"] < seen["y"] + seen["height"]
+    await expect(page.locator(".line rect")).to_have_count(43)
+    await accessible(page)
+    await page.locator(".alert").get_by_role("link").first.click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("River 43")
+    await page.get_by_text("Try it again", exact=True).first.click()
+    await page.locator("#do-retry_step").get_by_label("Why").fill("its agent is gone")
+    await accessible(page)
+    await page.get_by_role("button", name="Try it again").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("pending")
+    await expect(page.get_by_text("attempt 2")).to_be_visible()
+    await expect(page.get_by_text("its agent is gone")).to_be_visible()
+    taken = await site.world.agent.take(plan)
+    assert (taken["stepOrder"], taken["attempt"]) == (43, 2)
+
+
+async def test_a_step_is_added_without_scripts_on_a_small_screen(
+    browser: Browser, site: Site
+) -> None:
+    plan = await site.world.agent.plan(3)
+    context = await browser.new_context(
+        java_script_enabled=False, viewport={"width": 390, "height": 800}
+    )
+    page = await context.new_page()
+    site.watch(page)
+    await page.goto(f"{site.address}/plans/{plan['planId']}")
+    await page.get_by_text("Add a step").click()
+    await page.get_by_label("Instructions").fill("Weigh them.")
+    await page.get_by_label("After step").fill("1")
+    change = [{"action": "remove_step", "stepId": plan["stepIds"][2]}]
+    await site.world.agent.call("modify_plan", planId=plan["planId"], modifications=change)
+    await page.get_by_role("button", name="Add the step").click()
+    await expect(page.get_by_role("alert")).to_contain_text("The plan has changed")
+    await expect(page.get_by_label("Instructions")).to_have_value("Weigh them.")
+    await page.get_by_role("button", name="Add the step").click()
+    await expect(page.locator("#s2")).to_contain_text("Weigh them.")
+    body = await page.locator("body").bounding_box()
+    assert body
+    assert body["width"] <= 390
+    await context.close()
+    # A refused form is no fault of the page, though the browser notes its answer.
+    assert [fault for fault in site.faults if "409" not in fault] == []

@@ -1,0 +1,36 @@
+"""What stands in the way of a change is what refuses it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plan_builders import a_moment, a_plan, a_step
+from waybook.errors import Refused
+from waybook.plan.hindrances import hindrance
+from waybook.plan.model import StepId
+from waybook.plan.modify import FailStep, Modification, RemoveStep, RetryStep, modify
+from waybook.plan.states import PlanStatus, StepStatus
+
+CHANGES: list[Modification] = [
+    RemoveStep(StepId("s1")),
+    FailStep(StepId("s1"), "so"),
+    RetryStep(StepId("s1")),
+]
+
+
+@given(
+    st.lists(st.sampled_from(StepStatus), min_size=1, max_size=4),
+    st.sampled_from(PlanStatus),
+    st.sampled_from(CHANGES),
+)
+def test_what_has_no_hindrance_is_carried_out_and_the_rest_is_refused_in_those_words(
+    statuses: list[StepStatus], status: PlanStatus, change: Modification
+) -> None:
+    plan = a_plan(*(a_step(one) for one in statuses), status=status)
+    why = hindrance(plan, change, a_moment())
+    if why is None:
+        modify(plan, (change,), a_moment())
+    else:
+        with pytest.raises(Refused) as refused:
+            modify(plan, (change,), a_moment())
+        assert refused.value.message == why

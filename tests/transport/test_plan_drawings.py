@@ -1,0 +1,86 @@
+"""What is drawn on the page of a plan: timelines that fit, an overview that has everybody."""
+
+import re
+from datetime import datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plan_builders import NOON, a_plan, a_step
+from waybook.plan.states import StepStatus
+from waybook.store.sheets import StepMove
+from waybook.transport.web.dashboard.overview import overview_of
+from waybook.transport.web.dashboard.timeline import WIDTH, timeline_of
+
+
+def minutes(number: float) -> datetime:
+    return NOON + timedelta(minutes=number)
+
+
+def moved(step: str, at: float, status: StepStatus) -> StepMove:
+    return StepMove(step, minutes(at), status, "ann", None)
+
+
+def test_work_waiting_and_retries_stand_behind_each_other() -> None:
+    moves = [
+        moved("a", 0, StepStatus.IN_PROGRESS),
+        moved("a", 5, StepStatus.FAILED),
+        moved("a", 5, StepStatus.PENDING),
+        moved("a", 5, StepStatus.IN_PROGRESS),
+        moved("a", 9, StepStatus.AWAITING_INPUT),
+        moved("a", 10, StepStatus.COMPLETED),
+        moved("b", 2000, StepStatus.IN_PROGRESS),
+    ]
+    drawn = timeline_of(moves, minutes(2001))
+    line = drawn.line("a")
+    assert [one.status for one in line.stretches] == ["failed", "completed", "awaiting_input"]
+    assert [one.title for one in line.stretches] == [
+        "worked on in vain 5m00s",
+        "worked on 4m00s",
+        "waited for a person 1m00s",
+    ]
+    assert (line.worked, line.waited) == (timedelta(minutes=9), timedelta(minutes=1))
+    assert drawn.line("b").stretches[0].status == "in_progress"
+    assert len(drawn.cuts) == 1
+    assert drawn.worked == timedelta(minutes=10)
+    assert drawn.line("c").stretches == ()
+
+
+MOVES = st.lists(
+    st.builds(
+        moved,
+        st.sampled_from("abc"),
+        st.floats(0, 10_000),
+        st.sampled_from(StepStatus),
+    )
+)
+
+
+@given(MOVES)
+def test_nothing_leaves_the_timeline_and_everything_can_be_seen(moves: list[StepMove]) -> None:
+    ordered = sorted(moves, key=lambda move: move.at)
+    drawn = timeline_of(ordered, minutes(10_000))
+    for line in drawn.lines.values():
+        for one in line.stretches:
+            assert one.width > 0
+            assert 0 <= one.x <= one.x + one.width <= WIDTH
+    assert all(0 <= x < WIDTH for x in drawn.cuts)
+
+
+CELLS = re.compile(r"M(\d+) 0h(\d+)")
+
+
+@given(st.lists(st.sampled_from(StepStatus), max_size=60), st.integers(1, 20))
+def test_the_overview_has_every_step_once(statuses: list[StepStatus], width: int) -> None:
+    plan = a_plan(*(a_step(status) for status in statuses))
+    rows = overview_of(plan.steps, width)
+    found = {}
+    for row in rows:
+        for streak in row.streaks:
+            for start, length in CELLS.findall(streak.path):
+                for cell in range(int(start), int(start) + int(length)):
+                    place = (row.page - 1) * width + cell
+                    assert place not in found
+                    found[place] = streak.status
+    assert [found[n] for n in sorted(found)] == [str(status) for status in statuses]
+    assert sum(row.last - row.first + 1 for row in rows) == len(statuses)
