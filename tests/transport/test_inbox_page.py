@@ -254,3 +254,8 @@ async def test_the_address_an_agent_is_told_leads_to_the_place_to_decide(
     page = await browser.get(path)
     assert page.status_code == 200
     assert f'id="{place}"' in page.text
+    assert f'id="review-{review["reviewId"]}"' in page.text
+    assert 'action="/decisions"' in page.text
+    named = {"planId": review["planId"], "reviewId": review["reviewId"], "decision": "approve"}
+    reply = await send(browser, path, at="/decisions", back=path, **named)
+    assert (reply.status_code, reply.headers["location"]) == (303, path)

@@ -1,0 +1,38 @@
+"""What pages weigh, as they travel: small enough for a telephone in a train."""
+
+import gzip
+import re
+
+import pytest
+
+from transport.faces import a_browser
+from waybook.transport.web.dashboard.assets import NAMES, text_of
+from worlds import Agent, a_step
+
+SCRIPTS = [name for name in NAMES if name.endswith(".js")]
+
+
+def weight(text: str) -> int:
+    return len(gzip.compress(text.encode()))
+
+
+def test_style_and_scripts_are_small() -> None:
+    assert weight(text_of("waybook.css")) <= 6_000
+    assert sum(weight(text_of(name)) for name in SCRIPTS) <= 20_000
+    assert sum(weight(text_of(name)) for name in SCRIPTS if "htmx" not in name) <= 3_000
+
+
+@pytest.mark.parametrize(("address", "limit"), [("/", 12_000), ("/inbox", 12_000)])
+async def test_a_full_page_is_small_and_asks_for_little_else(
+    agent: Agent, address: str, limit: int
+) -> None:
+    for n in range(51):
+        steps = [a_step(title=f"Step {k} of {n}") for k in range(5)]
+        taken = await agent.take(await agent.plan(steps, name=f"A plan of the number {n}"))
+        asked = {"stepId": taken["stepId"], "summary": f"Is {n} right? " * 20}
+        await agent.call("request_user_review", **asked, resultSummary={"found": [n] * 30})
+    async with a_browser(agent) as browser:
+        text = (await browser.get(address)).text
+    assert weight(text) <= limit, weight(text)
+    assert len(re.findall(r"<(?!/)", text)) <= 15_000
+    assert len(re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="/', text)) <= 5
