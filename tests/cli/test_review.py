@@ -52,7 +52,8 @@ def test_a_decision_is_taken_once(terminal: Terminal) -> None:
     terminal.say("review", plan_id, "--approve")
     failed = terminal.run("review", plan_id, "--approve")
     assert failed.exit_code == 1
-    assert "nothing waits for a decision here" in failed.stderr
+    assert "already decided: " in failed.stderr
+    assert "said approve" in failed.stderr
 
 
 def test_two_decisions_at_once_are_a_usage_error(terminal: Terminal) -> None:

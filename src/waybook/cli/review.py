@@ -76,15 +76,23 @@ async def _carry_out(settings: Settings, plan: str | None, decided: Decided) -> 
         reviews = await _reviews(here, plan)
         if len(reviews) > 1:
             raise click.UsageError(f"{len(reviews)} reviews are open: name the plan.")
-        if not reviews:
+        if reviews:
+            return await decide(here, decided, **_seen(reviews[0]))
+        if plan is None:
             raise NotAwaitingReview("nothing waits for a decision here")
-        return await decide(here, reviews[0], decided)
+        # The rule knows whether somebody was faster, and who.
+        return await decide(here, decided, planId=(await meant_plan(here.call, plan)).id)
 
 
-async def decide(here: Inside, review: OpenReview, decided: Decided) -> dict[str, object]:
+def _seen(review: OpenReview) -> dict[str, str]:
+    """The review that was read, and no later one of the same step."""
+    return {"planId": review.plan_id, "reviewId": review.id}
+
+
+async def decide(here: Inside, decided: Decided, **named: str) -> dict[str, object]:
     """Pass the person's decision on; a refusal is told as such."""
     decision, feedback = decided
-    asked = {"stepId": review.step_id, "decision": decision}
+    asked = {**named, "decision": decision}
     asked |= {"feedback": feedback} if feedback else {}
     house = here.house
     answer = await house.doorway.enter(house.caller(Channel.CLI), "submit_user_decision", asked)
@@ -143,7 +151,10 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
             decided = _asked()
             if decided is None:
                 return
-            _tell(await decide(here, review, decided), as_json=False)
+            try:
+                _tell(await decide(here, decided, **_seen(review)), as_json=False)
+            except Told as refusal:
+                click.secho(f"✗ {refusal}", fg="yellow")
         say_empty(console)
 
 

@@ -15,6 +15,7 @@ from waybook.cli.costs import usage_line
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
 from waybook.cli.pictures import asked_pictures, picture_options, write_pictures
+from waybook.cli.resizing import a_while_or, noticed_resizing
 from waybook.cli.run_board import picture
 from waybook.dag.drawing.drawing import Drawing
 from waybook.errors import Busy, Unavailable
@@ -82,11 +83,12 @@ async def _show(settings: Settings, text: str | None, console: Console, *, live:
 
 
 async def _follow(here: Inside, board: RunBoard, show: Callable[[RunBoard], None]) -> RunBoard:
+    resized = noticed_resizing()
     while True:
         show(board)
         if board.over:
             return board
-        await asyncio.sleep(EVERY_SECONDS)
+        await a_while_or(resized, EVERY_SECONDS)
         with contextlib.suppress(Busy, Unavailable):  # the next look may succeed
             board = await watch_run(here.call, board.run.id)
 

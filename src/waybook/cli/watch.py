@@ -11,6 +11,7 @@ from rich.live import Live
 from waybook.cli.board import Frame, picture
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import database_options
+from waybook.cli.resizing import a_while_or, noticed_resizing
 from waybook.errors import Busy, Unavailable
 from waybook.settings import Settings
 from waybook.usecases.find_plans import meant_plan
@@ -51,11 +52,12 @@ async def _watch(settings: Settings, text: str | None, console: Console, *, live
 
 
 async def _follow(here: Inside, board: Board, show: Callable[[Board], None]) -> Board:
+    resized = noticed_resizing()
     while True:
         show(board)
         if board.over:
             return board
-        await asyncio.sleep(EVERY_SECONDS)
+        await a_while_or(resized, EVERY_SECONDS)
         with contextlib.suppress(Busy, Unavailable):  # the next look may succeed
             board = await watch_plan(here.call, board.plan.id, board)
 

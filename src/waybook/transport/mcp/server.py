@@ -11,6 +11,7 @@ from mcp.server.lowlevel import Server
 
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.app.resource import EXTENSION, MIME_TYPE
+from waybook.transport.mcp.asking import REVIEW, Asking
 from waybook.transport.mcp.completions import Completions
 from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.prompts import Prompts
@@ -45,6 +46,7 @@ def build_server(
     runs = "get_next_job" in schemas
     skills = Skills(entrance) if "start_skill" in schemas else None
     resources = Resources(entrance, runs=runs, skills=skills)
+    asking = Asking(entrance)
     prompts = Prompts(entrance, skills=skills is not None, runs=runs)
 
     async def list_tools(_: Context, __: object) -> wire.ListToolsResult:
@@ -52,9 +54,11 @@ def build_server(
 
     async def call_tool(
         context: Context, params: wire.CallToolRequestParams
-    ) -> wire.CallToolResult:
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
         if params.name not in schemas:
             raise invalid(f"Unknown tool: {params.name}")
+        if params.name == REVIEW:
+            return await asking.review(context, params)
         answer = await entrance.enter(context.request, params.name, params.arguments or {})
         return result_of(answer)
 

@@ -1,0 +1,20 @@
+"""A terminal that changes its size is drawn anew at once, not with the next look."""
+
+import asyncio
+import contextlib
+import signal
+
+
+def noticed_resizing() -> asyncio.Event:
+    """An event that is set whenever the terminal has another size."""
+    resized = asyncio.Event()
+    with contextlib.suppress(AttributeError, NotImplementedError, ValueError):  # not everywhere
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, resized.set)
+    return resized
+
+
+async def a_while_or(resized: asyncio.Event, seconds: float) -> None:
+    """Wait so long, or until the terminal has another size."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(resized.wait(), seconds)
+    resized.clear()

@@ -1,0 +1,141 @@
+"""`waybook watch` and `waybook review` before a real terminal: a pty of a size that changes."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from cli.terminal import Terminal
+
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+HOME = "\x1b[H"
+PATIENCE = 60.0  # seconds, for a machine that is busy with something else
+
+
+@dataclass
+class Screen:
+    """A terminal with a program before it, and everything it was sent."""
+
+    pty: int
+    process: subprocess.Popen[bytes]
+    sent: bytes = b""
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+
+    def resize(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self.pty, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.sizes.append((columns, lines))
+
+    def until(self, enough: Callable[[str], bool]) -> str:
+        """Read until there is enough, or the program ends."""
+        while not enough(self.text):
+            ready, _, _ = select.select([self.pty], [], [], PATIENCE)
+            assert ready, self.text
+            try:
+                more = os.read(self.pty, 65536)
+            except OSError:  # the other side is closed
+                more = b""
+            if not more:
+                assert enough(self.text), self.text
+                break
+            self.sent += more
+        return self.text
+
+    def to_the_end(self) -> int:
+        """Read what is left; how the program ended."""
+        with contextlib.suppress(AssertionError):
+            self.until(lambda _: False)
+        return self.process.wait(PATIENCE)
+
+    @property
+    def text(self) -> str:
+        return self.sent.decode("utf-8", "replace")
+
+    @property
+    def frames(self) -> list[list[str]]:
+        """Each picture since the screen was taken over, as lines without colours."""
+        _, _, live = self.text.partition("\x1b[?1049h")
+        live = live.partition("\x1b[?1049l")[0]
+        return [ESCAPE.sub("", frame).splitlines() for frame in live.split(HOME)[1:]]
+
+
+@contextmanager
+def a_screen(
+    terminal: Terminal, *words: str, columns: int = 80, lines: int = 24
+) -> Iterator[Screen]:
+    ours, theirs = pty.openpty()
+    away = {"COLUMNS", "LINES", "NO_COLOR"}
+    environment = {name: value for name, value in os.environ.items() if name not in away} | {
+        "WAYBOOK_DATA_DIR": str(terminal.data_dir),
+        "WAYBOOK_CONFIG": str(terminal.data_dir / "no-config.toml"),
+        "TERM": "xterm-256color",
+        "PYTHONWARNINGS": "default",
+    }
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "waybook", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+    )
+    os.close(theirs)
+    screen = Screen(ours, process)
+    try:
+        yield screen
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(PATIENCE)
+        os.close(ours)
+
+
+def test_watching_follows_the_plan_and_the_size_of_the_terminal(terminal: Terminal) -> None:
+    plan_id = terminal.plan("Watched live", 40)
+    with a_screen(terminal, "watch", plan_id, columns=80, lines=12) as screen:
+        screen.until(lambda text: "0 of 40 done" in text and "live" in text)
+        assert all(len(frame) <= 12 for frame in screen.frames)
+        step = terminal.take(plan_id)
+        terminal.call("submit_step_result", stepId=step["stepId"], resultSummary="found")
+        screen.until(lambda text: "1 of 40 done" in text)
+
+        before = len(screen.sent)
+        screen.resize(50, 7)
+        screen.process.send_signal(signal.SIGWINCH)
+        screen.until(lambda _: len(screen.sent) > before and len(screen.frames[-1]) in range(2, 8))
+        step = terminal.take(plan_id)
+        terminal.call("submit_step_result", stepId=step["stepId"], resultSummary="found")
+        screen.until(lambda text: "2 of 40 done" in text)
+        last = screen.frames[-1]
+        assert len(last) <= 7
+        assert all(len(line) <= 50 for line in last)
+        assert "\x1b[2J" not in screen.text.partition("0 of 40 done")[2], "it would flicker"
+
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.to_the_end() == 0
+        assert "\x1b[?1049l" in screen.text, "the screen is given back"
+        assert "Traceback" not in screen.text
+
+
+def test_a_person_decides_at_a_terminal_and_hears_if_somebody_was_faster(
+    terminal: Terminal,
+) -> None:
+    plan_id = terminal.under_review("Decided at a terminal")
+    with a_screen(terminal, "review", plan_id) as screen:
+        screen.until(lambda text: "[l]ater" in text)
+        assert "Is this enough?" in screen.text
+        terminal.say("review", plan_id, "--skip")
+        os.write(screen.pty, b"a\n")
+        assert screen.to_the_end() == 0
+        assert "already decided: " in screen.text
+        assert "said skip" in screen.text
+        assert "Nothing waits for you." in screen.text

@@ -1,0 +1,153 @@
+"""Elicitation: a client that can show forms puts a review before its person."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import mcp_types as wire
+import pytest
+from mcp import Client, MCPError
+from mcp.client import ClientRequestContext
+from starlette.requests import Request
+
+from waybook.doorway import Caller, Doorway
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
+from worlds import Agent, Body, World
+
+Action = Literal["accept", "decline", "cancel"]
+
+
+@dataclass
+class Person:
+    """Somebody before a client, who says this to every form."""
+
+    action: Action = "accept"
+    content: dict[str, Any] | None = None
+    forms: list[wire.ElicitRequestFormParams] = field(default_factory=list)
+
+    async def answer(
+        self, _: ClientRequestContext, params: wire.ElicitRequestParams
+    ) -> wire.ElicitResult:
+        assert isinstance(params, wire.ElicitRequestFormParams)
+        self.forms.append(params)
+        return wire.ElicitResult(action=self.action, content=self.content)
+
+
+@asynccontextmanager
+async def a_client(
+    agent: Agent, person: Person | None, era: Literal["legacy", "2026-07-28"] = "2026-07-28"
+) -> AsyncIterator[Client]:
+    async def doorway() -> Doorway:
+        return agent.doorway
+
+    async def caller(_: Request | None) -> Caller:
+        return agent.caller
+
+    server = build_server(published_tools(), Entrance(doorway, caller))
+    callback = person.answer if person else None
+    async with Client(server, mode=era, elicitation_callback=callback) as client:
+        yield client
+
+
+async def asked(agent: Agent, client: Client, **more: object) -> tuple[Body, wire.CallToolResult]:
+    """A plan whose first step was put before the person, and what the agent was answered."""
+    plan = await agent.plan(2)
+    taken = await agent.take(plan, sessionId="s")
+    review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}
+    return plan, await client.call_tool("request_user_review", {**review, "sessionId": "s"})
+
+
+async def test_a_person_decides_in_the_form_of_their_client(world: World, agent: Agent) -> None:
+    person = Person(content={"decision": "approve", "feedback": ""})
+    async with a_client(agent, person) as client:
+        plan, result = await asked(agent, client, resultSummary="Nile")
+    (form,) = person.forms
+    assert form.message == "Right?\n? Why?"
+    told = result.structured_content
+    assert told is not None
+    assert (told["decision"], told["stepStatus"], told["planStatus"]) == (
+        "approve",
+        "completed",
+        "executing",
+    )
+    assert told["reviewUrl"].endswith("#review")
+    assert told["next"]["tool"] == "get_next_step"
+    entry = (await world.entries(agent.org_id, plan["planId"]))[-1]
+    details = json.loads(entry.details)
+    assert (entry.actor, entry.channel, entry.session) == ("ann", "mcp", "s")
+    assert (details["decision"], details["place"]) == ("approve", "form")
+
+
+async def test_what_is_sent_back_goes_on_in_the_same_conversation(agent: Agent) -> None:
+    person = Person(content={"decision": "modify", "feedback": "Add lakes."})
+    async with a_client(agent, person) as client:
+        plan, result = await asked(agent, client)
+    assert result.structured_content is not None
+    assert result.structured_content["instructions"].endswith("Add lakes.")
+    assert (await agent.take(plan, sessionId="s"))["attempt"] == 2
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_whoever_does_not_answer_leaves_an_open_review(agent: Agent, action: Action) -> None:
+    async with a_client(agent, Person(action)) as client:
+        plan, result = await asked(agent, client)
+    assert result.structured_content is not None
+    assert result.structured_content["planStatus"] == "awaiting_review"
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+
+
+async def test_an_answer_that_cannot_be_is_told_and_the_review_stays_open(agent: Agent) -> None:
+    async with a_client(agent, Person(content={"decision": "modify"})) as client:
+        plan, result = await asked(agent, client)
+    assert result.is_error
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+
+
+@pytest.mark.parametrize(
+    ("person", "era"), [(None, "2026-07-28"), (Person(), "legacy"), (None, "legacy")]
+)
+async def test_elsewhere_nobody_is_asked_and_nothing_changes(
+    agent: Agent, person: Person | None, era: Literal["legacy", "2026-07-28"]
+) -> None:
+    async with a_client(agent, person, era) as client:
+        _, result = await asked(agent, client)
+    assert result.structured_content is not None
+    assert result.structured_content["planStatus"] == "awaiting_review"
+    assert person is None or person.forms == []
+
+
+async def test_a_review_that_cannot_be_asks_nobody(agent: Agent) -> None:
+    person = Person()
+    async with a_client(agent, person) as client:
+        result = await client.call_tool("request_user_review", {"stepId": "x", "summary": "?"})
+    assert result.is_error
+    assert person.forms == []
+
+
+@pytest.mark.parametrize("state", ["nonsense", "[]"])
+async def test_a_state_that_is_not_ours_is_refused(agent: Agent, state: str) -> None:
+    async with a_client(agent, Person()) as client:
+        with pytest.raises(MCPError, match="not one of ours"):
+            await client.session.call_tool("request_user_review", {}, request_state=state)
+
+
+async def test_a_state_names_nothing_of_another_org(world: World, agent: Agent) -> None:
+    neighbour = world.neighbour
+    world.neighbour_may_change = True
+    taken = await neighbour.take(world.neighbours_plan)
+    review = await neighbour.call("request_user_review", stepId=taken["stepId"], summary="?")
+    said = {"decision": wire.ElicitResult(action="accept", content={"decision": "approve"})}
+    async with a_client(agent, Person()) as client:
+        result = await client.session.call_tool(
+            "request_user_review",
+            {},
+            request_state=json.dumps({"planId": review["planId"], "reviewId": review["reviewId"]}),
+            input_responses=said,
+        )
+    assert isinstance(result, wire.CallToolResult)
+    assert result.is_error
+    assert (await neighbour.status(world.neighbours_plan))["status"] == "awaiting_review"
