@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cli.runs_in_terminal import waiting
 from cli.terminal import Terminal
 from waybook.cli import review
 
@@ -20,6 +21,18 @@ def test_a_review_is_shown_with_what_it_asks(terminal: Terminal) -> None:
     assert "Nile" in said
     (told,) = terminal.told("review", plan_id)
     assert (told["plan_id"], told["step_order"]) == (plan_id, 1)
+
+
+def test_a_run_that_waits_for_a_word_is_shown_with_the_command_that_says_it(
+    terminal: Terminal,
+) -> None:
+    run_id = waiting(terminal, "Waits for a word")
+    said = terminal.say("review", columns=120)
+    assert "Waits for a word waits for your feedback on thesis" in said
+    assert f'waybook feedback {run_id} thesis "…"' in said
+    assert "Nothing waits for you" not in said
+    terminal.say("feedback", run_id, "thesis", "Shorter.")
+    assert run_id not in terminal.say("review", columns=120)
 
 
 def test_approving_completes_the_step(terminal: Terminal) -> None:

@@ -30,8 +30,9 @@ class Person:
     forms: list[wire.ElicitRequestFormParams] = field(default_factory=list)
 
     async def answer(
-        self, _: ClientRequestContext, params: wire.ElicitRequestParams
+        self, context: ClientRequestContext, params: wire.ElicitRequestParams
     ) -> wire.ElicitResult:
+        del context
         assert isinstance(params, wire.ElicitRequestFormParams)
         self.forms.append(params)
         return wire.ElicitResult(action=self.action, content=self.content)
@@ -140,7 +141,9 @@ async def test_a_state_names_nothing_of_another_org(world: World, agent: Agent) 
     world.neighbour_may_change = True
     taken = await neighbour.take(world.neighbours_plan)
     review = await neighbour.call("request_user_review", stepId=taken["stepId"], summary="?")
-    said = {"decision": wire.ElicitResult(action="accept", content={"decision": "approve"})}
+    said: wire.InputResponses = {
+        "decision": wire.ElicitResult(action="accept", content={"decision": "approve"})
+    }
     async with a_client(agent, Person()) as client:
         result = await client.session.call_tool(
             "request_user_review",

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.record.spans import ago
+from waybook.usecases.find_runs import FoundRun
 from waybook.usecases.list_reviews import OpenReview
 
 MOST_LINES = 20
@@ -46,6 +47,17 @@ def opened_review(review: OpenReview, width: int) -> Panel:
     return Panel(
         Group(*parts), title=title, title_align="left", border_style="magenta", width=width
     )
+
+
+def waiting_runs(runs: list[FoundRun]) -> Group:
+    """The runs that wait for a word, each with the command that says it."""
+    lines: list[RenderableType] = []
+    for run in runs:
+        stage = run.awaiting.slug if run.awaiting else ""
+        waits = f" waits for your feedback on {stage}, {ago(run.updated_at, run.now)}"
+        lines.append(Text.assemble(("! ", "bold magenta"), (run.name, "bold"), waits))
+        lines.append(Text(f'  waybook feedback {run.id} {stage} "…"', style="dim"))
+    return Group(*lines)
 
 
 def step_name(review: OpenReview) -> str:

@@ -7,15 +7,17 @@ from dataclasses import asdict
 from typing import cast
 
 import click
+from rich.console import Console
 
 from waybook.cli.faults import Told
-from waybook.cli.inbox import inbox, opened_review, say_empty
+from waybook.cli.inbox import inbox, opened_review, say_empty, waiting_runs
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
 from waybook.doorway import Channel
 from waybook.errors import NotAwaitingReview
 from waybook.settings import Settings
 from waybook.usecases.find_plans import meant_plan
+from waybook.usecases.find_runs import FoundRun, find_runs
 from waybook.usecases.list_reviews import OpenReview, list_reviews
 
 Decided = tuple[str, str | None]
@@ -32,8 +34,8 @@ Decided = tuple[str, str | None]
 def command(*, plan: str | None, as_json: bool, **given: object) -> None:
     """Decide what waits for a person.
 
-    Without a decision: the inbox, to go through one by one on a terminal. With one: it is carried
-    out on the plan named, or on the only review there is.
+    Without a decision: the inbox, to go through one by one on a terminal, and the runs that wait
+    for feedback. With one: it is carried out on the plan named, or on the only review there is.
     """
     decided = _decided(
         approve=bool(given.pop("approve")),
@@ -130,15 +132,15 @@ async def _reviews(here: Inside, plan: str | None) -> list[OpenReview]:
 async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
     async with inside(settings) as here:
         reviews = await _reviews(here, plan)
+        runs = await _waiting_runs(here, plan)
     if as_json:
         told = [asdict(review) for review in reviews]
         click.echo(json.dumps(told, ensure_ascii=False, default=str))
         return
     console = the_console()
-    if not reviews:
-        say_empty(console)
     for review in reviews:
         console.print(opened_review(review, console.width))
+    _say_rest(console, runs, empty=not reviews)
 
 
 async def _go_through(settings: Settings, plan: str | None) -> None:
@@ -155,6 +157,18 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
                 _tell(await decide(here, decided, **_seen(review)), as_json=False)
             except Told as refusal:
                 click.secho(f"✗ {refusal}", fg="yellow")
+        _say_rest(console, await _waiting_runs(here, plan), empty=True)
+
+
+async def _waiting_runs(here: Inside, plan: str | None) -> list[FoundRun]:
+    """The runs a person has to say something of, unless it is about one plan alone."""
+    return [] if plan else [run for run in await find_runs(here.call) if run.awaiting]
+
+
+def _say_rest(console: Console, runs: list[FoundRun], *, empty: bool) -> None:
+    if runs:
+        console.print(waiting_runs(runs))
+    elif empty:
         say_empty(console)
 
 
