@@ -11,6 +11,7 @@ from uuid import UUID
 from waybook.errors import WaybookError
 from waybook.record.moment import Channel
 from waybook.usecases.call import Call
+from waybook.usecases.deliver_notices import deliver_notices
 from waybook.usecases.exchange import Caller
 from waybook.usecases.house import House
 from waybook.usecases.index_research import index_research
@@ -78,6 +79,25 @@ async def index_once(house: House) -> int:
     """Index some of what waits in every org; returns how much was done."""
     orgs = await house.database.directory()
     return sum([await index_research(_call(house, org_id)) for org_id in orgs])
+
+
+async def deliver_for_ever(house: House, every_seconds: float) -> None:
+    """Deliver whatever there is to tell, when told of it and every now and then."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(house.to_deliver.wait(), every_seconds)
+        house.to_deliver.clear()
+        try:
+            while await deliver_once(house):
+                pass
+        except WaybookError as fault:
+            log.warning("webhooks will be delivered later: %s", fault)
+
+
+async def deliver_once(house: House) -> int:
+    """Deliver some of what is due in every org; returns how much was tried."""
+    orgs = await house.database.directory()
+    return sum([await deliver_notices(_call(house, org_id)) for org_id in orgs])
 
 
 def _call(house: House, org_id: UUID) -> Call:

@@ -55,10 +55,26 @@ class Settings:
     model_key: str | None = field(default=None, repr=False)
     #: How long one extraction may take altogether.
     model_seconds: int = 55
+    #: Where people reach this server, if not at its own address; links begin with it.
+    public_url: str | None = None
+    #: Whom to tell when a person is needed: an address, and by what it knows us.
+    webhook_url: str | None = field(default=None, repr=False)
+    webhook_secret: str | None = field(default=None, repr=False)
+    #: The events to tell of, separated by commas; all of them, if none is named.
+    webhook_events: str = ""
+    #: What the receiver reads: standard, slack or text.
+    webhook_format: str = "standard"
+    #: A folder of texts in place of ours.
+    webhook_templates_dir: str | None = None
 
     @property
     def base_url(self) -> str:
         """Where people look."""
+        return self.public_url.rstrip("/") if self.public_url else self.own_url
+
+    @property
+    def own_url(self) -> str:
+        """Where we listen."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
@@ -157,6 +173,7 @@ def _check(settings: Settings) -> None:
             f"there is no tool profile {settings.tools!r}: use plan, research, runs or all"
         )
     _check_embedder(settings)
+    _check_webhook(settings)
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
         raise Misconfigured(f"port {settings.port} is not a port")
     _check_model(settings)
@@ -178,9 +195,8 @@ def _check_embedder(settings: Settings) -> None:
         raise Misconfigured("the embedder endpoint needs embeddings_url and embeddings_model")
     if settings.embedder == "shipped" and settings.embeddings_url:
         raise Misconfigured("embeddings_url is set, but not used: set embedder to endpoint")
-    where = urlsplit(settings.embeddings_url or "http://none")
-    if where.scheme not in {"http", "https"} or not where.hostname:
-        raise Misconfigured("embeddings_url must begin with http:// or https://")
+    _check_url("embeddings_url", settings.embeddings_url)
+    where = urlsplit(settings.embeddings_url or "")
     if where.username or where.password or where.query or where.fragment:
         raise Misconfigured("embeddings_url is an address alone; the key has its own setting")
 
@@ -205,3 +221,27 @@ def _check_model(settings: Settings) -> None:
     key = settings.model_key or ""
     if not (key.isascii() and key.isprintable()):
         raise Misconfigured("model_key must be printable ASCII, as headers carry it")
+
+
+def _check_webhook(settings: Settings) -> None:
+    _check_url("public_url", settings.public_url)
+    _check_url("webhook_url", settings.webhook_url)
+    if settings.webhook_format not in {"standard", "slack", "text"}:
+        raise Misconfigured(
+            f"there is no webhook_format {settings.webhook_format!r}: use standard, slack or text"
+        )
+    if settings.webhook_secret and not settings.webhook_url:
+        raise Misconfigured("webhook_secret is set, but not used: set webhook_url")
+
+
+def _check_url(name: str, url: str | None) -> None:
+    """Refuse what is no address of HTTP; the address itself may be a secret, and is not told."""
+    if url is None:
+        return
+    try:
+        where = urlsplit(url)
+        good = where.scheme in {"http", "https"} and bool(where.hostname) and where.port != 0
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable() or " " in url:
+        raise Misconfigured(f"{name} must begin with http:// or https://, and name a host")

@@ -13,9 +13,10 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
-from waybook.background import index_for_ever, render_for_ever, sweep_for_ever
+from waybook.background import deliver_for_ever, index_for_ever, render_for_ever, sweep_for_ever
 from waybook.doorway import Caller, Channel, Doorway
-from waybook.endpoints.opening import opened_embedder, opened_model
+from waybook.endpoints.opening import opened_embedder, opened_model, opened_postman
+from waybook.endpoints.webhook_settings import read_webhook
 from waybook.postgres.supervisor import attach
 from waybook.settings import Settings
 from waybook.store.calls import CallLog
@@ -53,11 +54,15 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
     """Start everything, and stop it in the opposite order."""
     async with server(settings) as postgres:
         await asyncio.to_thread(migrate, postgres.owner_dsn)
+        webhook = read_webhook(settings)
         async with (
             opened(postgres, settings) as database,
             opened_embedder(settings) as embedder,
             opened_model(settings) as model,
+            opened_postman(webhook) as postman,
         ):
+            if postman and sweeping:
+                await postman.warm()
             house = House(
                 database=database,
                 skills=read_skills(settings.skills_dirs),
@@ -67,6 +72,8 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
                 library=Library(embedder),
                 model=model,
                 model_seconds=settings.model_seconds,
+                tells=webhook.events if webhook else frozenset(),
+                postman=postman,
             )
             calls = CallLog(database)
             async with _working(house, calls, settings.sweep_seconds if sweeping else 0):
@@ -123,6 +130,7 @@ async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIte
         tasks.append(asyncio.create_task(sweep_for_ever(house, sweep_seconds)))
         tasks.append(asyncio.create_task(render_for_ever(house, sweep_seconds)))
         tasks.append(asyncio.create_task(index_for_ever(house, sweep_seconds)))
+        tasks.append(asyncio.create_task(deliver_for_ever(house, sweep_seconds)))
     try:
         yield
     finally:

@@ -42,6 +42,7 @@ COMMANDS = {
         "waybook.cli.map:command",
         "Check the structure of any DAG, and show what it will come to.",
     ),
+    "webhooks": ("waybook.cli.webhooks:group", "Whether notices arrive: list, test, retry."),
     "migrate": ("waybook.cli.migrate:command", "Bring the database up to date."),
     "doctor": (
         "waybook.cli.doctor:command",

@@ -13,7 +13,9 @@ from waybook.usecases.call import Call
 from waybook.usecases.examine_database import examine_database
 from waybook.usecases.findings import Finding, State, about_machine, about_server
 from waybook.usecases.house import House
+from waybook.usecases.list_deliveries import count_deliveries
 from waybook.usecases.secrets import without_password
+from waybook.usecases.webhook_findings import about_notices, about_webhooks
 from waybook.wiring import Server, opened, pending_migrations, server
 
 #: How large the list of tools may be, in bytes, for each profile that promises it.
@@ -22,7 +24,7 @@ LIMITS = {"plan": 7_000, "runs": 8_000, "all": 20_000}
 
 async def examine(settings: Settings) -> list[Finding]:
     """Look at everything; a database out of reach is a finding too."""
-    findings = [*about_machine(settings), _port(settings), *_tools()]
+    findings = [*about_machine(settings), *about_webhooks(settings), _port(settings), *_tools()]
     try:
         async with server(settings) as postgres:
             findings += await _database(postgres, settings)
@@ -41,8 +43,10 @@ async def _database(postgres: Server, settings: Settings) -> list[Finding]:
         return [reached, Finding("migrations", State.WARN, said, "waybook migrate")]
     async with opened(postgres, settings) as database:
         caller = Caller(org_id=LOCAL_ORG, user=settings.user, channel=Channel.CLI)
-        seen = await examine_database(Call(house=House(database=database), caller=caller))
-    return [reached, *about_server(seen)]
+        call = Call(house=House(database=database), caller=caller)
+        seen, told = await examine_database(call), await count_deliveries(call)
+    configured = settings.webhook_url is not None
+    return [reached, *about_server(seen), *about_notices(told, configured=configured)]
 
 
 def _port(settings: Settings) -> Finding:

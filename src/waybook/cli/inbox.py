@@ -10,6 +10,7 @@ from rich.text import Text
 
 from waybook.record.spans import ago
 from waybook.usecases.find_runs import FoundRun
+from waybook.usecases.links import review_url
 from waybook.usecases.list_reviews import OpenReview
 
 MOST_LINES = 20
@@ -33,7 +34,7 @@ def inbox(reviews: list[OpenReview]) -> Table:
     return table
 
 
-def opened_review(review: OpenReview, width: int) -> Panel:
+def opened_review(review: OpenReview, width: int, base_url: str) -> Panel:
     """A review with all that is needed to decide it."""
     parts: list[RenderableType] = [Text(review.summary)]
     if review.questions:
@@ -43,6 +44,7 @@ def opened_review(review: OpenReview, width: int) -> Panel:
         parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
     said = f"asked by {review.requested_by}, {ago(review.requested_at, review.now)}"
     parts += ["", Text(f"{said} · try {review.attempt} · plan {review.plan_id}", style="dim")]
+    parts += [Text(review_url(review.plan_id, base_url), style="dim")]
     title = Text.assemble(" ", (review.plan_name, "bold"), f" · {step_name(review)} ")
     return Panel(
         Group(*parts), title=title, title_align="left", border_style="magenta", width=width

@@ -13,10 +13,11 @@ from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.looks import PLAN_LOOKS
 from waybook.cli.options import as_json, database_options
 from waybook.plan.progress import percent
-from waybook.plan.states import StepStatus
+from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.spans import ago
 from waybook.settings import Settings
 from waybook.usecases.find_plans import FoundPlan, find_plans
+from waybook.usecases.links import review_url
 
 SHORTEST_ID = 8
 #: Below this width the bar gives way to its figures.
@@ -33,7 +34,9 @@ def command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> 
     settings = quiet_settings(flags)
     plans = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
     if as_json:
-        click.echo(json.dumps([_as_json(plan) for plan in plans], ensure_ascii=False))
+        click.echo(
+            json.dumps([_as_json(plan, settings.base_url) for plan in plans], ensure_ascii=False)
+        )
         return
     console = the_console()
     if plans:
@@ -97,7 +100,8 @@ def shortest_ids(ids: list[str]) -> int:
     return max(map(len, ids))
 
 
-def _as_json(plan: FoundPlan) -> dict[str, object]:
+def _as_json(plan: FoundPlan, base_url: str) -> dict[str, object]:
+    waits = plan.status is PlanStatus.AWAITING_REVIEW
     return {
         "planId": plan.id,
         "name": plan.name,
@@ -108,6 +112,7 @@ def _as_json(plan: FoundPlan) -> dict[str, object]:
             "total": plan.total,
             **{str(s): n for s, n in plan.counts.items()},
         },
+        **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
         "createdAt": plan.created_at.isoformat(),
         "createdBy": plan.created_by,
         "lastActivityAt": plan.updated_at.isoformat(),

@@ -18,6 +18,7 @@ from waybook.errors import NotAwaitingReview
 from waybook.settings import Settings
 from waybook.usecases.find_plans import meant_plan
 from waybook.usecases.find_runs import FoundRun, find_runs
+from waybook.usecases.links import review_url
 from waybook.usecases.list_reviews import OpenReview, list_reviews
 
 Decided = tuple[str, str | None]
@@ -134,12 +135,13 @@ async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
         reviews = await _reviews(here, plan)
         runs = await _waiting_runs(here, plan)
     if as_json:
-        told = [asdict(review) for review in reviews]
+        base = settings.base_url
+        told = [{**asdict(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
         click.echo(json.dumps(told, ensure_ascii=False, default=str))
         return
     console = the_console()
     for review in reviews:
-        console.print(opened_review(review, console.width))
+        console.print(opened_review(review, console.width, settings.base_url))
     _say_rest(console, runs, empty=not reviews)
 
 
@@ -149,7 +151,7 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
         while reviews := await _reviews(here, plan):
             console.print(inbox(reviews))
             review = reviews[0] if len(reviews) == 1 else _picked(reviews)
-            console.print(opened_review(review, console.width))
+            console.print(opened_review(review, console.width, settings.base_url))
             decided = _asked()
             if decided is None:
                 return

@@ -23,6 +23,7 @@ from waybook.settings import Settings
 from waybook.usecases.drawings import run_drawing
 from waybook.usecases.find_runs import meant_run
 from waybook.usecases.get_run_progress import progress_of
+from waybook.usecases.links import run_url
 from waybook.usecases.watch_run import RunBoard, watch_run
 
 EVERY_SECONDS = 1.0
@@ -78,6 +79,9 @@ async def _show(settings: Settings, text: str | None, console: Console, *, live:
                 )
         console.print(picture(board, Frame(width=console.width)))
         console.print(_asked(board))
+        if board.awaiting is not None:
+            place = run_url(board.run.id, settings.base_url)
+            console.print(Text.assemble(("page", "dim"), f"   {place}"))
         if board.run.usage.results:
             console.print(usage_line(board.run.usage))
 

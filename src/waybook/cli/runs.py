@@ -18,6 +18,7 @@ from waybook.plan.states import StepStatus
 from waybook.record.spans import ago
 from waybook.settings import Settings
 from waybook.usecases.find_runs import FoundRun, find_runs
+from waybook.usecases.links import run_url
 
 BAR_WIDTH = 15
 
@@ -32,7 +33,9 @@ def command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> 
     settings = quiet_settings(flags)
     runs = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
     if as_json:
-        click.echo(json.dumps([_as_json(run) for run in runs], ensure_ascii=False))
+        click.echo(
+            json.dumps([_as_json(run, settings.base_url) for run in runs], ensure_ascii=False)
+        )
         return
     console = the_console()
     if runs:
@@ -116,7 +119,7 @@ def figures(run: FoundRun) -> Text:
     return said.append(f", {stage.failed} failed", style="red") if stage.failed else said
 
 
-def _as_json(run: FoundRun) -> dict[str, object]:
+def _as_json(run: FoundRun, base_url: str) -> dict[str, object]:
     return {
         "runId": run.id,
         "name": run.name,
@@ -127,6 +130,7 @@ def _as_json(run: FoundRun) -> dict[str, object]:
         "totalStages": run.total_stages,
         "currentStage": run.current.slug if run.current else None,
         "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
+        "runUrl": run_url(run.id, base_url),
         "stages": [
             {
                 "stageSlug": stage.slug,

@@ -78,7 +78,7 @@ def entrance_of(house: Running, channel: Channel = Channel.MCP) -> Entrance:
 
 
 def _announce(settings: Settings) -> None:
-    url = settings.base_url
+    url = settings.own_url
     kept = "the server at your URL" if settings.database_url else f"embedded, {settings.data_dir}"
     click.echo(f"{click.style('Waybook is serving', bold=True)}  {url}")
     click.echo(f"  agents     claude mcp add --transport http waybook {url}/mcp")

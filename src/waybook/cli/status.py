@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import click
+from rich.text import Text
 
 from waybook.cli.board import Frame, picture
 from waybook.cli.costs import plan_lines
@@ -14,6 +15,7 @@ from waybook.doorway import Channel
 from waybook.settings import Settings
 from waybook.usecases.drawings import plan_drawing
 from waybook.usecases.find_plans import meant_plan
+from waybook.usecases.links import review_url
 from waybook.usecases.watch_plan import Board, watch_plan
 
 
@@ -40,8 +42,14 @@ def command(*, plan: str | None, as_json: bool, **flags: object) -> None:
     console = the_console()
     console.print(picture(board, Frame(width=console.width)))
     console.print(f"[dim]question[/]  {question}", markup=True)
+    if board.review is not None:
+        console.print(Text.assemble(("decide", "dim"), f"    {_place(settings, board)}"))
     for line in plan_lines(board.plan):
         console.print(line)
+
+
+def _place(settings: Settings, board: Board) -> str:
+    return review_url(board.plan.id, settings.base_url)
 
 
 async def _look(settings: Settings, text: str | None) -> tuple[Board, str]:

@@ -9,7 +9,8 @@ without the key.
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
@@ -63,7 +64,7 @@ class Exchange:
         self.url = url
         self.most_bytes = most_bytes
         # Packed, an answer of bearable size may be one of any size.
-        self._headers = {**headers, "content-type": "application/json"}
+        self._headers = {"content-type": "application/json", **headers}
         self._headers |= {"accept": "application/json", "accept-encoding": "identity"}
         self._secret = secret
         self._making: asyncio.Task[httpx2.AsyncClient] | None = None
@@ -86,6 +87,22 @@ class Exchange:
         log.info("%s: %s", urlsplit(self.url).hostname, failed.message)
         raise failed
 
+    async def deliver(self, content: bytes, headers: Mapping[str, str], *, seconds: float) -> int:
+        """Hand over what is no question; returns the status, whatever else the other side says.
+
+        Raises:
+            EndpointFailed: it did not answer.
+        """
+        try:
+            async with (
+                asyncio.timeout(max(0.0, seconds)),
+                self._posted(content, {**self._headers, **headers}) as response,
+            ):
+                return response.status_code
+        except TimeoutError:
+            said = f"it gave no answer within {max(0.0, seconds):.3g} s"
+            raise EndpointFailed(said) from None
+
     async def close(self) -> None:
         """Let go of the connections."""
         if self._making is not None:
@@ -101,13 +118,18 @@ class Exchange:
         return await self._once(content)
 
     async def _once(self, content: bytes) -> _Answer:
+        async with self._posted(content, self._headers) as response:
+            body = await self._body(response)
+            return _Answer(response.status_code, response.headers.get("retry-after"), body)
+
+    @asynccontextmanager
+    async def _posted(
+        self, content: bytes, headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx2.Response]:
         client = await self._client()
         try:
-            async with client.stream(
-                "POST", self.url, content=content, headers=self._headers
-            ) as response:
-                body = await self._body(response)
-                return _Answer(response.status_code, response.headers.get("retry-after"), body)
+            async with client.stream("POST", self.url, content=content, headers=headers) as told:
+                yield told
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as fault:
@@ -155,6 +177,8 @@ class Exchange:
 
 
 def _make_client() -> httpx2.AsyncClient:
+    # It logs every address, and an address may be a secret.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     return httpx2.AsyncClient(
         timeout=None,  # every exchange has its seconds
         limits=httpx2.Limits(max_connections=MOST_CONNECTIONS),

@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
+from typing import Protocol
 
 from waybook.endpoints.question import Model
+from waybook.endpoints.webhook_settings import WebhookSettings
+from waybook.notices.letter import Letter, Outcome, Postman
 from waybook.research.text_model import TextModel
 from waybook.settings import Settings
 
@@ -43,3 +46,52 @@ async def opened_model(settings: Settings) -> AsyncIterator[Model | None]:
         yield endpoint
     finally:
         await endpoint.close()
+
+
+class OpenPostman(Postman, Protocol):
+    """A postman who has connections to let go of."""
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+
+
+class LatePostman:
+    """A webhook that is loaded when it is needed."""
+
+    def __init__(self, configured: WebhookSettings) -> None:
+        self._configured = configured
+        self._loaded: OpenPostman | None = None
+
+    async def warm(self) -> OpenPostman:
+        """Load it now.
+
+        Raises:
+            Misconfigured: its templates are not good ones.
+        """
+        if self._loaded is None:
+            module = await asyncio.to_thread(import_module, "waybook.endpoints.webhook")
+            webhook: OpenPostman = module.Webhook(self._configured)
+            self._loaded = webhook
+        return self._loaded
+
+    async def deliver(self, letter: Letter) -> Outcome:
+        """Try once."""
+        return await (await self.warm()).deliver(letter)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        if self._loaded is not None:
+            await self._loaded.close()
+
+
+@asynccontextmanager
+async def opened_postman(configured: WebhookSettings | None) -> AsyncIterator[LatePostman | None]:
+    """Who delivers notices, if somebody is to be told."""
+    if configured is None:
+        yield None
+        return
+    postman = LatePostman(configured)
+    try:
+        yield postman
+    finally:
+        await postman.close()

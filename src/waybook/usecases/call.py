@@ -23,6 +23,7 @@ from waybook.store.plans import LoadedPlan, Wanted
 from waybook.store.sql import Statement
 from waybook.usecases.exchange import Caller
 from waybook.usecases.house import House
+from waybook.usecases.telling import told_of_plan
 
 Body = dict[str, Json]
 #: An id that is nobody's.
@@ -282,7 +283,10 @@ class Held:
         written = ledger.statements(self.plan, decision, hand)
         answer = body if refusal is None else cast("Body", refusal.as_json())
         kept = call.keep(answer, now, is_error=refusal is not None)
-        await self._commit([*written.statements, *(more if refusal is None else ()), *kept])
+        told = told_of_plan(call.house, call.caller, self.plan, decision.plan, hand)
+        await self._commit([*written.statements, *(more if refusal is None else ()), *told, *kept])
+        if told:
+            call.house.to_deliver.set()
         call.house.memory.keep(self.which, LoadedPlan(decision.plan, now, written.head))
         if refusal is not None:
             raise refusal

@@ -26,6 +26,7 @@ from waybook.store.jobs import Asked
 from waybook.usecases.arguments import Id, Loose, Mutating
 from waybook.usecases.call import Body, Call, known
 from waybook.usecases.job_packet import packet
+from waybook.usecases.links import run_url
 from waybook.usecases.run_call import HeldRun, locked_run
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
@@ -106,7 +107,8 @@ async def _reply(held: HeldRun, reply: NextJob) -> Body:
             why = "a person looks at the stage; pass on what they say, it opens the next stage"
             args: Body = {"runId": run_id, "stageSlug": stages[0]}
             call = following("submit_stage_feedback", why, **args)
-            return {"status": "awaiting_feedback", **args, "next": call}
+            place = run_url(run_id, held.call.house.base_url)
+            return {"status": "awaiting_feedback", **args, "runUrl": place, "next": call}
         case StageFailed(stage, steps):
             why = "give what failed a fresh start, once its cause is gone"
             args = {"runId": run_id, "stageSlug": stage}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from waybook.endpoints.question import Model
+from waybook.notices.letter import Postman
 from waybook.store.database import Database
 from waybook.store.memory import PlanMemory
 from waybook.store.whereabouts import Whereabouts
@@ -29,6 +30,11 @@ class House:
     library: Library = field(default_factory=Library)
     #: How long a claimed job is its holder's without a sign of life.
     lease: timedelta = timedelta(minutes=15)
+    #: The events somebody is told of, and who tells them; none unless that is configured.
+    tells: frozenset[str] = frozenset()
+    postman: Postman | None = None
+    #: Set when there is something to tell.
+    to_deliver: asyncio.Event = field(default_factory=asyncio.Event)
     #: Set when there is something to render.
     to_render: asyncio.Event = field(default_factory=asyncio.Event)
     #: A model that may be asked from here, and for how long; without one, agents use their own.

@@ -9,11 +9,13 @@ from pydantic import Field
 
 from waybook.errors import InvalidInput
 from waybook.plan.progress import percent
+from waybook.plan.states import PlanStatus
 from waybook.record.moment import Json
 from waybook.store import plans
 from waybook.store.ids import is_id
 from waybook.usecases.arguments import Reading
 from waybook.usecases.call import Body, Call
+from waybook.usecases.links import review_url
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import following, moment
@@ -33,19 +35,21 @@ async def list_active_plans(call: Call, asked: ListActivePlans) -> Body:
     )
     page = rows[: asked.limit]
     return {
-        "plans": [_view(row) for row in page],
+        "plans": [_view(row, call.house.base_url) for row in page],
         "total": total[0][0],
         "nextCursor": _cursor(page[-1]) if len(rows) > asked.limit else None,
         "next": _next(page),
     }
 
 
-def _view(row: tuple[Any, ...]) -> Json:
+def _view(row: tuple[Any, ...], base_url: str) -> Json:
     plan_id, name, status, revision, updated_at, total, done, failed, in_progress = row
+    waits = status == PlanStatus.AWAITING_REVIEW
     return {
         "planId": plan_id,
         "name": name,
         "status": status,
+        **({"reviewUrl": review_url(plan_id, base_url)} if waits else {}),
         "progress": percent(done, total),
         "counts": {"done": done, "total": total, "failed": failed, "inProgress": in_progress},
         "revision": revision,

@@ -13,8 +13,9 @@ from waybook.store.audit import Sealed
 from waybook.store.contexts import FIRST, Beginning, Page, Stored, read_stored
 from waybook.usecases.audit_trail import told_beside
 from waybook.usecases.call import Body
+from waybook.usecases.links import review_url
 from waybook.usecases.packet_parts import Reader, named, results_by_step, total
-from waybook.usecases.views import moment, progress_view, review_url, told
+from waybook.usecases.views import moment, progress_view, told
 
 Rows = Sequence[tuple[Any, ...]]
 

@@ -6,9 +6,10 @@ from waybook.plan.model import StepId
 from waybook.plan.review import ReviewRequest, request_review
 from waybook.usecases.arguments import AnyJson, Id, Line, Loose, Mutating, Text, limit_result
 from waybook.usecases.call import Body, Call
+from waybook.usecases.links import review_url
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following, review_url
+from waybook.usecases.views import following
 
 
 class RequestUserReview(Mutating):

@@ -16,6 +16,7 @@ from waybook.store.runs import LOADING, LoadedRun
 from waybook.store.sql import Statement
 from waybook.usecases.call import Answered, Body, Call, known
 from waybook.usecases.charts import chart_of
+from waybook.usecases.telling import told_of_run
 
 ReplyT = TypeVar("ReplyT")
 
@@ -67,7 +68,10 @@ class HeldRun:
             refused = cast("Body", decision.refusal.as_json())
             await self.tx.commit(*statements, *call.keep(refused, now, is_error=True))
             raise decision.refusal
-        await self.tx.commit(*statements, *(call.keep(body, now) if keep else ()))
+        told = told_of_run(call.house, call.caller, self.run, decision.run, self.chart, hand)
+        await self.tx.commit(*statements, *told, *(call.keep(body, now) if keep else ()))
+        if told:
+            call.house.to_deliver.set()
         for job in decision.jobs.values():
             call.house.job_places.remember(call.caller.org_id, job.id, self.run.id)
             if job.unit is None and job.completed_at is None:

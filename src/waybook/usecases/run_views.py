@@ -58,10 +58,16 @@ def job_view(job: Job) -> Body:
 
 def after_work(run: Run, chart: Chart, slug: str) -> Json:
     """The call that makes sense once a job is over."""
-    stage = run.stages[slug]
     if run.completed_at is not None:
         return following("get_run_progress", "the run is complete; see its documents", runId=run.id)
-    if stage.completed_at and stage.feedback is None and chart.dag.after(slug):
+    if awaits_feedback(run, chart, slug):
         why = "the stage is complete; pass on what a person says of it, it opens the next stage"
         return following("submit_stage_feedback", why, runId=run.id, stageSlug=slug)
     return take_job(run.id)
+
+
+def awaits_feedback(run: Run, chart: Chart, slug: str) -> bool:
+    """Whether a person has to say something of this stage before the run goes on from it."""
+    stage = run.stages[slug]
+    told = stage.feedback is not None or not chart.dag.after(slug)
+    return stage.completed_at is not None and not told

@@ -1,6 +1,7 @@
 """What must not be shown."""
 
 import re
+from urllib.parse import urlsplit
 
 from waybook.settings import Found
 
@@ -9,7 +10,11 @@ _IN_WORDS = re.compile(r"(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 
 
 #: Settings that are nothing but a secret.
-SECRETS = frozenset({"embeddings_key", "model_key"})
+SECRETS = frozenset({"embeddings_key", "model_key", "webhook_secret"})
+
+
+#: Addresses that let in whoever knows them.
+SECRET_ADDRESSES = frozenset({"webhook_url"})
 
 
 def shown(name: str, value: object) -> str:
@@ -17,7 +22,12 @@ def shown(name: str, value: object) -> str:
 
     >>> shown("embeddings_key", "s3cret"), shown("embeddings_key", None), shown("port", 8750)
     ('…', '', '8750')
+    >>> shown("webhook_url", "https://hooks.slack.com/services/T0/B0/XYZ")
+    'https://hooks.slack.com/…'
     """
+    if name in SECRET_ADDRESSES and value:
+        where = urlsplit(str(value))
+        return f"{where.scheme}://{where.hostname}/…"
     return "…" if name in SECRETS and value else without_password(value)
 
 

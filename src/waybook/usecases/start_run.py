@@ -13,6 +13,7 @@ from waybook.usecases.call import Body, Call, Opened
 from waybook.usecases.charts import OURSELVES, body_of, current_chart, hash_of_body
 from waybook.usecases.run_views import started_view, take_job
 from waybook.usecases.schemas import output_schema
+from waybook.usecases.telling import told_of_run
 from waybook.usecases.tool import RUNS, Tool
 from waybook.usecases.views import following, within_reply
 
@@ -34,7 +35,9 @@ async def start_run(call: Call, asked: StartRun) -> Body:
         given = (chart, new_id(), asked.name, asked.input, asked.models, opened.moment)
         decision = new_run(*given)
         run = decision.run
-        statements = run_ledger.statements(None, {}, decision, opened.hand())
+        hand = opened.hand()
+        statements = run_ledger.statements(None, {}, decision, hand)
+        statements += told_of_run(call.house, call.caller, None, run, chart, hand)
         body: Body = {
             "runId": run.id,
             "name": run.name,

@@ -21,8 +21,9 @@ from waybook.usecases.arguments import (
 )
 from waybook.usecases.asked_usage import UsageArgument, usage_of
 from waybook.usecases.call import Body, Call, known
+from waybook.usecases.links import run_url
 from waybook.usecases.run_call import HeldRun, job_not_found, locked_run, run_of_job
-from waybook.usecases.run_views import after_work, job_view, stage_view
+from waybook.usecases.run_views import after_work, awaits_feedback, job_view, stage_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
 from waybook.usecases.views import following, told, within_reply
@@ -55,7 +56,8 @@ async def submit_job_result(call: Call, asked: SubmitJobResult) -> Body:
         decision = submit_job(
             held.run, held.chart, job, submission, held.moment, parts=parts, version=version
         )
-        return await held.write(decision, _reply(decision, held.chart), job)
+        body = _reply(decision, held.chart, call.house.base_url)
+        return await held.write(decision, body, job)
 
 
 async def _before(held: HeldRun, job: Job) -> tuple[list[str], int]:
@@ -93,8 +95,9 @@ def _text(content: Json) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
-def _reply(decision: RunDecision[JobDone], chart: Chart) -> Body:
+def _reply(decision: RunDecision[JobDone], chart: Chart, base_url: str) -> Body:
     run, done = decision.run, decision.reply
+    waits = awaits_feedback(run, chart, done.job.stage)
     following_job = done.continuation
     body = told(
         runId=run.id,
@@ -103,6 +106,7 @@ def _reply(decision: RunDecision[JobDone], chart: Chart) -> Body:
         continuation=job_view(following_job) if following_job else None,
         stage=stage_view(run, chart, done.job.stage),
         runComplete=run.completed_at is not None,
+        runUrl=run_url(run.id, base_url) if waits else None,
         next=after_work(run, chart, done.job.stage),
     )
     look = following("get_run_progress", "the documents of the run", runId=run.id, detail=True)

@@ -11,6 +11,7 @@ from waybook.plan.progress import count_done, percent
 from waybook.record.moment import Json
 from waybook.research.cutting import as_text, fair_share
 from waybook.usecases.call import Body
+from waybook.usecases.links import review_url
 
 #: What all results in one reply may take together, unless the caller asks for detail.
 RESULTS_BUDGET = 24_000
@@ -69,11 +70,6 @@ def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
         decidedAt=moment(review.decided_at),
         reviewUrl=review_url(plan_id, base_url),
     )
-
-
-def review_url(plan_id: PlanId, base_url: str) -> str:
-    """Where a person decides."""
-    return f"{base_url}/plans/{plan_id}#review"
 
 
 def progress_view(plan: Plan) -> Body:

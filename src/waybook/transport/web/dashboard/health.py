@@ -11,7 +11,9 @@ from waybook.transport.web.dashboard.desk import Desk
 from waybook.usecases.examine_database import examine_database
 from waybook.usecases.findings import Finding, State, about_machine, about_server
 from waybook.usecases.house import House
+from waybook.usecases.list_deliveries import count_deliveries
 from waybook.usecases.secrets import in_force
+from waybook.usecases.webhook_findings import about_notices, about_webhooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Health:
         seen = await examine_database(call)
         abilities = await house.library.abilities(house.database, call.caller.org_id)
         findings = [*about_server(seen), Finding("search", State.OK, abilities.told)]
+        findings += about_notices(await count_deliveries(call), configured=bool(house.tells))
         if self.found is not None:
             findings += await asyncio.to_thread(_machine, self.found)
         return await self.desk.page(
@@ -38,7 +41,7 @@ class Health:
 
 
 def _machine(found: Found) -> list[Finding]:
-    return list(about_machine(found.settings))
+    return [*about_machine(found.settings), *about_webhooks(found.settings)]
 
 
 def _thresholds(house: House) -> dict[str, object]:

@@ -1,0 +1,140 @@
+"""`waybook webhooks`: whether those who are to be told are told."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.inside import inside, quiet_settings, the_console
+from waybook.cli.options import as_json, database_options
+from waybook.errors import Misconfigured
+from waybook.notices.schedule import Standing
+from waybook.record.notice import Occasion
+from waybook.settings import Settings
+from waybook.store.deliveries import Delivery
+from waybook.usecases.call import Call
+from waybook.usecases.list_deliveries import list_deliveries
+from waybook.usecases.send_notice import retry_delivery, send_test_notice
+
+LOOKS = {
+    Standing.WAITING: Text("… waiting", style="yellow"),
+    Standing.DELIVERED: Text("✓ delivered", style="green"),
+    Standing.GIVEN_UP: Text("✗ given up", style="red"),
+}
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def group(context: click.Context) -> None:
+    """Whether notices arrive: list, test, retry.
+
+    By itself it lists the last ones.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(list_command, limit=20, as_json=False)
+
+
+@group.command("list")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, help="At most so many (20).")
+@as_json
+@database_options
+def list_command(*, limit: int, as_json: bool, **flags: object) -> None:
+    """The last notices, and what came of each."""
+    settings = quiet_settings(flags)
+    found = asyncio.run(_list(settings, limit))
+    if as_json:
+        click.echo(json.dumps([told(one) for one in found], ensure_ascii=False))
+        return
+    if not found:
+        off = "" if settings.webhook_url else "; webhooks are off, since there is no webhook_url"
+        click.echo(f"Nobody has been told anything yet{off}.")
+        return
+    the_console().print(_table(found))
+
+
+async def _list(settings: Settings, limit: int) -> list[Delivery]:
+    async with inside(settings) as here:
+        return await list_deliveries(here.call, limit=limit)
+
+
+def _table(found: list[Delivery]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name in ("id", "when (UTC)", "event"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("tries", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for one in found:
+        when = Text(f"{one.at:%m-%d %H:%M:%S}", style="dim")
+        tries, fault = str(one.attempt), Text(one.fault or "")
+        table.add_row(one.id, when, one.event, LOOKS[one.status], tries, fault)
+    return table
+
+
+@group.command("test")
+@as_json
+@database_options
+def test_command(*, as_json: bool, **flags: object) -> None:
+    """Send a notice that asks nothing of anybody, and say whether it arrived.
+
+    Ends with exit code 1 if it did not.
+    """
+    _send(quiet_settings(flags), send_test_notice, as_json=as_json)
+
+
+@group.command("retry")
+@click.argument("letter", metavar="ID")
+@as_json
+@database_options
+def retry_command(*, letter: str, as_json: bool, **flags: object) -> None:
+    """Deliver a notice once more, under the same id, and say whether it arrived.
+
+    If it does not, it is tried again for another day. Ends with exit code 1 then.
+    """
+    _send(quiet_settings(flags), lambda call: retry_delivery(call, letter), as_json=as_json)
+
+
+def _send(settings: Settings, act: Callable[[Call], Awaitable[Delivery]], *, as_json: bool) -> None:
+    if settings.webhook_url is None:
+        raise Misconfigured("webhooks are off: set webhook_url, and webhook_secret")
+    sent = asyncio.run(_act(settings, act))
+    if as_json:
+        click.echo(json.dumps(told(sent), ensure_ascii=False))
+    else:
+        the_console().print(_said(sent))
+    sys.exit(int(sent.status is not Standing.DELIVERED))
+
+
+async def _act(settings: Settings, act: Callable[[Call], Awaitable[Delivery]]) -> Delivery:
+    async with inside(settings) as here:
+        return await act(here.call)
+
+
+def _said(sent: Delivery) -> Text:
+    what = "the test" if sent.event == Occasion.TEST else sent.event
+    if sent.status is Standing.DELIVERED:
+        return Text(f"✓ {what} arrived ({sent.answered})", style="green")
+    return Text.assemble(
+        (f"✗ {what} did not arrive: {sent.fault or 'somebody else delivers it now'}", "red"),
+        f"\n  {sent.id}",
+    )
+
+
+def told(one: Delivery) -> dict[str, object]:
+    """A delivery for machines."""
+    return {
+        "id": one.id,
+        "event": one.event,
+        "status": str(one.status),
+        "attempts": one.attempt,
+        "at": one.at.isoformat(),
+        "nextAt": one.due_at.isoformat() if one.status is Standing.WAITING else None,
+        "settledAt": one.settled_at.isoformat() if one.settled_at else None,
+        "answered": one.answered,
+        "fault": one.fault,
+        "data": one.data,
+    }

@@ -1,0 +1,59 @@
+-- name: insert_delivery
+insert into webhook_delivery (id, event, subject_id, data, at, due_at, expires_at)
+values (%(id)s, %(event)s, %(subject_id)s, %(data)s, %(at)s, %(at)s, %(expires_at)s);
+
+-- name: claim
+-- Take some that are due, for as long as a lease; others pass these over.
+with due as materialized (
+  select org_id, id
+    from webhook_delivery
+   where status = 'waiting' and due_at <= app_now()
+   order by due_at
+   limit %(most)s
+     for update skip locked
+)
+update webhook_delivery d
+   set attempt = d.attempt + 1,
+       due_at = app_now() + make_interval(secs => %(lease)s)
+  from due
+ where d.org_id = due.org_id and d.id = due.id
+returning d.id::text, d.event, d.data, d.at, app_now(), d.attempt, d.expires_at;
+
+-- name: note
+-- What came of an attempt. A success counts, whoever has claimed it since.
+update webhook_delivery
+   set status = %(status)s,
+       due_at = %(due_at)s,
+       settled_at = case when %(status)s = 'waiting' then null else app_now() end,
+       answered = %(answered)s,
+       fault = %(fault)s
+ where id = %(id)s and status = 'waiting'
+   and (attempt = %(attempt)s or %(status)s = 'delivered');
+
+-- name: forget
+-- What was settled long ago.
+delete from webhook_delivery
+ where status <> 'waiting' and at < app_now() - make_interval(days => %(days)s);
+
+-- name: latest
+select id::text, event, subject_id::text, data, status, attempt, at, due_at, settled_at, answered,
+       fault
+  from webhook_delivery
+ where %(id)s::uuid is null or id = %(id)s::uuid
+ order by at desc, id desc
+ limit %(most)s;
+
+-- name: again
+-- From the beginning, with the same id.
+update webhook_delivery
+   set status = 'waiting', attempt = 0, due_at = app_now(), settled_at = null, answered = null,
+       fault = null, expires_at = app_now() + make_interval(secs => %(patience)s)
+ where id = %(id)s
+returning id::text;
+
+-- name: standing
+select count(*) filter (where status = 'waiting'),
+       count(*) filter (where status = 'given_up'),
+       min(at) filter (where status = 'waiting'),
+       max(settled_at) filter (where status = 'delivered')
+  from webhook_delivery;

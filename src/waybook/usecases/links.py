@@ -1,0 +1,20 @@
+"""Where people look: the addresses of pages."""
+
+
+def plan_url(plan_id: str, base_url: str) -> str:
+    """Where a person sees a plan.
+
+    >>> plan_url("1", "http://127.0.0.1:8750")
+    'http://127.0.0.1:8750/plans/1'
+    """
+    return f"{base_url}/plans/{plan_id}"
+
+
+def review_url(plan_id: str, base_url: str) -> str:
+    """Where a person decides."""
+    return f"{plan_url(plan_id, base_url)}#review"
+
+
+def run_url(run_id: str, base_url: str) -> str:
+    """Where a person sees a run, and says something of its stages."""
+    return f"{base_url}/runs/{run_id}"
