@@ -18,7 +18,11 @@ class Asked:
 
     path: str
     headers: Mapping[str, str]
-    body: Any
+    raw: bytes
+
+    @property
+    def body(self) -> Any:  # noqa: ANN401 - JSON
+        return json.loads(self.raw)
 
 
 @dataclass
@@ -41,7 +45,7 @@ class EndpointServer:
             first, *lines = head.decode().strip().split("\r\n")
             headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines)}
             body = await reader.readexactly(int(headers.get("content-length", "0")))
-            self.asked.append(Asked(first.split()[1], headers, json.loads(body)))
+            self.asked.append(Asked(first.split()[1], headers, body))
             self.heard.set()
             play = self.plays[0] if len(self.plays) == 1 else self.plays.popleft()
             await play(writer)
@@ -77,6 +81,12 @@ async def endlessly(writer: Writer) -> None:
 async def drop_by_drop(writer: Writer) -> None:
     """Begin an answer, and leave it at that."""
     writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
+    await never(writer)
+
+
+async def header_by_header(writer: Writer) -> None:
+    """Begin to answer, and never come to it."""
+    writer.write(b"HTTP/1.1 200 OK\r\nx: y\r\n")
     await never(writer)
 
 

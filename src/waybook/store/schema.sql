@@ -714,3 +714,32 @@ create policy tenant on usage as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert on usage to waybook_app;
+
+create table webhook_delivery (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  event text not null,
+  subject_id uuid,
+  data json not null,
+  status text not null default 'waiting'::text,
+  attempt integer not null default 0,
+  at timestamp with time zone not null,
+  due_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  settled_at timestamp with time zone,
+  answered smallint,
+  fault text,
+  constraint webhook_delivery_pkey PRIMARY KEY (org_id, id),
+  constraint webhook_delivery_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
+  constraint webhook_delivery_attempt_check CHECK ((attempt >= 0)),
+  constraint webhook_delivery_check CHECK (((settled_at IS NULL) = (status = 'waiting'::text))),
+  constraint webhook_delivery_status_check CHECK ((status = ANY (ARRAY['waiting'::text, 'delivered'::text, 'given_up'::text])))
+);
+CREATE INDEX webhook_delivery_due ON public.webhook_delivery USING btree (org_id, due_at) WHERE (status = 'waiting'::text);
+CREATE INDEX webhook_delivery_time ON public.webhook_delivery USING btree (org_id, at, id);
+alter table webhook_delivery enable row level security;
+alter table webhook_delivery force row level security;
+create policy tenant on webhook_delivery as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update, delete on webhook_delivery to waybook_app;

@@ -1,0 +1,150 @@
+"""A process killed between a change and its notice: nothing is lost, nothing is invented."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from endpoint_server import an_endpoint
+from waybook.notices.schedule import Standing
+from waybook.usecases.deliver_notices import LEASE
+from webhook_worlds import SECRET, TAKEN, a_teller, told, verified
+from worlds import Body, Clock, World
+
+PATIENCE = 30
+
+#: Completes a plan, or delivers what there is to tell, and says how far it came; then it waits.
+TELLER = """
+import asyncio, json, sys
+from datetime import datetime
+from uuid import UUID
+from psycopg_pool import AsyncConnectionPool
+from waybook.doorway import Caller, Channel, Doorway
+from waybook.endpoints.webhook import Webhook
+from waybook.endpoints.webhook_settings import WebhookSettings
+from waybook.notices.signature import read_secrets
+from waybook.store.calls import CallLog
+from waybook.store.database import Database, Tx
+from waybook.usecases.call import Call
+from waybook.usecases.deliver_notices import deliver_notices
+from waybook.usecases.house import House
+
+dsn, role, org, now, url, secret, moment, arguments = sys.argv[1:]
+commit = Tx.commit
+
+
+def say(word):
+    print(word, flush=True)
+    sys.stdin.read()
+
+
+async def stopping(tx, *statements):
+    texts = [str(statement) for statement in statements]
+    told = any(text.startswith("insert into webhook_delivery") for text in texts)
+    noted = any(text.startswith("update webhook_delivery") for text in texts)
+    if told and moment == "before the commit":
+        await tx.send(*statements)
+        say("written")
+    if noted and moment == "before the note":
+        say("delivered")
+    answer = await commit(tx, *statements)
+    if told and moment == "after the commit":
+        say("committed")
+    return answer
+
+
+async def main():
+    Tx.commit = stopping
+    options = {"autocommit": True, "prepare_threshold": None}
+    events = frozenset({"plan.completed"})
+    webhook = Webhook(
+        WebhookSettings(url=url, secrets=read_secrets(secret), format="standard", events=events,
+                        templates_dir=None)
+    )
+    async with AsyncConnectionPool(dsn, kwargs=options, min_size=1, open=False) as pool:
+        database = Database(pool, role=role or None)
+        database.frozen_now = datetime.fromisoformat(now)
+        house = House(database=database, tells=events, postman=webhook)
+        caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
+        if moment == "before the note":
+            await deliver_notices(Call(house=house, caller=caller))
+        else:
+            doorway = Doorway(house, CallLog(database))
+            await doorway.enter(caller, "submit_step_result", json.loads(arguments))
+
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def a_process(
+    world: World, url: str, moment: str, **arguments: object
+) -> Iterator[subprocess.Popen[str]]:
+    """A process of its own that stops at this moment, and is killed."""
+    place = world.place
+    named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
+    rest = [world.clock.now.isoformat(), url, SECRET, moment, json.dumps(arguments)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", TELLER, *named, *rest],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+async def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        return (await asyncio.to_thread(process.stdout.readline)).strip()
+
+
+async def last_step(world: World) -> Body:
+    """What ends a plan when it is handed in."""
+    step = await world.agent.take(await world.agent.plan(1))
+    return {"stepId": step["stepId"], "attempt": 1, "resultSummary": "found"}
+
+
+async def test_killed_before_the_commit_nothing_is_told(world: World) -> None:
+    async with told(world) as (other, teller):
+        with a_process(world, other.url, "before the commit", **await last_step(world)) as process:
+            assert await said(process) == "written"
+        assert await teller.deliver() == 0
+        assert await teller.deliveries() == []
+        assert other.asked == []
+
+
+async def test_killed_after_the_commit_somebody_else_tells_it(world: World) -> None:
+    async with told(world) as (other, teller):
+        with a_process(world, other.url, "after the commit", **await last_step(world)) as process:
+            assert await said(process) == "committed"
+        assert other.asked == []
+        assert await teller.deliver() == 1
+        assert [verified(asked)["type"] for asked in other.asked] == ["plan.completed"]
+
+
+async def test_killed_before_it_was_noted_it_comes_twice_under_one_id(
+    world: World, clock: Clock
+) -> None:
+    async with an_endpoint(TAKEN) as other, a_teller(world, other.url) as teller:
+        await teller.agent.call("submit_step_result", **await last_step(world))
+        with a_process(world, other.url, "before the note") as process:
+            assert await said(process) == "delivered"
+        assert len(other.asked) == 1
+        assert await teller.deliver() == 0
+        clock.advance(seconds=LEASE.total_seconds())
+        assert await teller.deliver() == 1
+        first, second = other.asked
+        assert first.headers["webhook-id"] == second.headers["webhook-id"]
+        assert verified(first) == verified(second)
+        (settled,) = await teller.deliveries()
+    assert (settled.status, settled.attempt) == (Standing.DELIVERED, 2)

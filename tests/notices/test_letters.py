@@ -1,0 +1,165 @@
+"""Letters: how they look, by whom they are known, and when they are tried again."""
+
+import base64
+import hashlib
+import hmac
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from plan_builders import NOON, a_plan, a_review, a_step
+from waybook.errors import Misconfigured
+from waybook.notices.formats import Format, written
+from waybook.notices.letter import Letter, Outcome
+from waybook.notices.samples import sample
+from waybook.notices.schedule import LONGEST_PAUSE, PATIENCE, Standing, pause, verdict
+from waybook.notices.signature import read_secrets, signed
+from waybook.notices.texts import file_of, read_texts
+from waybook.plan.notices import OCCASIONS, plan_notices
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.moment import Json
+from waybook.record.notice import Occasion
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "webhook.schema.json"
+TEXTS = read_texts({})
+#: What the format of Standard Webhooks recommends.
+MOST_BYTES = 20_000
+
+chances = st.floats(0, 1)
+#: Whatever an agent may write into a name.
+names = st.text(max_size=2_000)
+
+
+def a_letter(occasion: Occasion, attempt: int = 1, **values: Json) -> Letter:
+    data: dict[str, Json] = {**sample(occasion)["data"], **values}  # type: ignore[dict-item]  # an object
+    return Letter(
+        id="0190b2f0-0000-7000-8000-000000000009",
+        event=str(occasion),
+        data=data,
+        at=NOON,
+        now=NOON,
+        attempt=attempt,
+        expires_at=NOON + PATIENCE,
+    )
+
+
+# When
+
+
+@given(st.integers(1, 10_000), chances)
+def test_a_pause_is_never_too_long_nor_none(attempt: int, chance: float) -> None:
+    assert timedelta(seconds=4) <= pause(attempt, chance) <= 1.2 * LONGEST_PAUSE
+
+
+@given(st.lists(chances, min_size=40, max_size=40))
+def test_a_letter_nobody_takes_is_tried_for_most_of_a_day_and_no_longer(
+    chances: list[float],
+) -> None:
+    letter, refused = a_letter(Occasion.PLAN_FAILED), Outcome("it answered 500", 500)
+    for chance in chances:
+        found = verdict(letter, refused, chance)
+        if found.standing is Standing.GIVEN_UP:
+            assert timedelta(hours=19) < letter.now - NOON <= PATIENCE
+            return
+        assert letter.now < found.due_at <= letter.expires_at
+        letter = letter._replace(now=found.due_at, attempt=letter.attempt + 1)
+    pytest.fail("it was never given up")
+
+
+# How
+
+
+@pytest.mark.parametrize("occasion", Occasion)
+def test_every_kind_of_letter_fits_its_schema(occasion: Occasion) -> None:
+    Draft202012Validator.check_schema(json.loads(SCHEMA.read_text("utf-8")))
+    body = orjson.loads(written(a_letter(occasion), Format.STANDARD, TEXTS).body)
+    judge = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
+    assert [*judge.iter_errors(body)] == []
+    assert [*judge.iter_errors({**body, "type": "none"})] != []
+
+
+@given(names, names, names, st.sampled_from([*OCCASIONS]))
+def test_a_plans_letter_is_short_whatever_its_names_are(
+    name: str, title: str, summary: str, status: PlanStatus
+) -> None:
+    steps = [a_step(StepStatus.IN_PROGRESS, title=title) for _ in range(200)]
+    before = a_plan(*steps)
+    plan = before._replace(
+        name=name, status=status, review=a_review(1, summary=summary, questions=("?",))
+    )
+    (notice,) = plan_notices(before, plan)
+    letter = a_letter(OCCASIONS[status])._replace(data=notice.data)
+    for form in Format:
+        assert len(written(letter, form, TEXTS).body) <= MOST_BYTES
+    assert plan_notices(plan, plan) == ()
+
+
+@given(names, st.sampled_from([*Occasion]))
+def test_nothing_in_a_chat_acts(name: str, occasion: Occasion) -> None:
+    letter = a_letter(occasion, planName=name, runName=name, stageName=name)
+    said = orjson.loads(written(letter, Format.SLACK, TEXTS).body)["text"]
+    assert "<" not in said
+    assert ">" not in said
+
+
+@pytest.mark.parametrize("occasion", Occasion)
+def test_a_text_has_a_subject_a_body_and_the_link(occasion: Occasion) -> None:
+    told = written(a_letter(occasion), Format.TEXT, TEXTS).body.decode()
+    subject, empty, *body = told.splitlines()
+    assert (bool(subject), empty) == (True, "")
+    link = sample(occasion)["data"]["url"]  # type: ignore[index,call-overload]  # JSON
+    assert str(link) in body[-1]
+    assert not any("  " in line or "{" in line or line.strip() == "" for line in body)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("plan.completed.txt", "{{ secrets }}", "secrets"),
+        ("plan.completed.txt", "{{ data.__class__() }}", "a call"),
+        ("plan.completed.txt", "{% include '/etc/passwd' %}", "include"),
+        ("plan.completed.txt", "{% if %}", "line 1"),
+        ("plan.completed.txt", " ", "says nothing"),
+        ("plan.complete.txt", "Done.", "the text of no event"),
+    ],
+)
+def test_a_template_that_is_none_is_refused_at_the_start(name: str, text: str, fault: str) -> None:
+    with pytest.raises(Misconfigured, match=fault) as refused:
+        read_texts({name: text})
+    assert name in refused.value.message
+
+
+def test_each_occasion_has_its_file_and_no_other() -> None:
+    folder = Path(__file__).parents[2] / "src" / "waybook" / "notices" / "templates"
+    assert {path.name for path in folder.iterdir()} == {file_of(o) for o in Occasion}
+
+
+# By whom
+
+
+@given(st.binary(min_size=24, max_size=64), st.binary(), st.integers(0, 2**40))
+def test_a_signature_is_the_one_the_format_asks_for(key: bytes, body: bytes, at: int) -> None:
+    (read,) = read_secrets(f"whsec_{base64.b64encode(key).decode()}")
+    told = signed("id", at, body, (read,))
+    expected = hmac.new(key, b"id.%d.%b" % (at, body), hashlib.sha256).digest()
+    assert told == {
+        "webhook-id": "id",
+        "webhook-timestamp": str(at),
+        "webhook-signature": f"v1,{base64.b64encode(expected).decode()}",
+    }
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["secret", "whsec_", "whsec_c2hvcnQ=", "whsec_!!!", base64.b64encode(b"k" * 32).decode()],
+)
+def test_a_secret_of_another_form_is_refused_and_not_told(secret: str) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        read_secrets(secret)
+    assert secret in {"secret", "whsec_"} or secret not in refused.value.message

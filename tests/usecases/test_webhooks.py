@@ -1,0 +1,443 @@
+"""Notices: what is told, to whom, and that it is told in the end."""
+
+import asyncio
+import logging
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from definitions import a_definition, a_recipe_step, a_stage
+from endpoint_server import (
+    Play,
+    Writer,
+    an_endpoint,
+    answer,
+    drop_by_drop,
+    endlessly,
+    half,
+    hang_up,
+    header_by_header,
+    never,
+    nobodys_url,
+    nonsense,
+)
+from waybook.errors import NotFound
+from waybook.notices.schedule import PATIENCE, Standing
+from waybook.usecases.deliver_notices import LEASE, MOST_AT_ONCE, deliver_notices
+from waybook.usecases.list_deliveries import count_deliveries
+from waybook.usecases.send_notice import retry_delivery, send_test_notice
+from waybook.usecases.sweep_stalls import sweep_stalls
+from webhook_worlds import PLENTY, SHORT, TAKEN, Teller, a_teller, told, verified
+from worlds import Agent, Body, Clock, World, a_database
+
+TOO_LATE = "it gave no answer within 1 s"
+
+
+async def a_review(agent: Agent) -> Body:
+    """A plan that waits for a person, whose result nobody is to be told."""
+    plan = await agent.plan([{"stepType": "search", "instructions": "Look.", "title": "Measure"}])
+    step = await agent.take(plan)
+    return await agent.call(
+        "request_user_review",
+        stepId=step["stepId"],
+        summary="The Nile,\nprobably.",
+        questions=["Is it?"],
+        resultSummary="6,650 km",
+    )
+
+
+async def events(teller: Teller) -> list[str]:
+    return [one.event for one in reversed(await teller.deliveries())]
+
+
+# What is told
+
+
+async def test_a_review_is_told_with_who_asks_and_where_to_decide(
+    world: World, clock: Clock
+) -> None:
+    async with told(world) as (other, teller):
+        review = await a_review(teller.agent)
+        assert await teller.deliver() == 1
+        (asked,) = other.asked
+        (kept,) = await teller.deliveries()
+    payload = verified(asked)
+    assert asked.path == "/hook"
+    assert asked.headers["content-type"] == "application/json"
+    assert asked.headers["webhook-id"] == kept.id
+    assert asked.headers["webhook-timestamp"] == str(int(clock.now.timestamp()))
+    assert payload == {
+        "type": "plan.review_requested",
+        "timestamp": clock.now.isoformat(),
+        "data": {
+            "orgId": str(teller.agent.org_id),
+            "by": {"user": "ann", "channel": "mcp"},
+            "planId": review["planId"],
+            "planName": "Rivers",
+            "status": "awaiting_review",
+            "progress": {"percent": 0, "done": 0, "total": 1},
+            "review": {
+                "reviewId": review["reviewId"],
+                "stepId": review["stepId"],
+                "stepOrder": 1,
+                "stepTitle": "Measure",
+                "summary": "The Nile, probably.",
+                "questions": 1,
+            },
+            "url": f"http://127.0.0.1:8750/plans/{review['planId']}",
+            "reviewUrl": review["reviewUrl"],
+        },
+    }
+    assert b"6,650" not in asked.raw
+    assert (kept.status, kept.attempt, kept.answered) == (Standing.DELIVERED, 1, 204)
+
+
+async def test_a_plan_is_told_of_when_it_falls_silent_and_when_it_is_over(
+    world: World, clock: Clock
+) -> None:
+    async with told(world) as (other, teller):
+        agent = teller.agent
+        plan = await agent.plan(2)
+        step = await agent.take(plan)
+        clock.advance(minutes=31)
+        assert await sweep_stalls(teller.call) == 1
+        assert await sweep_stalls(teller.call) == 0
+        await agent.submit(step)
+        await agent.work_through(plan)
+        rejected = await a_review(agent)
+        await agent.call("submit_user_decision", planId=rejected["planId"], decision="reject")
+        assert await events(teller) == [
+            "plan.stalled",
+            "plan.completed",
+            "plan.review_requested",
+            "plan.failed",
+        ]
+        await teller.deliver()
+        payloads = {p["type"]: p["data"] for p in map(verified, other.asked)}
+    stalled, failed = payloads["plan.stalled"], payloads["plan.failed"]
+    assert [one["stepOrder"] for one in stalled["steps"]] == [1]
+    assert stalled["by"] == {"user": "waybook", "channel": "sweep"}
+    assert (failed["outcome"], "reviewUrl" in failed) == ("failed", False)
+    assert payloads["plan.completed"]["progress"] == {"percent": 100, "done": 2, "total": 2}
+
+
+async def test_a_run_is_told_of_when_a_stage_waits_or_fails_and_when_it_is_over(
+    world: World,
+) -> None:
+    async with told(world) as (other, teller):
+        agent = teller.agent
+        dag = a_definition(
+            "two", a_stage("survey", a_recipe_step("look")), a_stage("end", a_recipe_step("sum"))
+        )
+        dag["transitions"] = [{"from": "survey", "to": "end"}]
+        await agent.call("add_dag", definition=dag)
+        run = await agent.run("two", "a")
+        job = await agent.job(run)
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await agent.call("fail_job", **held, error="broken", retryable=False)
+        await agent.call("retry_failed", runId=run["runId"], stageSlug="survey")
+        waiting = await agent.work_off(run)
+        assert waiting["runUrl"] == f"http://127.0.0.1:8750/runs/{run['runId']}"
+        await agent.feedback(run, "survey")
+        await agent.work_off(run)
+        assert await events(teller) == [
+            "run.stage_failed",
+            "run.awaiting_feedback",
+            "run.completed",
+        ]
+        await teller.deliver()
+        payloads = {p["type"]: p["data"] for p in map(verified, other.asked)}
+    failed, waits = payloads["run.stage_failed"], payloads["run.awaiting_feedback"]
+    assert (failed["stageSlug"], failed["failedSteps"]) == ("survey", ["look"])
+    assert (waits["stageSlug"], waits["url"]) == ("survey", waiting["runUrl"])
+    done = payloads["run.completed"]["progress"]
+    assert done == {"completedStages": 2, "totalStages": 2}
+
+
+async def test_a_run_that_is_over_as_soon_as_it_starts_is_told_of_too(world: World) -> None:
+    async with told(world) as (_, teller):
+        idle = a_definition("idle", a_stage("only", a_recipe_step("look", skip=True)))
+        await teller.agent.call("add_dag", definition=idle)
+        await teller.agent.run("idle", "a")
+        assert await events(teller) == ["run.completed"]
+
+
+async def test_only_the_events_asked_for_are_told(world: World) -> None:
+    only = frozenset({"plan.completed"})
+    async with a_teller(world, "http://127.0.0.1:1", events=only) as teller:
+        await a_review(teller.agent)
+        plan = await teller.agent.plan(1)
+        await teller.agent.work_through(plan)
+        assert await events(teller) == ["plan.completed"]
+
+
+async def test_where_nobody_is_to_be_told_nothing_is_kept(world: World, agent: Agent) -> None:
+    await a_review(agent)
+    async with told(world) as (other, teller):
+        assert await teller.deliveries() == []
+        assert await teller.deliver() == 0
+        assert other.asked == []
+
+
+async def test_what_is_refused_is_not_told(world: World) -> None:
+    async with told(world) as (_, teller):
+        review = await a_review(teller.agent)
+        refused = await teller.agent.refused(
+            "request_user_review", stepId=review["stepId"], summary="Again."
+        )
+        assert refused["code"] == "INVALID_TRANSITION"
+        assert await events(teller) == ["plan.review_requested"]
+
+
+async def test_a_repeated_call_is_told_once(world: World) -> None:
+    async with told(world) as (_, teller):
+        plan = await teller.agent.plan(1)
+        step = await teller.agent.take(plan)
+        for _ in range(2):
+            await teller.agent.submit(step, idempotencyKey="once")
+        assert await events(teller) == ["plan.completed"]
+
+
+async def test_an_org_delivers_and_sees_its_own_alone(world: World) -> None:
+    world.neighbour_may_change = True
+    async with (
+        told(world) as (other, teller),
+        a_teller(world, f"{other.url}/theirs", agent=world.neighbour) as neighbour,
+    ):
+        await neighbour.agent.work_through(world.neighbours_plan)
+        await a_review(teller.agent)
+        (ours,) = await teller.deliveries()
+        await teller.deliver()
+        assert [asked.path for asked in other.asked] == ["/hook"]
+        (theirs,) = await neighbour.deliveries()
+        assert (theirs.event, theirs.status) == ("plan.completed", Standing.WAITING)
+        for unknown in (ours.id, "none"):
+            with pytest.raises(NotFound):
+                await retry_delivery(neighbour.call, unknown)
+
+
+# Until it arrives
+
+
+@pytest.mark.parametrize(
+    ("play", "fault"),
+    [
+        (answer("", 500), "it answered 500"),
+        (answer("", 404), "it answered 404"),
+        (never, TOO_LATE),
+        (header_by_header, TOO_LATE),
+        (hang_up, "the exchange broke off (RemoteProtocolError)"),
+        (nonsense, "the exchange broke off (RemoteProtocolError)"),
+    ],
+    ids=["500", "404", "never", "header by header", "hangs up", "nonsense"],
+)
+async def test_what_was_not_taken_is_tried_again_under_the_same_id(
+    world: World, clock: Clock, play: Play, fault: str
+) -> None:
+    async with told(world, play, TAKEN) as (other, teller):
+        await a_review(teller.agent)
+        seconds = SHORT if fault == TOO_LATE else PLENTY
+        async with a_teller(world, f"{other.url}/hook", seconds=seconds) as hasty:
+            assert await hasty.deliver() == 1
+        (waiting,) = await teller.deliveries()
+        assert (waiting.status, waiting.fault) == (Standing.WAITING, fault)
+        assert timedelta(seconds=4) <= waiting.due_at - clock.now <= timedelta(seconds=6)
+        clock.advance(seconds=6)
+        assert await teller.deliver() == 1
+        (taken,) = await teller.deliveries()
+    assert (taken.status, taken.attempt, taken.fault) == (Standing.DELIVERED, 2, None)
+    first, second = other.asked
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert verified(first) == verified(second)
+    stamps = [int(asked.headers["webhook-timestamp"]) for asked in other.asked]
+    assert stamps[1] - stamps[0] == 6
+
+
+async def test_where_nobody_listens_it_is_tried_again(world: World) -> None:
+    async with a_teller(world, await nobodys_url()) as teller:
+        await a_review(teller.agent)
+        await teller.deliver()
+        (waiting,) = await teller.deliveries()
+    assert (waiting.status, waiting.fault) == (Standing.WAITING, "it cannot be reached")
+
+
+@pytest.mark.parametrize("play", [endlessly, drop_by_drop, half])
+async def test_what_the_other_side_says_beside_its_status_is_not_read(
+    world: World, play: Play
+) -> None:
+    async with told(world, play) as (_, teller):
+        await a_review(teller.agent)
+        await teller.deliver()
+        (taken,) = await teller.deliveries()
+    assert taken.status is Standing.DELIVERED
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_nobody_is_sent_on_to_somebody_else(world: World, status: int) -> None:
+    async with an_endpoint(TAKEN) as elsewhere:
+        moved = answer("", status, location=f"{elsewhere.url}/internal")
+        async with told(world, moved) as (other, teller):
+            await a_review(teller.agent)
+            await teller.deliver()
+            (waiting,) = await teller.deliveries()
+    assert (waiting.status, waiting.answered) == (Standing.WAITING, status)
+    assert (len(other.asked), elsewhere.asked) == (1, [])
+
+
+async def test_it_is_given_up_after_a_day_and_that_is_told(
+    world: World, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with told(world, answer("", 500)) as (other, teller):
+        await a_review(teller.agent)
+        began = clock.now
+        while (found := (await teller.deliveries())[0]).status is Standing.WAITING:
+            world.database.frozen_now = found.due_at
+            assert await teller.deliver() == 1
+        ended = clock.now
+        counted = await count_deliveries(teller.call)
+        clock.advance(days=2)
+        assert await teller.deliver() == 0
+        assert len(other.asked) == found.attempt
+    assert timedelta(hours=16) < ended - began <= PATIENCE
+    assert 10 <= found.attempt <= 20
+    assert (found.status, found.settled_at) == (Standing.GIVEN_UP, ended)
+    assert (counted.given_up, counted.waiting) == (1, 0)
+    (given_up,) = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert found.id in given_up.getMessage()
+
+
+async def test_whoever_wants_no_more_is_left_alone(world: World) -> None:
+    async with told(world, answer("", 410)) as (_, teller):
+        await a_review(teller.agent)
+        await teller.deliver()
+        (given_up,) = await teller.deliveries()
+    assert (given_up.status, given_up.attempt) == (Standing.GIVEN_UP, 1)
+
+
+async def test_what_was_given_up_can_be_sent_again_by_hand(world: World) -> None:
+    async with told(world, answer("", 410), TAKEN) as (other, teller):
+        await a_review(teller.agent)
+        await teller.deliver()
+        (given_up,) = await teller.deliveries()
+        sent = await retry_delivery(teller.call, given_up.id.upper())
+        assert (sent.status, sent.attempt) == (Standing.DELIVERED, 1)
+        assert len({asked.headers["webhook-id"] for asked in other.asked}) == 1
+
+
+async def test_a_test_says_whether_it_arrived(world: World) -> None:
+    async with told(world, TAKEN, answer("", 500)) as (other, teller):
+        assert (await send_test_notice(teller.call)).status is Standing.DELIVERED
+        failed = await send_test_notice(teller.call)
+        assert (failed.status, failed.fault) == (Standing.WAITING, "it answered 500")
+        payload = verified(other.asked[0])
+    assert (payload["type"], payload["data"]["url"]) == ("webhook.test", "http://127.0.0.1:8750")
+
+
+async def test_what_was_settled_long_ago_is_forgotten(world: World, clock: Clock) -> None:
+    async with told(world) as (_, teller):
+        await a_review(teller.agent)
+        await teller.deliver()
+        clock.advance(days=31)
+        await a_review(teller.agent)
+        await teller.deliver()
+        (kept,) = await teller.deliveries()
+    assert kept.at == clock.now
+
+
+# Several processes
+
+
+async def test_two_processes_deliver_each_letter_once(world: World) -> None:
+    in_flight = 0
+    both = asyncio.Event()
+
+    async def meet(writer: Writer) -> None:
+        """Answer nobody before both are at work."""
+        nonlocal in_flight
+        in_flight += 1
+        if in_flight > MOST_AT_ONCE:
+            both.set()
+        await both.wait()
+        await TAKEN(writer)
+
+    async with told(world, meet) as (other, first), a_database(world.place) as database:
+        async with a_teller(world, f"{other.url}/hook", database=database) as second:
+            for _ in range(3 * MOST_AT_ONCE):
+                await a_review(first.agent)
+            async with asyncio.timeout(20):
+                shares = await asyncio.gather(first.deliver(), second.deliver())
+        assert sum(shares) == 3 * MOST_AT_ONCE
+        ids = [asked.headers["webhook-id"] for asked in other.asked]
+        assert len(ids) == len(set(ids)) == 3 * MOST_AT_ONCE
+        assert {one.status for one in await first.deliveries()} == {Standing.DELIVERED}
+
+
+async def test_a_letter_in_somebodys_hands_is_nobody_elses_until_the_lease_is_over(
+    world: World, clock: Clock
+) -> None:
+    async with told(world, never, TAKEN) as (other, teller):
+        await a_review(teller.agent)
+        slow = asyncio.create_task(deliver_notices(teller.call))
+        async with asyncio.timeout(5):
+            await other.heard.wait()
+        assert await teller.deliver() == 0
+        clock.advance(seconds=LEASE.total_seconds())
+        assert await teller.deliver() == 1
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+        (taken,) = await teller.deliveries()
+    assert (taken.status, taken.attempt) == (Standing.DELIVERED, 2)
+
+
+# Formats
+
+
+async def test_a_chat_gets_a_text_in_which_nothing_rings(world: World) -> None:
+    async with told(world, form="slack") as (other, teller):
+        plan = await teller.agent.plan(1, name="<!channel> & <@U1>")
+        await teller.agent.work_through(plan)
+        await teller.deliver()
+        (asked,) = other.asked
+    assert verified(asked) == {
+        "text": "*&lt;!channel&gt; &amp; &lt;@U1&gt; is complete*\n1 of 1 steps are done.\n"
+        f"http://127.0.0.1:8750/plans/{plan['planId']}"
+    }
+
+
+async def test_a_mail_gets_its_subject_first(world: World) -> None:
+    async with told(world, form="text") as (other, teller):
+        review = await a_review(teller.agent)
+        await teller.deliver()
+        (asked,) = other.asked
+    assert asked.headers["content-type"] == "text/plain; charset=utf-8"
+    assert asked.raw.decode() == (
+        "Rivers: step 1 waits for your decision\n\n"
+        "The Nile, probably.\n"
+        "There is one question.\n"
+        "ann asks; 0 of 1 steps are done, and nothing starts until you decide.\n"
+        f"{review['reviewUrl']}\n"
+    )
+
+
+async def test_an_operators_own_text_takes_the_place_of_ours(world: World, tmp_path: Path) -> None:
+    (tmp_path / "plan.completed.txt").write_text("Fertig: {{ data.planName }}", "utf-8")
+    async with (
+        an_endpoint(TAKEN) as other,
+        a_teller(world, other.url, form="slack", folder=tmp_path) as teller,
+    ):
+        await teller.agent.work_through(await teller.agent.plan(1))
+        await teller.deliver()
+        assert other.asked[0].body == {"text": "*Fertig: Rivers*"}
+
+
+async def test_while_a_secret_changes_both_are_signed_with(world: World) -> None:
+    new = "whsec_bmV3IHNlY3JldCwgbmV3IHNlY3JldCwgbmV3IQ=="
+    old = "whsec_dHdlbnR5LWZvdXIgYnl0ZXMgYW5kIG1vcmU="
+    async with (
+        an_endpoint(TAKEN) as other,
+        a_teller(world, other.url, secrets=f"{new} {old}") as teller,
+    ):
+        await send_test_notice(teller.call)
+        (asked,) = other.asked
+    assert verified(asked) == verified(asked, b"new secret, new secret, new!")

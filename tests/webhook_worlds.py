@@ -1,0 +1,114 @@
+"""Worlds in which somebody is told: a receiver on loopback, and a house that knows its address."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from endpoint_server import Asked, EndpointServer, Play, an_endpoint, answer
+from waybook.doorway import Caller, Channel, Doorway
+from waybook.endpoints.webhook import Webhook
+from waybook.endpoints.webhook_settings import WebhookSettings
+from waybook.notices.signature import read_secrets
+from waybook.record.notice import Occasion
+from waybook.store.database import Database
+from waybook.store.deliveries import Delivery
+from waybook.usecases.call import Call
+from waybook.usecases.deliver_notices import deliver_notices
+from waybook.usecases.house import House
+from waybook.usecases.list_deliveries import list_deliveries
+from worlds import Agent, Body, World
+
+KEY = b"twenty-four bytes and more"
+SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
+EVERY_EVENT = frozenset(str(o) for o in Occasion if o is not Occasion.TEST)
+TAKEN = answer("", 204)
+#: Long enough for a request on loopback to arrive; what is to end by time ends by this.
+SHORT = 1.0
+PLENTY = 20.0
+
+
+def verified(asked: Asked, key: bytes = KEY) -> Body:
+    """The payload of a request, once its signature is found right by a reckoning of our own."""
+    told = asked.headers
+    signed = b".".join([told["webhook-id"].encode(), told["webhook-timestamp"].encode(), asked.raw])
+    ours = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert f"v1,{ours}" in told["webhook-signature"].split(" ")
+    payload: Body = asked.body
+    return payload
+
+
+@dataclass
+class Teller:
+    """One process that tells, over one org."""
+
+    house: House
+    agent: Agent
+
+    @property
+    def call(self) -> Call:
+        caller = Caller(org_id=self.agent.org_id, user="waybook", channel=Channel.SWEEP)
+        return Call(house=self.house, caller=caller)
+
+    async def deliver(self) -> int:
+        """Deliver until nothing is due."""
+        tried = 0
+        while found := await deliver_notices(self.call):
+            tried += found
+        return tried
+
+    async def deliveries(self) -> list[Delivery]:
+        return await list_deliveries(self.call, limit=1000)
+
+
+@asynccontextmanager
+async def a_teller(  # noqa: PLR0913 - each has its own test
+    world: World,
+    url: str,
+    *,
+    agent: Agent | None = None,
+    form: str = "standard",
+    events: frozenset[str] = EVERY_EVENT,
+    seconds: float = PLENTY,
+    secrets: str = SECRET,
+    folder: Path | None = None,
+    database: Database | None = None,
+) -> AsyncIterator[Teller]:
+    """A process over this world that tells whoever listens at this address."""
+    configured = WebhookSettings(
+        url=url,
+        secrets=read_secrets(secrets),
+        format=form,
+        events=events,
+        templates_dir=folder,
+    )
+    postman = Webhook(configured, seconds=seconds)
+    await postman._exchange._client()  # made here, so that what a test waits for is the other side
+    house = replace(
+        world.doorway.house,
+        database=database or world.database,
+        tells=events,
+        postman=postman,
+        to_deliver=asyncio.Event(),
+    )
+    who = agent or world.agent
+    try:
+        yield Teller(house, Agent(Doorway(house, world.doorway.calls), who.caller))
+    finally:
+        await postman.close()
+
+
+@asynccontextmanager
+async def told(
+    world: World, *plays: Play, form: str = "standard", seconds: float = PLENTY
+) -> AsyncIterator[tuple[EndpointServer, Teller]]:
+    """A receiver that plays these, and a process that tells it."""
+    async with (
+        an_endpoint(*(plays or (TAKEN,))) as other,
+        a_teller(world, f"{other.url}/hook", form=form, seconds=seconds) as teller,
+    ):
+        yield other, teller
