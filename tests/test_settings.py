@@ -57,3 +57,47 @@ def test_a_key_may_stand_in_the_file_and_is_not_printed(tmp_path: Path) -> None:
     found = read_settings({}, {}, file)
     assert found.settings.model_key == "s3cret"
     assert "s3cret" not in repr(found)
+
+
+# Webhooks
+
+
+def test_links_begin_with_where_people_reach_the_server() -> None:
+    assert settings({}).base_url == "http://127.0.0.1:8750"
+    found = settings({"WAYBOOK_PUBLIC_URL": "https://plans.example/", "WAYBOOK_PORT": "9000"})
+    assert (found.base_url, found.own_url) == ("https://plans.example", "http://127.0.0.1:9000")
+
+
+@pytest.mark.parametrize("name", ["WEBHOOK_URL", "PUBLIC_URL"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("file:///s3cret", "ftp://h/s3cret", "https://", "hooks.example/s3cret", "http://[s3cret"),
+        *("http://h:s3cret/", "http://h:0/s3cret", "http://h/s3crét", "http://h/s3cret x"),
+    ],
+)
+def test_an_address_is_one_of_http_and_is_not_told(name: str, url: str) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        settings({f"WAYBOOK_{name}": url})
+    assert name.lower() in refused.value.message
+    assert "s3cr" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"WEBHOOK_URL": "http://h", "WEBHOOK_FORMAT": "fax"}, "webhook_format"),
+        ({"WEBHOOK_SECRET": "s3cret"}, "set webhook_url"),
+    ],
+    ids=str,
+)
+def test_a_webhook_that_cannot_work_is_named(given: dict[str, str], named: str) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        settings({f"WAYBOOK_{name}": value for name, value in given.items()})
+    assert named in refused.value.message
+    assert "s3cret" not in refused.value.message
+
+
+def test_neither_address_nor_secret_is_printed() -> None:
+    found = settings({"WAYBOOK_WEBHOOK_URL": "http://h/s3cret", "WAYBOOK_WEBHOOK_SECRET": "s3cret"})
+    assert "s3cret" not in repr(found)

@@ -63,6 +63,7 @@ def commands(group: click.Group, above: str = "") -> Iterator[str]:
 ORDER = [
     *("dag list", "dag show", "dag add", "dag schema"),
     *("audit list", "audit verify", "audit as-of"),
+    *("webhooks list", "webhooks test", "webhooks retry"),
 ]
 
 

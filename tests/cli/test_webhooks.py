@@ -1,0 +1,141 @@
+"""`waybook webhooks`, and what `waybook doctor` says of them, with a receiver on loopback."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from cli.terminal import Terminal
+from webhook_worlds import SECRET
+
+
+class Receiver(ThreadingHTTPServer):
+    """Answers with its status, and keeps what it got."""
+
+    status = 204
+    got: list[dict[str, object]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.got.append(json.loads(body))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    with Receiver(("127.0.0.1", 0), Handler) as server:
+        server.got = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("WAYBOOK_WEBHOOK_URL", f"http://127.0.0.1:{server.server_port}/s3cret")
+        monkeypatch.setenv("WAYBOOK_WEBHOOK_SECRET", SECRET)
+        yield server
+        server.shutdown()
+
+
+def doctor(terminal: Terminal) -> dict[str, dict[str, str]]:
+    ran = terminal.run("doctor", "--json", "--port", "0")
+    assert "s3cret" not in ran.stdout
+    assert SECRET not in ran.stdout
+    return {check["check"]: check for check in json.loads(ran.stdout)["checks"]}
+
+
+def test_a_test_arrives_and_is_listed(terminal: Terminal, receiver: Receiver) -> None:
+    assert terminal.say("webhooks", "test") == "✓ the test arrived (204)\n"
+    assert receiver.got[-1]["type"] == "webhook.test"
+    found = terminal.told("webhooks", "list", "--limit", "1")[0]
+    assert (found["event"], found["status"], found["answered"]) == (
+        "webhook.test",
+        "delivered",
+        204,
+    )
+    listed = terminal.say("webhooks", columns=140)
+    assert "webhook.test" in listed
+    assert "✓ delivered" in listed
+    assert doctor(terminal)["notices"]["state"] == "ok"
+
+
+def test_what_does_not_arrive_is_told_and_can_be_tried_again(
+    terminal: Terminal, receiver: Receiver
+) -> None:
+    receiver.status = 410
+    failed = terminal.run("webhooks", "test")
+    assert failed.exit_code == 1
+    told, letter = failed.output.splitlines()
+    assert told == "✗ the test did not arrive: it answered 410"
+    assert doctor(terminal)["notices"]["state"] == "warn"
+    assert terminal.run("webhooks", "retry", letter.strip()).exit_code == 1
+    receiver.status = 200
+    again = terminal.told("webhooks", "retry", letter.strip())
+    assert (again["id"], again["status"]) == (letter.strip(), "delivered")
+    assert doctor(terminal)["notices"]["state"] == "ok"
+    unknown = terminal.run("webhooks", "retry", "none")
+    assert (unknown.exit_code, "waybook webhooks list" in unknown.output) == (1, True)
+
+
+def test_what_a_command_changes_is_kept_to_be_told(terminal: Terminal, receiver: Receiver) -> None:
+    plan_id = terminal.under_review("Seas")
+    (review,) = terminal.told("review", plan_id)
+    assert review["reviewUrl"].endswith(f"/plans/{plan_id}#review")
+    assert f"http://127.0.0.1:8750/plans/{plan_id}#review" in terminal.say("status", plan_id)
+    terminal.say("review", plan_id, "--reject")
+    found = terminal.told("webhooks", "list")[0]
+    assert (found["event"], found["status"]) == ("plan.failed", "waiting")
+    assert receiver.got == []
+    terminal.say("webhooks", "test")
+    assert {one["type"] for one in receiver.got} == {"plan.failed", "webhook.test"}
+
+
+def test_without_an_address_webhooks_are_off(terminal: Terminal) -> None:
+    failed = terminal.run("webhooks", "test")
+    assert failed.exit_code == 1
+    assert "webhooks are off: set webhook_url" in failed.output
+    assert doctor(terminal)["webhooks"] == {
+        "check": "webhooks",
+        "state": "ok",
+        "said": "off",
+        "todo": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("SECRET", "", "needs a webhook_secret"),
+        ("SECRET", "hush", "whsec_"),
+        ("EVENTS", "plan.completed, plan.gone", "no event 'plan.gone'"),
+        ("TEMPLATES_DIR", "/nowhere", "there is no /nowhere"),
+    ],
+)
+def test_settings_that_do_not_fit_fail_the_check(
+    terminal: Terminal,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    fault: str,
+) -> None:
+    assert receiver.status == 204
+    monkeypatch.setenv(f"WAYBOOK_WEBHOOK_{name}", value)
+    found = doctor(terminal)["webhooks"]
+    assert found["state"] == "fail"
+    assert fault in found["said"]
+
+
+def test_what_can_be_read_on_the_way_is_warned_of(
+    terminal: Terminal, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert doctor(terminal)["webhooks"]["state"] == "ok"
+    monkeypatch.setenv("WAYBOOK_WEBHOOK_URL", "http://hooks.example.org/s3cret")
+    found = doctor(terminal)["webhooks"]
+    assert (found["state"], found["todo"]) == ("warn", "use https://")
+    assert receiver.got == []
