@@ -29,9 +29,10 @@ from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known
 from waybook.usecases.charts import current_chart
 from waybook.usecases.drawings import plan_drawing, run_drawing
+from waybook.usecases.links import review_url
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import PLAN, RUNS, Tool
-from waybook.usecases.views import MOST_IN_A_REPLY, following, review_url, told
+from waybook.usecases.views import MOST_IN_A_REPLY, following, told
 from waybook.usecases.watch_plan import Board, History, names_of
 from waybook.usecases.watch_run import RunBoard, watch_run
 
