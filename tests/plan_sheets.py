@@ -59,7 +59,7 @@ def a_sheet(plan: Plan, page: int | None = None) -> PlanSheet:
         ),
         added=3,
         review=a_review(plan),
-        outputs=[],
+        outputs=[an_output(number) for number in range(1, 4)],
         research=[_research(plan, number) for number in range(20)],
         research_total=400,
         happenings=[_happening(number) for number in range(15)],

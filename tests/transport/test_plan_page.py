@@ -42,6 +42,9 @@ async def test_it_tells_where_the_plan_stands(
     assert "1,200 tokens" in page
     assert "took step 2" in page
     assert "scope" not in page
+    audit = await browser.get(f"/audit?subject={plan['planId']}")
+    assert f"/audit?subject={plan['planId']}" in await shown(browser, plan)
+    assert audit.status_code == 200
 
 
 async def test_steps_that_were_added_after_the_start_are_told(
