@@ -8,11 +8,13 @@ from playwright.async_api import ConsoleMessage, Page
 from starlette.requests import Request
 
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
-from waybook.doorway import Caller, Channel
+from waybook.doorway import Caller, Channel, Doorway
+from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.routes import dashboard_routes
 from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.reading import Reading
 from waybook.transport.web.serving import listen, serving
 from worlds import World
 
@@ -44,12 +46,16 @@ async def a_site(world: World) -> AsyncIterator[Site]:
     """Serve the pages of the world's first org."""
     site = Site("", world)
 
-    async def person(_: Request) -> Caller:
+    async def person(_: Request | None) -> Caller:
         return replace(world.agent.caller, user=site.user, channel=Channel.DASHBOARD)
+
+    async def doorway() -> Doorway:
+        return world.doorway
 
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     pages = dashboard_routes(world.doorway, person)
-    app = build_app(server, hosts=Hosts(), ready=always, pages=pages)
+    reading = Reading(Entrance(doorway, person))
+    app = build_app(server, hosts=Hosts(), ready=always, reading=reading, pages=pages)
     async with serving(app, listen("127.0.0.1", 0)) as address:
         site.address = address
         yield site

@@ -1,0 +1,121 @@
+"""An org in which everything that can be written says what a page must not do."""
+
+from itertools import cycle
+from typing import Any
+
+from browser.payloads import ALL, PAYLOADS, pieces
+from definitions import a_definition, a_recipe_step, a_stage
+from waybook.background import render_once
+from worlds import Agent, Body
+
+#: Short texts, one payload each; as long as an id may be.
+SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYLOADS]
+
+
+async def hostile_pages(agent: Agent) -> list[str]:
+    """Write all of it; returns where it is shown."""
+    pages = ["/", "/?state=all", "/inbox", "/runs", "/dags", "/outputs", "/audit", "/calls"]
+    for piece in pieces(180):
+        pages += await _plan(agent, piece)
+    for media in ("markdown", "html", "plain"):
+        pages += await _output(agent, pieces(180)[0], media)
+    for number in range(0, len(SHORT), 16):
+        pages += await _run(agent, f"hostile-{number}", SHORT[number : number + 16])
+    await agent.call("start_skill", name="survey", sessionId=SHORT[0])
+    return pages
+
+
+async def _plan(agent: Agent, text: str) -> list[str]:
+    """A plan hostile in every field, done and under review, with research and an output."""
+    somebody = agent.acting_as(text[:150])
+    steps = [
+        {"stepType": "custom", "title": text[:180], "instructions": ALL, "stallMinutes": 5}
+        for _ in range(3)
+    ]
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": "true",
+        "ifTrueAction": "add_steps",
+        "actionParams": {"steps": [{"stepType": "search", "instructions": ALL}], "reason": text},
+    }
+    plan = await somebody.plan(
+        steps,
+        name=text,
+        researchQuestion=ALL,
+        outputFormattingNotes=text,
+        branchingConditions=[condition],
+        sessionId=text[:180],
+    )
+    first = await somebody.take(plan, sessionId=text[:180])
+    await _research(somebody, plan, first, text)
+    result: Any = {"found": ALL, text[:100]: [text, {"deep": ALL}]}
+    notes = {"stepExecutionReport": {"said": ALL}, "outputFormattingNotes": text}
+    await somebody.submit(first, result, sessionId=text[:180], **notes)
+    second = await somebody.take(plan)
+    changed = {"action": "update_step_instructions", "stepId": plan["stepIds"][2]}
+    await somebody.call(
+        "modify_plan",
+        planId=plan["planId"],
+        modifications=[{**changed, "instructions": ALL}],
+        modificationRationale=text,
+    )
+    asked = {"summary": ALL, "questions": [text], "resultSummary": result}
+    await somebody.call("request_user_review", stepId=second["stepId"], **asked)
+    decided = {"stepId": second["stepId"], "decision": "modify", "feedback": ALL}
+    await somebody.call("submit_user_decision", **decided)
+    await somebody.call("request_user_review", stepId=second["stepId"], **asked)
+    place = f"/plans/{plan['planId']}"
+    return [place, f"{place}/steps/{plan['stepIds'][0]}"]
+
+
+async def _research(agent: Agent, plan: Body, step: Body, text: str) -> None:
+    text = "".join(letter for letter in text if letter.isprintable())
+    sources = [{"title": text[:180], "quote": ALL[:1_500]}]
+    named = {"planId": plan["planId"], "stepId": step["stepId"], "kind": SHORT[0][:60]}
+    told = {"title": text[:180], "content": ALL, "tags": [SHORT[0][:50]], "metadata": {"a": text}}
+    await agent.call("store_research", **named, **told, sources=sources)
+    evil = [{"url": "javascript:window.__pwned=1", "title": "x"}]
+    # Whether it is refused or kept, it must not become a link.
+    await agent.ask("store_research", {**named, **told, "sources": evil})
+
+
+async def _output(agent: Agent, text: str, media: str) -> list[str]:
+    plan = await agent.plan(1, name=text)
+    await agent.work_through(plan)
+    stored = await agent.call(
+        "store_research_output",
+        planId=plan["planId"],
+        mediaType=f"text/{media}",
+        title=text[:180],
+        content=ALL,
+    )
+    return [f"/outputs/{stored['outputId']}", f"/plans/{plan['planId']}/outputs"]
+
+
+async def _run(agent: Agent, slug: str, words: list[str]) -> list[str]:
+    """A run hostile in definition, name, input, models, documents, errors and feedback."""
+    said = cycle(words)
+    prompt = ALL.replace("{", "(").replace("}", ")")
+    steps = [
+        a_recipe_step(f"step{n}", name=next(said), prompt=prompt, outputType=next(said)[:60])
+        for n in range(2)
+    ]
+    stages = [a_stage("one", *steps), a_stage("two", a_recipe_step("last", name=next(said)))]
+    told = [{**stage, "name": next(said)} for stage in stages]
+    definition = a_definition(slug, *told, description=prompt) | {"name": words[0]}
+    await agent.call("add_dag", definition=definition)
+    run = await agent.run(slug, words[:8], name=words[0], input=ALL)
+    job = await agent.job(run, sessionId=words[0])
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error=ALL[:1_900], retryable=False)
+    failed = f"/runs/{run['runId']}"
+    done = await agent.run(slug, words[8:] or words, name=words[-1], input={"a": ALL})
+    while (job := await agent.call("get_next_job", runId=done["runId"]))["status"] == "job_ready":
+        await agent.hand_in(job, ALL)
+    await agent.feedback(done, "one", ALL)
+    while await render_once(agent.doorway.house):
+        pass
+    report = await agent.progress(done, detail=True)
+    read = [f"/api/documents/{one['resourceId']}" for one in report["stages"][0]["documents"][:2]]
+    place = f"/runs/{done['runId']}"
+    return [failed, place, f"/dags/{slug}", f"/audit?subject={done['runId']}", *read]

@@ -1,0 +1,77 @@
+"""Whatever anybody writes anywhere, no page does what it says."""
+
+from urllib.parse import quote
+
+from playwright.async_api import BrowserContext, Page, Request
+
+from browser.hostile import SHORT, hostile_pages
+from browser.payloads import PAYLOADS
+from browser.site import Site
+
+#: What a text has become that was taken for more than a text.
+STRANGE = """() => {
+  const found = [];
+  if ('__pwned' in window) found.push('executed');
+  for (const one of document.querySelectorAll('*')) {
+    for (const {name, value} of one.attributes) {
+      if (/^on|^(data-)?hx-on/i.test(name)) found.push(`${one.tagName} ${name}`);
+      if (/^(href|src|action|formaction|xlink:href|data|srcdoc)$/.test(name)
+          && !/^(https?:|mailto:|data:image[/]svg[+]xml,%3Csvg|[/#?]|$)/.test(value))
+        found.push(`${one.tagName} ${name}=${value}`);
+    }
+    if (/^(iframe|object|embed|base|style|video|audio|math)$/i.test(one.tagName)
+        && !(one.tagName === 'STYLE' && one.parentNode === document.head))
+      found.push(one.tagName);
+    if (one.tagName === 'SCRIPT' && !one.src.startsWith(location.origin + '/static/'))
+      found.push('script');
+    if (one.tagName === 'DETAILS') one.open = true;
+  }
+  return found;
+}"""
+#: Where words of an address are shown again.
+REFLECTED = (
+    "/?q={}",
+    "/runs?q={}&state={}&dag={}",
+    "/audit?actor={}&event={}&channel={}",
+    "/calls?window={}",
+)
+
+
+async def test_no_page_does_what_a_text_in_it_says(page: Page, site: Site) -> None:
+    assert len(PAYLOADS) >= 40
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        if "__pwned" in request.url.partition("?")[0] or not request.url.startswith(site.address):
+            asked.append(request.url)
+
+    page.on("request", note)
+    pages = await hostile_pages(site.world.agent)
+    words = [quote(word, safe="") for word in SHORT[::9]]
+    pages += [path.replace("{}", word) for path in REFLECTED for word in words]
+    strange: dict[str, list[str]] = {}
+    for path in pages:
+        shown = await page.goto(site.address + path)
+        assert shown is not None
+        assert shown.status == 200, f"{path}: {shown.status}"
+        if found := await page.evaluate(STRANGE):
+            strange[path] = found
+    assert (strange, asked, site.faults) == ({}, [], [])
+
+
+async def test_refusals_do_not_either(page: Page, site: Site) -> None:
+    for word in SHORT[::7]:
+        for path in ("/plans/{}", "/runs/{}", "/dags/{}", "/audit?since={}", "/outputs?behind={}"):
+            shown = await page.goto(site.address + path.replace("{}", quote(word, safe="")))
+            assert shown is not None
+            assert shown.status in {400, 404}
+            assert await page.evaluate(STRANGE) == []
+    # The browser itself tells of a page that was refused.
+    site.faults[:] = [fault for fault in site.faults if "Failed to load resource" not in fault]
+
+
+async def test_a_text_that_was_taken_for_more_is_found(context: BrowserContext) -> None:
+    tab = await context.new_page()
+    for payload in PAYLOADS[:2] + PAYLOADS[12:14]:
+        await tab.set_content(f"<main>{payload}</main>")
+        assert await tab.evaluate(STRANGE) != []

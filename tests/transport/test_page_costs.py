@@ -1,0 +1,146 @@
+"""What a page costs the database: as much for a little as for a lot, and by its indexes."""
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import psycopg
+import pytest
+
+from statements import prepared
+from transport.pages import a_reader
+from waybook.background import render_once
+from waybook.store import audit, calls, outputs, runs
+from waybook.store.line import Line, Message, Results, Wire
+from waybook.store.runs import LAST_ID, AskedRuns
+from waybook.store.sql import Statement
+from worlds import Agent, World
+
+NEVER = "infinity"
+
+
+@pytest.fixture
+async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_reader(world.agent) as client:
+        yield client
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every message to the database, as the number of its statements."""
+    found: list[int] = []
+    send = Line.send
+
+    async def counting(line: Line, wire: Wire, opening: Message, statements: Message) -> Results:
+        found.append(len(statements))
+        return await send(line, wire, opening, statements)
+
+    monkeypatch.setattr(Line, "send", counting)
+    return found
+
+
+async def a_little_more(agent: Agent) -> tuple[str, str]:
+    """One more of everything; returns the ids of the run and the plan."""
+    run = await agent.run()
+    await agent.work_off(run)
+    while await render_once(agent.doorway.house):
+        pass
+    plan = await agent.plan(2)
+    await agent.work_through(plan)
+    named = {"mediaType": "text/plain", "title": "Answer", "content": "The Nile."}
+    await agent.call("store_research_output", planId=plan["planId"], **named)
+    return run["runId"], plan["planId"]
+
+
+async def test_a_page_costs_the_same_number_of_queries_however_much_there_is(
+    reader: httpx2.AsyncClient, agent: Agent, sent: list[int]
+) -> None:
+    run_id, plan_id = await a_little_more(agent)
+    pages = (
+        "/runs",
+        f"/runs/{run_id}",
+        f"/runs/{run_id}/export.svg",
+        "/dags",
+        "/dags/deep-research",
+        "/outputs",
+        f"/plans/{plan_id}/outputs",
+        "/audit",
+        f"/audit?subject={plan_id}",
+        "/calls",
+        "/health",
+    )
+
+    async def costs() -> dict[str, list[int]]:
+        told = {}
+        for page in pages:
+            sent.clear()
+            assert (await reader.get(page)).status_code == 200
+            told[page] = sent.copy()
+        return told
+
+    # The first look also learns what stays so: definitions, what the server can do.
+    await costs()
+    little = await costs()
+    for _ in range(5):
+        await a_little_more(agent)
+    assert await costs() == little
+    assert max(len(messages) for messages in little.values()) <= 2
+
+
+QUERIES = {
+    "runs_page": (runs.page_statement(AskedRuns(), 26), "run_pkey"),
+    "runs_page_of": (runs.page_statement(AskedRuns(state="open", text="a"), 26), "run_pkey"),
+    "audit_page": (
+        audit.SQL["page"](
+            since="-infinity",
+            at=NEVER,
+            subject_id=LAST_ID,
+            seq=1,
+            event=None,
+            actor=None,
+            channel=None,
+            most=51,
+        ),
+        "at_idx",
+    ),
+    "audit_page_of": (
+        audit.SQL["page_of"](
+            since="-infinity",
+            at=NEVER,
+            subject_id=LAST_ID,
+            seq=1,
+            event=None,
+            actor=None,
+            channel=None,
+            most=51,
+        ),
+        "audit_entry_default_pkey",
+    ),
+    "calls_by_tool": (
+        calls.SQL["calls_by_tool"](seconds=3_600, most=100),
+        "mcp_tool_call_log_default_pkey",
+    ),
+    "last_errors": (
+        calls.SQL["last_errors"](seconds=3_600, most=20),
+        "mcp_tool_call_log_default_pkey",
+    ),
+    "latest_outputs": (outputs.latest_statement((NEVER, LAST_ID), 26), "artifact_time"),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+async def test_what_a_page_asks_goes_by_an_index(world: World, agent: Agent, name: str) -> None:
+    statement, index = QUERIES[name]
+    await a_little_more(agent)
+    assert index in await explained(world, statement)
+
+
+async def explained(world: World, statement: Statement) -> str:
+    """How the server goes about it, where reading all of a table is out of the question."""
+    with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
+        if world.place.server.role:
+            connection.execute(f"set role {world.place.server.role}".encode())
+        connection.execute("select set_config('app.org_id', %s, false)", [str(world.agent.org_id)])
+        connection.execute("set enable_seqscan = off")
+        connection.execute("set enable_bitmapscan = off")
+        rows = connection.execute(f"explain {prepared(connection, statement)}".encode()).fetchall()
+    return "\n".join(row[0] for row in rows)
