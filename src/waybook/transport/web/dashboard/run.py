@@ -15,7 +15,7 @@ from waybook.transport.mcp.refusals import code_of
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.forms import sent
 from waybook.transport.web.dashboard.responding import message_of
-from waybook.transport.web.dashboard.run_view import run_view
+from waybook.transport.web.dashboard.run_view import named, run_view
 from waybook.transport.web.reading import status_of
 from waybook.usecases.exchange import Answer
 from waybook.usecases.overlook_run import overlook_run
@@ -71,6 +71,7 @@ class RunPage:
             status_code=status_of(code_of(refused)) if refused else 200,
             view=run_view(whole, int(piece) if piece.isdecimal() and len(piece) < 6 else 1),  # noqa: PLR2004 - no run has more
             refused=message_of(refused) if refused else None,
+            named=named,
             note=NOTES.get(request.query_params.get("done", "")),
             key=secrets.token_urlsafe(16),
         )

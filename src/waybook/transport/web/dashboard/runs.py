@@ -10,6 +10,7 @@ from waybook.run.standing import RunState
 from waybook.store.runs import LAST_ID, AskedRuns
 from waybook.transport.web.dashboard.addresses import asked_for, here_with
 from waybook.transport.web.dashboard.desk import Desk
+from waybook.transport.web.dashboard.run_view import named
 from waybook.usecases.list_runs import list_runs
 
 STATES: Final = ("open", *map(str, RunState))
@@ -34,6 +35,7 @@ class Runs:
             request,
             "runs",
             runs=found.runs,
+            named=named,
             states=STATES,
             asked=asked,
             first=asked.before == LAST_ID,
