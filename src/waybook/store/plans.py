@@ -165,6 +165,16 @@ def read_answer(found: Results, key: Key) -> StoredAnswer | None:
     return None if told is None else idempotency.read_answer(told, key)
 
 
+def stored_statement(plan_id: str) -> Statement:
+    """The rows of a plan that its audit accounts for."""
+    return SQL["stored_rows"](plan_id=plan_id)
+
+
+def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
+    """The open reviews, longest waiting first, of one plan or of all."""
+    return SQL["open_reviews"](plan_id=plan_id, most=most)
+
+
 def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
     """The rows `stored_rows` found, in the shape a replay has; a null is no value."""
     found: PlanRows = {}

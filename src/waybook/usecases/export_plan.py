@@ -52,7 +52,7 @@ async def read_plan_rows(call: Call, plan_id: str) -> PlanRows:
     plan_id = known(plan_id)
     loaded, (stored, texts, happenings) = await call.look(
         Wanted(plan_id=plan_id),
-        plans.SQL["stored_rows"](plan_id=plan_id),
+        plans.stored_statement(plan_id),
         sheets.output_texts_statement(plan_id),
         sheets.happenings_statement(plan_id, None, HAPPENINGS),
     )

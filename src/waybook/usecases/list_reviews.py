@@ -37,7 +37,9 @@ async def list_reviews(
     call: Call, plan_id: str | None = None, *, limit: int = 100
 ) -> list[OpenReview]:
     """The open reviews, longest waiting first."""
-    statement = plans.SQL["open_reviews"](plan_id=known(plan_id) if plan_id else None, most=limit)
+    statement = plans.open_reviews_statement(
+        plan_id=known(plan_id) if plan_id else None, most=limit
+    )
     (rows,) = await call.read(statement)
     return read_open_reviews(rows)
 

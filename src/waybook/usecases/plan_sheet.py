@@ -90,7 +90,7 @@ async def read_plan_sheet(call: Call, plan_id: str, page: int | None = None) -> 
         Wanted(plan_id=plan_id),
         plans.brief_statement(plan_id),
         outputs.outputs_statement(plan_id),
-        plans.SQL["open_reviews"](plan_id=plan_id, most=1),
+        plans.open_reviews_statement(plan_id=plan_id, most=1),
         *beside,
     )
     brief, kept, reviews, happenings, research, added = found

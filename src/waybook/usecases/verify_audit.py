@@ -99,7 +99,7 @@ def _replay_faults(entries: list[Sealed], stored: Rows) -> tuple[str, ...]:
 
 def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is the store's own
     if subject.kind == PLAN:
-        return plans.SQL["stored_rows"](plan_id=subject.id)
+        return plans.stored_statement(subject.id)
     if subject.kind == RUN:
         return runs.rows_statement(subject.id)
     if subject.kind == ARTIFACT:
