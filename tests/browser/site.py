@@ -29,6 +29,10 @@ class Site:
     user: str = "pat"
     faults: list[str] = field(default_factory=list)
 
+    async def person(self, _: Request | None) -> Caller:
+        """Whoever sits there, as the pages know them."""
+        return replace(self.world.agent.caller, user=self.user, channel=Channel.DASHBOARD)
+
     def watch(self, page: Page) -> None:
         """Note errors and refusals of the content policy."""
 
@@ -46,15 +50,12 @@ async def a_site(world: World) -> AsyncIterator[Site]:
     """Serve the pages of the world's first org."""
     site = Site("", world)
 
-    async def person(_: Request | None) -> Caller:
-        return replace(world.agent.caller, user=site.user, channel=Channel.DASHBOARD)
-
     async def doorway() -> Doorway:
         return world.doorway
 
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
-    pages = dashboard_routes(world.doorway, person)
-    reading = Reading(Entrance(doorway, person))
+    pages = dashboard_routes(world.doorway, site.person)
+    reading = Reading(Entrance(doorway, site.person))
     app = build_app(server, hosts=Hosts(), ready=always, reading=reading, pages=pages)
     async with serving(app, listen("127.0.0.1", 0)) as address:
         site.address = address

