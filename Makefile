@@ -59,6 +59,7 @@ bench: env
 	@$(BIN)/python benchmarks/report.py
 	@$(BIN)/python benchmarks/layout.py
 	@PYTHONPATH=tests $(BIN)/python benchmarks/pages.py
+	@$(BIN)/python benchmarks/live.py
 
 # Apart, for it fills a database of 200,000 artifacts first.
 bench-search: env

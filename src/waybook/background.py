@@ -1,4 +1,4 @@
-"""What goes on without being asked: stalls are noticed, documents rendered, research indexed.
+"""What goes on without being asked: stalls, rendering, the index of research, news between us.
 
 Any number of processes may run it.
 """
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from waybook.errors import WaybookError
 from waybook.record.moment import Channel
+from waybook.store import post
 from waybook.usecases.call import Call
 from waybook.usecases.deliver_notices import deliver_notices
 from waybook.usecases.exchange import Caller
@@ -22,6 +23,10 @@ log = logging.getLogger(__name__)
 
 #: Whoever starts has more urgent things to do than to get ready for the first search.
 BEFORE_WARMING_SECONDS = 2.0
+#: How long news may wait for company on their way to other processes, in seconds.
+LINGER_SECONDS = 0.05
+#: How long to wait before listening again, at first and at most.
+RETRY_SECONDS = (0.5, 30.0)
 
 
 async def sweep_for_ever(house: House, every_seconds: float) -> None:
@@ -98,6 +103,47 @@ async def deliver_once(house: House) -> int:
     """Deliver some of what is due in every org; returns how much was tried."""
     orgs = await house.database.directory()
     return sum([await deliver_notices(_call(house, org_id)) for org_id in orgs])
+
+
+async def send_for_ever(house: House) -> None:
+    """Tell other processes what changed here, many changes at a time, until cancelled."""
+    while True:
+        await house.bus.has_outgoing.wait()
+        await asyncio.sleep(LINGER_SECONDS)
+        try:
+            await post.send(house.database, house.bus)
+        except WaybookError as fault:
+            log.warning("other processes will find by themselves what changed: %s", fault)
+
+
+async def listen_for_ever(house: House) -> None:
+    """Listen to other processes, from the first subscriber on, until cancelled."""
+    await house.bus.is_wanted.wait()
+    first, most = RETRY_SECONDS
+    wait = first
+    while True:
+        begun = asyncio.get_running_loop().time()
+        try:
+            await post.listen(house.database, house.bus)
+        except WaybookError as fault:
+            log.warning("listening for news will be tried again: %s", fault)
+        held = asyncio.get_running_loop().time() - begun
+        wait = first if held > most else min(2 * wait, most)
+        await asyncio.sleep(wait)
+
+
+async def look_for_ever(house: House, every_seconds: float) -> None:
+    """Look for changes nobody told of, when somebody new wants to know and every now and then."""
+    bus, lookout = house.bus, post.Lookout()
+    await bus.is_wanted.wait()
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(bus.has_newcomers.wait(), every_seconds)
+        bus.has_newcomers.clear()
+        try:
+            await lookout.look(house.database, bus)
+        except WaybookError as fault:
+            log.warning("looking for news will be tried again: %s", fault)
 
 
 def _call(house: House, org_id: UUID) -> Call:

@@ -17,6 +17,7 @@ import orjson
 
 from waybook.errors import Unavailable, WaybookError
 from waybook.record.moment import Channel
+from waybook.store.bus import Bus
 from waybook.store.calls import CallLog, LoggedCall
 from waybook.store.database import Outdated, Taken
 from waybook.store.idempotency import Key, hash_of
@@ -123,6 +124,11 @@ class Doorway:
     def skills(self) -> tuple[Skill, ...]:
         """The skills of the house, the same for everybody."""
         return self.house.skills
+
+    @property
+    def bus(self) -> Bus:
+        """Where this process's changes are made known."""
+        return self.house.bus
 
     async def enter(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]

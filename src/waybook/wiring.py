@@ -13,12 +13,22 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
-from waybook.background import deliver_for_ever, index_for_ever, render_for_ever, sweep_for_ever
+from waybook.background import (
+    deliver_for_ever,
+    index_for_ever,
+    listen_for_ever,
+    look_for_ever,
+    render_for_ever,
+    send_for_ever,
+    sweep_for_ever,
+)
 from waybook.doorway import Caller, Channel, Doorway
 from waybook.endpoints.opening import opened_embedder, opened_model, opened_postman
 from waybook.endpoints.webhook_settings import read_webhook
+from waybook.errors import WaybookError
 from waybook.postgres.supervisor import attach
 from waybook.settings import Settings
+from waybook.store import post
 from waybook.store.calls import CallLog
 from waybook.store.database import Database
 from waybook.store.migrate import APP_ROLE, migrate, pending
@@ -26,6 +36,9 @@ from waybook.store.tenants import LOCAL_ORG
 from waybook.usecases.house import House
 from waybook.usecases.library import Library
 from waybook.usecases.skill_folders import read_skills
+
+#: How often to look for changes that nobody told of, while somebody wants to know.
+LOOK_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +138,12 @@ async def opened(postgres: Server, settings: Settings) -> AsyncIterator[Database
 
 @asynccontextmanager
 async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(calls.run())]
+    tasks = [
+        asyncio.create_task(calls.run()),
+        asyncio.create_task(send_for_ever(house)),
+        asyncio.create_task(listen_for_ever(house)),
+        asyncio.create_task(look_for_ever(house, LOOK_SECONDS)),
+    ]
     if sweep_seconds:
         tasks.append(asyncio.create_task(sweep_for_ever(house, sweep_seconds)))
         tasks.append(asyncio.create_task(render_for_ever(house, sweep_seconds)))
@@ -140,6 +158,8 @@ async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIte
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await calls.flush()
+        with contextlib.suppress(WaybookError):  # others find it by looking
+            await post.send(house.database, house.bus)
 
 
 def settle_memory() -> None:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
 from waybook.doorway import Caller, Channel, Doorway
+from waybook.store.bus import Bus
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
@@ -46,8 +47,9 @@ class Site:
 
 
 @asynccontextmanager
-async def a_site(world: World) -> AsyncIterator[Site]:
-    """Serve the pages of the world's first org."""
+async def a_site(world: World, port: int = 0) -> AsyncIterator[Site]:
+    """Serve the pages of the world's first org, as a process that has just started."""
+    world.doorway.house = replace(world.doorway.house, bus=Bus())
     site = Site("", world)
 
     async def doorway() -> Doorway:
@@ -57,6 +59,6 @@ async def a_site(world: World) -> AsyncIterator[Site]:
     pages = dashboard_routes(world.doorway, site.person)
     reading = Reading(Entrance(doorway, site.person))
     app = build_app(server, hosts=Hosts(), ready=always, reading=reading, pages=pages)
-    async with serving(app, listen("127.0.0.1", 0)) as address:
+    async with serving(app, listen("127.0.0.1", port), world.doorway.bus.close) as address:
         site.address = address
         yield site

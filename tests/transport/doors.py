@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from waybook.doorway import Answer, Caller, Channel, Tool
 from waybook.errors import NotFound, WaybookError
+from waybook.store.bus import Bus
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.catalogue import catalogue
 from waybook.usecases.arguments import Arguments
@@ -61,6 +62,7 @@ class RememberingDoorway:
     #: What is read of any output.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
     skills: tuple[Skill, ...] = ()
+    bus: Bus = field(default_factory=Bus)
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         self.calls.append((caller, tool, dict(arguments)))

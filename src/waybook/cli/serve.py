@@ -56,7 +56,7 @@ async def _serve(found: Found, listening: socket.socket) -> None:
         )
         settle_memory()
         _announce(settings)
-        await serve(app, listening)
+        await serve(app, listening, house.doorway.bus.close)
     click.echo("Stopped; everything acknowledged is in the database.")
 
 

@@ -77,7 +77,9 @@ async def _serve(settings: Settings) -> None:
         asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_SECONDS, opening.begin)
         try:
             entrance = Entrance(doorway, caller)
-            server = build_server(published_tools(), entrance, profile=settings.tools)
+            server = build_server(
+                published_tools(), entrance, profile=settings.tools, one_line=True
+            )
             await serve_stdio(server)
         finally:
             await opening.end()

@@ -201,6 +201,16 @@ class Database:
             (found,) = await tx.commit("select org_id from org")
         return [row[0] for row in found]
 
+    async def beside(self, *statements: Statement | str) -> Results:
+        """Something that is no tenant's, in one message; no row of anybody is seen."""
+        async with Lent(self._lines, self.wire, (BEGIN, *self._role)) as tx:
+            return await tx.commit(*statements)
+
+    @property
+    def address(self) -> str:
+        """Where the database is, for a connection that is not of the pool."""
+        return str(self.pool.conninfo)
+
     def _opening(self, begin: Statement, org_id: UUID) -> Message:
         opening = (begin, *self._role, f"set local app.org_id = '{org_id}'")
         if self.frozen_now is None:

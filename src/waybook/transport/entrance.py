@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+from uuid import UUID
 
 from starlette.requests import Request
 
 from waybook.errors import WaybookError
+from waybook.store.bus import Bus
 from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
 from waybook.usecases.skills import Skill
 
@@ -17,6 +19,10 @@ class Door(Protocol):
     @property
     def skills(self) -> tuple[Skill, ...]:
         """The skills there are, the same for everybody."""
+
+    @property
+    def bus(self) -> Bus:
+        """Where changes are made known."""
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object], /) -> Answer:
         """Carry out one call."""
@@ -81,6 +87,11 @@ class Entrance:
         """
         doorway = await self.doorway()
         return await doorway.outputs(await self.caller(request), plan_id)
+
+    async def news(self, request: Request | None) -> tuple[Bus, UUID]:
+        """Where changes are made known, and whose whoever is asking may hear of."""
+        doorway = await self.doorway()
+        return doorway.bus, (await self.caller(request)).org_id
 
     async def answers(self) -> bool:
         """Whether somebody is there, down to the database."""

@@ -14,6 +14,7 @@ from waybook.errors import Busy, NextCall, NotFound, Unavailable, WaybookError
 from waybook.plan.decision import Decision
 from waybook.plan.model import Plan
 from waybook.record.moment import Actor, Json, Moment
+from waybook.record.news import PLAN, News
 from waybook.store import idempotency, ledger, plans
 from waybook.store.database import Lent, Outdated, Results, Tx
 from waybook.store.idempotency import Key, StoredAnswer
@@ -288,6 +289,10 @@ class Held:
         if told:
             call.house.to_deliver.set()
         call.house.memory.keep(self.which, LoadedPlan(decision.plan, now, written.head))
+        if written.head is not self.loaded.head:
+            moved = decision.plan.status is not self.plan.status
+            news = News(PLAN, self.plan.id, written.head.seq, moved)
+            call.house.bus.publish(self.which[0], news)
         if refusal is not None:
             raise refusal
         for step_id in decision.touched:

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import Plan
+from waybook.record.news import PLAN, News
 from waybook.store import ledger, skill_executions
 from waybook.store.plans import LoadedPlan
 from waybook.usecases.arguments import Loose, Minutes, Mutating, Name, Text
@@ -33,6 +34,8 @@ async def create_research_plan(call: Call, asked: CreateResearchPlan) -> Body:
         body = await opened.write(written.statements, _reply(decision.plan))
         loaded = LoadedPlan(decision.plan, opened.now, written.head)
         call.house.memory.keep((call.caller.org_id, decision.plan.id), loaded, all_sessions=True)
+        news = News(PLAN, decision.plan.id, written.head.seq, standing=True)
+        call.house.bus.publish(call.caller.org_id, news)
         return body
 
 

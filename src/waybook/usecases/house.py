@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from waybook.endpoints.question import Model
 from waybook.notices.letter import Postman
+from waybook.store.bus import Bus
 from waybook.store.database import Database
 from waybook.store.memory import PlanMemory
 from waybook.store.whereabouts import Whereabouts
@@ -40,3 +41,5 @@ class House:
     #: A model that may be asked from here, and for how long; without one, agents use their own.
     model: Model | None = None
     model_seconds: float = 55
+    #: Where changes are made known, once they are committed.
+    bus: Bus = field(default_factory=Bus)

@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 from waybook.errors import NextCall, NotFound
 from waybook.record.moment import Moment
+from waybook.record.news import RUN, News
 from waybook.run.decision import RunDecision
 from waybook.run.model import Chart, Job, Run
 from waybook.store import definitions, idempotency, jobs, ledger, run_ledger, runs
@@ -67,16 +68,26 @@ class HeldRun:
         if decision.refusal is not None:
             refused = cast("Body", decision.refusal.as_json())
             await self.tx.commit(*statements, *call.keep(refused, now, is_error=True))
+            self._make_known(decision)
             raise decision.refusal
         told = told_of_run(call.house, call.caller, self.run, decision.run, self.chart, hand)
         await self.tx.commit(*statements, *told, *(call.keep(body, now) if keep else ()))
         if told:
             call.house.to_deliver.set()
+        self._make_known(decision)
         for job in decision.jobs.values():
             call.house.job_places.remember(call.caller.org_id, job.id, self.run.id)
             if job.unit is None and job.completed_at is None:
                 call.house.to_render.set()
         return body
+
+    def _make_known(self, decision: RunDecision[object]) -> None:
+        if not decision.entries:
+            return
+        version = self.loaded.head.seq + len(decision.entries)
+        moved = decision.run.stages != self.run.stages
+        news = News(RUN, self.run.id, version, moved)
+        self.call.house.bus.publish(self.call.caller.org_id, news)
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from waybook.errors import InvalidInput
+from waybook.record.news import RUN, News
 from waybook.run.model import Chart
 from waybook.run.start import new_run
 from waybook.store import definitions, run_ledger
@@ -47,7 +48,10 @@ async def start_run(call: Call, asked: StartRun) -> Body:
             "next": take_job(run.id, "take the first job"),
         }
         look = following("get_run_progress", "all that was started", runId=run.id)
-        return await opened.write([*made, *statements], within_reply(body, ("stages",), look))
+        reply = await opened.write([*made, *statements], within_reply(body, ("stages",), look))
+        news = News(RUN, run.id, len(decision.entries), standing=True)
+        call.house.bus.publish(call.caller.org_id, news)
+        return reply
 
 
 def _chart(opened: Opened, slug: str) -> tuple[Chart, list[Statement]]:

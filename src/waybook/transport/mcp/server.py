@@ -1,7 +1,6 @@
 """The MCP server: the doorway's tool table, served to every protocol revision."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final
 
@@ -18,6 +17,7 @@ from waybook.transport.mcp.prompts import Prompts
 from waybook.transport.mcp.refusals import Context, invalid, keep_internals
 from waybook.transport.mcp.resources import Resources
 from waybook.transport.mcp.skills import Skills
+from waybook.transport.mcp.subscriptions import Standing, Streams
 from waybook.transport.mcp.tools import Offered, offered_tools, result_of
 
 # What is the same for every caller and for as long as this process runs may be kept a while.
@@ -28,18 +28,17 @@ KEEP: Final[Mapping[CacheableMethod, CacheHint]] = {
 }
 
 
-@asynccontextmanager
-async def nothing_kept(_: Server[None]) -> AsyncIterator[None]:
-    """The server holds no state between requests."""
-    yield
-
-
 def build_server(
-    tools: Mapping[str, Offered], entrance: Entrance, *, profile: str = "plan"
+    tools: Mapping[str, Offered],
+    entrance: Entrance,
+    *,
+    profile: str = "plan",
+    one_line: bool = False,
 ) -> Server[None]:
     """A server over the tools of a profile; every call goes in through the entrance.
 
-    The tools are listed from memory, so listing never waits for the entrance to open.
+    The tools are listed from memory, so listing never waits for the entrance to open. `one_line`
+    says that there is one client, over a line that stays: it can be told things unasked.
     """
     listing = wire.ListToolsResult(tools=offered_tools(tools, profile))
     schemas = {tool.name: tool.input_schema for tool in listing.tools}
@@ -48,6 +47,7 @@ def build_server(
     resources = Resources(entrance, runs=runs, skills=skills)
     asking = Asking(entrance)
     prompts = Prompts(entrance, skills=skills is not None, runs=runs)
+    standing = Standing(entrance)
 
     async def list_tools(_: Context, __: object) -> wire.ListToolsResult:
         return listing
@@ -69,7 +69,7 @@ def build_server(
         description="The plan book that AI agents and people share.",
         instructions=instructions_for(schemas),
         cache_hints=KEEP,
-        lifespan=nothing_kept,
+        lifespan=standing.while_serving,
         get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -79,9 +79,12 @@ def build_server(
         on_list_prompts=prompts.list,
         on_get_prompt=prompts.get,
         on_completion=Completions(entrance).complete,
+        on_subscriptions_listen=Streams(entrance).listen,
     )
     server.extensions[EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if skills is not None:
         skills.serve(server)
+    if one_line:
+        standing.serve(server)
     server.middleware.append(keep_internals)
     return server

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, TypeVar
 
@@ -61,9 +61,18 @@ class Unsignalled(uvicorn.Server):
         yield
 
 
+def nothing_to_end() -> None:
+    """For an app whose answers all end by themselves."""
+
+
 @asynccontextmanager
-async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[str]:
-    """Serve while inside, and give the address; leaving lets the requests in flight finish."""
+async def serving(
+    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = nothing_to_end
+) -> AsyncIterator[str]:
+    """Serve while inside, and give the address; leaving lets the requests in flight finish.
+
+    `leaving` is called first then, to end the answers that would go on for ever.
+    """
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -80,17 +89,20 @@ async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[str]:
     try:
         yield address(listening)
     finally:
+        leaving()
         server.should_exit = True
         await task
 
 
-async def serve(app: ASGIApp, listening: socket.socket) -> None:
+async def serve(
+    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = nothing_to_end
+) -> None:
     """Serve until SIGINT or SIGTERM, then end gracefully."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        async with serving(app, listening):
+        async with serving(app, listening, leaving):
             await stop.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):

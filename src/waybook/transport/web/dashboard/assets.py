@@ -12,7 +12,9 @@ from starlette.responses import Response
 from waybook.dag.drawing.svg import style_sheet
 
 KINDS: Final = {"css": "text/css", "js": "text/javascript"}
-NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js")
+NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
+#: Scripts of our own, written to be read.
+OURS: Final = ("waybook.js", "live.js")
 HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
     "cross-origin-resource-policy": "same-origin",
@@ -25,7 +27,19 @@ def text_of(name: str) -> str:
     """A file, as it is sent; the style has that of the maps with it."""
     folder = files("waybook.transport.web.dashboard").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
-    return text + style_sheet() if name == "waybook.css" else text
+    if name == "waybook.css":
+        return text + style_sheet()
+    return lean(text) if name in OURS else text
+
+
+def lean(script: str) -> str:
+    r"""A script without what is there for its readers: blanks that lead, lines of comment.
+
+    >>> lean("// Why.\nif (a)\n  b();\n")
+    'if (a)\nb();'
+    """
+    lines = map(str.strip, script.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 @cache

@@ -21,6 +21,9 @@ class Desk:
 
     async def call(self, request: Request) -> Call:
         """A look into the house, as whoever is asking."""
+        # Noted before anything is read: what changes from now on, the page will be told.
+        if not hasattr(request.state, "position"):
+            request.state.position = self.doorway.house.bus.position()
         return Call(house=self.doorway.house, caller=await self.caller(request))
 
     async def enter(self, request: Request, tool: str, arguments: Mapping[str, object]) -> Answer:
@@ -33,7 +36,13 @@ class Desk:
         """A page in its frame, which tells what waits for a person."""
         found = await waiting(await self.call(request))
         token = token_for(request)
-        framed = {"waiting": found.total, "now": found.now, "token": token, **shown}
+        framed = {
+            "waiting": found.total,
+            "now": found.now,
+            "token": token,
+            "position": request.state.position,
+            **shown,
+        }
         reply = page(request, name, framed, status_code=status_code)
         with_token(request, reply, token)
         return reply

@@ -15,6 +15,7 @@ from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.feedback import Feedback
 from waybook.transport.web.dashboard.health import Health
 from waybook.transport.web.dashboard.inbox import Inbox
+from waybook.transport.web.dashboard.live import Live
 from waybook.transport.web.dashboard.outputs import Outputs
 from waybook.transport.web.dashboard.plan import PlanPage
 from waybook.transport.web.dashboard.plan_files import PlanFiles
@@ -35,6 +36,7 @@ def dashboard_routes(
 ) -> list[Route]:
     """Every page, for whoever the caller turns out to be; `found` are the settings in force."""
     desk = Desk(doorway, caller)
+    live = Live(desk)
     pages: dict[str, Endpoint] = {
         "/": Plans(desk),
         "/inbox": Inbox(desk),
@@ -59,6 +61,8 @@ def dashboard_routes(
         *_routes(desk, pages, "GET"),
         *_routes(desk, both, "GET", "POST"),
         *_routes(desk, acts, "POST"),
+        Route("/live", live.stream),
+        Route("/live/waiting", live.waiting),
         Route("/static/{version}/{name}", asset),
     ]
 

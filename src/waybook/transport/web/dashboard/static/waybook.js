@@ -19,16 +19,6 @@
     }
   });
 
-  // What somebody types, or has just been told, is not swept away by news.
-  doc.addEventListener("htmx:beforeRequest", event => {
-    const live = event.detail.elt;
-    if (!live.dataset.live) return;
-    const busy = text => text.value || text === doc.activeElement;
-    if (!live.querySelector(".outcome") && ![...live.querySelectorAll("textarea")].some(busy)) return;
-    event.preventDefault();
-    for (const news of live.querySelectorAll("[data-news]")) news.hidden = false;
-  });
-
   // Keys, never while somebody types.
   const GO = {p: "/", i: "/inbox", r: "/runs"};
   let waits = 0;
@@ -57,3 +47,82 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
   const seen = map.getBoundingClientRect();
   if (box) map.scrollBy(box.x + box.width / 2 - seen.x - seen.width / 2, box.y + box.height / 2 - seen.y - seen.height / 2);
 }
+
+// What is shown stays true: elements whose topics changed fetch themselves anew.
+(() => {
+  const mark = document.getElementById("live"), changed = new Set(), shared = self.SharedWorker;
+  let at = mark.dataset.at, port, timer, last = 0, kept = [];
+  const flush = () => {
+    timer = 0;
+    if (document.hidden) return;
+    last = Date.now();
+    let hit;
+    for (const part of document.querySelectorAll("[data-live]"))
+      if (["*", ...part.dataset.live.split(" ")].some(topic => changed.has(topic)) && !hit?.contains(part))
+        (hit = part).dispatchEvent(new Event("live"));
+    changed.clear();
+  };
+  const later = () => {
+    if (changed.size) timer ||= setTimeout(flush, Math.max(40, last + 400 - Date.now()));
+  };
+  const hear = ({ data }) => {
+    at = data.at;
+    const word = data.up ? "live" : "reconnecting";
+    if (mark.textContent != word) mark.textContent = mark.dataset.state = word;
+    mark.hidden = false;
+    for (const topic of data.topics.split(" ")) changed.add(changed.size > 99 ? "*" : topic);
+    later();
+  };
+  const start = () => {
+    if (port || (document.hidden && !shared)) return;
+    port = shared ? new shared(mark.dataset.worker).port : new Worker(mark.dataset.worker);
+    port.onmessage = hear;
+    port.postMessage(at);
+  };
+  const stop = () => {
+    port?.postMessage("");
+    port?.terminate?.();
+    port = null;
+  };
+  addEventListener("pagehide", stop);
+  addEventListener("pageshow", start);
+  document.addEventListener("visibilitychange", () => {
+    if (!shared) document.hidden ? stop() : start();
+    later();
+  });
+  start();
+
+  // What somebody typed, opened or scrolled to stays as they left it.
+  const keep = (old, ...names) => kept.push([old.id, Object.fromEntries(names.map(name => [name, old[name]]))]);
+  addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const part = detail.target, focus = document.activeElement;
+    if (detail.requestConfig.triggeringEvent?.type != "live") return;
+    const fresh = new DOMParser().parseFromString(detail.serverResponse, "text/html");
+    // A part may come with the element around it, or without.
+    if (!fresh.getElementById(part.id)) detail.swapOverride = "innerHTML", detail.selectOverride = "unset";
+    // What somebody has just been told stays, until they have read it.
+    let lost = part.querySelector(".outcome");
+    for (const old of part.querySelectorAll("input:not([type=hidden]),textarea,select,details[id],.map[id]")) {
+      const now = fresh.getElementById(old.id);
+      // Changed by hand; or given back with a fault, so that it is in the page already.
+      if (old.ariaInvalid || (now && old.value && !now.value) || (old.options
+        ? (old.querySelector("[selected]") || old.options[0]) != old.selectedOptions[0]
+        : old.value != old.defaultValue || old.checked != old.defaultChecked)) {
+        keep(old, "value", "checked");
+        // The field may be gone, but not what stands in it.
+        lost ||= !now;
+      }
+      if (old == focus && old.selectionEnd != null) keep(old, "selectionStart", "selectionEnd");
+      keep(old, "open", "scrollTop", "scrollLeft");
+    }
+    if (lost) {
+      part.dataset.stale = "";
+      detail.shouldSwap = false;
+      kept = [];
+    }
+  });
+  addEventListener("htmx:afterSettle", () => {
+    for (const [id, values] of kept) Object.assign(document.getElementById(id) || {}, values);
+    kept = [];
+  });
+})();

@@ -1,0 +1,128 @@
+"""From a change to the page that shows it: an agent writes, an open page follows by itself.
+
+A real browser shows the front page, served by a process of its own over the embedded server, and
+an agent in this process takes and hands in steps over MCP. Measured is from the moment the agent
+has its answer until the page shows the new count, and how long the page's thread was at work
+meanwhile. Then all over again with twelve tabs, in the last one.
+
+    python benchmarks/live.py [--changes 30]
+"""
+
+import argparse
+import asyncio
+import re
+import shutil
+import sys
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from mcp import Client
+from playwright.async_api import BrowserContext, CDPSession, Page, async_playwright
+
+from waybook.cli.demo.place import a_place_for_once
+
+TABS = 12
+LIMIT_MS = 500
+#: Tells when the page shows a text, by the page's own clock.
+SHOWS = """text => new Promise(done => {
+  const shown = () => document.querySelector("#plans").textContent;
+  const look = () => shown().includes(text) && done(Date.now());
+  new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
+  look();
+})"""
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[str]:
+    """The whole server as a process of its own; gives its address."""
+    command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--data-dir", str(folder)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+    assert process.stdout
+    try:
+        async for line in process.stdout:
+            if found := re.search(rb"http://[0-9.]+:[0-9]+", line):
+                yield found[0].decode()
+                break
+    finally:
+        process.terminate()
+        await process.communicate()
+
+
+async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
+    """Call a tool that must succeed."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    return dict(result.structured_content or {})
+
+
+async def measure(page: Page, agent: Client, changes: int) -> tuple[list[float], float]:
+    """Milliseconds from each change to the page that shows it; and of its work per change."""
+    steps = [{"stepType": "search", "instructions": "Look it up."}] * changes
+    asked = {"name": "Rivers", "researchQuestion": "How fast?", "steps": steps}
+    plan = await call(agent, "create_research_plan", **asked)
+    await page.evaluate(SHOWS, f"0 of {changes}")
+    devtools = await page.context.new_cdp_session(page)
+    await devtools.send("Performance.enable")
+    before, gaps = await at_work(devtools), []
+    for number in range(1, changes + 1):
+        step = await call(agent, "get_next_step", planId=plan["planId"])
+        shown = asyncio.create_task(page.evaluate(SHOWS, f"{number} of {changes}"))
+        held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+        await call(agent, "submit_step_result", **held, resultSummary="found")
+        written = time.time() * 1000
+        gaps.append(await shown - written)
+    return gaps, (await at_work(devtools) - before) / (2 * changes)
+
+
+async def at_work(devtools: CDPSession) -> float:
+    """How long the page's thread has been at work, in milliseconds."""
+    told = await devtools.send("Performance.getMetrics")
+    return 1000 * float(next(m["value"] for m in told["metrics"] if m["name"] == "TaskDuration"))
+
+
+async def opened(context: BrowserContext, address: str) -> Page:
+    """A tab with the front page, live."""
+    page = await context.new_page()
+    await page.goto(f"{address}/?state=all")
+    await page.locator("#live", has_text="live").wait_for()
+    return page
+
+
+async def main(changes: int) -> None:
+    """Measure in one tab, then in the last of twelve."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        print("change → page: NOT MEASURED, there is no Chromium here")
+        return
+    with a_place_for_once() as folder:
+        async with serving(Path(folder)) as address, async_playwright() as playwright:
+            browser = await playwright.chromium.launch(
+                executable_path=chromium, args=["--no-sandbox"]
+            )
+            context = await browser.new_context()
+            async with Client(f"{address}/mcp") as agent:
+                one = await measure(await opened(context, address), agent, changes)
+                tabs = [await opened(context, address) for _ in range(TABS - 1)]
+                many = await measure(tabs[-1], agent, changes + 1)
+            await browser.close()
+    report(one, many)
+
+
+def report(one: tuple[list[float], float], many: tuple[list[float], float]) -> None:
+    """Print the middle and the slow end of each, and fail beyond the limit."""
+    print(f"{'change → page':24}{'median ms':>10}{'p95 ms':>10}{'page ms/change':>16}")
+    for name, (gaps, work) in (("one tab", one), (f"{TABS} tabs", many)):
+        print(f"{name:24}{median(gaps):10.0f}{quantiles(gaps, n=20)[-1]:10.0f}{work:16.1f}")
+    print(f"{'limit, one tab':24}{LIMIT_MS:10}")
+    assert median(one[0]) <= LIMIT_MS, f"{median(one[0]):.0f} ms, at most {LIMIT_MS} is promised"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--changes", type=int, default=30)
+    asyncio.run(main(parser.parse_args().changes))

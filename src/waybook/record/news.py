@@ -1,0 +1,83 @@
+"""News: that a plan or a run has changed, told in ids and numbers alone.
+
+What changed is read where it is kept, by whoever may read it. `packed` makes short texts of many
+news, to be sent from one process to the others; `unpacked` reads them, and no text upsets it.
+"""
+
+from collections.abc import Iterable, Iterator
+from re import compile as pattern
+from typing import Final, NamedTuple
+from uuid import UUID
+
+#: A payload of PostgreSQL's NOTIFY has fewer than 8,000 bytes.
+LONGEST_PAYLOAD: Final = 7_900
+
+PLAN: Final = "plan"
+RUN: Final = "run"
+
+_TOLD = pattern(r"(plan|run):([0-9a-f-]{36}):([0-9]{1,10})(!?)")
+_HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
+
+
+class News(NamedTuple):
+    """A plan or a run stands at this number of its audit."""
+
+    kind: str
+    id: str
+    version: int
+    #: Whether it may stand otherwise as a whole: as a list shows it, or before a person.
+    standing: bool = False
+
+
+class Packet(NamedTuple):
+    """News of one org, and which process sends them."""
+
+    sender: str
+    org_id: UUID
+    news: tuple[News, ...]
+
+
+def topics_of(news: News) -> tuple[str, ...]:
+    """What somebody may have asked to be told of.
+
+    >>> topics_of(News("plan", "7", 3, standing=True))
+    ('plan:7', 'plans', 'inbox')
+    """
+    told = (f"{news.kind}:{news.id}", f"{news.kind}s")
+    return (*told, "inbox") if news.standing else told
+
+
+def newest(known: News | None, news: News) -> News:
+    """Two news of the same plan or run as one."""
+    if known is None:
+        return news
+    later = max(known.version, news.version)
+    return news._replace(version=later, standing=known.standing or news.standing)
+
+
+def packed(sender: str, org_id: UUID, news: Iterable[News]) -> Iterator[str]:
+    """Texts that hold all these news of an org, none too long to be sent."""
+    head = f"{sender} {org_id}"
+    text = head
+    for one in news:
+        told = f" {one.kind}:{one.id}:{one.version}{'!' if one.standing else ''}"
+        if len(text) + len(told) > LONGEST_PAYLOAD:
+            yield text
+            text = head
+        text += told
+    if text != head:
+        yield text
+
+
+def unpacked(payload: str) -> Packet | None:
+    """The news in a text; none if it is not one of ours."""
+    head = _HEAD.match(payload)
+    if head is None:
+        return None
+    told = [_TOLD.fullmatch(word) for word in payload[head.end() :].split()]
+    try:
+        org_id = UUID(head[2])
+    except ValueError:
+        return None
+    news = tuple(News(one[1], one[2], int(one[3]), one[4] == "!") for one in told if one)
+    return Packet(head[1], org_id, news)

@@ -1,0 +1,158 @@
+"""The bus: whoever changes a plan or a run says so here, and whoever wants to know is told.
+
+To publish is to note something and to wake somebody: nothing is sent, nobody is waited for. What
+happens in this process is told at once; `post` brings it to the others, and theirs to us. Every
+subscriber hears of one org only.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeAlias
+from uuid import UUID
+
+from waybook.record.news import News, newest
+
+Which: TypeAlias = tuple[UUID, str, str]
+
+#: News that may wait to be sent to other processes; what is too much, they find by looking.
+MOST_WAITING = 10_000
+#: News that are remembered for whoever was away for a moment.
+MOST_REMEMBERED = 2_000
+#: Plans and runs of which it is known how far their news were told.
+MOST_KNOWN = 10_000
+
+
+class Subscriber(Protocol):
+    """Somebody who wants to know. None of these may wait or fail."""
+
+    def hear(self, news: News, /) -> None:
+        """Something changed."""
+
+    def lose_track(self) -> None:
+        """Anything may have changed."""
+
+    def end(self) -> None:
+        """There will be no more news: the process stops."""
+
+
+class Bus:
+    def __init__(self) -> None:
+        """A bus nobody listens to yet."""
+        #: The name of this process among others.
+        self.sender = secrets.token_hex(4)
+        #: Set while there is something to send to other processes.
+        self.has_outgoing = asyncio.Event()
+        #: Set once there is somebody to listen for.
+        self.is_wanted = asyncio.Event()
+        #: Set when an org has its first subscriber: for whoever looks for news, to look now.
+        self.has_newcomers = asyncio.Event()
+        self._outgoing: dict[Which, News] = {}
+        self._subscribers: dict[UUID, list[Subscriber]] = {}
+        self._known: OrderedDict[Which, int] = OrderedDict()
+        self._told: deque[tuple[UUID, News]] = deque(maxlen=MOST_REMEMBERED)
+        self._count = 0
+        self._closed = False
+
+    def publish(self, org_id: UUID, news: News) -> None:
+        """Something has changed here, and is committed."""
+        which = org_id, news.kind, news.id
+        if len(self._outgoing) < MOST_WAITING:
+            self._outgoing[which] = newest(self._outgoing.get(which), news)
+            self.has_outgoing.set()
+        self._tell(which, news)
+
+    def hear(self, org_id: UUID, news: News) -> None:
+        """Something has changed elsewhere; what is known already is not told again."""
+        which = org_id, news.kind, news.id
+        if org_id in self._subscribers and self._known.get(which, -1) < news.version:
+            self._tell(which, news)
+
+    def lose_track(self, org_id: UUID) -> None:
+        """So much has changed in an org that nobody knows what."""
+        for subscriber in self._subscribers.get(org_id, ()):
+            subscriber.lose_track()
+
+    @contextmanager
+    def told(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
+        """Tell somebody of this org's news, while inside, and of those since a position."""
+        self._catch_up(org_id, subscriber, since)
+        leave = self.subscribe(org_id, subscriber)
+        try:
+            yield
+        finally:
+            leave()
+
+    def subscribe(self, org_id: UUID, subscriber: Subscriber) -> Callable[[], None]:
+        """Tell somebody of this org's news from now on; returns how to leave."""
+        others = self._subscribers.setdefault(org_id, [])
+        if not others:
+            self.has_newcomers.set()
+        others.append(subscriber)
+        self.is_wanted.set()
+        if self._closed:
+            subscriber.end()
+
+        def leave() -> None:
+            if subscriber in others:
+                others.remove(subscriber)
+            if not others and self._subscribers.get(org_id) is others:
+                del self._subscribers[org_id]
+
+        return leave
+
+    def position(self) -> str:
+        """How much was told so far; who has read what is kept, and says this, misses nothing."""
+        return f"{self.sender}.{self._count}"
+
+    def orgs(self) -> list[UUID]:
+        """Whose news somebody waits for."""
+        return list(self._subscribers)
+
+    def take_outgoing(self) -> dict[UUID, list[News]]:
+        """What is to be sent to other processes, by org; whoever takes it must send it."""
+        self.has_outgoing.clear()
+        taken, self._outgoing = self._outgoing, {}
+        by_org: dict[UUID, list[News]] = {}
+        for (org_id, _, _), news in taken.items():
+            by_org.setdefault(org_id, []).append(news)
+        return by_org
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Let everybody go who still listens, and whoever comes later."""
+        self._closed = True
+        for subscribers in list(self._subscribers.values()):
+            for subscriber in list(subscribers):
+                subscriber.end()
+
+    def _tell(self, which: Which, news: News) -> None:
+        org_id = which[0]
+        self._count += 1
+        self._told.append((org_id, news))
+        subscribers = self._subscribers.get(org_id)
+        if not subscribers:
+            return
+        self._known[which] = max(news.version, self._known.pop(which, 0))
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+        for subscriber in list(subscribers):
+            subscriber.hear(news)
+
+    def _catch_up(self, org_id: UUID, subscriber: Subscriber, since: str) -> None:
+        if not since:
+            return
+        sender, _, number = since.partition(".")
+        known = number.isascii() and number.isdigit() and sender == self.sender
+        missed = self._count - int(number[:18]) if known else -1
+        if not 0 <= missed <= len(self._told):
+            subscriber.lose_track()
+            return
+        for other, news in list(self._told)[len(self._told) - missed :]:
+            if other == org_id:
+                subscriber.hear(news)

@@ -1,0 +1,103 @@
+"""The post between processes: what one has changed, the others hear of.
+
+Sent by NOTIFY, many at a time and never in the transaction that changed something: a transaction
+that notifies takes a lock on all of PostgreSQL as it commits. Heard by LISTEN on a connection of
+its own. Since a pooler in between makes LISTEN deaf without a word, and whoever is killed after a
+commit tells nobody, the audit is looked at as well, every few seconds.
+"""
+
+import time
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection
+
+from waybook.errors import Unavailable
+from waybook.record.news import News, packed, unpacked
+from waybook.store.bus import Bus
+from waybook.store.database import Database
+from waybook.store.sql import load
+
+SQL = load("post")
+#: The channel is that of `tell` in `post.sql`; this cannot be prepared, so it stands here.
+LISTEN = b"listen waybook_news"
+
+#: A change is numbered when its plan is locked, and seen when it is committed: at most so long
+#: after. A look goes back that much further than to the last one.
+OVERLAP_SECONDS = 15.0
+#: Changes that one look may find.
+MOST_FOUND = 1_000
+
+
+async def send(database: Database, bus: Bus) -> int:
+    """Send what waits to the other processes; returns in how many letters.
+
+    Raises:
+        Unavailable: it could not be sent; the others find it by looking.
+    """
+    outgoing = bus.take_outgoing()
+    letters = [
+        SQL["tell"](payload=payload)
+        for org_id, news in outgoing.items()
+        for payload in packed(bus.sender, org_id, news)
+    ]
+    if letters:
+        await database.beside("set local synchronous_commit = off", *letters)
+    return len(letters)
+
+
+async def listen(database: Database, bus: Bus) -> None:
+    """Pass on what other processes tell, until the connection breaks or we are cancelled.
+
+    Raises:
+        Unavailable: it broke.
+    """
+    try:
+        async with await AsyncConnection.connect(
+            database.address, autocommit=True, prepare_threshold=None
+        ) as connection:
+            await connection.execute(LISTEN)
+            async for heard in connection.notifies():
+                take_in(bus, heard.payload)
+    except psycopg.Error as fault:
+        raise Unavailable("the connection that listens for news broke") from fault
+    raise Unavailable("the connection that listens for news ended")
+
+
+def take_in(bus: Bus, payload: str) -> None:
+    """Pass on what a letter says, unless it is our own or nobody's."""
+    packet = unpacked(payload)
+    if packet is None or packet.sender == bus.sender:
+        return
+    for news in packet.news:
+        bus.hear(packet.org_id, news)
+
+
+class Lookout:
+    """Who looks for changes that nobody told of, in the orgs somebody waits for."""
+
+    def __init__(self, most: int = MOST_FOUND) -> None:
+        """One look finds so many changes; more are as good as all."""
+        self._most = most
+        self._looked: dict[UUID, float] = {}
+
+    async def look(self, database: Database, bus: Bus) -> None:
+        """Look once.
+
+        Raises:
+            Unavailable: not now.
+        """
+        orgs = bus.orgs()
+        self._looked = {org: at for org, at in self._looked.items() if org in orgs}
+        for org_id in orgs:
+            begun = time.monotonic()
+            seconds = begun - self._looked.get(org_id, begun) + OVERLAP_SECONDS
+            asked = SQL["changed"](seconds=seconds, most=self._most + 1)
+            (found,) = await database.read(org_id, asked)
+            self._looked[org_id] = begun
+            if len(found) > self._most:
+                bus.lose_track(org_id)
+            else:
+                for kind, subject_id, version in found:
+                    # What changed is not known, so neither is whether it stands otherwise.
+                    bus.hear(org_id, News(kind, subject_id, version, standing=True))

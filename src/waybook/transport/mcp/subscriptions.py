@@ -1,0 +1,173 @@
+"""Resources that say when they changed.
+
+In the revision of 2026-07-28 a client asks with `subscriptions/listen`, and the answer to that is
+the stream, over HTTP and over stdio alike. Older revisions subscribe to one resource at a time,
+and are told outside of any answer: over stdio there is a line for that; over HTTP, where nothing
+is kept between requests, there is none, and it is not offered.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+import mcp_types as wire
+from mcp.server.lowlevel import Server
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ServerEvent
+
+from waybook.record.news import News
+from waybook.store.bus import Bus
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.refusals import Context, invalid
+from waybook.transport.mcp.resource_kinds import KINDS
+
+#: Streams at the same time, and resources one client of an older revision may subscribe to.
+MOST_STREAMS: Final = 500
+MOST_RESOURCES: Final = 1_000
+
+LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId"})
+
+
+def events_of(news: News) -> list[ServerEvent]:
+    """What a client is told: the resources that are otherwise now, and whether the list may be."""
+    about = f"{news.kind}Id"
+    changed: list[ServerEvent] = [
+        ResourceUpdated(kind.uri.format(id=news.id)) for kind in LIVE if kind.argument == about
+    ]
+    return [*changed, ResourcesListChanged()] if news.standing else changed
+
+
+@dataclass(slots=True)
+class Stream:
+    """One stream of one client: a bus as the protocol library wants it, of one org."""
+
+    bus: Bus
+    org_id: UUID
+    #: Ends the stream; its client listens anew, and reads what it shows.
+    close: Callable[[], None] = field(init=False)
+    _deliver: Callable[[ServerEvent], None] = field(init=False)
+
+    async def publish(self, _: ServerEvent) -> None:
+        """Nothing is published here: changes come from the house's own bus."""
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Tell the library of this org's changes."""
+        self._deliver = listener
+        return self.bus.subscribe(self.org_id, self)
+
+    def hear(self, news: News) -> None:
+        """Something changed."""
+        for event in events_of(news):
+            self._deliver(event)
+
+    def lose_track(self) -> None:
+        """Anything may have changed."""
+        self.close()
+
+    def end(self) -> None:
+        """There will be no more."""
+        self.close()
+
+
+@dataclass(slots=True)
+class Streams:
+    """`subscriptions/listen`: each call is a stream."""
+
+    entrance: Entrance
+    _open: int = 0
+
+    async def listen(
+        self, context: Context, params: wire.SubscriptionsListenRequestParams
+    ) -> wire.SubscriptionsListenResult:
+        """Tell of changes until the client has had enough, or the server stops."""
+        bus, org_id = await self.entrance.news(context.request)
+        if self._open >= MOST_STREAMS or bus.is_closed:
+            raise MCPError(wire.INTERNAL_ERROR, "No more streams can be opened now")
+        stream = Stream(bus, org_id)
+        handler = ListenHandler(stream)
+        stream.close = handler.close
+        self._open += 1
+        try:
+            return await handler(context, params)
+        finally:
+            self._open -= 1
+
+
+@dataclass(slots=True)
+class Standing:
+    """`resources/subscribe`, for the one client at the other end of a line."""
+
+    entrance: Entrance
+    _uris: set[str] = field(default_factory=set)
+    _changed: dict[str, None] = field(default_factory=dict)
+    _has_news: asyncio.Event = field(default_factory=asyncio.Event)
+    _telling: asyncio.Task[None] | None = None
+
+    def serve(self, server: Server[None]) -> None:
+        """Offer it."""
+        server.add_request_handler(
+            "resources/subscribe", wire.SubscribeRequestParams, self.subscribe
+        )
+        server.add_request_handler(
+            "resources/unsubscribe", wire.UnsubscribeRequestParams, self.unsubscribe
+        )
+
+    @asynccontextmanager
+    async def while_serving(self, _: Server[None]) -> AsyncIterator[None]:
+        """Tell as long as there is somebody to be told."""
+        try:
+            yield
+        finally:
+            self.end()
+
+    async def subscribe(
+        self, context: Context, params: wire.SubscribeRequestParams
+    ) -> wire.EmptyResult:
+        """Tell of changes of a resource from now on."""
+        if not any(kind.id_in(params.uri) for kind in LIVE):
+            raise invalid("There is nothing to subscribe to at this address", uri=params.uri)
+        if len(self._uris) >= MOST_RESOURCES:
+            raise invalid(f"No more than {MOST_RESOURCES} subscriptions at the same time")
+        bus, org_id = await self.entrance.news(context.request)
+        self._uris.add(params.uri)
+        if self._telling is None:
+            bus.subscribe(org_id, self)
+            self._telling = asyncio.create_task(self._tell(context.session))
+        return wire.EmptyResult()
+
+    async def unsubscribe(
+        self, _: Context, params: wire.UnsubscribeRequestParams
+    ) -> wire.EmptyResult:
+        """Tell no more of it."""
+        self._uris.discard(params.uri)
+        return wire.EmptyResult()
+
+    def hear(self, news: News) -> None:
+        """Something changed."""
+        for event in events_of(news):
+            if isinstance(event, ResourceUpdated) and event.uri in self._uris:
+                self._changed[event.uri] = None
+                self._has_news.set()
+
+    def lose_track(self) -> None:
+        """Anything may have changed."""
+        self._changed |= dict.fromkeys(self._uris)
+        self._has_news.set()
+
+    def end(self) -> None:
+        """There will be no more."""
+        if self._telling is not None:
+            self._telling.cancel()
+
+    async def _tell(self, session: ServerSession) -> None:
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            changed, self._changed = self._changed, {}
+            for uri in changed:
+                await session.send_resource_updated(uri)

@@ -1,0 +1,74 @@
+"""What an open page is told: which topics changed, over one stream per browser.
+
+An event has topics, or `*` when anything may have changed, and the position after it as its id.
+Whoever comes back says where they were, and hears what they missed. The page fetches what it shows
+of a topic by itself: over the stream go names, nothing of what they name.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from waybook.errors import Unavailable
+from waybook.store.bus import Bus
+from waybook.store.feed import Feed
+from waybook.transport.web.dashboard.desk import Desk
+from waybook.transport.web.dashboard.frame import HEADERS
+from waybook.transport.web.replies import refusal
+from waybook.usecases.exchange import Caller
+
+#: A stream that is silent for so long says that it is still there.
+BEAT_SECONDS: Final = 15.0
+#: The least time between two events of a stream.
+PAUSE_SECONDS: Final = 0.1
+#: Streams at the same time; each costs little, but not nothing.
+MOST_STREAMS: Final = 1_000
+LONGEST_POSITION: Final = 64
+
+STREAMED: Final = {
+    **HEADERS,
+    "cache-control": "no-store, no-transform",
+    "x-accel-buffering": "no",
+}
+
+
+@dataclass(slots=True)
+class Live:
+    desk: Desk
+    open: int = 0
+
+    async def stream(self, request: Request) -> Response:
+        """The changes of whoever asks, as they happen."""
+        caller = await self.desk.caller(request)
+        if self.open >= MOST_STREAMS:
+            full = Unavailable("too many pages are being told of changes; try again later")
+            return refusal(503, full.code, str(full), {"retry-after": "30"})
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        told = self._told(caller, since[:LONGEST_POSITION])
+        return StreamingResponse(told, headers=STREAMED, media_type="text/event-stream")
+
+    async def waiting(self, request: Request) -> Response:
+        """How much waits for a person, as the frame of every page shows it."""
+        await self.desk.call(request)
+        return await self.desk.page(request, "waiting")
+
+    async def _told(self, caller: Caller, since: str) -> AsyncIterator[str]:
+        feed, bus = Feed(), self.desk.doorway.house.bus
+        self.open += 1
+        try:
+            with bus.told(caller.org_id, feed, since):
+                yield _event(bus, "hello", *feed.take())
+                while not feed.has_ended:
+                    topics = await feed.read(BEAT_SECONDS)
+                    yield _event(bus, *topics or ("beat",))
+                    await asyncio.sleep(PAUSE_SECONDS)
+        finally:
+            self.open -= 1
+
+
+def _event(bus: Bus, *topics: str) -> str:
+    return f"id: {bus.position()}\ndata: {' '.join(topics)}\n\n"

@@ -1,0 +1,109 @@
+"""Pages that are open while things happen."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+from playwright.async_api import BrowserContext, Page, Route, expect
+
+from browser.site import Site, a_site
+from worlds import World
+
+TABS = 12
+FORM = """<details id="more"><summary>More</summary>
+<select id="which"><option>one<option>two</select><input id="sure" type="checkbox"></details>
+<textarea id="said"></textarea>"""
+
+
+async def test_an_open_page_follows_what_happens(page: Page, site: Site) -> None:
+    agent = site.world.agent
+    plan = await agent.plan(3, name="Rivers of the north")
+    await page.goto(site.address)
+    mark, row = page.locator("#live"), page.get_by_role("row").filter(has_text="Rivers")
+    await expect(mark).to_have_text("live")
+    step = await agent.take(plan)
+    await expect(row).to_contain_text("executing")
+    await agent.submit(step)
+    await expect(row).to_contain_text("1 of 3")
+    await agent.plan(1, name="Lakes of the south")
+    await expect(page.get_by_role("row").filter(has_text="Lakes")).to_contain_text("0 of 1")
+    await expect(page.locator("#waiting")).to_be_hidden()
+    step = await agent.take(plan)
+    await agent.call("request_user_review", stepId=step["stepId"], summary="Look at this.")
+    await expect(page.locator("#waiting")).to_have_text("1")
+    await expect(row).to_contain_text("awaiting review")
+
+
+async def test_what_somebody_types_survives(page: Page, site: Site) -> None:
+    """The field comes with every answer, until it does not: then what was typed stays."""
+    offered = [FORM]
+
+    async def with_form(route: Route) -> None:
+        answer = await route.fetch()
+        text = (await answer.text()).replace("<table", f"{offered[0]}<table")
+        await route.fulfill(response=answer, body=text)
+
+    agent = site.world.agent
+    plan = await agent.plan(3, name="Rivers of the north")
+    await page.route(lambda url: urlsplit(url).path == "/", with_form)
+    await page.goto(site.address)
+    await expect(page.locator("#live")).to_have_text("live")
+    said, row = page.locator("#said"), page.get_by_role("row").filter(has_text="Rivers")
+    await page.locator("#more summary").click()
+    await page.locator("#which").select_option("two")
+    await page.locator("#sure").check()
+    await said.fill("Half a sentence")
+    await said.press("Home")
+    step = await agent.take(plan)
+    await expect(row).to_contain_text("executing")
+    await expect(said).to_be_focused()
+    await page.keyboard.type("At least h")
+    await expect(said).to_have_value("At least hHalf a sentence")
+    await expect(page.locator("#more")).to_have_attribute("open", "")
+    await expect(page.locator("#which")).to_have_value("two")
+    await expect(page.locator("#sure")).to_be_checked()
+    offered[0] = ""
+    await agent.submit(step)
+    await expect(page.locator("#plans")).to_have_attribute("data-stale", "")
+    await expect(said).to_have_value("At least hHalf a sentence")
+    await said.fill("")
+    await page.locator("#which").select_option("one")
+    await page.locator("#sure").uncheck()
+    await agent.take(plan)
+    await expect(row).to_contain_text("1 of 3")
+    await expect(said).to_have_count(0)
+
+
+async def test_many_tabs_stay_live_and_come_back_after_a_restart(
+    world: World, context: BrowserContext
+) -> None:
+    """A browser opens six connections to a server: the stream is one, however many tabs."""
+    plan = await world.agent.plan(4, name="Rivers of the north")
+    async with a_site(world) as site:
+        tabs = [await context.new_page() for _ in range(TABS)]
+        for tab in tabs:
+            await tab.goto(site.address)
+        await asyncio.gather(*(expect(tab.locator("#live")).to_have_text("live") for tab in tabs))
+        await world.agent.submit(await world.agent.take(plan))
+        await asyncio.gather(*(_shows(tab, "1 of 4") for tab in tabs))
+        port = urlsplit(site.address).port
+    await asyncio.gather(*(expect(t.locator("#live")).to_have_text("reconnecting") for t in tabs))
+    # Nobody tells of this: the pages look for themselves when they are live again.
+    await world.agent.submit(await world.agent.take(plan))
+    async with a_site(world, port or 0):
+        await asyncio.gather(*(expect(tab.locator("#live")).to_have_text("live") for tab in tabs))
+        await asyncio.gather(*(_shows(tab, "2 of 4") for tab in tabs))
+        await world.agent.submit(await world.agent.take(plan))
+        await asyncio.gather(*(_shows(tab, "3 of 4") for tab in tabs))
+
+
+async def test_a_browser_that_shares_no_workers_is_live_as_well(page: Page, site: Site) -> None:
+    plan = await site.world.agent.plan(2, name="Rivers of the north")
+    await page.add_init_script("delete self.SharedWorker")
+    await page.goto(site.address)
+    await expect(page.locator("#live")).to_have_text("live")
+    await site.world.agent.submit(await site.world.agent.take(plan))
+    await _shows(page, "1 of 2")
+
+
+async def _shows(tab: Page, done: str) -> None:
+    await expect(tab.get_by_role("row").filter(has_text="Rivers")).to_contain_text(done)

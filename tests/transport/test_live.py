@@ -1,0 +1,136 @@
+"""The stream that open pages are told by."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+
+from browser.site import Site, a_site
+from servers import Server, create_database, drop_database
+from waybook.store.bus import Bus
+from waybook.store.ids import new_id
+from waybook.transport.web.dashboard import live
+from worlds import World, a_world
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+async def world(eighteen: Server) -> AsyncIterator[World]:
+    """A world on one server only: streams do not know which."""
+    place = create_database(eighteen, f"live_{new_id().replace('-', '')}")
+    async with a_world(place) as made:
+        yield made
+    drop_database(place)
+
+
+@pytest.fixture
+async def site(world: World) -> AsyncIterator[Site]:
+    async with a_site(world) as made:
+        yield made
+
+
+class Stream:
+    """What comes over the stream, event by event."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        self.answer = answer
+        self._lines = answer.aiter_lines()
+
+    async def event(self) -> tuple[str, set[str]]:
+        """The next event that says something: its position and its topics."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                position = (await anext(self._lines)).removeprefix("id: ")
+                topics = set((await anext(self._lines)).removeprefix("data: ").split())
+                assert await anext(self._lines) == ""
+                if topics != {"beat"}:
+                    return position, topics
+
+
+@asynccontextmanager
+async def streamed(site: Site, since: str = "", **headers: str) -> AsyncIterator[Stream]:
+    async with (
+        httpx2.AsyncClient(base_url=site.address, trust_env=False, timeout=PATIENCE) as client,
+        client.stream("GET", "/live", params={"since": since}, headers=headers) as answer,
+    ):
+        yield Stream(answer)
+
+
+async def test_a_page_is_told_what_changed_and_nothing_of_the_org_next_door(site: Site) -> None:
+    world = site.world
+    async with streamed(site) as stream:
+        assert stream.answer.headers["content-type"].startswith("text/event-stream")
+        assert "no-store" in stream.answer.headers["cache-control"]
+        assert (await stream.event())[1] == {"hello"}
+        await world.neighbour.plan(1, name="Also next door")
+        plan = await world.agent.plan(2)
+        _, topics = await stream.event()
+        assert topics == {f"plan:{plan['planId']}", "plans", "inbox"}
+        step = await world.agent.take(plan)
+        await stream.event()
+        await world.agent.submit(step)
+        assert (await stream.event())[1] == {f"plan:{plan['planId']}", "plans"}
+
+
+async def test_who_comes_back_hears_what_it_missed_or_is_told_to_look(site: Site) -> None:
+    async with streamed(site) as stream:
+        position, _ = await stream.event()
+    plan = await site.world.agent.plan(1)
+    async with streamed(site, position) as stream:
+        again, topics = await stream.event()
+        assert f"plan:{plan['planId']}" in topics
+    async with streamed(site, **{"last-event-id": again}) as stream:
+        assert (await stream.event())[1] == {"hello"}
+    async with streamed(site, Bus().position()) as stream:
+        assert (await stream.event())[1] == {"hello", "*"}
+
+
+async def test_a_page_says_where_it_stands_so_that_nothing_is_missed_before_it_listens(
+    site: Site,
+) -> None:
+    async with httpx2.AsyncClient(base_url=site.address, trust_env=False) as client:
+        text = (await client.get("/")).text
+    position = text.partition('data-at="')[2].partition('"')[0]
+    plan = await site.world.agent.plan(1)
+    async with streamed(site, position) as stream:
+        assert f"plan:{plan['planId']}" in (await stream.event())[1]
+
+
+async def test_a_silent_stream_beats(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "BEAT_SECONDS", 0)
+    async with streamed(site) as stream, asyncio.timeout(PATIENCE):
+        lines = stream.answer.aiter_lines()
+        assert "data: beat" in [await anext(lines) for _ in range(6)]
+
+
+async def test_more_streams_than_there_may_be_are_refused_until_one_ends(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_STREAMS", 1)
+    async with streamed(site) as stream:
+        await stream.event()
+        async with streamed(site) as second:
+            assert second.answer.status_code == 503
+            assert second.answer.headers["retry-after"] == "30"
+    bus = site.world.doorway.bus
+    async with asyncio.timeout(PATIENCE):
+        while bus.orgs():  # noqa: ASYNC110 - nobody says when a stream is gone
+            await asyncio.sleep(0)
+    async with streamed(site) as stream:
+        assert stream.answer.status_code == 200
+
+
+async def test_streams_end_when_the_server_stops(world: World) -> None:
+    async with asyncio.timeout(PATIENCE):
+        async with a_site(world) as site:
+            waiting = asyncio.create_task(_to_its_end(site))
+            await world.doorway.bus.is_wanted.wait()
+        assert await waiting
+
+
+async def _to_its_end(site: Site) -> bool:
+    async with streamed(site) as stream:
+        return "data: hello" in [line async for line in stream.answer.aiter_lines()]

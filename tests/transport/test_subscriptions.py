@@ -1,0 +1,140 @@
+"""Real clients that want to know when a plan or a run changes, over each transport."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import mcp_types as wire
+import pytest
+from mcp import Client, MCPError
+from mcp.client.subscriptions import Subscription
+from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
+
+from transport.doors import always
+from waybook.doorway import TOOLS, Caller, Doorway
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.catalogue import catalogue
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.serving import listen, serving
+from worlds import World
+
+#: The newest revision has another way; older clients have this one.
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+
+PATIENCE = 20.0
+
+
+def an_entrance(world: World) -> Entrance:
+    async def doorway() -> Doorway:
+        return world.doorway
+
+    async def caller(_: object) -> Caller:
+        return world.agent.caller
+
+    return Entrance(doorway, caller)
+
+
+@asynccontextmanager
+async def served(world: World) -> AsyncIterator[str]:
+    server = build_server(catalogue(TOOLS), an_entrance(world), profile="all")
+    app = build_app(server, hosts=Hosts(), ready=always)
+    async with serving(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
+        yield f"{address}/mcp"
+
+
+async def heard(subscription: Subscription, *expected: object) -> None:
+    """Wait until each of these was heard, and nothing else."""
+    left = set(expected)
+    async with asyncio.timeout(PATIENCE):
+        while left:
+            event = await anext(subscription)
+            assert event in expected
+            left.discard(event)
+
+
+async def test_a_client_of_the_newest_revision_hears_of_what_it_asked_for_over_http(
+    world: World,
+) -> None:
+    agent = world.agent
+    plan, other = await agent.plan(2), await agent.plan(2)
+    run = await agent.run()
+    theirs = f"waybook://plans/{world.neighbours_plan['planId']}"
+    ours, its_map = (f"waybook://plans/{plan['planId']}{end}" for end in ("", "/map"))
+    progress = f"waybook://runs/{run['runId']}/progress"
+    asked = [ours, its_map, progress, theirs]
+    async with served(world) as address, Client(address, mode="2026-07-28") as client:
+        async with client.listen(resource_subscriptions=asked) as subscription:
+            await agent.take(other)
+            world.neighbour_may_change = True
+            await world.neighbour.take(world.neighbours_plan)
+            step = await agent.take(plan)
+            await heard(subscription, ResourceUpdated(ours), ResourceUpdated(its_map))
+            await agent.job(run)
+            await heard(subscription, ResourceUpdated(progress))
+            await agent.submit(step)
+            await heard(subscription, ResourceUpdated(ours), ResourceUpdated(its_map))
+        async with client.listen(resources_list_changed=True) as subscription:
+            await agent.plan(1)
+            await heard(subscription, ResourcesListChanged())
+    assert world.doorway.bus.orgs() == []
+
+
+async def test_a_stream_ends_by_itself_when_the_server_stops(world: World) -> None:
+    plan = await world.agent.plan(1)
+    stopped = asyncio.Event()
+
+    async def follow(address: str, opened: asyncio.Event) -> None:
+        uri = f"waybook://plans/{plan['planId']}"
+        async with Client(address, mode="2026-07-28") as client:
+            async with client.listen(resource_subscriptions=[uri]) as subscription:
+                opened.set()
+                async for _ in subscription:
+                    pass
+            stopped.set()
+
+    async with asyncio.timeout(PATIENCE):
+        async with served(world) as address:
+            opened = asyncio.Event()
+            following = asyncio.create_task(follow(address, opened))
+            await opened.wait()
+        await stopped.wait()
+        await following
+
+
+async def test_an_older_client_over_http_is_not_promised_what_cannot_be_kept(world: World) -> None:
+    async with served(world) as address, Client(address, mode="legacy") as client:
+        assert client.server_capabilities.resources is not None
+        assert not client.server_capabilities.resources.subscribe
+        with pytest.raises(MCPError):
+            await client.session.subscribe_resource("waybook://plans/1")
+
+
+async def test_an_older_client_over_a_line_of_its_own_subscribes(world: World) -> None:
+    plan, other = await world.agent.plan(2), await world.agent.plan(2)
+    uri, elsewhere = (f"waybook://plans/{p['planId']}" for p in (plan, other))
+    updated: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, wire.ResourceUpdatedNotification):
+            await updated.put(str(message.params.uri))
+
+    server = build_server(catalogue(TOOLS), an_entrance(world), profile="all", one_line=True)
+    async with (
+        asyncio.timeout(PATIENCE),
+        Client(server, mode="legacy", message_handler=hear) as client,
+    ):
+        assert client.server_capabilities.resources is not None
+        assert client.server_capabilities.resources.subscribe
+        await client.session.subscribe_resource(uri)
+        await client.session.subscribe_resource(elsewhere)
+        await client.session.unsubscribe_resource(elsewhere)
+        await world.agent.take(other)
+        step = await world.agent.take(plan)
+        assert await updated.get() == uri
+        await world.agent.submit(step)
+        assert await updated.get() == uri
+        with pytest.raises(MCPError) as refusal:
+            await client.session.subscribe_resource("waybook://outputs/1")
+        assert refusal.value.code == -32602

@@ -1,0 +1,107 @@
+"""Whatever changes a plan or a run is made known, and nothing else is."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from waybook.background import render_once, sweep_once
+from waybook.record.news import News
+from worlds import World
+
+
+class Ear:
+    """Somebody who hears everything."""
+
+    def __init__(self) -> None:
+        self.heard: list[News] = []
+
+    def hear(self, news: News) -> None:
+        self.heard.append(news)
+
+    def lose_track(self) -> None:
+        raise AssertionError
+
+    def end(self) -> None:
+        raise AssertionError
+
+    def take(self) -> list[News]:
+        taken, self.heard = self.heard, []
+        return taken
+
+
+@pytest.fixture
+async def ear(own_world: World) -> AsyncIterator[Ear]:
+    ear = Ear()
+    with own_world.doorway.bus.told(own_world.agent.org_id, ear):
+        yield ear
+
+
+async def seq(world: World, subject_id: str) -> int:
+    return (await world.entries(world.agent.org_id, subject_id))[-1].seq
+
+
+async def test_every_change_of_a_plan_is_told_once_with_the_number_it_got(
+    own_world: World, ear: Ear
+) -> None:
+    agent = own_world.agent
+    plan = await agent.plan(3)
+    plan_id = plan["planId"]
+    assert ear.take() == [News("plan", plan_id, 1, standing=True)]
+    step = await agent.take(plan)
+    assert ear.take() == [News("plan", plan_id, await seq(own_world, plan_id), standing=True)]
+    await agent.submit(step)
+    assert ear.take() == [News("plan", plan_id, await seq(own_world, plan_id))]
+    step = await agent.take(plan)
+    await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
+    assert [news.standing for news in ear.take()] == [False, True]
+    await agent.call("submit_user_decision", planId=plan_id, decision="approve")
+    assert ear.take() == [News("plan", plan_id, await seq(own_world, plan_id), standing=True)]
+
+
+async def test_a_look_a_sign_of_life_a_refusal_and_a_repeated_call_are_no_news(
+    own_world: World, ear: Ear
+) -> None:
+    agent = own_world.agent
+    plan = await agent.plan(2)
+    step = await agent.take(plan, idempotencyKey="k")
+    ear.take()
+    await agent.status(plan)
+    await agent.call("get_step_context", stepId=step["stepId"])
+    await agent.take(plan, idempotencyKey="k")
+    await agent.refused("submit_user_decision", planId=plan["planId"], decision="approve")
+    await agent.call(
+        "modify_plan",
+        planId=plan["planId"],
+        modifications=[{"action": "fail_step", "stepId": step["stepId"], "reason": "x"}],
+        dryRun=True,
+    )
+    await own_world.neighbour.plan(1)
+    assert ear.take() == []
+
+
+async def test_a_stall_that_is_noticed_is_told(own_world: World, ear: Ear) -> None:
+    plan = await own_world.agent.plan(2)
+    await own_world.agent.take(plan)
+    ear.take()
+    own_world.clock.advance(minutes=31)
+    assert await sweep_once(own_world.doorway.house) == 1
+    version = await seq(own_world, plan["planId"])
+    assert ear.take() == [News("plan", plan["planId"], version, standing=True)]
+
+
+async def test_every_change_of_a_run_is_told_and_so_is_what_was_rendered(
+    own_world: World, ear: Ear
+) -> None:
+    agent = own_world.agent
+    run = await agent.run("dialectic", "abc")
+    run_id = run["runId"]
+    version = await seq(own_world, run_id)
+    assert ear.take() == [News("run", run_id, version, standing=True)]
+    job = await agent.job(run)
+    assert ear.take() == [News("run", run_id, await seq(own_world, run_id))]
+    await agent.hand_in(job)
+    assert ear.take() == [News("run", run_id, await seq(own_world, run_id))]
+    await agent.work_off(run)
+    assert any(news.standing for news in ear.take())
+    while await render_once(own_world.doorway.house):
+        assert ear.take() == [News("run", run_id, await seq(own_world, run_id))]
