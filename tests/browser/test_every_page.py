@@ -40,6 +40,7 @@ FILES = {
     "/audit.{form}",
     "/static/{version}/{name}",
     "/live",
+    "/live/waiting",
 }
 
 
