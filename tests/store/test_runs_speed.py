@@ -56,6 +56,8 @@ select org_id, id, run_id, 1, 'x', 'x' from job where rank < 3;
 insert into late_result (org_id, id, run_id, job_id, attempt, content, content_hash, created_at,
                          created_by)
 select org_id, gen_random_uuid(), run_id, id, 1, 'x', 'x', now(), 'ann' from job where rank < 3;
+insert into usage (org_id, id, run_id, job_id, attempt, input_tokens, at, by)
+select org_id, gen_random_uuid(), run_id, id, 1, 10, now(), 'ann' from job where rank < 3;
 analyze;
 """
 

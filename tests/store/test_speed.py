@@ -49,6 +49,10 @@ insert into artifact (org_id, id, plan_id, kind, title, content, created_at, cre
 select org_id, gen_random_uuid(), id, 'note', 'x', '1', now(), 'ann' from plan;
 insert into passage (org_id, subject, subject_id, part, plan_id, kind, title, body, created_at)
 select org_id, 'artifact', id, 1, plan_id, 'note', 'x', 'y', now() from artifact;
+insert into source (org_id, id, title, content_hash, created_at, created_by)
+select org_id, id, 'x', id::text, now(), 'ann' from artifact;
+insert into artifact_source (org_id, artifact_id, source_id, position)
+select org_id, id, id, 1 from artifact;
 insert into idempotency_answer (org_id, tool, key, arguments_hash, is_error, answer, created_at)
 select org_id, 'get_next_step', n::text, '\\x00', false, '{}', now()
   from org, generate_series(1, 2000) n;
