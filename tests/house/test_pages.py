@@ -84,8 +84,7 @@ def test_every_decision_says_why_what_and_then() -> None:
 
 def test_the_decisions_are_numbered_and_listed() -> None:
     names = [page.name for page in decisions()]
-    numbers = [int(name[:4]) for name in names]
-    assert numbers == sorted(set(numbers))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
     listed = LINK.findall(read("decisions", "README.md"))
     assert listed == names
 
