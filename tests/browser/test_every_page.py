@@ -1,4 +1,4 @@
-"""Every page there is: it opens, everybody can use it, and it has its picture taken.
+"""Every page there is: it opens, is light, everybody can use it, and has its picture taken.
 
 With WAYBOOK_PICTURES=FOLDER the pictures are kept there, to be looked at; the clock stands still,
 so two of them differ only where a page does.
@@ -31,6 +31,9 @@ PAGES = {
     "calls": "/calls",
     "health": "/health",
 }
+#: What a page may ask for, itself counted, and what it may consist of.
+MOST_REQUESTS = 6
+MOST_NODES = 15_000
 #: In a sandbox of its own, where no script runs: not even the one that judges.
 SANDBOXED = {"output"}
 #: What is looked at elsewhere, for it is no page.
@@ -70,10 +73,15 @@ async def test_every_page_opens_and_everybody_can_use_it(
 ) -> None:
     folder = Path(os.environ.get("WAYBOOK_PICTURES") or tmp_path)
     work = await a_days_work(site.world)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
     for name, route in PAGES.items():
+        asked.clear()
         reply = await page.goto(site.address + addressed(route, work))
         assert reply is not None
         assert reply.status == 200, (name, await page.content())
+        assert len([url for url in asked if url.startswith(site.address)]) <= MOST_REQUESTS, asked
+        assert await page.locator("*").count() <= MOST_NODES
         if name not in SANDBOXED:
             await accessible(page)
         for theme in ("light", "dark"):
