@@ -93,7 +93,7 @@ async def test_a_plan_goes_from_its_question_to_its_end(address: str, era: Era) 
 
 
 #: No argument alone is required, but one of several is.
-NAMES_ONE_OF_SEVERAL = {"get_dag_map", "get_run_progress", "get_artifact"}
+NAMES_ONE_OF_SEVERAL = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"}
 
 
 @BOTH_ERAS

@@ -116,4 +116,4 @@ def plain(text: str) -> str:
     >>> plain("a\n\x1b[31mb")
     'a [31mb'
     """
-    return "".join(c if c.isprintable() else " " for c in " ".join(text.split())).strip()
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
