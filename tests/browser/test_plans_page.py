@@ -38,6 +38,7 @@ async def test_plans_are_listed_with_how_far_they_are_and_how_to_go_on(
     assert copied.startswith(f"Go on with the Waybook plan {rivers['planId']}.")
     await page.get_by_role("link", name="completed 1").click()
     await expect(page).to_have_url(f"{site.address}/?state=completed")
+    await page.wait_for_load_state()
     await expect(page.get_by_role("row").filter(has_text="Seas")).to_be_visible()
     await expect(row).to_have_count(0)
 
@@ -53,7 +54,9 @@ async def test_keys_lead_through_lists_and_pages_but_never_while_typing(
     await page.keyboard.press("j")
     await expect(focused).to_have_text("Lakes of the north")
     # The list is brought anew under the reader, and the reader stays where they were.
-    await page.evaluate("htmx.trigger('#plans', 'live')")
+    async with page.expect_response(lambda reply: "part=" in reply.url):
+        await page.evaluate("htmx.trigger('#plans', 'live')")
+    await expect(focused).to_have_text("Lakes of the north")
     await page.keyboard.press("j")
     await expect(focused).to_have_text("Rivers of the north")
     await page.keyboard.press("k")
@@ -68,12 +71,15 @@ async def test_keys_lead_through_lists_and_pages_but_never_while_typing(
     await expect(page.get_by_label("Name or id")).to_have_value("jki?g")
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{site.address}/?q=jki%3Fg")
+    await page.wait_for_load_state()
     await page.keyboard.press("g")
     await page.keyboard.press("i")
     await expect(page).to_have_url(f"{site.address}/inbox")
+    await page.wait_for_load_state()
     await page.keyboard.press("g")
     await page.keyboard.press("p")
     await expect(page).to_have_url(f"{site.address}/")
+    await page.wait_for_load_state()
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Lakes of the north, step 2")).to_be_visible()
@@ -85,6 +91,7 @@ async def test_who_is_lost_finds_the_way_back(page: Page, site: Site) -> None:
     await accessible(page)
     await page.get_by_role("link", name="Inbox", exact=True).last.click()
     await expect(page).to_have_url(f"{site.address}/inbox")
+    await page.wait_for_load_state()
     # The browser notes what it was told of the address.
     assert all("404" in fault for fault in site.faults)
     site.faults.clear()

@@ -117,7 +117,8 @@ QUERIES = {
             channel=None,
             most=51,
         ),
-        "audit_entry_default_pkey",
+        # By subject or by time: which is shorter depends on what else is there.
+        "using audit_entry_default_",
     ),
     "calls_by_tool": (
         calls.SQL["calls_by_tool"](seconds=3_600, most=100),
