@@ -117,16 +117,17 @@ def test_a_plan_that_was_deleted_is_missed(
 
 
 def test_uses_of_skills_are_verified_too(terminal: Terminal) -> None:
+    async def subjects(here: Inside) -> set[tuple[str, str]]:
+        return {(subject.kind, subject.id) for subject in await audited_subjects(here.call)}
+
+    before = terminal.inside(subjects)
     skills = terminal.call("list_skills")["skills"]
     if not skills:
         pytest.skip("no skill is configured")
     started = terminal.call("start_skill", name=skills[0]["name"], sessionId="s")
     terminal.call("complete_skill", skillExecutionId=started["skillExecutionId"])
-
-    async def kinds(here: Inside) -> set[str]:
-        return {subject.kind for subject in await audited_subjects(here.call)}
-
-    assert terminal.inside(kinds) >= {"plan", "skill_execution"}
+    used = ("skill_execution", started["skillExecutionId"])
+    assert terminal.inside(subjects) - before == {used}
     assert terminal.told("audit", "verify")["ok"]
 
 

@@ -117,8 +117,7 @@ QUERIES = {
             channel=None,
             most=51,
         ),
-        # By subject or by time: which is shorter depends on what else is there.
-        "using audit_entry_default_",
+        "audit_entry_default_pkey",
     ),
     "calls_by_tool": (
         calls.SQL["calls_by_tool"](seconds=3_600, most=100),
