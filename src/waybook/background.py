@@ -51,14 +51,19 @@ async def _sweep(house: House, org_id: UUID) -> int:
 async def render_for_ever(house: House, every_seconds: float) -> None:
     """Render whatever there is, when told of it and every now and then, until cancelled."""
     while True:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(house.to_render.wait(), every_seconds)
-        house.to_render.clear()
+        await _told(house.to_render, every_seconds)
         try:
             while await render_once(house):
                 pass
         except WaybookError as fault:
             log.warning("rendering will try again: %s", fault)
+
+
+async def _told(event: asyncio.Event, at_most_seconds: float) -> None:
+    """Wait until somebody says there is something to do, or long enough to look anyhow."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), at_most_seconds)
+    event.clear()
 
 
 async def render_once(house: House) -> int:
@@ -89,9 +94,7 @@ async def index_once(house: House) -> int:
 async def deliver_for_ever(house: House, every_seconds: float) -> None:
     """Deliver whatever there is to tell, when told of it and every now and then."""
     while True:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(house.to_deliver.wait(), every_seconds)
-        house.to_deliver.clear()
+        await _told(house.to_deliver, every_seconds)
         try:
             while await deliver_once(house):
                 pass
