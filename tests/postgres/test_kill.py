@@ -95,17 +95,37 @@ def test_a_keeper_told_to_end_stops_the_server_and_clients_bring_both_back(used:
         eventually(lambda: reached(dsn), "the same DSN works again")
 
 
-def test_an_orphan_is_taken_over_by_the_next_client_and_stopped_after_it(used: Path) -> None:
-    cluster = server_home(used).cluster
+def an_orphan(used: Path) -> int:
+    """A server whose keeper and only client were killed, the client too soon to notice."""
     client = start_client(used)
     client.answer()
-    kill(*keepers(used))
+    client.process.send_signal(signal.SIGSTOP)
+    kill_keeper(used)
     client.kill()
-    (orphan,) = postmasters(cluster)
+    (orphan,) = postmasters(server_home(used).cluster)
+    return orphan
+
+
+def kill_keeper(used: Path) -> None:
+    """Kill the keeper, and wait until the kernel has let go of its lock."""
+    kill(*keepers(used))
+    eventually(lambda: not is_held(Desk(used).keeper_lock), "the keeper is dead")
+
+
+def test_an_orphan_is_taken_over_by_the_next_client_and_stopped_after_it(used: Path) -> None:
+    cluster = server_home(used).cluster
+    orphan = an_orphan(used)
     with attach(used, durable=False, grace_seconds=0) as attachment:
         assert reached(attachment.app_dsn)
         assert postmasters(cluster) == [orphan]
     eventually(lambda: not postmasters(cluster), "the orphan has stopped")
+
+
+def test_a_client_that_leaves_at_once_leaves_no_server_without_a_keeper(used: Path) -> None:
+    cluster = server_home(used).cluster
+    with attach(used, durable=False, grace_seconds=0):
+        kill_keeper(used)
+    eventually(lambda: not postmasters(cluster), "the server has stopped")
 
 
 def test_an_orphan_that_was_killed_too_is_started_again(used: Path) -> None:
@@ -125,10 +145,7 @@ def test_a_server_whose_socket_was_removed_gets_it_back(used: Path) -> None:
 
 def test_an_orphan_without_a_socket_is_replaced(used: Path) -> None:
     home = server_home(used)
-    client = start_client(used)
-    client.answer()
-    kill(*keepers(used))
-    client.kill()
+    an_orphan(used)
     (home.directory / "socket" / SOCKET_NAME).unlink()
     with attach(used, durable=False, grace_seconds=0) as attachment:
         assert reached(attachment.app_dsn)

@@ -1,4 +1,7 @@
-"""A client's eye on the keeper: if it is killed, the next one is started without being asked."""
+"""A client's eye on the keeper: if it is killed, the next one is started without being asked.
+
+Whoever leaves looks once more: a server without a keeper would never be stopped.
+"""
 
 import logging
 import threading
@@ -27,17 +30,22 @@ class Watch:
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Look a last time, and no more."""
         self._closed.set()
         self._thread.join(LOOK_SECONDS)
+        self._found()
 
     def _look(self) -> None:
         pause = LOOK_SECONDS
         while not self._closed.wait(pause):
-            try:
-                if not locks.is_held(self._desk.keeper_lock):
-                    ensure_running(self._desk, self._options)
-                pause = LOOK_SECONDS
-            except (WaybookError, OSError) as error:
-                logger.error("the embedded PostgreSQL has no keeper: %s", error)  # noqa: TRY400 - the message says it
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            pause = LOOK_SECONDS if self._found() else min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _found(self) -> bool:
+        """Whether there is a keeper, if need be a new one."""
+        try:
+            if not locks.is_held(self._desk.keeper_lock):
+                ensure_running(self._desk, self._options)
+        except (WaybookError, OSError) as error:
+            logger.error("the embedded PostgreSQL has no keeper: %s", error)  # noqa: TRY400 - the message says it
+            return False
+        return True
