@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test quick check faults format lock bench bench-search clean
+.PHONY: help env demo test test-rls quick check faults format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -12,6 +12,7 @@ STAMP := .venv/.waybook-installed
 help:
 	@echo "make demo    the main job on the embedded database, live in this terminal"
 	@echo "make test    the tests"
+	@echo "make test-rls  those with a database, the queries saying nothing of whose the rows are"
 	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
 	@echo "make faults  what the tests do to runs some hundred times, ten thousand times"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
@@ -38,6 +39,11 @@ demo: env
 
 test: env
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# The same with every condition on the org taken out of the queries: row-level security alone keeps
+# orgs apart.
+test-rls: env
+	@WAYBOOK_TEST_WITHOUT_ORG=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q tests/store tests/usecases tests/transport tests/acceptance
 
 # What needs no database: format, lint, types, import contracts.
 quick: env

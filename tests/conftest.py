@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import servers
+import without_org
 from servers import FIFTEEN, NO_FIFTEEN, Place, Server, create_database, drop_database
 from waybook.store.ids import new_id
 from worlds import Agent, Clock, World, a_world
@@ -28,6 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """The controller makes the place the servers of this run live in; workers find it."""
     if servers.PLACE not in os.environ:
         config.stash[ALIVE] = servers.open_place()
+    if without_org.SWITCH in os.environ:
+        assert without_org.strip() > 0
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -4,7 +4,7 @@ A tool that is missing here fails the tests that go over all tools, so none can 
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -408,6 +408,23 @@ def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
             yield (str(field.alias),)
         for inner in _models(field.annotation):
             yield from ((str(field.alias), *path) for path in ids_within(inner))
+
+
+def names_within(arguments: type[BaseModel]) -> Iterator[str]:
+    """The wire names of arguments in which any text may stand, at whatever depth."""
+    for field in arguments.model_fields.values():
+        inner = list(_models(field.annotation))
+        for one in inner:
+            yield from names_within(one)
+        if not inner and any(part in {str, Any} for part in _parts(field.annotation)):
+            yield str(field.alias)
+
+
+def _parts(annotation: object) -> Iterator[object]:
+    if not get_args(annotation):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
 
 
 def _models(annotation: object) -> Iterator[type[BaseModel]]:

@@ -176,6 +176,8 @@ class World:
     neighbours_plan: Body = field(default_factory=dict)
     #: Set by a test that lets something happen to the neighbour.
     neighbour_may_change: bool = False
+    #: Unset by a test that takes the walls away: what is left at its end proves nothing.
+    is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
         """The rows of a plan that its audit accounts for."""
@@ -210,6 +212,8 @@ async def a_world(
         plan_id = world.neighbours_plan["planId"]
         before = await world.stored(theirs, plan_id)
         yield world
+        if not world.is_sound:
+            return
         await check_audit(doorway.house, ours, theirs)
         if not world.neighbour_may_change:
             assert await world.stored(theirs, plan_id) == before

@@ -60,17 +60,6 @@ def test_row_level_security_is_enabled_and_forced_on_every_table_and_partition(
     assert {str(row[0]) for row in unguarded} == OUTSIDE
 
 
-def test_every_table_and_partition_has_a_policy_on_its_org(catalogue: psycopg.Connection) -> None:
-    policies = ask(
-        catalogue, "select tablename, qual, with_check, cmd, roles::text from pg_policies"
-    )
-    assert {str(row[0]) for row in policies} == tables(catalogue)
-    for table, using, check, command, roles in policies:
-        assert "org_id = app_org()" in str(using), table
-        assert check == "(org_id = app_org())", table
-        assert (command, roles) == ("ALL", "{public}"), table
-
-
 def test_the_serving_role_is_nobody_special(catalogue: psycopg.Connection) -> None:
     (role,) = ask(
         catalogue,
@@ -157,19 +146,6 @@ def test_no_index_covers_a_status(catalogue: psycopg.Connection) -> None:
              where $tables and c.relname in ('plan', 'plan_step') and a.attname = 'status'""",
     )
     assert covering == []
-
-
-def test_there_are_no_triggers(catalogue: psycopg.Connection) -> None:
-    assert ask(catalogue, "select tgname from pg_trigger where not tgisinternal") == []
-
-
-def test_no_function_lends_its_owners_rights(catalogue: psycopg.Connection) -> None:
-    lending = ask(
-        catalogue,
-        """select proname from pg_proc
-            where prosecdef and pronamespace = 'public'::regnamespace""",
-    )
-    assert lending == []
 
 
 DENIED = [

@@ -1,0 +1,65 @@
+"""What a neighbour has: something of every kind, to be asked for by somebody else."""
+
+from collections.abc import Mapping
+
+from tool_calls import MUTATING, PREPARE, a_call_of, a_gathering, a_late_result
+from waybook.background import render_once
+from worlds import Agent, World
+
+
+async def belongings(world: World) -> Mapping[str, str]:
+    """Ids of the neighbour's, one of every kind there is."""
+    world.neighbour_may_change = True
+    ned = world.neighbour
+    reviewed = await ned.take(world.neighbours_plan)
+    review = await ned.call("request_user_review", stepId=reviewed["stepId"], summary="Look.")
+    execution = await ned.call("start_skill", name="survey", sessionId="theirs")
+    research = await ned.call("store_research", **await a_call_of(ned, "store_research"))
+    other = await ned.take(await ned.plan(2, name="Their other"))
+    delivered = await ned.call(
+        "store_research_output", **await a_call_of(ned, "store_research_output")
+    )
+    return {
+        "plan": world.neighbours_plan["planId"],
+        "step under review": reviewed["stepId"],
+        "review": review["reviewId"],
+        "skill execution": execution["skillExecutionId"],
+        "running step": other["stepId"],
+        "artifact": research["artifactId"],
+        "source": research["sourceIds"][0],
+        "plan at work": other["planId"],
+        "late result": await a_late_result(ned),
+        "output": delivered["outputId"],
+        **await _their_run(ned),
+    }
+
+
+async def _their_run(ned: Agent) -> dict[str, str]:
+    """A run in its second stage, a job of it at work, a document rendered."""
+    job = await a_gathering(ned)
+    await render_once(ned.doorway.house)
+    scope = (await ned.progress(job))["stages"][0]
+    return {
+        "run": job["runId"],
+        "running job": job["jobId"],
+        "document": next(one["documentId"] for one in job["inputs"] if "documentId" in one),
+        "rendered document": scope["documents"][0]["resourceId"],
+    }
+
+
+async def everything(agent: Agent) -> None:
+    """Fill every table an agent can fill: each tool once, and what goes wrong now and then."""
+    for tool in PREPARE:
+        asked = await a_call_of(agent, tool)
+        if tool in MUTATING:
+            asked = {"sessionId": f"doing {tool}", "idempotencyKey": "once", **asked}
+        await agent.call(tool, **asked)
+    plan = await agent.plan()
+    for session in ("first", "second"):
+        await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
+    job = await agent.job(await agent.run())
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Half"}
+    await agent.call("submit_job_result", **held, continues=True)
+    await agent.refused("submit_job_result", **{**held, "attempt": job["attempt"] + 1})
+    await render_once(agent.doorway.house)
+    await agent.doorway.calls.flush()

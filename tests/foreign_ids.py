@@ -1,0 +1,95 @@
+"""Ids of others in every place where a tool takes one, and whether the answer gives them away."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tool_calls import a_call_of, ids_within
+from waybook.doorway import TOOLS
+from waybook.store.ids import new_id
+from waybook.usecases.reading_on import BY_ID, OF_STEP
+from worlds import Agent, Body
+
+#: Where an id stands among the arguments of a tool; a part of a packet has its id within.
+Place = tuple[str, ...]
+PLACES: list[tuple[str, Place]] = [
+    *((tool, path) for tool in TOOLS for path in ids_within(TOOLS[tool].arguments)),
+    ("get_step_context", ("part",)),
+    ("get_research_context", ("part",)),
+]
+PARTS = (*OF_STEP, *BY_ID)
+MODIFICATIONS: list[Body] = [
+    {"action": "remove_step", "stepId": ""},
+    {"action": "update_step_instructions", "stepId": "", "instructions": "x"},
+    {"action": "fail_step", "stepId": "", "reason": "x"},
+    {"action": "retry_step", "stepId": ""},
+    {"action": "reorder_steps", "stepIds": [""]},
+]
+_IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A tool with a place for an id, and calls of it that are in order otherwise."""
+
+    tool: str
+    path: Place
+    calls: list[Body]
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.tool, *self.path))
+
+    def with_id(self, row_id: str) -> Iterator[Body]:
+        """Every call that has the id at this place."""
+        for arguments in self.calls:
+            yield from _with_id(arguments, self.path, row_id)
+
+    async def answers(self, agent: Agent, row_id: str, told: str | None = None) -> list[str]:
+        """The answers, to the letter but for the id, which the caller knows anyway."""
+        found = []
+        for arguments in self.with_id(row_id):
+            answer = await agent.ask(self.tool, arguments)
+            text = json.dumps([answer.is_error, answer.body])
+            found.append(text.replace(told or row_id, "ID"))
+        return found
+
+    async def betrayed(self, agent: Agent, theirs: Mapping[str, str]) -> list[str]:
+        """The kinds of things whose ids are not answered like one that never was."""
+        expected = await self.answers(agent, new_id())
+        assert expected, self.name
+        return [kind for kind, row in theirs.items() if await self.answers(agent, row) != expected]
+
+
+async def askings(agent: Agent) -> list[Asking]:
+    """Every place there is for an id, with calls of ours around it."""
+    return [await _asking(agent, tool, path) for tool, path in PLACES]
+
+
+async def _asking(agent: Agent, tool: str, path: Place) -> Asking:
+    arguments = await a_call_of(agent, tool, using=path[0])
+    calls = [arguments]
+    if tool == "modify_plan" and len(path) > 1:
+        calls = [{**arguments, "modifications": [m]} for m in MODIFICATIONS if path[-1] in m]
+    return Asking(tool, path, calls)
+
+
+def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
+    """The arguments with this id at that place; in a list, in each place of it in turn."""
+    name, *rest = path
+    if name == "part":
+        yield from ({**arguments, name: f"{kind}:{row_id}"} for kind in PARTS)
+    elif not rest:
+        yield {**arguments, name: [row_id] if name.endswith("Ids") else row_id}
+    else:
+        yield from _deeper(arguments, name, tuple(rest), row_id)
+
+
+def _deeper(arguments: Body, name: str, rest: Place, row_id: str) -> Iterator[Body]:
+    for place, inner in enumerate(arguments[name]):
+        if rest[0] in inner:
+            for changed in _with_id(inner, rest, row_id):
+                items = list(arguments[name])
+                items[place] = changed
+                yield {**arguments, name: items}

@@ -1,0 +1,310 @@
+"""What keeps orgs apart, by the catalogue: every way round row-level security is closed.
+
+`test_schema.py` says what every table has; this says what there is not, and tries it.
+"""
+
+from collections.abc import Iterator
+from string import Template
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from belongings import everything
+from servers import Place
+from waybook.store import deliveries
+from waybook.store.ids import new_id
+from waybook.store.migrate import APP_ROLE
+from waybook.store.sql import AsJson, Statement
+from worlds import NOON, World
+
+ORG = "(org_id = app_org())"
+#: Who may see rows of another org, and why. Anything else that a policy says fails here.
+EXCEPTIONS = {
+    # The ids of all orgs, for a sweep to visit them one by one; it sees nothing in them so.
+    ("org", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
+}
+#: Belongs to no org; the serving role may not even read it.
+OUTSIDE = {"schema_migration"}
+#: What a row may be given unasked: its org, its time, a constant. Nothing that counts.
+DEFAULTS = {"app_org()", "now()", "false", "0", "'[]'::json", "'waiting'::text"}
+#: What is changed where it stands, and what is taken back. Everything else is only added to.
+MAY_UPDATE = {
+    *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
+    *("run", "stage_run", "stage_step", "job", "webhook_delivery"),
+}
+MAY_DELETE = {"plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"}
+
+WORDS = {
+    "ours": "c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')",
+    "extensions": "(select objid from pg_depend where deptype = 'e')",
+    "app": APP_ROLE,
+}
+PARTITIONS = "select c.relname from pg_class c where $ours and c.relispartition"
+
+
+@pytest.fixture(scope="module")
+def catalogue(shared_place: Place) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
+        yield connection
+
+
+def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tuple[object, ...]]:
+    told = Template(question).substitute(WORDS | words)
+    return connection.execute(told.encode()).fetchall()
+
+
+def names(connection: psycopg.Connection, question: str, **words: str) -> set[str]:
+    return {str(row[0]) for row in ask(connection, question, **words)}
+
+
+def tables(connection: psycopg.Connection) -> set[str]:
+    return names(connection, "select c.relname from pg_class c where $ours") - OUTSIDE
+
+
+# What there is
+
+
+def test_a_policy_says_the_org_and_nothing_else_but_for_these(
+    catalogue: psycopg.Connection,
+) -> None:
+    policies = ask(
+        catalogue,
+        "select tablename, policyname, qual, with_check, cmd, permissive, roles::text"
+        "  from pg_policies where schemaname = 'public'",
+    )
+    expected = {
+        (table, "tenant", EXCEPTIONS.get((table, "tenant"), ORG), ORG)
+        for table in tables(catalogue)
+    }
+    assert {row[:4] for row in policies} == expected
+    assert {row[4:] for row in policies} == {("ALL", "PERMISSIVE", "{public}")}
+
+
+def test_everything_is_in_one_schema(catalogue: psycopg.Connection) -> None:
+    elsewhere = ask(
+        catalogue,
+        """select c.oid::regclass::text from pg_class c
+            where c.relnamespace not in ('public'::regnamespace, 'pg_catalog'::regnamespace,
+                                         'information_schema'::regnamespace,
+                                         'pg_toast'::regnamespace)""",
+    )
+    assert elsewhere == []
+
+
+def test_there_is_nothing_but_tables_and_their_indexes(catalogue: psycopg.Connection) -> None:
+    kinds = ask(
+        catalogue,
+        """select c.relkind::text, c.relname from pg_class c
+            where c.relnamespace = 'public'::regnamespace
+              and c.relkind not in ('r', 'p', 'i', 'I')""",
+    )
+    # No view, which would be seen as its owner; no sequence, which would count for all orgs.
+    assert kinds == []
+
+
+def test_there_is_no_rule_no_trigger_and_no_event_trigger(catalogue: psycopg.Connection) -> None:
+    assert ask(catalogue, "select evtname from pg_event_trigger") == []
+    assert ask(catalogue, "select tgname from pg_trigger where not tgisinternal") == []
+    rules = """select r.rulename from pg_rewrite r join pg_class c on c.oid = r.ev_class
+                where c.relnamespace = 'public'::regnamespace"""
+    assert ask(catalogue, rules) == []
+
+
+def test_the_only_functions_tell_the_org_and_the_time(catalogue: psycopg.Connection) -> None:
+    functions = ask(
+        catalogue,
+        """select p.proname, p.prosecdef, l.lanname, p.proconfig::text
+              from pg_proc p join pg_language l on l.oid = p.prolang
+             where p.pronamespace = 'public'::regnamespace
+               and p.oid not in $extensions
+             order by 1""",
+    )
+    assert functions == [("app_now", False, "sql", None), ("app_org", False, "sql", None)]
+
+
+def test_no_function_of_anybody_lends_its_owners_rights(catalogue: psycopg.Connection) -> None:
+    assert ask(catalogue, "select proname from pg_proc where prosecdef") == []
+
+
+def test_a_row_is_given_its_org_and_nothing_that_counts(catalogue: psycopg.Connection) -> None:
+    given = names(
+        catalogue,
+        """select pg_get_expr(d.adbin, d.adrelid)
+              from pg_attrdef d
+              join pg_class c on c.oid = d.adrelid
+              join pg_attribute a on a.attrelid = c.oid and a.attnum = d.adnum
+             where $ours and a.attgenerated = ''""",
+    )
+    assert given <= DEFAULTS
+    counted = """select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid
+                   where $ours and a.attidentity <> ''"""
+    assert ask(catalogue, counted) == []
+
+
+def test_every_table_has_an_org_that_is_never_null(catalogue: psycopg.Connection) -> None:
+    having = names(
+        catalogue,
+        """select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid
+             where $ours and a.attname = 'org_id' and a.attnum = 1 and a.attnotnull
+               and a.atttypid = 'uuid'::regtype""",
+    )
+    assert having == tables(catalogue)
+
+
+# Who may do what
+
+
+def test_the_serving_role_logs_in_only_where_it_has_a_password(
+    catalogue: psycopg.Connection, shared_place: Place
+) -> None:
+    ((may_log_in,),) = ask(catalogue, "select rolcanlogin from pg_roles where rolname = '$app'")
+    # With one URL for everything, its user takes the role, and nobody else comes in as it.
+    assert may_log_in is (shared_place.server.role is None)
+
+
+def test_the_serving_role_is_a_member_of_nothing_and_has_no_settings(
+    catalogue: psycopg.Connection,
+) -> None:
+    assert (
+        names(
+            catalogue,
+            """select r.rolname from pg_roles r
+             where pg_has_role('$app', r.oid, 'member') and r.rolname <> '$app'""",
+        )
+        == set()
+    )
+    settings = "select setconfig from pg_db_role_setting where setrole = '$app'::regrole"
+    assert ask(catalogue, settings) == []
+
+
+def test_only_the_owner_and_the_serving_role_have_any_rights(
+    catalogue: psycopg.Connection, shared_place: Place
+) -> None:
+    grantees = names(
+        catalogue,
+        """select coalesce(nullif(x.grantee, 0)::regrole::text, 'PUBLIC')
+              from pg_class c, aclexplode(c.relacl) x
+             where $ours and c.oid not in $extensions""",
+    )
+    assert grantees == {shared_place.server.owner, APP_ROLE}
+    of_columns = """select c.relname, a.attname from pg_attribute a
+                       join pg_class c on c.oid = a.attrelid
+                      where $ours and a.attacl is not null"""
+    assert ask(catalogue, of_columns) == []
+    assert ask(catalogue, "select defaclobjtype from pg_default_acl") == []
+
+
+def test_nobody_may_make_anything_in_the_schema_but_the_owner(
+    catalogue: psycopg.Connection,
+) -> None:
+    asked = """select has_schema_privilege('$app', 'public', 'create'),
+                      has_database_privilege('$app', current_database(), 'create')"""
+    assert ask(catalogue, asked) == [(False, False)]
+
+
+def test_the_serving_role_changes_and_deletes_only_what_it_must(
+    catalogue: psycopg.Connection,
+) -> None:
+    held = """select c.relname from pg_class c
+               where $ours and has_table_privilege('$app', c.oid, '$right')"""
+    assert names(catalogue, held, right="update") == MAY_UPDATE
+    assert names(catalogue, held, right="delete") == MAY_DELETE
+    for never in ("truncate", "references", "trigger"):
+        assert names(catalogue, held, right=never) == set(), never
+    assert "audit_entry" not in MAY_UPDATE | MAY_DELETE
+    # A partition is reached through its table alone.
+    partitions = names(catalogue, PARTITIONS)
+    assert names(catalogue, held, right="select") == tables(catalogue) - partitions
+
+
+# And it is so
+
+
+@pytest.fixture
+async def both(world: World) -> World:
+    """Two orgs that have something in every table."""
+    world.neighbour_may_change = True
+    for somebody in (world.agent, world.neighbour):
+        await everything(somebody)
+        async with world.database.tenant(somebody.org_id) as tx:
+            await tx.commit(a_delivery())
+    return world
+
+
+def a_delivery() -> Statement:
+    """What is written where somebody is to be told."""
+    named = {"id": new_id(), "event": "plan.failed", "subject_id": new_id()}
+    return deliveries.SQL["insert_delivery"](**named, data=AsJson({}), at=NOON, expires_at=NOON)
+
+
+def as_serving(world: World, connection: psycopg.Connection, org_id: UUID) -> None:
+    if world.place.server.role:
+        connection.execute(f"set local role {world.place.server.role}".encode())
+    connection.execute(f"set local app.org_id = '{org_id}'".encode())
+
+
+def counts(connection: psycopg.Connection, shown: set[str]) -> dict[str, dict[str, int]]:
+    """How many rows of each org are in each table, for whoever asks."""
+    count = sql.SQL("select org_id::text, count(*) from {} group by 1")
+    return {
+        table: dict(connection.execute(count.format(sql.Identifier(table))).fetchall())
+        for table in shown
+    }
+
+
+async def test_in_every_table_an_org_sees_its_own_rows_and_no_other(
+    both: World, catalogue: psycopg.Connection
+) -> None:
+    shown = tables(catalogue) - names(catalogue, PARTITIONS)
+    there = counts(catalogue, shown)
+    orgs = str(both.agent.org_id), str(both.neighbour.org_id)
+    assert {table for table in shown if not set(orgs) <= set(there[table])} == set()
+    with psycopg.connect(both.place.app_dsn) as connection:
+        for org_id in (both.agent.org_id, both.neighbour.org_id):
+            with connection.transaction():
+                as_serving(both, connection, org_id)
+                seen = counts(connection, shown)
+            assert seen == {table: {str(org_id): there[table][str(org_id)]} for table in shown}
+
+
+async def test_in_every_table_no_statement_reaches_another_orgs_rows(
+    both: World, catalogue: psycopg.Connection
+) -> None:
+    before = counts(catalogue, tables(catalogue))
+    theirs = both.neighbour.org_id
+    touch = sql.SQL("update {0} set org_id = org_id where org_id = {1}")
+    drop = sql.SQL("delete from {0} where org_id = {1}")
+    move = sql.SQL("update {0} set org_id = {1}")
+    with psycopg.connect(both.place.app_dsn, autocommit=True) as connection:
+        for table in sorted(MAY_UPDATE):
+            assert _tried(both, connection, touch.format(sql.Identifier(table), theirs)) == 0
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                _tried(both, connection, move.format(sql.Identifier(table), theirs))
+        for table in sorted(MAY_DELETE):
+            assert _tried(both, connection, drop.format(sql.Identifier(table), theirs)) == 0
+    assert counts(catalogue, tables(catalogue)) == before
+
+
+async def test_in_no_table_a_row_can_be_added_for_another_org(
+    both: World, catalogue: psycopg.Connection
+) -> None:
+    insertable = names(
+        catalogue,
+        """select c.relname from pg_class c
+             where $ours and has_table_privilege('$app', c.oid, 'insert')""",
+    )
+    add = sql.SQL("insert into {0} (org_id) values ({1})")
+    with psycopg.connect(both.place.app_dsn, autocommit=True) as connection:
+        for table in sorted(insertable):
+            statement = add.format(sql.Identifier(table), both.neighbour.org_id)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                _tried(both, connection, statement)
+
+
+def _tried(world: World, connection: psycopg.Connection, statement: sql.Composed) -> int:
+    """How many rows a statement of ours touched; it is taken back."""
+    with connection.transaction(force_rollback=True):
+        as_serving(world, connection, world.agent.org_id)
+        return connection.execute(statement).rowcount

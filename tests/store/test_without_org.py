@@ -1,0 +1,75 @@
+"""Row-level security stands alone: take from every query what it says of its org, all stays apart.
+
+Here it is shown that the switch takes something away, and leaves no condition behind. What then
+still holds is said by the tests that run with it: `usecases/test_foreign_ids.py` always, and
+everything else with `make test-rls`.
+"""
+
+import os
+import re
+
+import pytest
+
+from waybook.store import deliveries
+from waybook.store.sql import load
+from without_org import SWITCH, queries, query_files, stripped, stripping
+
+if SWITCH in os.environ:
+    pytest.skip("the queries are without their conditions already", allow_module_level=True)
+
+#: Where a query may name the org after all: which key it is that two rows may share, whom to wait
+#: for, and the columns of a key that is handed on.
+NO_CONDITIONS = (
+    re.compile(r"on conflict \(org_id, [^)]*\) do nothing"),
+    re.compile(r"pg_advisory_xact_lock\(.*", re.DOTALL),
+    re.compile(r"select org_id, id\n\s+from webhook_delivery"),
+)
+#: The queries that have a condition on the org beside row-level security, for the planner's sake.
+CONDITIONS = {"claim", "by_words"}
+
+
+def test_every_file_of_queries_is_looked_at() -> None:
+    looked_at = {query.name for query in queries()}
+    for file in query_files():
+        assert set(load(file)) <= looked_at, file
+
+
+def test_no_query_has_a_condition_on_the_org_when_all_are_taken_away() -> None:
+    left = {}
+    for file in query_files():
+        for name, query in load(file).items():
+            text, _ = stripped(query.text)
+            for known in NO_CONDITIONS:
+                text = known.sub("", text)
+            if re.search(r"app_org|org_id", text):
+                left[f"{file}.{name}"] = text
+    assert left == {}
+
+
+def test_the_switch_takes_something_away_and_puts_it_back() -> None:
+    claim = deliveries.SQL["claim"]
+    before = {query: query.text for query in queries()}
+    form = claim(most=1, lease=1).form
+    with stripping() as removed:
+        assert removed == sum(stripped(text)[1] for text in before.values()) > 0
+        assert "org_id =" not in claim.text
+        assert claim(most=1, lease=1).form != form
+        assert {query.name for query, text in before.items() if query.text != text} == CONDITIONS
+    assert {query: query.text for query in queries()} == before
+    assert claim(most=1, lease=1).form == form
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("where org_id = app_org() and id = %(id)s", "where true and id = %(id)s"),
+        ("where p.org_id = %(org_id)s::uuid", "where true"),
+        ("on a.org_id = b.org_id and a.id = b.id", "on true and a.id = b.id"),
+        ("where app_org() = p.org_id", "where true"),
+        ("join plan using (org_id, id)", "join plan using (id)"),
+        ("insert into org (org_id) values (%(org_id)s)", None),
+        ("on conflict (org_id, id) do nothing", None),
+    ],
+)
+def test_conditions_are_found_in_the_forms_there_are(condition: str, left: str | None) -> None:
+    assert stripped(condition) == ((left, 1) if left else (condition, 0))

@@ -1,0 +1,82 @@
+"""What another org calls its things is free for us: sessions, keys, workflows, cursors."""
+
+import json
+
+import pytest
+
+from definitions import a_definition, a_recipe_step, a_stage
+from waybook.background import index_once
+from worlds import Agent, World
+
+WORD = "quetzalcoatlus"
+
+
+async def test_a_session_of_another_org_holds_nothing_here(agent: Agent, neighbour: Agent) -> None:
+    theirs = await neighbour.plan()
+    await neighbour.take(theirs, sessionId="the same")
+    run = await neighbour.run()
+    await neighbour.job(run, sessionId="the same")
+    skill = await neighbour.call("start_skill", name="survey", sessionId="the same")
+    plan = await agent.plan(sessionId="the same")
+    taken = await agent.take(plan, sessionId="the same")
+    assert taken.get("resumed") is not True
+    assert (await agent.call("get_next_job", sessionId="the same"))["status"] == "nothing_ready"
+    assert skill["skillExecutionId"] not in json.dumps(plan)
+
+
+async def test_a_key_of_another_org_is_free_here(agent: Agent, neighbour: Agent) -> None:
+    theirs = await neighbour.plan(idempotencyKey="the same", name="Theirs")
+    ours = await agent.plan(idempotencyKey="the same", name="Ours")
+    assert ours["planId"] != theirs["planId"]
+    assert "replayed" not in ours
+    again = await agent.plan(idempotencyKey="the same", name="Ours")
+    assert (again["planId"], again["replayed"]) == (ours["planId"], True)
+
+
+async def test_a_workflow_of_another_org_is_not_there(agent: Agent, neighbour: Agent) -> None:
+    stage = a_stage("views", a_recipe_step("view"))
+    await neighbour.call("add_dag", definition=a_definition("theirs", stage))
+    await neighbour.run("theirs")
+    for tool, more in (("get_dag_map", {}), ("draw_map", {}), ("start_run", A_RUN)):
+        theirs = await agent.refused(tool, dagSlug="theirs", **more)
+        assert theirs == await agent.refused(tool, dagSlug="nobodys", **more), tool
+    assert "theirs" not in json.dumps(await agent.call("list_dags"))
+    added = await agent.call("add_dag", definition=a_definition("theirs", stage))
+    assert added["version"] == 1
+
+
+A_RUN = {"name": "Rivers", "input": "x", "models": ["a"]}
+
+
+async def test_a_cursor_of_another_org_shows_nothing_of_it(agent: Agent, neighbour: Agent) -> None:
+    for _ in range(2):
+        await neighbour.plan(name=WORD)
+    cursor = (await neighbour.call("list_active_plans", limit=1))["nextCursor"]
+    ours = await agent.plan()
+    page = await agent.call("list_active_plans", cursor=cursor)
+    assert page["total"] == 1
+    assert {plan["planId"] for plan in page["plans"]} <= {ours["planId"]}
+
+
+@pytest.mark.parametrize("kind", ["finding", "note"])
+async def test_a_search_finds_nothing_of_another_org(world: World, kind: str) -> None:
+    agent, neighbour = world.agent, world.neighbour
+    told = {"kind": kind, "title": WORD, "content": f"The {WORD} flew over lakes."}
+    source = {"title": f"On the {WORD}", "url": f"https://example.org/{WORD}"}
+    await neighbour.call("store_research", **told, sources=[source], tags=[WORD])
+    await index_once(world.doorway.house)
+    for asked in ({}, {"tags": [WORD]}, {"kinds": [kind]}):
+        found = await agent.call("search_sources", query=f"the {WORD} over lakes", **asked)
+        assert WORD not in json.dumps(found["hits"])
+        assert len((await neighbour.call("search_sources", query=WORD, **asked))["hits"]) > 0
+
+
+async def test_the_same_source_is_each_orgs_own(agent: Agent, neighbour: Agent) -> None:
+    source = {"title": "The Nile", "url": "https://example.org/nile", "quote": "Long."}
+    told = {"kind": "note", "title": "Nile", "content": "It is long.", "sources": [source]}
+    theirs = await neighbour.call("store_research", **told)
+    ours = await agent.call("store_research", **told)
+    # The id is that of what the source says; whoever can say it knows it already.
+    assert ours["sourceIds"] == theirs["sourceIds"]
+    read = await agent.call("get_artifact", sourceId=ours["sourceIds"][0])
+    assert theirs["artifactId"] not in json.dumps(read)
