@@ -17,6 +17,7 @@ import orjson
 
 from waybook.errors import Unavailable, WaybookError
 from waybook.record.moment import Channel
+from waybook.redaction import redacted
 from waybook.store.bus import Bus
 from waybook.store.calls import CallLog, LoggedCall
 from waybook.store.database import Outdated, Taken
@@ -220,7 +221,7 @@ def _logged(
         tool=tool.name,
         actor=caller.user,
         channel=caller.channel,
-        session=session[:200] if isinstance(session, str) else None,
+        session=redacted(session[:200]) if isinstance(session, str) else None,
         duration_ms=round(took, 3),
         request_bytes=_size(given),
         response_bytes=_size(answer.body),

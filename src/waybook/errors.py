@@ -29,6 +29,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from waybook.redaction import redacted, redacted_json
+
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
@@ -47,8 +49,11 @@ class WaybookError(Exception):
     def __init__(
         self, message: str = "", *, next_call: NextCall | None = None, **details: object
     ) -> None:
-        """Say what was asked and what stands in the way; an empty message says the docstring."""
-        self.message = message or (type(self).__doc__ or "").strip()
+        """Say what was asked and what stands in the way; an empty message says the docstring.
+
+        Whoever sends a secret to the wrong place does not get it back, and no log does.
+        """
+        self.message = redacted(message or (type(self).__doc__ or "").strip())
         self.details = details
         self.next_call = next_call
         super().__init__(self.message)
@@ -61,8 +66,8 @@ class WaybookError(Exception):
             "error": {
                 "code": self.code,
                 "message": self.message,
-                "details": self.details,
-                "next": following,
+                "details": redacted_json(self.details),
+                "next": redacted_json(following),
             }
         }
 

@@ -7,6 +7,7 @@ from typing import IO, Any
 import click
 
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
+from waybook.redaction import redacted
 
 #: The commands that do for a person what these tools do for an agent.
 COMMANDS = {
@@ -64,7 +65,7 @@ class Told(click.ClickException):
 
 def show(message: str, hint: str | None, file: IO[Any] | None = None) -> None:
     """One red line, and what to do next if we know."""
-    click.secho(f"✗ {' '.join(message.split())}", fg="red", file=file, err=file is None)
+    click.secho(f"✗ {redacted(' '.join(message.split()))}", fg="red", file=file, err=file is None)
     if hint:
         click.echo(f"  try: {hint}", file=file, err=file is None)
 

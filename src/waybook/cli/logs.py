@@ -1,39 +1,50 @@
-"""Logs: JSON lines on stderr while serving, silence while a person is at the command line."""
+"""Logs: JSON lines on stderr while serving, silence while a person is at the command line.
+
+No line holds a secret: what looks like one is covered, and so is what we know to be one.
+"""
 
 import json
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 
+from waybook.redaction import redacted, redactor
 from waybook.settings import Found
+from waybook.usecases.secrets import known_secrets
 
 
 class JsonLines(logging.Formatter):
+    def __init__(self, redact: Callable[[str], str] = redacted) -> None:
+        """Cover by this what nobody may read."""
+        super().__init__()
+        self._redact = redact
+
     def format(self, record: logging.LogRecord) -> str:
         """One record as one line."""
         line: dict[str, object] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": self._redact(record.getMessage()),
         }
         if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
+            line["trace"] = self._redact(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False)
 
 
 def log_while_serving(found: Found) -> None:
     """Write what is logged to stderr."""
-    _log_to(logging.StreamHandler(sys.stderr), found.settings.log_level)
+    _log_to(logging.StreamHandler(sys.stderr), found)
 
 
 def log_quietly(found: Found) -> None:
     """Write logs only if a level was asked for; a person gets answers instead."""
     asked = found.sources["log_level"] != "default"
     handler = logging.StreamHandler(sys.stderr) if asked else logging.NullHandler()
-    _log_to(handler, found.settings.log_level)
+    _log_to(handler, found)
 
 
-def _log_to(handler: logging.Handler, level: str) -> None:
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(handlers=[handler], level=level.upper())
+def _log_to(handler: logging.Handler, found: Found) -> None:
+    handler.setFormatter(JsonLines(redactor(known_secrets(found.settings))))
+    logging.basicConfig(handlers=[handler], level=found.settings.log_level.upper())

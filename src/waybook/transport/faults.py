@@ -3,6 +3,8 @@
 import json
 from collections.abc import Mapping
 
+from waybook.redaction import redacted, redacted_json
+
 
 def fault(code: str, message: str, **details: object) -> dict[str, object]:
     """An error that a face found by itself, in the doorway's shape.
@@ -10,7 +12,8 @@ def fault(code: str, message: str, **details: object) -> dict[str, object]:
     >>> fault("TOO_LARGE", "The body is too large.", limit=1048576)["error"]["code"]
     'TOO_LARGE'
     """
-    return {"error": {"code": code, "message": message, "details": details, "next": None}}
+    told = {"code": code, "message": redacted(message), "details": redacted_json(details)}
+    return {"error": {**told, "next": None}}
 
 
 def compact(body: Mapping[str, object]) -> str:

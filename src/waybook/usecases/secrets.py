@@ -1,13 +1,10 @@
 """What must not be shown."""
 
-import re
-from urllib.parse import urlsplit
+from collections.abc import Iterator
+from urllib.parse import unquote, urlsplit
 
-from waybook.settings import Found
-
-_IN_URL = re.compile(r"(://[^:/@\s]+:)[^@\s]*@")
-_IN_WORDS = re.compile(r"(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
-
+from waybook import redaction
+from waybook.settings import Found, Settings
 
 #: Settings that are nothing but a secret.
 SECRETS = frozenset({"embeddings_key", "model_key", "webhook_secret"})
@@ -41,7 +38,30 @@ def without_password(value: object) -> str:
     """
     if value is None:
         return ""
-    return _IN_WORDS.sub(r"\1…", _IN_URL.sub(r"\1…@", str(value)))
+    return redaction.without_password(str(value))
+
+
+def known_secrets(settings: Settings) -> Iterator[str]:
+    """The values that no log may hold, whatever they look like.
+
+    >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
+    ['k', 's3%2Fcret', 's3/cret']
+    """
+    for name in sorted(SECRETS):
+        yield getattr(settings, name) or ""
+    for name in sorted(SECRET_ADDRESSES):
+        yield urlsplit(getattr(settings, name) or "").path
+    for url in (settings.database_url, settings.owner_url):
+        password = _password(url or "")
+        if password:
+            yield from (password, unquote(password))
+
+
+def _password(url: str) -> str | None:
+    try:
+        return urlsplit(url).password
+    except ValueError:
+        return None
 
 
 def in_force(found: Found) -> list[tuple[str, str, str]]:

@@ -8,6 +8,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
+from waybook.redaction import redacted, redacted_json
 from waybook.usecases.exchange import Answer
 
 Context = ServerRequestContext[None]
@@ -27,7 +28,7 @@ def code_of(answer: Answer) -> str | None:
 
 def invalid(message: str, **data: object) -> MCPError:
     """The caller asked for something that cannot be."""
-    return MCPError(INVALID_PARAMS, message, data or None)
+    return MCPError(INVALID_PARAMS, redacted(message), redacted_json(data) or None)
 
 
 def refused(answer: Answer, message: str) -> MCPError:
@@ -40,8 +41,17 @@ async def keep_internals(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Let no exception's own words reach the wire; older revisions would send them."""
     try:
         return await call_next(ctx)
-    except (MCPError, ValidationError):
+    except MCPError as error:
+        cover_secrets(error)
+        raise
+    except ValidationError:
         raise
     except Exception as error:
         logger.exception("the handler of %s broke", ctx.method)
         raise MCPError(INTERNAL_ERROR, "Internal error") from error
+
+
+def cover_secrets(error: MCPError) -> None:
+    """Let the library's own words give nothing back either, such as the name of a method."""
+    told = {"message": redacted(error.message), "data": redacted_json(error.data)}
+    error.error = error.error.model_copy(update=told)

@@ -1,0 +1,111 @@
+"""What looks like a secret, covered: in logs, in errors, in the log of calls.
+
+By its shape, since whoever sends a token to the wrong place does not say that it is one; and by
+its value, where we know it. What agents store is theirs, and is never touched.
+
+Every pattern is bounded, so that a text costs what it is long.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+COVERED: Final = "…"
+
+#: A value known to be secret is looked for from this length on; shorter ones are words.
+SHORTEST_KNOWN: Final = 6
+
+_IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)[^@\s]{0,256}@")
+_IN_WORDS = re.compile(r"(password\s{0,8}=\s{0,8})('[^']{0,1024}'|[^\s&]{1,1024})", re.IGNORECASE)
+
+#: Each with what is left of it.
+_SHAPES: Final = (
+    # A token of ours, of a model's endpoint, of a webhook's receiver.
+    (re.compile(r"(\bwb_)[A-Za-z0-9]{20,}"), r"\1…"),
+    (re.compile(r"(\bsk-)[A-Za-z0-9_-]{16,}"), r"\1…"),
+    (re.compile(r"(\bwhsec_)[A-Za-z0-9+/=_-]{8,}"), r"\1…"),
+    # A JWT: three parts, of which the first two are JSON.
+    (re.compile(r"(\beyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(\.[A-Za-z0-9_-]*)?"), r"\1…"),
+    # What an Authorization header carries, with the header's name or without.
+    (
+        re.compile(
+            r"(\bauthorization\b['\"]?\s{0,8}[:=,]\s{0,8}b?['\"]?(?:\w{1,20}\s{1,8})?)[^\s'\",)]+",
+            re.IGNORECASE,
+        ),
+        r"\1…",
+    ),
+    (
+        re.compile(r"(\b(?:bearer|basic)\s{1,8})(?=\S{0,64}\d|\S{16})[^\s'\",)]+", re.IGNORECASE),
+        r"\1…",
+    ),
+    (re.compile(r"(\bcookie\b['\"]?\s{0,8}[:,]\s{0,8}b?['\"]?)[^\r\n'\"]+", re.IGNORECASE), r"\1…"),
+    # What a query string names by its name.
+    (
+        re.compile(
+            r"([?&;](?:\w{0,20}[_-])?(?:token|key|secret|password|code)=)[^&\s'\"#]+", re.IGNORECASE
+        ),
+        r"\1…",
+    ),
+    (_IN_URL, r"\1…@"),
+    (_IN_WORDS, r"\1…"),
+)
+
+#: A text without any of these has no shape of a secret, and most texts have none.
+_HINT = re.compile(
+    r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
+    re.IGNORECASE,
+)
+
+
+def redacted(text: str) -> str:
+    """The text, with everything covered that looks like a secret.
+
+    >>> redacted("no plan wb_" + "k3" * 20)
+    'no plan wb_…'
+    >>> redacted("Authorization: Bearer hunter2; postgresql://ann:s3cret@db/plans")
+    'Authorization: Bearer … postgresql://ann:…@db/plans'
+    >>> redacted("GET /mcp?access_token=abc&x=1"), redacted("a bearer token is missing")
+    ('GET /mcp?access_token=…&x=1', 'a bearer token is missing')
+    """
+    if _HINT.search(text) is None:
+        return text
+    for shape, left in _SHAPES:
+        text = shape.sub(left, text)
+    return text
+
+
+def redacted_json(value: object) -> object:
+    """The same for every text in a JSON value, names included."""
+    match value:
+        case str():
+            return redacted(value)
+        case dict():
+            return {redacted_json(name): redacted_json(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [redacted_json(inner) for inner in value]
+        case _:
+            return value
+
+
+def redactor(known: Iterable[str]) -> Callable[[str], str]:
+    """Cover what looks like a secret, and these values whatever they look like.
+
+    >>> redactor(["correct horse"])("it is: correct horse")
+    'it is: …'
+    """
+    listed = sorted({one for one in known if len(one) >= SHORTEST_KNOWN}, key=len, reverse=True)
+    if not listed:
+        return redacted
+    values = re.compile("|".join(map(re.escape, listed)))
+    return lambda text: redacted(values.sub(COVERED, text))
+
+
+def without_password(text: str) -> str:
+    """An address of a database, its password covered.
+
+    >>> without_password("postgresql://ann:s3cret@db/plans")
+    'postgresql://ann:…@db/plans'
+    >>> without_password("host=db password=s3cret user=ann")
+    'host=db password=… user=ann'
+    """
+    return _IN_WORDS.sub(r"\1…", _IN_URL.sub(r"\1…@", text))

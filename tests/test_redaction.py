@@ -1,0 +1,110 @@
+"""What looks like a secret is covered, wherever it stands; what does not is left as it is."""
+
+import string
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.errors import NextCall, NotFound
+from waybook.redaction import redacted, redacted_json, redactor
+
+LETTERS = string.ascii_letters + string.digits
+URL_SAFE = LETTERS + "-_"
+
+tokens = st.text(LETTERS, min_size=40, max_size=40).map("wb_{}".format)
+jwts = st.tuples(
+    st.text(URL_SAFE, min_size=20, max_size=60),
+    st.text(URL_SAFE, min_size=20, max_size=90),
+    st.text(URL_SAFE, min_size=20, max_size=60),
+).map(lambda parts: f"eyJ{parts[0]}.eyJ{parts[1]}.{parts[2]}")
+#: What may stand before and behind: anything that does not make a longer word of it.
+around = st.text(st.characters(exclude_categories=["Cs", "L", "N"]), max_size=20).filter(
+    lambda text: "_" not in text and "-" not in text
+)
+
+
+@given(around, st.one_of(tokens, jwts), around)
+def test_a_token_is_covered_wherever_it_stands(before: str, token: str, after: str) -> None:
+    assert token not in redacted(f"{before}{token}{after}")
+    assert token.split(".")[-1][3:] not in redacted(f"{before}{token}{after}")
+
+
+@given(st.text(LETTERS + "-._~+/", min_size=16, max_size=60))
+def test_what_an_authorization_header_carries_is_covered_whatever_it_is(secret: str) -> None:
+    for told in (
+        f"Authorization: Bearer {secret}",
+        f"{{'authorization': 'Bearer {secret}'}}",
+        f"(b'authorization', b'Basic {secret}')",
+        f"refused: Bearer {secret}",
+    ):
+        assert secret not in redacted(told), told
+
+
+SECRETS = {
+    "a password in a URL": "postgresql://ann:{}@db:5432/plans",
+    "a password in a URL without a user": "redis://:{}@db",
+    "a password in words": "host=db password='{}' user=ann",
+    "a cookie": "Cookie: wb_session={}; theme=dark",
+    "a query string": "GET /mcp?access_token={}&x=1",
+    "a key in a query string": "POST /v1?api_key={}",
+    "the key of a model's endpoint": "the endpoint said no to sk-{}",
+    "the secret of a webhook": "whsec_{}",
+}
+
+
+@pytest.mark.parametrize("where", SECRETS)
+def test_a_secret_is_covered_where_it_is_named(where: str) -> None:
+    secret = "c4n4ry-" + "Zq9" * 12
+    assert secret not in redacted(SECRETS[where].format(secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a bearer token is missing; send Authorization: …",
+        "plan 01980000-0000-7000-8000-000000000000 is completed",
+        "wb_stored_answer_1a2b3c4d_32 is not known",
+        "https://example.org/nile?page=2",
+        "the basic idea of the key result",
+        "cookies are strict here",
+    ],
+)
+def test_what_is_no_secret_is_left_as_it_is(text: str) -> None:
+    assert redacted(text) == text
+
+
+@given(st.text())
+def test_nothing_is_covered_twice(text: str) -> None:
+    assert redacted(redacted(text)) == redacted(text)
+
+
+@pytest.mark.parametrize("bomb", ["://a:", "password=", "bearer ", "eyJa.eyJ", "wb_a", "cookie:"])
+def test_a_text_costs_what_it_is_long(bomb: str) -> None:
+    """A hundred times the text may not cost ten thousand times the work."""
+    short, long = (bomb * (n // len(bomb)) for n in (2_000, 200_000))
+    begun = time.process_time()
+    redacted(short)
+    once = time.process_time() - begun
+    begun = time.process_time()
+    redacted(long)
+    assert time.process_time() - begun < 2_000 * max(once, 0.0005)
+
+
+def test_every_text_of_a_structure_is_covered() -> None:
+    token = "wb_" + "a1" * 20
+    told = redacted_json({"faults": [{"at": token, "n": 1}], token: None})
+    assert told == {"faults": [{"at": "wb_…", "n": 1}], "wb_…": None}
+
+
+def test_known_values_are_covered_whatever_they_look_like() -> None:
+    redact = redactor(["correct horse", "short", ""])
+    assert redact("correct horse battery; short") == "… battery; short"
+
+
+def test_an_error_does_not_give_back_a_token_it_was_sent() -> None:
+    token = "wb_" + "a1" * 20
+    call = NextCall("get_plan_status", {"planId": token}, "look")
+    fault = NotFound(f"there is no plan {token}", next_call=call, planId=token)
+    assert token not in str(fault) + fault.message + str(fault.as_json())

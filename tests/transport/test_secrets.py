@@ -1,0 +1,235 @@
+"""A secret goes where it belongs and nowhere else, whatever a call does and however it fails.
+
+A whole server, started as an operator starts it and logging all it can, is sent secrets by every
+way there is. None of them may turn up in its logs, its answers, its metrics, in PostgreSQL's log,
+or anywhere in the database.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from dumps import dump
+from endpoint_server import an_endpoint, answer
+from postgres.places import server_home
+from servers import PLACE, Place, Server, create_database, drop_database
+from transport.messages import LEGACY, a_request
+from waybook.store.ids import new_id
+
+STEPS = [{"stepType": "search", "instructions": "Find out."}]
+
+
+def unguessable() -> str:
+    return (new_id() + new_id()).replace("-", "")[-40:]
+
+
+@pytest.fixture
+def place(eighteen: Server) -> Iterator[Place]:
+    made = create_database(eighteen, f"secrets_{unguessable()[:20]}")
+    yield made
+    drop_database(made)
+
+
+class Sender:
+    """Makes secrets and sends them, remembers them, and keeps every answer."""
+
+    def __init__(self) -> None:
+        self.secrets: dict[str, str] = {}
+        self.answers: list[str] = []
+        self.client: httpx2.AsyncClient
+
+    def token(self, where: str) -> str:
+        """A token as the server makes them."""
+        return self.remember(f"token: {where}", f"wb_{unguessable()}")
+
+    def jwt(self, where: str) -> str:
+        """A token as an issuer makes them; its signature is what is worth stealing."""
+        signature = self.remember(f"JWT: {where}", unguessable())
+        return f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ{unguessable()[:8]}.{signature}"
+
+    def remember(self, where: str, secret: str) -> str:
+        assert where not in self.secrets
+        self.secrets[where] = secret
+        return secret
+
+    async def call(self, tool: str, *, headers: Mapping[str, str] = LEGACY, **given: object) -> str:
+        body = a_request("tools/call", name=tool, arguments=given)
+        return await self.send("POST", "/mcp", headers={**LEGACY, **headers}, content=body)
+
+    async def send(self, method: str, path: str, **more: Any) -> str:  # noqa: ANN401 - passed on
+        reply = await self.client.request(method, path, **more)
+        told = f"{reply.status_code} {dict(reply.headers)} {reply.text}"
+        self.answers.append(told)
+        return told
+
+    def found_in(self, text: str) -> set[str]:
+        """Which secrets can be read there."""
+        return {where for where, secret in self.secrets.items() if secret in text}
+
+
+def canary_url(sender: Sender, place: Place) -> str:
+    """The address of the database for a user whose password is a secret."""
+    where = conninfo_to_dict(place.app_dsn)
+    name = f"canary_{unguessable()[:12]}"
+    password = sender.remember("password of the database", f"s3cret/{unguessable()}")
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        quoted = password.replace("'", "")
+        admin.execute(f"create role {name} login password '{quoted}' in role waybook_app".encode())
+    socket = quote(str(where["host"]), safe="")
+    return f"postgresql://{name}:{quote(password, safe='')}@/{place.dbname}?host={socket}"
+
+
+def settings_for(sender: Sender, place: Place, elsewhere: str) -> dict[str, str]:
+    """Every setting that is a secret, and a few that name those we ask with them."""
+    random = b64encode(unguessable().encode()).decode()
+    signed_with = sender.remember("secret of the webhook", random)
+    secret_path = sender.remember("address of the webhook", f"T0/{unguessable()}")
+    return {
+        "WAYBOOK_DATABASE_URL": canary_url(sender, place),
+        "WAYBOOK_OWNER_URL": place.owner_dsn,
+        "WAYBOOK_MODEL_URL": elsewhere,
+        "WAYBOOK_MODEL": "m",
+        "WAYBOOK_MODEL_KEY": sender.remember("key of the model", f"mk-{unguessable()}"),
+        "WAYBOOK_EMBEDDER": "endpoint",
+        "WAYBOOK_EMBEDDINGS_URL": elsewhere,
+        "WAYBOOK_EMBEDDINGS_MODEL": "e",
+        "WAYBOOK_EMBEDDINGS_KEY": sender.remember("key of the embedder", f"ek-{unguessable()}"),
+        "WAYBOOK_WEBHOOK_URL": f"{elsewhere}/services/{secret_path}",
+        "WAYBOOK_WEBHOOK_SECRET": f"whsec_{signed_with}",
+        "WAYBOOK_SWEEP_SECONDS": "1",
+        "WAYBOOK_LOG_LEVEL": "DEBUG",
+    }
+
+
+@asynccontextmanager
+async def serving(settings: Mapping[str, str], log: Path) -> AsyncIterator[httpx2.AsyncClient]:
+    """`waybook serve`, logging everything there is to log."""
+    command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--tools", "all"]
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(
+            command,
+            env={**os.environ, **settings, "NO_COLOR": "1"},
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            where = process.stdout.readline().split()[-1]
+            async with httpx2.AsyncClient(base_url=where, trust_env=False) as client:
+                yield client
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
+
+
+async def send_with_requests(sender: Sender) -> None:
+    """Where credentials belong, and where they do not."""
+    for scheme in ("Bearer", "bearer", "Basic", "Token"):
+        for made in (sender.token, sender.jwt):
+            header = {"authorization": f"{scheme} {made(f'header {scheme}')}"}
+            await sender.call("list_active_plans", headers=header)
+            await sender.send("GET", "/api/runs/nowhere/progress", headers=header)
+            await sender.send("GET", "/", headers=header)
+    for made in (sender.token, sender.jwt):
+        await sender.send("GET", "/plans", headers={"cookie": f"wb_session={made('cookie')}"})
+        await sender.send("GET", f"/api/runs/x/progress?access_token={made('query of the API')}")
+        await sender.send("GET", f"/plans?q=rivers&token={made('query of a page')}")
+        await sender.send("POST", f"/mcp?token={made('query of mcp')}", content=b"{", headers=LEGACY)
+        await sender.send("GET", f"/api/documents/{made('path of the API')}")
+        await sender.send("GET", f"/nowhere/{made('path')}")
+
+
+async def send_with_arguments(sender: Sender) -> None:
+    """Into calls that are refused for what they say, each by another check."""
+    for made in (sender.token, sender.jwt):
+        await sender.call("get_next_step", planId=made("an id that is none"))
+        await sender.call("submit_step_result", stepId=made("a step that is none"))
+        await sender.call("get_next_step", **{made("the name of an argument"): 1})
+        await sender.call("get_next_step", planId={"a": made("a structure")})
+        await sender.call("get_plan_status", planId="nobody", sessionId=made("a session"))
+        await sender.call("get_dag_map", dagSlug=made("a slug"))
+        await sender.call("start_skill", name=made("a skill"))
+        await sender.call(made("the name of a tool"))
+        await sender.call("search_sources", query=made("a query"), cursor=made("a cursor"))
+        bad = {"afterStepOrder": 1, "conditionExpression": made("a condition")}
+        named = {"name": "Tides", "researchQuestion": "Why?", "steps": STEPS}
+        conditions = [{**bad, "ifTrueAction": "continue"}]
+        await sender.call("create_research_plan", **named, branchingConditions=conditions)
+        await sender.send(
+            "POST", "/mcp", headers=LEGACY, content=a_request(made("the name of a method"))
+        )
+        await sender.send(
+            "POST",
+            "/mcp",
+            headers=LEGACY,
+            content=a_request("resources/read", uri=f"waybook://plans/{made('a resource')}"),
+        )
+        await sender.send("POST", "/api/report", json={"dag": made("a snapshot")})
+
+
+async def ask_elsewhere(sender: Sender) -> None:
+    """Work that shows keys to others: to a model, an embedder, a webhook."""
+    extracted = await sender.call("extract_data", text="The Nile.", schema={"type": "object"})
+    assert "do_it_yourself" in extracted or "error" in extracted
+    await sender.call("store_research", kind="note", title="Nile", content="It is long.")
+    await sender.call("search_sources", query="Nile")
+    steps = [{**STEPS[0], "instructions": "Ask."}]
+    await sender.call("create_research_plan", name="P", researchQuestion="Q?", steps=steps)
+
+
+async def break_inside(sender: Sender, place: Place) -> None:
+    """A call that nobody has thought of how it could fail, with secrets in what it writes."""
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        admin.execute("alter table plan add constraint broken check (name = 'x') not valid")
+    for made in (sender.token, sender.jwt):
+        broken = await sender.call(
+            "create_research_plan",
+            name=f"Use {made('what broke')}",
+            researchQuestion="Why?",
+            steps=STEPS,
+            idempotencyKey=f"k {made('a key of what broke')}",
+        )
+        assert "something broke on our side" in broken
+
+
+async def test_no_secret_turns_up_anywhere(place: Place, tmp_path: Path) -> None:
+    sender, log = Sender(), tmp_path / "log"
+    told_off = {"error": {"message": "Incorrect API key provided."}}
+    async with an_endpoint(answer(told_off, 401)) as elsewhere:
+        settings = settings_for(sender, place, elsewhere.url)
+        async with serving(settings, log) as sender.client:
+            await send_with_requests(sender)
+            await send_with_arguments(sender)
+            await ask_elsewhere(sender)
+            await break_inside(sender, place)
+            await sender.send("GET", "/metrics")
+            await sender.send("GET", "/calls?hours=24")
+            await sender.send("GET", "/health")
+    asked = "".join(f"{one.path} {dict(one.headers)}" for one in elsewhere.asked)
+    assert "key of the model" in sender.found_in(asked), "the test would see nothing"
+    logged, kept = log.read_text(), dump(place)
+    assert "CheckViolation" in logged
+    assert "get_plan_status" in kept
+    assert sender.found_in("\n".join(sender.answers)) == set()
+    assert sender.found_in(logged) == set()
+    assert sender.found_in(kept) == set()
+    assert sender.found_in(server_log()) == set()
+
+
+def server_log() -> str:
+    return server_home(Path(os.environ[PLACE]) / "18").log.read_text(errors="replace")
