@@ -9,6 +9,6 @@ from waybook.postgres import binaries
 def dump(place: Place) -> str:
     """Every row of every table, as `pg_dump` writes them."""
     program = binaries._carried() / "bin" / "pg_dump"
-    command = [program, "--data-only", "--dbname", place.admin_dsn]
+    command = [str(program), "--data-only", "--dbname", place.admin_dsn]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return done.stdout

@@ -47,13 +47,12 @@ def known_secrets(settings: Settings) -> Iterator[str]:
     >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
     ['k', 's3%2Fcret', 's3/cret']
     """
-    for name in sorted(SECRETS):
-        yield getattr(settings, name) or ""
+    yield from filter(None, (getattr(settings, name) for name in sorted(SECRETS)))
     for name in sorted(SECRET_ADDRESSES):
-        yield urlsplit(getattr(settings, name) or "").path
+        if address := getattr(settings, name):
+            yield urlsplit(address).path
     for url in (settings.database_url, settings.owner_url):
-        password = _password(url or "")
-        if password:
+        if password := _password(url or ""):
             yield from (password, unquote(password))
 
 

@@ -1,0 +1,57 @@
+"""What is logged: one JSON line a record, and no secret in any."""
+
+import json
+import logging
+
+from waybook.cli.logs import JsonLines
+from waybook.redaction import redactor
+
+TOKEN = "wb_" + "a1" * 20
+
+
+def a_record(
+    message: str, *values: object, fault: BaseException | None = None
+) -> logging.LogRecord:
+    told = (type(fault), fault, fault.__traceback__) if fault else None
+    return logging.LogRecord("waybook", logging.ERROR, "file.py", 1, message, values, told)
+
+
+def _missing() -> None:
+    raise KeyError(TOKEN)
+
+
+def broken() -> Exception:
+    """Something that broke because of something else that broke."""
+    try:
+        try:
+            _missing()
+        except KeyError as fault:
+            raise ValueError(f"Authorization: Bearer hunter2 and {TOKEN}") from fault
+    except ValueError as fault:
+        return fault
+    raise AssertionError
+
+
+def test_a_record_is_one_line() -> None:
+    line = JsonLines().format(a_record("a %s\nb", "plan"))
+    assert "\n" not in line
+    assert json.loads(line)["message"] == "a plan\nb"
+
+
+def test_a_secret_is_covered_in_the_message_and_in_its_values() -> None:
+    told = json.loads(JsonLines().format(a_record(f"%s is not {TOKEN}", {"cookie": TOKEN})))
+    assert told["message"] == "{'cookie': '…'} is not wb_…"
+
+
+def test_a_secret_is_covered_in_a_trace_and_in_what_caused_it() -> None:
+    line = JsonLines().format(a_record("broke", fault=broken()))
+    told = json.loads(line)
+    assert "KeyError: 'wb_…'" in told["trace"]
+    assert "ValueError: Authorization: Bearer …" in told["trace"]
+    assert TOKEN not in line
+    assert "hunter2" not in line
+
+
+def test_a_secret_of_the_settings_is_covered_whatever_it_looks_like() -> None:
+    line = JsonLines(redactor(["correct horse"])).format(a_record("said %s", "correct horse"))
+    assert json.loads(line)["message"] == "said …"
