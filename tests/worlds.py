@@ -13,8 +13,9 @@ from psycopg_pool import AsyncConnectionPool
 
 from servers import Place
 from waybook.doorway import Answer, Caller, Channel, Doorway
+from waybook.record.moment import ReviewPolicy
 from waybook.record.replay import Rows
-from waybook.store import audit, plans
+from waybook.store import audit, plans, tenants
 from waybook.store.calls import CallLog
 from waybook.store.database import LOCK_TIMEOUT, Database
 from waybook.store.ids import new_id
@@ -183,6 +184,11 @@ class World:
         """The rows of a plan that its audit accounts for."""
         statement = plans.SQL["stored_rows"](plan_id=plan_id)
         return read_stored_rows((await self.database.read(org_id, statement))[0])
+
+    async def set_policy(self, policy: ReviewPolicy) -> None:
+        """Have our org's reviews decided so."""
+        async with self.database.tenant(self.agent.org_id) as tx:
+            await tx.commit(tenants.set_policy_statement(policy))
 
     async def entries(self, org_id: UUID, subject_id: str) -> list[audit.Sealed]:
         """The audit of a plan or of a skill execution."""

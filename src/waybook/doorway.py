@@ -15,7 +15,7 @@ from typing import cast
 
 import orjson
 
-from waybook.errors import Unavailable, WaybookError
+from waybook.errors import Forbidden, Unavailable, WaybookError
 from waybook.record.moment import Channel
 from waybook.redaction import redacted
 from waybook.store.bus import Bus
@@ -171,6 +171,7 @@ class Doorway:
 
     async def _answer(self, tool: Tool, caller: Caller, given: Mapping[str, object]) -> Answer:
         try:
+            _refuse_without(tool, caller)
             asked = read_arguments(tool.arguments, given)
             return await self._carry_out(tool, self._call(tool, caller, asked), asked)
         except WaybookError as fault:
@@ -203,6 +204,22 @@ class Doorway:
             caller=caller,
             session=getattr(asked, "session_id", None),
             key=Key(tool=tool.name, key=key, arguments_hash=hash_of(question)) if key else None,
+        )
+
+
+def _refuse_without(tool: Tool, caller: Caller) -> None:
+    """Refuse a caller who has none of the scopes that open the tool.
+
+    Raises:
+        Forbidden: so it is.
+    """
+    if tool.needs.isdisjoint(caller.scopes):
+        needed = sorted(tool.needs)
+        raise Forbidden(
+            f"{tool.name} needs the scope {' or '.join(needed)}, which your credential does not "
+            "have; ask whoever gave it to you",
+            needed=needed,
+            granted=sorted(caller.scopes),
         )
 
 

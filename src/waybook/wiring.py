@@ -27,6 +27,7 @@ from waybook.endpoints.opening import opened_embedder, opened_model, opened_post
 from waybook.endpoints.webhook_settings import read_webhook
 from waybook.errors import WaybookError
 from waybook.postgres.supervisor import attach
+from waybook.record.scopes import EVERY, Scope
 from waybook.settings import Settings
 from waybook.store import post
 from waybook.store.calls import CallLog
@@ -50,7 +51,13 @@ class Running:
 
     def caller(self, channel: Channel) -> Caller:
         """The one user of local mode, coming through this door."""
-        return Caller(org_id=LOCAL_ORG, user=self.settings.user, channel=channel)
+        return Caller(
+            org_id=LOCAL_ORG,
+            user=self.settings.user,
+            channel=channel,
+            # Where nobody signs in, a page is the one place where a person can be supposed.
+            scopes=EVERY if channel is Channel.DASHBOARD else EVERY - {Scope.REVIEW},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,11 +133,14 @@ class Review:
     result_summary: Json
     requested_at: datetime
     requested_by: str
+    #: The credential it was requested with.
+    requested_as: str | None = None
     decision: DecisionKind | None = None
     feedback: str | None = None
     decided_at: datetime | None = None
     decided_by: str | None = None
     decided_via: Channel | None = None
+    decided_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
 from waybook.record.changes import Entity, Event
 from waybook.record.moment import Channel, Json, Moment
+from waybook.record.scopes import refuse_decider
 
 
 class Place(StrEnum):
@@ -79,6 +80,7 @@ def request_review(
         result_summary=request.result_summary,
         requested_at=moment.now,
         requested_by=moment.actor.user,
+        requested_as=moment.actor.principal,
     )
     draft.insert(Entity.REVIEW, review.id, review_row(review))
     draft.plan = draft.plan._replace(review=review)
@@ -110,6 +112,7 @@ def decide(
             it already.
         PlanTerminal: the plan is over.
         InvalidInput: `modify` without feedback.
+        Forbidden: a person has to decide here, and not whoever asked.
     """
     review = _review_to_decide(plan, step_id)
     if review_id not in {None, review.id}:
@@ -118,6 +121,8 @@ def decide(
             next_call=look_at(plan, "see what waits for a person now"),
             reviewId=review.id,
         )
+    asker, look = review.requested_as, look_at(plan, "see whether a person has decided")
+    refuse_decider(moment, requested_as=asker, look=look)
     if kind is DecisionKind.MODIFY and not (feedback and feedback.strip()):
         raise InvalidInput(
             "modify needs feedback: say what the step should do differently",
@@ -133,6 +138,7 @@ def decide(
         decided_at=moment.now,
         decided_by=actor.user,
         decided_via=actor.channel,
+        decided_as=actor.principal,
     )
     return _carry_out(draft, review, kind, feedback, place)
 
@@ -150,6 +156,7 @@ def _carry_out(
         "decision": str(kind),
         "reviewId": review.id,
         "feedback": feedback,
+        "decidedAs": draft.moment.actor.principal,
         **({"place": str(place)} if place else {}),
     }
     if kind is DecisionKind.APPROVE:

@@ -19,12 +19,25 @@ class Channel(StrEnum):
     SWEEP = "sweep"
 
 
+class ReviewPolicy(StrEnum):
+    """Whose word counts as a person's decision, in an org."""
+
+    #: An agent may pass on what its user said; it is recorded as such.
+    RELAYED = "relayed"
+    #: Only whoever may review, on a page or with a credential of their own; never the requester.
+    HUMAN = "human"
+
+
 class Actor(NamedTuple):
     """Who acts, through which door, in which conversation of their own naming."""
 
     user: str
     channel: Channel
     session: str | None = None
+    #: By which credential they are known; a person and their agent have different ones.
+    principal: str | None = None
+    #: Whether that credential lets them decide reviews.
+    reviews: bool = False
 
 
 class Moment(NamedTuple):
@@ -33,6 +46,8 @@ class Moment(NamedTuple):
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
+    #: Asked for only where somebody decides.
+    policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 
 @lru_cache(maxsize=4096)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from waybook.errors import IllegalMove, NextCall, NotAwaitingReview
 from waybook.record.changes import Event
 from waybook.record.moment import Json, Moment
+from waybook.record.scopes import refuse_decider
 from waybook.run.decision import RunDecision
 from waybook.run.draft import RunDraft
 from waybook.run.model import Chart, Run, StageRun
@@ -56,6 +57,7 @@ def give_feedback(
         InvalidInput: there is no such stage.
         IllegalMove: the stage is not complete.
         NotAwaitingReview: it has had its feedback.
+        Forbidden: a person has to say it here.
     """
     known_stage(chart, slug)
     stage = _completed(run, slug, "feedback is for a completed stage")
@@ -69,10 +71,15 @@ def give_feedback(
             feedback=stage.feedback,
             next_call=_look(run),
         )
+    refuse_decider(moment, requested_as=None, look=_look(run))
     draft = RunDraft(run, chart, moment)
     by, now = moment.actor.user, moment.now
     draft.set_stage(slug, feedback=feedback, feedback_at=now, feedback_by=by)
-    said: dict[str, Json] = {"stageSlug": slug, "feedback": feedback}
+    said: dict[str, Json] = {
+        "stageSlug": slug,
+        "feedback": feedback,
+        "decidedAs": moment.actor.principal,
+    }
     if place:
         said["place"] = place
     draft.record(Event.USER_REVIEWED, action="stage_feedback", **said)

@@ -269,7 +269,7 @@ def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.made(Entity.REVIEW):
         yield _fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
     for patch in patches.changed(Entity.REVIEW):
-        told = {"feedback": None, **patch.values}
+        told = {"feedback": None, "decided_as": None, **patch.values}
         yield _fill(SQL["decide_review"], told, id=patch.id)
 
 

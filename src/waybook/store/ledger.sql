@@ -83,9 +83,9 @@ update branching_condition set outcome = %(outcome)s where id = %(id)s;
 
 -- name: insert_review
 insert into review (id, plan_id, step_id, summary, questions, result_summary, requested_at,
-                    requested_by)
+                    requested_by, requested_as)
 values (%(id)s, %(plan_id)s, %(step_id)s, %(summary)s, %(questions)s, %(result_summary)s,
-        %(requested_at)s, %(requested_by)s);
+        %(requested_at)s, %(requested_by)s, %(requested_as)s);
 
 -- name: decide_review
 with written as (
@@ -94,7 +94,8 @@ with written as (
          feedback = %(feedback)s,
          decided_at = %(decided_at)s,
          decided_by = %(decided_by)s,
-         decided_via = %(decided_via)s
+         decided_via = %(decided_via)s,
+         decided_as = %(decided_as)s
    where id = %(id)s and decision is null
   returning 1)
 select 1 / count(*) from written;

@@ -257,6 +257,8 @@ def read_review(rows: list[tuple[Any, ...]]) -> Review | None:
         decided_at=_in_utc(row[9]),
         decided_by=row[10],
         decided_via=Channel(row[11]) if row[11] else None,
+        requested_as=row[12],
+        decided_as=row[13],
     )
 
 

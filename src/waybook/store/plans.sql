@@ -100,7 +100,8 @@ select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target
 -- name: load_review
 -- The last review.
 select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
-       r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via
+       r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
+       r.requested_as, r.decided_as
   from review r
  where r.plan_id = %(plan_id)s
  order by r.requested_at desc, r.id desc
@@ -209,7 +210,8 @@ select 'review', r.id::text, json_build_object(
          'step_id', r.step_id, 'summary', r.summary, 'questions', r.questions,
          'result_summary', r.result_summary, 'requested_at', r.requested_at,
          'requested_by', r.requested_by, 'decision', r.decision, 'feedback', r.feedback,
-         'decided_at', r.decided_at, 'decided_by', r.decided_by, 'decided_via', r.decided_via)
+         'decided_at', r.decided_at, 'decided_by', r.decided_by, 'decided_via', r.decided_via,
+         'requested_as', r.requested_as, 'decided_as', r.decided_as)
   from review r
  where r.plan_id = %(plan_id)s
  union all

@@ -12,6 +12,41 @@ CREATE OR REPLACE FUNCTION public.app_org()
  STABLE PARALLEL SAFE
 RETURN (NULLIF(current_setting('app.org_id'::text, true), ''::text))::uuid;
 
+CREATE OR REPLACE FUNCTION public.app_secret_hash()
+ RETURNS bytea
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN decode(NULLIF(current_setting('app.secret_hash'::text, true), ''::text), 'hex'::text);
+
+create table api_token (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  user_id uuid not null,
+  label text not null,
+  hash bytea not null,
+  scopes text[] not null,
+  created_at timestamp with time zone not null,
+  created_by text not null,
+  expires_at timestamp with time zone,
+  last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  revoked_by text,
+  constraint api_token_pkey PRIMARY KEY (org_id, id),
+  constraint api_token_org_id_user_id_fkey FOREIGN KEY (org_id, user_id) REFERENCES org_user(org_id, id),
+  constraint api_token_hash_check CHECK ((length(hash) = 32)),
+  constraint api_token_scopes_check CHECK ((cardinality(scopes) > 0))
+);
+CREATE INDEX api_token_hash ON public.api_token USING btree (hash);
+CREATE INDEX api_token_user ON public.api_token USING btree (org_id, user_id);
+alter table api_token enable row level security;
+alter table api_token force row level security;
+create policy bearer on api_token as permissive for select to public
+  using (hash = app_secret_hash());
+create policy tenant on api_token as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on api_token to waybook_app;
+
 create table artifact (
   org_id uuid not null default app_org(),
   id uuid not null,
@@ -306,8 +341,11 @@ create table org (
   org_id uuid not null,
   slug text not null,
   created_at timestamp with time zone not null default now(),
+  name text,
+  review_policy text not null default 'relayed'::text,
   constraint org_pkey PRIMARY KEY (org_id),
-  constraint org_slug_key UNIQUE (slug)
+  constraint org_slug_key UNIQUE (slug),
+  constraint org_review_policy_check CHECK ((review_policy = ANY (ARRAY['relayed'::text, 'human'::text])))
 );
 alter table org enable row level security;
 alter table org force row level security;
@@ -315,6 +353,30 @@ create policy tenant on org as permissive for all to public
   using ((org_id = app_org()) OR (current_setting('app.sweep'::text, true) = 'on'::text))
   with check (org_id = app_org());
 grant select on org to waybook_app;
+
+create table org_user (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  name text not null,
+  email text,
+  issuer text,
+  subject text,
+  scopes text[] not null,
+  created_at timestamp with time zone not null,
+  created_by text not null,
+  disabled_at timestamp with time zone,
+  constraint org_user_pkey PRIMARY KEY (org_id, id),
+  constraint org_user_org_id_issuer_subject_key UNIQUE (org_id, issuer, subject),
+  constraint org_user_org_id_name_key UNIQUE (org_id, name),
+  constraint org_user_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
+  constraint org_user_check CHECK (((issuer IS NULL) = (subject IS NULL)))
+);
+alter table org_user enable row level security;
+alter table org_user force row level security;
+create policy tenant on org_user as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on org_user to waybook_app;
 
 create table passage (
   org_id uuid not null default app_org(),
@@ -493,6 +555,8 @@ create table review (
   decided_at timestamp with time zone,
   decided_by text,
   decided_via text,
+  requested_as text,
+  decided_as text,
   constraint review_pkey PRIMARY KEY (org_id, id),
   constraint review_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
   constraint review_check CHECK (((decision IS NULL) = (decided_at IS NULL))),
@@ -714,6 +778,34 @@ create policy tenant on usage as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert on usage to waybook_app;
+
+create table web_session (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  user_id uuid not null,
+  token_id uuid,
+  hash bytea not null,
+  scopes text[] not null,
+  created_at timestamp with time zone not null,
+  last_seen_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  constraint web_session_pkey PRIMARY KEY (org_id, id),
+  constraint web_session_org_id_token_id_fkey FOREIGN KEY (org_id, token_id) REFERENCES api_token(org_id, id),
+  constraint web_session_org_id_user_id_fkey FOREIGN KEY (org_id, user_id) REFERENCES org_user(org_id, id),
+  constraint web_session_hash_check CHECK ((length(hash) = 32)),
+  constraint web_session_scopes_check CHECK ((cardinality(scopes) > 0))
+);
+CREATE INDEX web_session_hash ON public.web_session USING btree (hash);
+CREATE INDEX web_session_user ON public.web_session USING btree (org_id, user_id);
+alter table web_session enable row level security;
+alter table web_session force row level security;
+create policy bearer on web_session as permissive for select to public
+  using (hash = app_secret_hash());
+create policy tenant on web_session as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on web_session to waybook_app;
 
 create table webhook_delivery (
   org_id uuid not null default app_org(),

@@ -75,7 +75,8 @@ select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target
 -- name: reviews_of
 -- The reviews of a step, newest first.
 select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
-       r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via
+       r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
+       r.requested_as, r.decided_as
   from review r
  where r.plan_id = %(plan_id)s and r.step_id = %(step_id)s
  order by r.requested_at desc, r.id desc

@@ -1,10 +1,12 @@
 """Orgs: the one of local mode, and how another comes into being."""
 
+from typing import Any
 from uuid import UUID
 
 import psycopg
 
-from waybook.store.sql import load
+from waybook.record.moment import ReviewPolicy
+from waybook.store.sql import Statement, load
 
 SQL = load("tenants")
 
@@ -17,3 +19,18 @@ def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
     with psycopg.connect(owner_dsn, prepare_threshold=None) as connection:
         connection.execute(f"set local app.org_id = '{org_id}'".encode())
         connection.execute(SQL["add_org"].text.encode(), {"org_id": org_id, "slug": slug})
+
+
+def policy_statement() -> Statement:
+    """Ask whose word counts as a person's decision in this org."""
+    return SQL["review_policy"]()
+
+
+def set_policy_statement(policy: ReviewPolicy) -> Statement:
+    """Have it so from now on."""
+    return SQL["set_review_policy"](policy=str(policy))
+
+
+def read_policy(rows: list[tuple[Any, ...]]) -> ReviewPolicy:
+    """The policy that `policy_statement` found."""
+    return ReviewPolicy(rows[0][0])

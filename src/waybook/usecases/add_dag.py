@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from waybook.record.moment import Json
+from waybook.record.scopes import Scope
 from waybook.store import definitions, run_ledger
 from waybook.usecases.arguments import AnyJson, Mutating
 from waybook.usecases.call import Body, Call, Opened
@@ -62,4 +63,5 @@ TOOL = Tool(
     run=add_dag,
     idempotent=True,
     profiles=ADMIN,
+    scopes=frozenset({Scope.ADMIN}),
 )

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from waybook.record.moment import Channel
+from waybook.record.scopes import EVERY, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,15 @@ class Caller:
     org_id: UUID
     user: str
     channel: Channel
+    #: What they may do.
+    scopes: frozenset[Scope] = EVERY
+    #: The credential they showed: `token:ID`, `session:ID`, … Where nobody shows one, the door.
+    credential: str | None = None
+
+    @property
+    def principal(self) -> str:
+        """By what the audit knows them apart from others of the same name."""
+        return self.credential or f"{self.channel}:{self.user}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pydantic import Field
 from waybook.errors import EndpointFailed, InvalidInput, NextCall, TooLarge
 from waybook.plan.schema import Mismatch, check_schema, mismatches
 from waybook.record.moment import Json
+from waybook.record.scopes import Scope
 from waybook.research.cutting import beginning
 from waybook.research.extraction import labelled, prompt
 from waybook.store import artifacts
@@ -220,5 +221,7 @@ TOOL = Tool(
     output_schema=output_schema(status="string"),
     run=extract_data,
     reads_only=True,
+    # It changes nothing here, but whoever runs the server pays for the model it asks.
+    scopes=frozenset({Scope.PLAN_WRITE}),
     profiles=RESEARCH,
 )

@@ -5,7 +5,9 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from waybook.record.scopes import Scope
 from waybook.run.start import give_feedback
+from waybook.store import tenants
 from waybook.usecases.arguments import Id, Loose, Mutating, Text
 from waybook.usecases.call import Body, Call
 from waybook.usecases.run_call import locked_run
@@ -26,14 +28,14 @@ class SubmitStageFeedback(Mutating):
 
 async def submit_stage_feedback(call: Call, asked: SubmitStageFeedback) -> Body:
     """Keep the feedback, and start what it opens."""
-    async with locked_run(call, asked.run_id) as held:
+    async with locked_run(call, asked.run_id, tenants.policy_statement()) as held:
         decision = give_feedback(
             held.run,
             held.chart,
             asked.stage_slug,
             asked.feedback,
             asked.models,
-            held.moment,
+            held.moment._replace(policy=tenants.read_policy(held.found[-1])),
             place=asked.place,
         )
         run = decision.run
@@ -55,4 +57,5 @@ TOOL = Tool(
     output_schema=output_schema(runId="string", started="array"),
     run=submit_stage_feedback,
     profiles=RUNS,
+    scopes=frozenset({Scope.RUN_WRITE, Scope.REVIEW}),
 )

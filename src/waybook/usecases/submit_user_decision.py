@@ -10,6 +10,8 @@ from waybook.plan.model import DecisionKind, StepId
 from waybook.plan.review import Place, decide
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import StepDone
+from waybook.record.scopes import Scope
+from waybook.store import tenants
 from waybook.usecases import submit_step_result
 from waybook.usecases.arguments import Id, Mutating, Text
 from waybook.usecases.call import Body, Call
@@ -39,11 +41,13 @@ class SubmitUserDecision(Mutating):
 async def submit_user_decision(call: Call, asked: SubmitUserDecision) -> Body:
     """Carry out a person's decision on the open review, once."""
     step_id = StepId(asked.step_id.lower()) if asked.step_id else None
-    async with call.locked(plan_id=asked.plan_id, step_id=asked.step_id, candidates=True) as held:
+    policy = tenants.policy_statement()
+    locked = call.locked(policy, plan_id=asked.plan_id, step_id=asked.step_id, candidates=True)
+    async with locked as held:
         decision = decide(
             held.plan,
             DecisionKind(asked.decision),
-            held.moment,
+            held.moment._replace(policy=tenants.read_policy(held.found[-1])),
             feedback=asked.feedback,
             step_id=step_id,
             review_id=asked.review_id,
@@ -74,4 +78,5 @@ TOOL = Tool(
     output_schema=output_schema(planStatus="string"),
     run=submit_user_decision,
     destructive=True,
+    scopes=frozenset({Scope.PLAN_WRITE, Scope.REVIEW}),
 )

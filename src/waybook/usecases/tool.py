@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from waybook.record.scopes import Scope
 from waybook.usecases.arguments import Arguments
 from waybook.usecases.call import Body, Call
 from waybook.usecases.schemas import input_schema
@@ -31,6 +32,17 @@ class Tool:
     idempotent: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
+    #: The scopes of which one is needed, where it is not as usual.
+    scopes: frozenset[Scope] = frozenset()
+
+    @property
+    def needs(self) -> frozenset[Scope]:
+        """The scopes any one of which opens this tool."""
+        if self.scopes:
+            return self.scopes
+        if self.reads_only:
+            return frozenset({Scope.PLAN_READ})
+        return frozenset({Scope.RUN_WRITE if self.profiles == RUNS else Scope.PLAN_WRITE})
 
     @property
     def input_schema(self) -> dict[str, object]:

@@ -1,0 +1,150 @@
+"""What a credential lets its bearer do, tool by tool; and who may decide where a person must."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from waybook.doorway import TOOLS, Channel
+from waybook.record.moment import ReviewPolicy
+from waybook.record.scopes import EVERY, Scope, granted
+from worlds import Agent, Body, World, a_step
+
+READ = {Scope.PLAN_READ}
+WRITE = {Scope.PLAN_WRITE}
+RUN = {Scope.RUN_WRITE}
+
+NEEDS = {
+    "get_next_step": WRITE,
+    "submit_step_result": WRITE,
+    "create_research_plan": WRITE,
+    "get_step_context": READ,
+    "get_plan_status": READ,
+    "list_active_plans": READ,
+    "get_research_context": READ,
+    "request_user_review": WRITE,
+    "submit_user_decision": {Scope.PLAN_WRITE, Scope.REVIEW},
+    "modify_plan": WRITE,
+    "store_research_output": WRITE,
+    "list_skills": READ,
+    "start_skill": WRITE,
+    "complete_skill": WRITE,
+    "store_research": WRITE,
+    "search_sources": READ,
+    "get_artifact": READ,
+    "extract_data": WRITE,
+    "list_dags": READ,
+    "get_dag_map": READ,
+    "start_run": RUN,
+    "get_next_job": RUN,
+    "submit_job_result": RUN,
+    "fail_job": RUN,
+    "get_job_input": READ,
+    "get_run_progress": READ,
+    "submit_stage_feedback": {Scope.RUN_WRITE, Scope.REVIEW},
+    "start_stage": RUN,
+    "retry_failed": RUN,
+    "regenerate_document": RUN,
+    "add_dag": {Scope.ADMIN},
+    "draw_map": READ,
+    "ping": READ,
+}
+
+
+def with_scopes(agent: Agent, *scopes: Scope, **more: object) -> Agent:
+    """The same user with another credential."""
+    caller = replace(agent.caller, scopes=granted(scopes), **more)  # type: ignore[arg-type]
+    return Agent(agent.doorway, caller)
+
+
+def test_every_tool_says_which_scope_opens_it() -> None:
+    assert {name: set(tool.needs) for name, tool in TOOLS.items()} == NEEDS
+
+
+def test_whoever_can_do_anything_can_read() -> None:
+    assert all(Scope.PLAN_READ in granted([scope]) for scope in Scope)
+    assert granted([Scope.ADMIN]) == EVERY
+
+
+@pytest.mark.parametrize("scope", Scope)
+async def test_a_tool_is_shut_to_whoever_has_none_of_its_scopes(world: World, scope: Scope) -> None:
+    holder = with_scopes(world.agent, scope)
+    for name, needed in NEEDS.items():
+        refused = (await holder.ask(name, {})).body.get("error")
+        shut = isinstance(refused, dict) and refused["code"] == "FORBIDDEN"
+        assert shut == needed.isdisjoint(granted([scope])), name
+        if shut:
+            assert refused["details"]["needed"] == sorted(needed)  # type: ignore[index]
+
+
+async def test_no_scope_at_all_opens_nothing(world: World) -> None:
+    nobody = with_scopes(world.agent)
+    assert [
+        (await nobody.refused(name)).get("code")  # whatever the arguments would be
+        for name in NEEDS
+    ] == ["FORBIDDEN"] * len(NEEDS)
+
+
+async def a_review(asker: Agent) -> Body:
+    plan = await asker.plan([a_step("Look."), a_step("Write.")])
+    taken = await asker.take(plan)
+    await asker.call("request_user_review", stepId=taken["stepId"], summary="Good?")
+    return plan
+
+
+async def test_where_words_are_relayed_the_agent_passes_on_the_decision(world: World) -> None:
+    agent = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
+    plan = await a_review(agent)
+    said = await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    assert said["decision"] == "approve"
+
+
+@pytest.mark.parametrize(
+    ("scopes", "credential"),
+    [
+        ([Scope.PLAN_WRITE], "token:1"),
+        ([Scope.PLAN_WRITE], "token:2"),
+        ([Scope.PLAN_WRITE, Scope.REVIEW], "token:1"),
+        ([Scope.ADMIN], "token:1"),
+    ],
+    ids=["the asker", "another agent", "the asker, who may review others", "the asker, an admin"],
+)
+async def test_an_agent_cannot_approve_itself_where_a_person_decides(
+    world: World, scopes: list[Scope], credential: str
+) -> None:
+    await world.set_policy(ReviewPolicy.HUMAN)
+    asker = with_scopes(world.agent, *scopes, credential="token:1")
+    plan = await a_review(asker)
+    decider = with_scopes(world.agent, *scopes, credential=credential)
+    for channel in (Channel.MCP, Channel.DASHBOARD, Channel.CLI):
+        at = Agent(decider.doorway, replace(decider.caller, channel=channel))
+        for decision in ("approve", "reject", "skip", "modify"):
+            told = {"planId": plan["planId"], "decision": decision, "feedback": "So."}
+            refused = await at.refused("submit_user_decision", **told)
+            assert refused["code"] == "FORBIDDEN"
+            assert refused["details"]["reviewPolicy"] == "human"
+    assert (await asker.status(plan))["status"] == "awaiting_review"
+
+
+@pytest.mark.parametrize("channel", [Channel.DASHBOARD, Channel.MCP])
+async def test_whoever_may_review_and_did_not_ask_decides(world: World, channel: Channel) -> None:
+    await world.set_policy(ReviewPolicy.HUMAN)
+    asker = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
+    plan = await a_review(asker)
+    person = with_scopes(world.agent, Scope.REVIEW, credential="session:9", channel=channel)
+    await person.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    last = (await world.entries(world.agent.org_id, plan["planId"]))[-1]
+    assert (last.event, last.actor, last.channel) == ("user_reviewed", "ann", channel)
+    assert json.loads(last.details)["decidedAs"] == "session:9"
+
+
+async def test_feedback_on_a_stage_is_a_persons_too(world: World) -> None:
+    await world.set_policy(ReviewPolicy.HUMAN)
+    worker = with_scopes(world.agent, Scope.RUN_WRITE, credential="token:1")
+    run = await worker.run()
+    await worker.work_off(run)
+    stage = (await worker.call("get_run_progress", runId=run["runId"]))["stages"][0]["stageSlug"]
+    told = {"runId": run["runId"], "stageSlug": stage, "feedback": "Go on."}
+    assert (await worker.refused("submit_stage_feedback", **told))["code"] == "FORBIDDEN"
+    person = with_scopes(world.agent, Scope.REVIEW, credential="session:9")
+    assert (await person.call("submit_stage_feedback", **told))["started"]
