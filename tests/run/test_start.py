@@ -100,7 +100,7 @@ def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
     assert started.models == MODELS
     assert world.events() == ["user_reviewed", "plan_modified"]
     assert world.details() == [
-        {"action": "stage_feedback", "stageSlug": "one", "feedback": "Shorter."},
+        {"action": "stage_feedback", "stageSlug": "one", "feedback": "Shorter.", "decidedAs": None},
         {"action": "stage_started", "stageSlug": "two", "models": [*MODELS]},
     ]
     fed = world.stage("one")

@@ -25,10 +25,15 @@ EXCEPTIONS = {
     # The ids of all orgs, for a sweep to visit them one by one; it sees nothing in them so.
     ("org", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
 }
+#: Whoever shows a credential does not say whose it is: by its hash, that one row can be seen.
+BY_HASH = {
+    (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
+    for table in ("api_token", "web_session")
+}
 #: Belongs to no org; the serving role may not even read it.
 OUTSIDE = {"schema_migration"}
 #: What a row may be given unasked: its org, its time, a constant. Nothing that counts.
-DEFAULTS = {"app_org()", "now()", "false", "0", "'[]'::json", "'waiting'::text"}
+DEFAULTS = {"app_org()", "now()", "false", "0", "'[]'::json", "'waiting'::text", "'relayed'::text"}
 #: What is changed where it stands, and what is taken back. Everything else is only added to.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
@@ -75,11 +80,11 @@ def test_a_policy_says_the_org_and_nothing_else_but_for_these(
         "  from pg_policies where schemaname = 'public'",
     )
     expected = {
-        (table, "tenant", EXCEPTIONS.get((table, "tenant"), ORG), ORG)
+        (table, "tenant", EXCEPTIONS.get((table, "tenant"), ORG), ORG, *("ALL", "PERMISSIVE"))
         for table in tables(catalogue)
     }
-    assert {row[:4] for row in policies} == expected
-    assert {row[4:] for row in policies} == {("ALL", "PERMISSIVE", "{public}")}
+    everybody = {(*row, "{public}") for row in expected}
+    assert set(policies) == everybody | BY_HASH
 
 
 def test_everything_is_in_one_schema(catalogue: psycopg.Connection) -> None:
@@ -112,7 +117,7 @@ def test_there_is_no_rule_no_trigger_and_no_event_trigger(catalogue: psycopg.Con
     assert ask(catalogue, rules) == []
 
 
-def test_the_only_functions_tell_the_org_and_the_time(catalogue: psycopg.Connection) -> None:
+def test_the_only_functions_tell_the_org_the_time_and_what_was_shown(catalogue: psycopg.Connection) -> None:
     functions = ask(
         catalogue,
         """select p.proname, p.prosecdef, l.lanname, p.proconfig::text
@@ -121,7 +126,9 @@ def test_the_only_functions_tell_the_org_and_the_time(catalogue: psycopg.Connect
                and p.oid not in $extensions
              order by 1""",
     )
-    assert functions == [("app_now", False, "sql", None), ("app_org", False, "sql", None)]
+    assert functions == [
+        (name, False, "sql", None) for name in ("app_now", "app_org", "app_secret_hash")
+    ]
 
 
 def test_no_function_of_anybody_lends_its_owners_rights(catalogue: psycopg.Connection) -> None:

@@ -52,7 +52,7 @@ from waybook.plan.sessions import is_new_session, resume_session
 from waybook.plan.stalls import detect_stall
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
-from waybook.record.moment import Actor, Channel, Moment
+from waybook.record.moment import Channel, Moment
 from waybook.record.usage import Usage
 from waybook.store import ids
 from waybook.usecases import call as calls
@@ -103,7 +103,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         return at.acting_as(user, channel)
 
     def moment(self, user: str, session: str | None, channel: Channel = Channel.MCP) -> Moment:
-        actor = Actor(user=user, channel=channel, session=session)
+        actor = self.agent(user, channel).caller.actor(session)
         return Moment(now=self.world.clock.now, actor=actor, new_id=self.fresh.popleft)
 
     def both(

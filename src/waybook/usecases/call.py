@@ -15,7 +15,6 @@ from waybook.plan.decision import Decision
 from waybook.plan.model import Plan
 from waybook.record.moment import Actor, Json, Moment
 from waybook.record.news import PLAN, News
-from waybook.record.scopes import Scope
 from waybook.store import idempotency, ledger, plans
 from waybook.store.database import Lent, Outdated, Results, Tx
 from waybook.store.idempotency import Key, StoredAnswer
@@ -51,14 +50,7 @@ class Call:
 
     def actor(self) -> Actor:
         """The caller as the rules and the audit know it."""
-        caller = self.caller
-        return Actor(
-            user=caller.user,
-            channel=caller.channel,
-            session=self.session,
-            principal=caller.principal,
-            reviews=Scope.REVIEW in caller.scopes,
-        )
+        return self.caller.actor(self.session)
 
     async def read(self, *statements: Statement | str) -> Results:
         """Look at the org as it is now, in one snapshot."""

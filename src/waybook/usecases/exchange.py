@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from waybook.record.moment import Channel
+from waybook.record.moment import Actor, Channel
 from waybook.record.scopes import EVERY, Scope
 
 
@@ -27,6 +27,11 @@ class Caller:
     def principal(self) -> str:
         """By what the audit knows them apart from others of the same name."""
         return self.credential or f"{self.channel}:{self.user}"
+
+    def actor(self, session: str | None = None) -> Actor:
+        """The caller as the rules and the audit know it."""
+        reviews = Scope.REVIEW in self.scopes
+        return Actor(self.user, self.channel, session, self.principal, reviews)
 
 
 @dataclass(frozen=True, slots=True)
