@@ -16,7 +16,7 @@ from servers import Place
 from waybook.store import deliveries
 from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE
-from waybook.store.sql import AsJson, Statement
+from waybook.store.sql import AsJson, Query, Statement
 from worlds import NOON, World
 
 ORG = "(org_id = app_org())"
@@ -38,6 +38,7 @@ DEFAULTS = {"app_org()", "now()", "false", "0", "'[]'::json", "'waiting'::text",
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery"),
+    *("org_user", "api_token", "web_session"),
 }
 MAY_DELETE = {"plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"}
 
@@ -117,7 +118,9 @@ def test_there_is_no_rule_no_trigger_and_no_event_trigger(catalogue: psycopg.Con
     assert ask(catalogue, rules) == []
 
 
-def test_the_only_functions_tell_the_org_the_time_and_what_was_shown(catalogue: psycopg.Connection) -> None:
+def test_the_only_functions_tell_the_org_the_time_and_what_was_shown(
+    catalogue: psycopg.Connection,
+) -> None:
     functions = ask(
         catalogue,
         """select p.proname, p.prosecdef, l.lanname, p.proconfig::text
@@ -199,7 +202,8 @@ def test_only_the_owner_and_the_serving_role_have_any_rights(
     of_columns = """select c.relname, a.attname from pg_attribute a
                        join pg_class c on c.oid = a.attrelid
                       where $ours and a.attacl is not null"""
-    assert ask(catalogue, of_columns) == []
+    # What an org says of itself; its slug stays what others know it by.
+    assert ask(catalogue, of_columns) == [("org", "name"), ("org", "review_policy")]
     assert ask(catalogue, "select defaclobjtype from pg_default_acl") == []
 
 
@@ -236,7 +240,7 @@ async def both(world: World) -> World:
     for somebody in (world.agent, world.neighbour):
         await everything(somebody)
         async with world.database.tenant(somebody.org_id) as tx:
-            await tx.commit(a_delivery())
+            await tx.commit(a_delivery(), *credentials())
     return world
 
 
@@ -244,6 +248,33 @@ def a_delivery() -> Statement:
     """What is written where somebody is to be told."""
     named = {"id": new_id(), "event": "plan.failed", "subject_id": new_id()}
     return deliveries.SQL["insert_delivery"](**named, data=AsJson({}), at=NOON, expires_at=NOON)
+
+
+A_USER = Query(
+    "a_user",
+    """insert into org_user (id, name, scopes, created_at, created_by)
+       values (%(user)s, 'ann', '{plan:read}', app_now(), 'test')""",
+)
+A_TOKEN = Query(
+    "a_token",
+    """insert into api_token (id, user_id, label, hash, scopes, created_at, created_by)
+       values (%(token)s, %(user)s, 'laptop', sha256(%(token)s::uuid::text::bytea), '{plan:read}',
+               app_now(), 'test')""",
+)
+A_SESSION = Query(
+    "a_session",
+    """insert into web_session (id, user_id, token_id, hash, scopes, created_at, last_seen_at,
+                                expires_at)
+       values (%(id)s, %(user)s, %(token)s, sha256(%(id)s::uuid::text::bytea), '{plan:read}',
+               app_now(), app_now(), app_now())""",
+)
+
+
+def credentials() -> list[Statement]:
+    """A user, a token of theirs, and a browser they signed in with."""
+    user, token = new_id(), new_id()
+    whose = {"user": user, "token": token}
+    return [A_USER(user=user), A_TOKEN(**whose), A_SESSION(**whose, id=new_id())]
 
 
 def as_serving(world: World, connection: psycopg.Connection, org_id: UUID) -> None:
