@@ -148,7 +148,10 @@ def setting(name: str) -> str:
     return f"Given by {', '.join(ways)}; otherwise {default}."
 
 
-DEFAULTS = {"data_dir": "`waybook` in `$XDG_DATA_HOME`, which is `~/.local/share` by default"}
+DEFAULTS = {
+    "data_dir": "`waybook` in `$XDG_DATA_HOME`, which is `~/.local/share` by default",
+    "calls_per_second": "`0`",
+}
 
 
 def help_of(path: str) -> str:

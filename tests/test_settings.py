@@ -101,3 +101,16 @@ def test_a_webhook_that_cannot_work_is_named(given: dict[str, str], named: str) 
 def test_neither_address_nor_secret_is_printed() -> None:
     found = settings({"WAYBOOK_WEBHOOK_URL": "http://h/s3cret", "WAYBOOK_WEBHOOK_SECRET": "s3cret"})
     assert "s3cret" not in repr(found)
+
+
+def test_an_org_may_call_as_often_as_it_likes_unless_it_is_said_otherwise() -> None:
+    found = settings({})
+    assert (found.calls_per_second, found.burst) == (0, 120)
+    found = settings({"WAYBOOK_CALLS_PER_SECOND": "60", "WAYBOOK_BURST": "10"})
+    assert (found.calls_per_second, found.burst) == (60, 10)
+
+
+@pytest.mark.parametrize("given", [{"CALLS_PER_SECOND": "-1"}, {"BURST": "0"}, {"BURST": "many"}])
+def test_a_pace_that_cannot_be_kept_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(Misconfigured, match="burst"):
+        settings({f"WAYBOOK_{name}": value for name, value in given.items()})

@@ -7,15 +7,16 @@ into answers, and notes the call. No other place does any of these.
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import cast
+from typing import Final, cast
+from uuid import UUID
 
 import orjson
 
-from waybook.errors import Forbidden, Unavailable, WaybookError
+from waybook.errors import Forbidden, RateLimited, Unavailable, WaybookError
 from waybook.record.moment import Channel
 from waybook.redaction import redacted
 from waybook.store.bus import Bus
@@ -62,6 +63,7 @@ from waybook.usecases.call import Answered, Body, Call
 from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
 from waybook.usecases.house import House
 from waybook.usecases.output_views import output_view
+from waybook.usecases.rate_limit import RateLimit
 from waybook.usecases.read_documents import read_document
 from waybook.usecases.read_outputs import list_outputs, read_output
 from waybook.usecases.skills import Skill
@@ -70,6 +72,9 @@ from waybook.usecases.tool import Tool
 __all__ = ["TOOLS", "Answer", "Caller", "Channel", "Doorway", "Tool"]
 
 log = logging.getLogger(__name__)
+
+#: What is counted as no tool's: pages, documents, messages that call none.
+OTHER: Final = "other"
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
     {
@@ -120,6 +125,8 @@ class Doorway:
         self.calls = calls
         #: How often each tool was answered, and how: ok, or an error's code.
         self.counted: Counter[tuple[str, str]] = Counter()
+        #: By what the pace of calls is measured, in nanoseconds.
+        self.clock: Callable[[], int] = time.monotonic_ns
 
     @property
     def skills(self) -> tuple[Skill, ...]:
@@ -136,6 +143,10 @@ class Doorway:
     ) -> Answer:
         """Carry out one call. Whatever happens becomes an answer."""
         tool = TOOLS[tool_name]
+        try:
+            self.admit(caller, tool.name)
+        except RateLimited as fault:
+            return Answer(fault.as_json(), is_error=True)
         started = time.perf_counter()
         answer = await self._answer(tool, caller, arguments)
         self.counted[tool.name, _outcome(answer)] += 1
@@ -144,12 +155,33 @@ class Doorway:
             self.calls.note(_logged(tool, caller, arguments, answer, took))
         return answer
 
+    def admit(self, caller: Caller, what: str = OTHER) -> None:
+        """Count a call of this org, before anything is done for it.
+
+        Raises:
+            RateLimited: there were too many.
+        """
+        limit = self.house.rate_limit
+        if limit is not None and (wait := limit.take(_purse(caller), self.clock())):
+            raise self._turned_away(limit, caller, what, wait)
+
+    def wait(self, caller: Caller) -> float:
+        """How many seconds until a call of this org is admitted: none, if it is now."""
+        limit = self.house.rate_limit
+        return limit.wait(_purse(caller), self.clock()) if limit is not None else 0.0
+
+    async def is_ready(self) -> bool:
+        """Whether the database answers; asked by nobody's org, and so never too often."""
+        await self.house.database.beside("select app_now()")
+        return True
+
     async def document(self, caller: Caller, resource_id: str) -> Readable:
         """A rendered document of the caller's org, which no tool reads.
 
         Raises:
             NotFound: it is not there, or not theirs.
         """
+        self.admit(caller)
         return await read_document(Call(house=self.house, caller=caller), resource_id)
 
     async def output(self, caller: Caller, output_id: str) -> ReadableOutput:
@@ -158,6 +190,7 @@ class Doorway:
         Raises:
             NotFound: it is not there, or not theirs.
         """
+        self.admit(caller)
         return await read_output(Call(house=self.house, caller=caller), output_id)
 
     async def outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
@@ -166,8 +199,17 @@ class Doorway:
         Raises:
             NotFound: the plan is not there, or not theirs.
         """
+        self.admit(caller)
         call = Call(house=self.house, caller=caller)
         return [output_view(one) for one in await list_outputs(call, plan_id)]
+
+    def _turned_away(self, limit: RateLimit, caller: Caller, what: str, wait: float) -> RateLimited:
+        """Count a refusal; of many in a row the log has the first, for they must cost little."""
+        tool, fault = TOOLS.get(what), limit.refusal(wait)
+        self.counted[tool.name if tool else OTHER, fault.code] += 1
+        if limit.is_first_refusal(_purse(caller)) and tool is not None and tool.logged:
+            self.calls.note(_logged(tool, caller, {}, Answer(fault.as_json(), is_error=True), 0.0))
+        return fault
 
     async def _answer(self, tool: Tool, caller: Caller, given: Mapping[str, object]) -> Answer:
         try:
@@ -221,6 +263,11 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
             needed=needed,
             granted=sorted(caller.scopes),
         )
+
+
+def _purse(caller: Caller) -> tuple[UUID, bool]:
+    """Out of what a call is paid: an agent that floods does not keep its people from looking."""
+    return caller.org_id, caller.channel is Channel.DASHBOARD
 
 
 def _replayed(before: Answered) -> Answer:

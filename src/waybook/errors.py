@@ -45,6 +45,8 @@ class WaybookError(Exception):
     """Something stood in the way."""
 
     code: ClassVar[str] = "UNAVAILABLE"
+    #: After how many seconds it is worth to try the same again, where that helps.
+    retry_after: ClassVar[int | None] = None
 
     def __init__(
         self, message: str = "", *, next_call: NextCall | None = None, **details: object
@@ -54,6 +56,8 @@ class WaybookError(Exception):
         Whoever sends a secret to the wrong place does not get it back, and no log does.
         """
         self.message = redacted(message or (type(self).__doc__ or "").strip())
+        if self.retry_after is not None:
+            details.setdefault("retryAfter", self.retry_after)
         self.details = details
         self.next_call = next_call
         super().__init__(self.message)
@@ -173,6 +177,7 @@ class RateLimited(Refused):
     """Too many calls in too short a time."""
 
     code = "RATE_LIMITED"
+    retry_after = 1
 
 
 class BadRecipe(WaybookError):
@@ -185,18 +190,21 @@ class Busy(WaybookError):
     """Somebody else is working on the same plan; nothing was written, try again."""
 
     code = "BUSY"
+    retry_after = 1
 
 
 class Unavailable(WaybookError):
     """The database is out of reach; try again."""
 
     code = "UNAVAILABLE"
+    retry_after: ClassVar[int | None] = 5
 
 
 class EndpointFailed(Unavailable):
     """A model's endpoint gave no answer that can be used."""
 
     code = "UNAVAILABLE"
+    retry_after: ClassVar[int | None] = None  # nobody knows; what helps is to do without it
 
 
 class Misconfigured(WaybookError):

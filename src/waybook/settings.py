@@ -66,6 +66,9 @@ class Settings:
     webhook_format: str = "standard"
     #: A folder of texts in place of ours.
     webhook_templates_dir: str | None = None
+    #: How many calls a second an org may make, and how many at once; 0 is as many as it likes.
+    calls_per_second: int = 0
+    burst: int = 120
 
     @property
     def base_url(self) -> str:
@@ -177,6 +180,8 @@ def _check(settings: Settings) -> None:
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
         raise Misconfigured(f"port {settings.port} is not a port")
     _check_model(settings)
+    if settings.calls_per_second < 0 or settings.burst < 1:
+        raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
     least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
     if least < 1 or settings.sweep_seconds < 0:
         raise Misconfigured(

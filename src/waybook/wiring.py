@@ -36,6 +36,7 @@ from waybook.store.migrate import APP_ROLE, migrate, pending
 from waybook.store.tenants import LOCAL_ORG
 from waybook.usecases.house import House
 from waybook.usecases.library import Library
+from waybook.usecases.rate_limit import RateLimit
 from waybook.usecases.skill_folders import read_skills
 
 #: How often to look for changes that nobody told of, while somebody wants to know.
@@ -94,10 +95,17 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
                 model_seconds=settings.model_seconds,
                 tells=webhook.events if webhook else frozenset(),
                 postman=postman,
+                rate_limit=_rate_limit(settings),
             )
             calls = CallLog(database)
             async with _working(house, calls, settings.sweep_seconds if sweeping else 0):
                 yield Running(doorway=Doorway(house, calls), settings=settings)
+
+
+def _rate_limit(settings: Settings) -> RateLimit | None:
+    if not settings.calls_per_second:
+        return None
+    return RateLimit(settings.calls_per_second, settings.burst)
 
 
 async def run_migrations(settings: Settings) -> list[str]:

@@ -57,12 +57,22 @@ class RememberingDoorway:
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
     requests: list[Request | None] = field(default_factory=list)
+    admitted: list[tuple[Caller, str]] = field(default_factory=list)
     #: What is read of any document.
     readable: Readable | type[WaybookError] = NotFound
     #: What is read of any output.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)
+
+    def wait(self, _: Caller) -> float:
+        return 0.0
+
+    def admit(self, caller: Caller, what: str = "other") -> None:
+        self.admitted.append((caller, what))
+
+    async def is_ready(self) -> bool:
+        return True
 
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         self.calls.append((caller, tool, dict(arguments)))

@@ -104,7 +104,7 @@ async def test_a_doorway_that_does_not_open_is_an_answer(era: Era) -> None:
     assert isinstance(block, TextContent)
     assert block.text == (
         '{"error":{"code":"UNAVAILABLE","message":"The database does not start.",'
-        '"details":{"path":"data"},"next":null}}'
+        '"details":{"path":"data","retryAfter":5},"next":null}}'
     )
 
 

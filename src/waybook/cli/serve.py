@@ -19,6 +19,7 @@ from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.routes import dashboard_routes
 from waybook.transport.web.figures import figures
 from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.pace import Pace
 from waybook.transport.web.reading import Reading
 from waybook.transport.web.serving import listen, run, serve
 from waybook.wiring import Running, running, settle_memory
@@ -52,6 +53,7 @@ async def _serve(found: Found, listening: socket.socket) -> None:
             ready=entrance.answers,
             metrics=partial(figures, house.doorway),
             reading=Reading(entrance_of(house, Channel.REST)),
+            pace=Pace(entrance) if house.doorway.house.rate_limit else None,
             pages=dashboard_routes(house.doorway, partial(_person, house), found),
         )
         settle_memory()

@@ -24,6 +24,15 @@ class Door(Protocol):
     def bus(self) -> Bus:
         """Where changes are made known."""
 
+    def wait(self, caller: Caller, /) -> float:
+        """How many seconds until a call of this org is admitted."""
+
+    def admit(self, caller: Caller, what: str = ..., /) -> None:
+        """Count something that does not enter, or refuse it."""
+
+    async def is_ready(self) -> bool:
+        """Whether the database answers."""
+
     async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object], /) -> Answer:
         """Carry out one call."""
 
@@ -95,4 +104,4 @@ class Entrance:
 
     async def answers(self) -> bool:
         """Whether somebody is there, down to the database."""
-        return not (await self.enter(None, "ping", {})).is_error
+        return await (await self.doorway()).is_ready()

@@ -12,6 +12,7 @@ from waybook.store.memory import PlanMemory
 from waybook.store.whereabouts import Whereabouts
 from waybook.usecases.charts import Charts
 from waybook.usecases.library import Library
+from waybook.usecases.rate_limit import RateLimit
 from waybook.usecases.skills import Skill
 
 
@@ -43,3 +44,5 @@ class House:
     model_seconds: float = 55
     #: Where changes are made known, once they are committed.
     bus: Bus = field(default_factory=Bus)
+    #: How often an org may call; as often as it likes, if nothing is said.
+    rate_limit: RateLimit | None = None

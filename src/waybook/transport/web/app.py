@@ -19,6 +19,7 @@ from waybook.transport.web.guards import BODY_LIMIT, only_for, only_http, within
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.metrics import Metric
 from waybook.transport.web.operations import Operations
+from waybook.transport.web.pace import Pace, at_a_pace
 from waybook.transport.web.reading import Reading
 from waybook.transport.web.replies import refusal
 from waybook.transport.web.snapshots import Snapshots
@@ -48,7 +49,7 @@ async def broken(request: Request, _: Exception) -> Response:
     return refusal(500, "UNAVAILABLE", "Something broke here; try again.")
 
 
-def build_app(
+def build_app(  # noqa: PLR0913 - one for each part of the face
     server: Server[None],
     *,
     hosts: Hosts,
@@ -57,15 +58,16 @@ def build_app(
     reporting: frozenset[str] = frozenset(),
     reading: Reading | None = None,
     pages: Sequence[Route] = (),
+    pace: Pace | None = None,
 ) -> ASGIApp:
     """The whole HTTP face; one for each start, since the MCP endpoint runs only once.
 
     `hosts` are the names we answer to, `ready` says whether the database answers, `metrics` has
     the figures, `reporting` names the tools that tell of their progress, `reading` answers what is
-    read of runs, `pages` are for people.
+    read of runs, `pages` are for people, `pace` is what an org is held to that calls too often.
     """
-    mcp, operations = Mcp(server, reporting), Operations(ready, metrics)
-    snapshots = Snapshots()
+    mcp, operations = Mcp(server, reporting, pace), Operations(ready, metrics)
+    snapshots = Snapshots(pace)
 
     @asynccontextmanager
     async def running(_: Starlette) -> AsyncIterator[None]:
@@ -90,4 +92,5 @@ def build_app(
         },
         lifespan=running,
     )
-    return only_http(without_blanks(only_for(hosts, within(BODY_LIMIT, app))))
+    bounded = within(BODY_LIMIT, app)
+    return only_http(without_blanks(only_for(hosts, at_a_pace(pace, bounded) if pace else bounded)))

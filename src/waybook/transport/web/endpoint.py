@@ -13,14 +13,18 @@ from starlette.types import Receive, Scope, Send
 
 from waybook.transport.web.guards import BODY_LIMIT, replayed
 from waybook.transport.web.jsonrpc import Unsound, read_message, tool_with_progress
+from waybook.transport.web.pace import Pace
 from waybook.transport.web.replies import json_reply
 
 
 class Mcp:
     """The protocol over HTTP: plain JSON, or a stream for a call whose progress is asked for."""
 
-    def __init__(self, server: Server[None], reporting: frozenset[str]) -> None:
+    def __init__(
+        self, server: Server[None], reporting: frozenset[str], pace: Pace | None = None
+    ) -> None:
         """Serve; `reporting` names the tools that tell of their progress."""
+        self.pace = pace
         self.reporting = reporting
         self.plain = exchanges(server, streamed=False)
         self.streamed = exchanges(server, streamed=True)
@@ -43,6 +47,9 @@ class Mcp:
             error = {"code": message.code, "message": message.message}
             reply = json_reply({"jsonrpc": "2.0", "id": None, "error": error}, 400)
             await reply(scope, receive, send)
+            return
+        if self.pace and (refusal := await self.pace.turned_away(request, message)):
+            await refusal(scope, receive, send)
             return
         streams = tool_with_progress(message) in self.reporting
         streams = streams and "text/event-stream" in request.headers.get("accept", "")

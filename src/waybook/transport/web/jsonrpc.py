@@ -68,3 +68,11 @@ def tool_with_progress(message: Mapping[str, object]) -> str | None:
         }:
             return name
     return None
+
+
+def tool_called(message: Mapping[str, object]) -> str | None:
+    """The name of the tool a message calls, if it does."""
+    match message:
+        case {"method": "tools/call", "params": {"name": str() as name}}:
+            return name
+    return None

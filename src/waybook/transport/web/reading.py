@@ -12,8 +12,7 @@ from starlette.routing import Route
 from waybook.dag.page import POLICY, harmless, whole_page
 from waybook.errors import WaybookError
 from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.refusals import code_of
-from waybook.transport.web.replies import json_reply, refusal
+from waybook.transport.web.replies import json_reply, refusal, retry_header
 from waybook.usecases.exchange import Readable, ReadableOutput
 
 STATUS: Final[Mapping[str, HTTPStatus]] = {
@@ -72,7 +71,7 @@ class Reading:
         asked = {"runId": request.path_params["run_id"], "detail": True}
         answer = await self.entrance.enter(request, "get_run_progress", asked)
         if answer.is_error:
-            return json_reply(answer.body, status_of(code_of(answer)))
+            return refused(answer.body)
         return json_reply({name: told for name, told in answer.body.items() if name != "next"})
 
     async def document(self, request: Request) -> Response:
@@ -83,7 +82,7 @@ class Reading:
         try:
             document = await self.entrance.document(request, request.path_params["resource_id"])
         except WaybookError as fault:
-            return json_reply(fault.as_json(), status_of(fault.code))
+            return refused(fault.as_json())
         return page_of(document) if form == "html" else markdown_of(document)
 
     async def outputs(self, request: Request) -> Response:
@@ -92,7 +91,7 @@ class Reading:
         try:
             found = await self.entrance.outputs(request, plan_id)
         except WaybookError as fault:
-            return json_reply(fault.as_json(), status_of(fault.code))
+            return refused(fault.as_json())
         return json_reply({"planId": plan_id, "outputs": found})
 
     async def output(self, request: Request) -> Response:
@@ -100,7 +99,7 @@ class Reading:
         try:
             output = await self.entrance.output(request, request.path_params["output_id"])
         except WaybookError as fault:
-            return json_reply(fault.as_json(), status_of(fault.code))
+            return refused(fault.as_json())
         return file_of(output)
 
 
@@ -126,6 +125,14 @@ def markdown_of(document: Readable) -> Response:
     """The document's Markdown, to be kept."""
     headers = {**HARMLESS, "content-disposition": f'attachment; filename="{_name(document)}.md"'}
     return Response(document.markdown, headers=headers, media_type="text/markdown")
+
+
+def refused(body: Mapping[str, object]) -> Response:
+    """An error of ours, with its status and when to come again."""
+    match body:
+        case {"error": {"code": str() as code, "details": details}}:
+            return json_reply(body, status_of(code), retry_header(details))
+    return json_reply(body, HTTPStatus.BAD_REQUEST)
 
 
 def status_of(code: str | None) -> HTTPStatus:

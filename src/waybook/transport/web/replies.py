@@ -1,6 +1,7 @@
 """Answers that a web face gives by itself: errors in the doorway's shape."""
 
 from collections.abc import Mapping
+from math import ceil
 
 from starlette.responses import Response
 
@@ -20,3 +21,15 @@ def refusal(
 ) -> Response:
     """An error found before the doorway was reached."""
     return json_reply(fault(code, message), status, headers)
+
+
+def retry_header(details: object) -> dict[str, str]:
+    """When to come again, as a header, if an error says so.
+
+    >>> retry_header({"retryAfter": 1.5})
+    {'retry-after': '2'}
+    """
+    match details:
+        case {"retryAfter": int() | float() as seconds}:
+            return {"retry-after": str(ceil(seconds))}
+    return {}

@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 from waybook.dag.snapshot import map_of, report_of
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
+from waybook.transport.web.pace import Pace
+from waybook.transport.web.reading import refused
 from waybook.transport.web.replies import json_reply
 
 #: A large snapshot takes a while: so many are worked on beside everything else.
@@ -18,8 +20,9 @@ AT_ONCE: Final = 2
 
 
 class Snapshots:
-    def __init__(self) -> None:
+    def __init__(self, pace: Pace | None = None) -> None:
         """Take turns, so that many large snapshots do not hold up the calls of agents."""
+        self.pace = pace
         self.turns = asyncio.Semaphore(AT_ONCE)
 
     async def report(self, request: Request) -> Response:
@@ -31,6 +34,11 @@ class Snapshots:
         return await self._answer(request, map_of)
 
     async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
+        if self.pace:
+            try:
+                await self.pace.admit(request)
+            except WaybookError as fault:
+                return refused(fault.as_json())
         body = await request.body()
         async with self.turns:
             return await asyncio.to_thread(answered, body, door)

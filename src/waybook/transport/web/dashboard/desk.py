@@ -20,15 +20,28 @@ class Desk:
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def call(self, request: Request) -> Call:
-        """A look into the house, as whoever is asking."""
+        """A look into the house, as whoever is asking; however often, it counts once.
+
+        Raises:
+            RateLimited: their org looks too often.
+        """
+        caller = await self.caller(request)
         # Noted before anything is read: what changes from now on, the page will be told.
         if not hasattr(request.state, "position"):
+            self.doorway.admit(caller)
             request.state.position = self.doorway.house.bus.position()
-        return Call(house=self.doorway.house, caller=await self.caller(request))
+        return Call(house=self.doorway.house, caller=caller)
 
     async def enter(self, request: Request, tool: str, arguments: Mapping[str, object]) -> Answer:
-        """Act: through the same door as everybody."""
-        return await self.doorway.enter(await self.caller(request), tool, arguments)
+        """Act: through the same door as everybody.
+
+        Raises:
+            RateLimited: their org acts too often.
+        """
+        caller = await self.caller(request)
+        if self.doorway.wait(caller):
+            self.doorway.admit(caller, tool)
+        return await self.doorway.enter(caller, tool, arguments)
 
     async def page(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object

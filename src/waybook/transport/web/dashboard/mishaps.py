@@ -22,11 +22,14 @@ TITLES: Final = {
     HTTPStatus.NOT_FOUND: "There is nothing here",
     HTTPStatus.METHOD_NOT_ALLOWED: "That cannot be asked",
     HTTPStatus.CONFLICT: "Not any more",
+    HTTPStatus.TOO_MANY_REQUESTS: "Not so fast",
     HTTPStatus.INTERNAL_SERVER_ERROR: "Something broke here",
     HTTPStatus.SERVICE_UNAVAILABLE: "The database is out of reach",
 }
 HINTS: Final = {
     HTTPStatus.NOT_FOUND: "The address may be mistyped, or of something that is not yours.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Pages of your org were asked for too often just now. "
+    "Nothing is lost; wait a second, and ask again.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "What happened stands in the log of the server. What was "
     "acknowledged is kept; what was not has left no trace.",
     HTTPStatus.SERVICE_UNAVAILABLE: "What was acknowledged is in the database and stays there. "
@@ -53,7 +56,8 @@ def for_people(request: Request) -> bool:
 def error_page(request: Request, status_code: int, message: str) -> HTMLResponse:
     """The page; it needs no database."""
     status = HTTPStatus(status_code)
-    retried = request.method == "GET" and status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
+    retried = request.method == "GET" and may_help
     said = message[:1].upper() + message[1:]
     mishap = Mishap(
         title=TITLES.get(status, "That did not work"),

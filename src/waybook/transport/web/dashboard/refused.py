@@ -9,8 +9,8 @@ from starlette.responses import Response
 from waybook.errors import WaybookError
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.mishaps import error_page, for_people
-from waybook.transport.web.reading import status_of
-from waybook.transport.web.replies import json_reply
+from waybook.transport.web.reading import refused, status_of
+from waybook.transport.web.replies import retry_header
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -22,9 +22,10 @@ def with_refusals(_: Desk, endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except WaybookError as fault:
-            status = status_of(fault.code)
-            if for_people(request):
-                return error_page(request, status, fault.message)
-            return json_reply(fault.as_json(), status)
+            if not for_people(request):
+                return refused(fault.as_json())
+            page = error_page(request, status_of(fault.code), fault.message)
+            page.headers.update(retry_header(fault.details))
+            return page
 
     return shown

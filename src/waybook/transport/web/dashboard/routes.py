@@ -62,7 +62,7 @@ def dashboard_routes(
         *_routes(desk, both, "GET", "POST"),
         *_routes(desk, acts, "POST"),
         Route("/live", live.stream),
-        Route("/live/waiting", live.waiting),
+        Route("/live/waiting", with_refusals(desk, live.waiting)),
         Route("/static/{version}/{name}", asset),
     ]
 

@@ -1,0 +1,100 @@
+"""The pace of whoever calls too often: slowed down before their body is read, refused cheaply.
+
+A client that repeats its call as soon as it is refused would else cost as much as if it were
+served. So its requests wait at the gate for a moment; what is still too much is then refused
+without asking the protocol library.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mcp_types import INTERNAL_ERROR
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from waybook.errors import RateLimited, WaybookError
+from waybook.transport.entrance import Entrance
+from waybook.transport.faults import compact
+from waybook.transport.web.jsonrpc import tool_called
+from waybook.transport.web.replies import json_reply, retry_header
+
+#: How long a request of an org that calls too often waits at the gate.
+PAUSE_SECONDS: Final = 1.0
+#: Where programs ask for something that counts.
+COUNTED: Final = ("/mcp", "/api/")
+MODERN: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    entrance: Entrance
+    pause: Callable[[float], Awaitable[object]] = asyncio.sleep
+
+    async def slow_down(self, request: Request) -> None:
+        """Let a request wait if its org has called too often; by then there may be room."""
+        try:
+            doorway, caller = await self.entrance.doorway(), await self.entrance.caller(request)
+        except WaybookError:
+            return  # whoever it is for says what stands in the way
+        if doorway.wait(caller):
+            await self.pause(PAUSE_SECONDS)
+
+    async def admit(self, request: Request) -> None:
+        """Count a request that does not enter by the doorway.
+
+        Raises:
+            RateLimited: there were too many.
+        """
+        doorway = await self.entrance.doorway()
+        doorway.admit(await self.entrance.caller(request))
+
+    async def turned_away(self, request: Request, message: Mapping[str, object]) -> Response | None:
+        """The refusal of a message of MCP, if it is one too many.
+
+        A tool's call is counted when it enters, anything else here.
+        """
+        tool = tool_called(message)
+        try:
+            doorway, caller = await self.entrance.doorway(), await self.entrance.caller(request)
+            if tool is None:
+                doorway.admit(caller)
+            elif doorway.wait(caller):
+                doorway.admit(caller, tool)
+        except RateLimited as fault:
+            return refusal_of(request, message, fault, is_tool=tool is not None)
+        except WaybookError:
+            return None  # whoever it is for says what stands in the way
+        return None
+
+
+def at_a_pace(pace: Pace, app: ASGIApp) -> ASGIApp:
+    """Slow down those who call too often."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(COUNTED):
+            await pace.slow_down(Request(scope, receive))
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def refusal_of(
+    request: Request, message: Mapping[str, object], fault: RateLimited, *, is_tool: bool
+) -> Response:
+    """A refusal as the protocol library would send it: of a tool for a model to read."""
+    body, headers = fault.as_json(), retry_header(fault.details)
+    if "id" not in message:
+        return json_reply(body, 429, headers)
+    answer: dict[str, object] = {"jsonrpc": "2.0", "id": message["id"]}
+    if not is_tool:
+        error = {"code": INTERNAL_ERROR, "message": fault.message, "data": body}
+        return json_reply({**answer, "error": error}, 429, headers)
+    text = {"type": "text", "text": compact(body)}
+    result: dict[str, object] = {"content": [text], "isError": True}
+    if request.headers.get("mcp-protocol-version") in MODERN:
+        result["resultType"] = "complete"
+    return json_reply({**answer, "result": result}, headers=headers)

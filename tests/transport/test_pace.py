@@ -1,0 +1,222 @@
+"""Who calls too often, over HTTP: slowed down, then refused in each face's own words."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp_types import TextContent
+from starlette.requests import Request
+
+from transport.doors import TOOLS
+from transport.messages import LEGACY, a_request, modern_headers
+from transport.pages import TOKEN
+from waybook.doorway import Caller, Channel, Doorway
+from waybook.errors import Forbidden
+from waybook.store.calls import CallLog
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.dashboard.forms import COOKIE
+from waybook.transport.web.dashboard.routes import dashboard_routes
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.pace import PAUSE_SECONDS, Pace
+from waybook.transport.web.reading import Reading
+from waybook.transport.web.serving import listen, serving
+from waybook.usecases.rate_limit import SECOND, RateLimit
+from worlds import Agent, World
+
+#: The database has no part in this, so one of them is enough.
+pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+
+BURST = 3
+CALL = a_request("tools/call", name="list_active_plans", arguments={})
+LIST = a_request("tools/list")
+THEIRS = {"x-org": "theirs"}
+
+
+def nothing() -> None:
+    """What mostly happens meanwhile."""
+
+
+@dataclass
+class Flooded:
+    """A server for two orgs, by a clock that stands still; it notes the pauses it makes."""
+
+    doorway: Doorway
+    agent: Agent
+    neighbour: Agent
+    now: int = 100 * SECOND
+    pauses: list[float] = field(default_factory=list)
+    meanwhile: Callable[[], None] = nothing
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.meanwhile()
+
+    def use_up(self, channel: Channel = Channel.MCP) -> None:
+        for _ in range(BURST):
+            self.doorway.admit(replace(self.agent.caller, channel=channel))
+
+    def later(self) -> None:
+        self.now += 10 * SECOND
+
+    def caller(self, channel: Channel) -> Callable[[Request | None], Awaitable[Caller]]:
+        """Who asks: a header says of which org they are."""
+
+        async def caller(request: Request | None) -> Caller:
+            org = request.headers.get("x-org") if request else None
+            if org == "nobody's":
+                raise Forbidden
+            agent = self.neighbour if org == "theirs" else self.agent
+            return replace(agent.caller, channel=channel)
+
+        return caller
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        async def doorway() -> Doorway:
+            return self.doorway
+
+        entrance = Entrance(doorway, self.caller(Channel.MCP))
+        app = build_app(
+            build_server(TOOLS, entrance),
+            hosts=Hosts(),
+            ready=entrance.answers,
+            reading=Reading(Entrance(doorway, self.caller(Channel.REST))),
+            pages=dashboard_routes(self.doorway, self.caller(Channel.DASHBOARD)),
+            pace=Pace(entrance, self.pause),
+        )
+        async with serving(app, listen("127.0.0.1", 0)) as where:
+            yield where
+
+
+@pytest.fixture
+def flooded(world: World) -> Flooded:
+    house = replace(world.doorway.house, rate_limit=RateLimit(2, BURST))
+    made = Flooded(Doorway(house, CallLog(house.database)), world.agent, world.neighbour)
+    made.doorway.clock = lambda: made.now
+    return made
+
+
+@pytest.fixture
+async def http(flooded: Flooded) -> AsyncIterator[httpx2.AsyncClient]:
+    async with (
+        flooded.serving() as address,
+        httpx2.AsyncClient(base_url=address, trust_env=False) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_an_agent_reads_the_refusal_as_a_tools_error(
+    flooded: Flooded, era: Literal["legacy", "2026-07-28"]
+) -> None:
+    async with flooded.serving() as address, Client(f"{address}/mcp", mode=era) as client:
+        flooded.later()  # saying hello counts as well
+        flooded.use_up()
+        result = await client.call_tool("list_active_plans", {})
+    assert result.is_error
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    assert json.loads(block.text)["error"]["code"] == "RATE_LIMITED"
+
+
+@pytest.mark.parametrize(
+    "headers", [LEGACY, modern_headers("tools/call", "list_active_plans")], ids=["old", "new"]
+)
+async def test_the_cheap_refusal_is_word_for_word_that_of_the_doorway(
+    http: httpx2.AsyncClient, flooded: Flooded, headers: dict[str, str]
+) -> None:
+    flooded.use_up()
+    cheap = await http.post("/mcp", headers=headers, content=CALL)
+    answer = await flooded.doorway.enter(flooded.agent.caller, "list_active_plans", {})
+    assert cheap.status_code == 200
+    assert cheap.headers["retry-after"] == "1"
+    result = cheap.json()["result"]
+    assert json.loads(result["content"][0]["text"]) == answer.body
+    assert ("resultType" in result) == (headers is not LEGACY)
+
+
+async def test_a_message_that_calls_no_tool_counts_too(http: httpx2.AsyncClient) -> None:
+    replies = [await http.post("/mcp", headers=LEGACY, content=LIST) for _ in range(BURST + 1)]
+    assert [reply.status_code for reply in replies] == [200] * BURST + [429]
+    refused = replies[-1].json()
+    assert refused["id"] == 1
+    assert refused["error"]["data"]["error"]["code"] == "RATE_LIMITED"
+    assert (await http.post("/mcp", headers={**LEGACY, **THEIRS}, content=LIST)).is_success
+
+
+async def test_whoever_calls_too_often_waits_at_the_gate_and_may_then_be_let_in(
+    http: httpx2.AsyncClient, flooded: Flooded
+) -> None:
+    flooded.use_up()
+    flooded.meanwhile = flooded.later
+    reply = await http.post("/mcp", headers=LEGACY, content=CALL)
+    assert not reply.json()["result"]["isError"]
+    assert flooded.pauses == [PAUSE_SECONDS]
+
+
+async def test_nobody_else_waits_there(http: httpx2.AsyncClient, flooded: Flooded) -> None:
+    flooded.use_up()
+    served = await http.post("/mcp", headers={**LEGACY, **THEIRS}, content=CALL)
+    assert not served.json()["result"]["isError"]
+    assert (await http.get("/healthz")).is_success
+    assert (await http.get("/readyz")).is_success
+    assert (await http.get("/")).is_success
+    stranger = await http.post("/mcp", headers={**LEGACY, "x-org": "nobody's"}, content=CALL)
+    assert "FORBIDDEN" in stranger.text
+    assert flooded.pauses == []
+
+
+@pytest.mark.parametrize("path", ["/api/runs/x/progress", "/api/documents/x", "/api/outputs/x"])
+async def test_a_program_that_reads_too_often_gets_a_status_and_a_header(
+    http: httpx2.AsyncClient, flooded: Flooded, path: str
+) -> None:
+    flooded.use_up()
+    reply = await http.get(path)
+    assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
+    assert reply.json()["error"]["code"] == "RATE_LIMITED"
+    assert (await http.get(path, headers=THEIRS)).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/api/report", "/api/map"])
+async def test_reports_of_anybodys_dag_count_too(
+    http: httpx2.AsyncClient, flooded: Flooded, path: str
+) -> None:
+    flooded.use_up()
+    reply = await http.post(path, content=b"{}")
+    assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
+    assert (await http.post(path, content=b"{}", headers=THEIRS)).status_code in {400, 422}
+
+
+@pytest.mark.parametrize("path", ["/", "/inbox", "/runs", "/audit", "/live/waiting"])
+async def test_a_person_who_looks_too_often_gets_a_page_that_says_so(
+    http: httpx2.AsyncClient, flooded: Flooded, path: str
+) -> None:
+    flooded.use_up(Channel.DASHBOARD)
+    page = await http.get(path, headers={"accept": "text/html"})
+    assert (page.status_code, page.headers["retry-after"]) == (429, "1")
+    assert "Not so fast" in page.text
+    assert (await http.get(path, headers={"accept": "text/html", **THEIRS})).is_success
+
+
+async def test_a_form_sent_too_often_is_refused_like_a_page(
+    http: httpx2.AsyncClient, flooded: Flooded
+) -> None:
+    http.cookies.set(COOKIE, TOKEN)
+    sent = {"token": TOKEN, "decision": "approve", "planId": "x", "reviewId": "x"}
+    flooded.use_up(Channel.DASHBOARD)
+    page = await http.post("/decisions", data=sent, headers={"accept": "text/html"})
+    assert (page.status_code, page.headers["retry-after"]) == (429, "1")
+    theirs = await http.post("/decisions", data=sent, headers=THEIRS)
+    assert theirs.status_code == 404
+
+
+async def test_a_page_counts_once_however_much_it_reads(http: httpx2.AsyncClient) -> None:
+    pages = [await http.get("/inbox") for _ in range(BURST + 1)]
+    assert [page.status_code for page in pages] == [200] * BURST + [429]

@@ -1,0 +1,171 @@
+"""Calls per second and org: a burst at once, then an even pace, and nobody pays for another."""
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg_pool import AsyncConnectionPool
+
+from tool_calls import a_call_of
+from waybook.doorway import TOOLS, Channel, Doorway
+from waybook.errors import RateLimited
+from waybook.store.calls import CallLog
+from waybook.store.database import Database
+from waybook.usecases.rate_limit import SECOND, RateLimit
+from worlds import Agent, World
+
+RATES = st.integers(1, 100)
+BURSTS = st.integers(1, 200)
+TIMES = st.integers(0, 10**6 * SECOND)
+#: Between a call and the one before it.
+GAPS = st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=100)
+
+
+@given(RATES, BURSTS, GAPS)
+def test_no_stretch_of_time_has_more_than_a_burst_and_its_pace(
+    rate: int, burst: int, gaps: list[int]
+) -> None:
+    limit = RateLimit(rate, burst)
+    let_in = [now for now in accumulate(gaps) if not limit.take("us", now)]
+    for i, begun in enumerate(let_in):
+        for n, ended in enumerate(let_in[i:], start=1):
+            assert n <= burst + rate * (ended - begun) / SECOND
+
+
+@given(RATES, BURSTS, TIMES, st.integers(1, 300))
+def test_whoever_waits_as_long_as_told_is_let_in(
+    rate: int, burst: int, now: int, calls: int
+) -> None:
+    limit = RateLimit(rate, burst)
+    for _ in range(calls):
+        wait = limit.take("us", now)
+        if wait:
+            told = limit.refusal(wait).details["retryAfter"]
+            assert isinstance(told, int)
+            assert told >= wait
+            now += told * SECOND
+            assert limit.take("us", now) == 0
+
+
+@given(RATES, BURSTS, TIMES)
+def test_a_burst_is_let_in_at_once_and_no_more(rate: int, burst: int, now: int) -> None:
+    limit = RateLimit(rate, burst)
+    assert [bool(limit.take("us", now)) for _ in range(burst + 3)] == [False] * burst + [True] * 3
+
+
+@given(RATES, BURSTS, st.lists(st.sampled_from(["us", "them"]), max_size=400))
+def test_one_org_never_pays_for_another(rate: int, burst: int, calls: list[str]) -> None:
+    together, alone = RateLimit(rate, burst), {name: RateLimit(rate, burst) for name in calls}
+    for number, name in enumerate(calls):
+        now = number * SECOND // 50
+        assert together.take(name, now) == alone[name].take(name, now)
+
+
+@given(RATES, BURSTS, st.lists(st.integers(0, 1_000), max_size=200))
+def test_who_asks_when_pays_nothing_for_asking(rate: int, burst: int, orgs: list[int]) -> None:
+    limit = RateLimit(rate, burst)
+    for number, org in enumerate(orgs):
+        now = number * SECOND // 50
+        assert limit.wait(org, now) == limit.take(org, now)
+
+
+def test_who_has_not_called_for_a_while_is_forgotten() -> None:
+    limit = RateLimit(60, 120)
+    for org in range(10_000):
+        now = org * SECOND // 100
+        limit.take(org, now)
+        if limit.wait(org, now):
+            limit.is_first_refusal(org)
+        assert len(limit) <= 201, "whoever was let in within two seconds, and one"
+    limit.take("last", 1_000 * SECOND)
+    assert len(limit) == 1
+
+
+# At the doorway
+
+ON_ONE = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+
+
+@dataclass
+class Limited(Agent):
+    """An agent where an org may call twice a second, and three times at once."""
+
+    #: What the doorway's clock says.
+    now: int = 100 * SECOND
+
+    def __post_init__(self) -> None:
+        self.doorway.clock = lambda: self.now
+
+    def use_up(self) -> None:
+        for _ in range(3):
+            self.doorway.admit(self.caller)
+
+
+def at_a_limit(agent: Agent, database: Database | None = None) -> Limited:
+    house = agent.doorway.house
+    house = replace(house, rate_limit=RateLimit(2, 3), database=database or house.database)
+    return Limited(Doorway(house, CallLog(house.database)), agent.caller)
+
+
+@pytest.fixture
+def limited(world: World) -> Limited:
+    return at_a_limit(world.agent)
+
+
+@ON_ONE
+async def test_one_call_too_many_is_refused_and_told_when_to_come_again(limited: Limited) -> None:
+    for _ in range(3):
+        await limited.call("list_active_plans")
+    error = await limited.refused("list_active_plans")
+    assert error["code"] == "RATE_LIMITED"
+    assert error["details"] == {"retryAfter": 1, "callsPerSecond": 2, "burst": 3}
+    assert "Wait 1 s, then repeat it" in error["message"]
+    limited.now += error["details"]["retryAfter"] * SECOND
+    await limited.call("list_active_plans")
+
+
+@ON_ONE
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_a_refused_call_asks_nothing_of_the_database(agent: Agent, tool: str) -> None:
+    asked = await a_call_of(agent, tool)
+    out_of_reach = Database(AsyncConnectionPool("", open=False))
+    limited = at_a_limit(agent, out_of_reach)
+    limited.use_up()
+    assert (await limited.refused(tool, **asked))["code"] == "RATE_LIMITED"
+
+
+@ON_ONE
+async def test_what_is_read_without_a_tool_counts_too(limited: Limited) -> None:
+    door = limited.doorway
+    limited.use_up()
+    for read in (door.document, door.output, door.outputs):
+        with pytest.raises(RateLimited):
+            await read(limited.caller, "x")
+
+
+@ON_ONE
+async def test_a_neighbour_and_people_at_the_dashboard_are_let_in_meanwhile(
+    world: World, limited: Limited
+) -> None:
+    limited.use_up()
+    await limited.refused("list_active_plans")
+    await limited.acting_as("bob", Channel.REST).refused("list_active_plans")
+    await Agent(limited.doorway, world.neighbour.caller).call("list_active_plans")
+    await limited.acting_as("pat", Channel.DASHBOARD).call("list_active_plans")
+    assert await limited.doorway.is_ready()
+
+
+@ON_ONE
+async def test_of_many_refusals_in_a_row_the_log_has_the_first(limited: Limited) -> None:
+    for _ in range(2):
+        limited.use_up()
+        for _ in range(20):
+            await limited.refused("get_next_step", planId="x")
+        limited.now += 10 * SECOND
+    await limited.doorway.calls.flush()
+    counting = "select count(*) from mcp_tool_call_log where error_code = 'RATE_LIMITED'"
+    (found,) = await limited.doorway.house.database.read(limited.org_id, counting)
+    assert found == [(2,)]
+    assert limited.doorway.counted["get_next_step", "RATE_LIMITED"] == 40
