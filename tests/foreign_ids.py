@@ -1,12 +1,12 @@
 """Ids of others in every place where a tool takes one, and whether the answer gives them away."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from tool_calls import a_call_of, ids_within
-from waybook.doorway import TOOLS
+from waybook.doorway import TOOLS, Answer
 from waybook.store.ids import new_id
 from waybook.usecases.reading_on import BY_ID, OF_STEP
 from worlds import Agent, Body
@@ -26,7 +26,13 @@ MODIFICATIONS: list[Body] = [
     {"action": "retry_step", "stepId": ""},
     {"action": "reorder_steps", "stepIds": [""]},
 ]
-_IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class Somebody(Protocol):
+    """Whoever can ask, through whichever door."""
+
+    async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+        """Whatever comes back."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Asking:
         for arguments in self.calls:
             yield from _with_id(arguments, self.path, row_id)
 
-    async def answers(self, agent: Agent, row_id: str, told: str | None = None) -> list[str]:
+    async def answers(self, agent: Somebody, row_id: str, told: str | None = None) -> list[str]:
         """The answers, to the letter but for the id, which the caller knows anyway."""
         found = []
         for arguments in self.with_id(row_id):
@@ -55,7 +61,7 @@ class Asking:
             found.append(text.replace(told or row_id, "ID"))
         return found
 
-    async def betrayed(self, agent: Agent, theirs: Mapping[str, str]) -> list[str]:
+    async def betrayed(self, agent: Somebody, theirs: Mapping[str, str]) -> list[str]:
         """The kinds of things whose ids are not answered like one that never was."""
         expected = await self.answers(agent, new_id())
         assert expected, self.name

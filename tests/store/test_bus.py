@@ -81,21 +81,28 @@ def test_a_slow_reader_costs_no_more_than_so_much_and_hears_that_it_lost_track(b
 
 def test_who_comes_back_hears_what_it_missed_and_nothing_of_others(bus: Bus) -> None:
     bus.publish(OURS, some_news())
-    seen = bus.position()
+    seen = bus.position(OURS)
     bus.publish(THEIRS, some_news(2))
     bus.publish(OURS, some_news(3))
     with listening(bus, since=seen) as feed:
         assert feed.take() == topics(3)
-    with listening(bus, since=bus.position()) as feed:
+    with listening(bus, since=bus.position(OURS)) as feed:
         assert feed.take() == ()
 
 
 def test_who_was_away_too_long_or_with_another_process_is_told_to_look(bus: Bus) -> None:
-    seen = bus.position()
+    seen = bus.position(OURS)
     for number in range(MOST_REMEMBERED + 1):
         bus.publish(OURS, some_news(number))
     sender = bus.sender
-    lost = (seen, Bus().position(), f"{sender}.{10**30}", f"{sender}.x", f"{sender}.²", "nonsense")
+    lost = (
+        seen,
+        Bus().position(OURS),
+        f"{sender}.{10**30}",
+        f"{sender}.x",
+        f"{sender}.²",
+        "nonsense",
+    )
     for since in lost:
         with listening(bus, since=since) as feed:
             assert feed.take() == (EVERYTHING,), since
@@ -131,3 +138,23 @@ def test_an_org_that_lost_track_is_told_so_and_no_other(bus: Bus) -> None:
         bus.lose_track(OURS)
         assert ours.take() == (EVERYTHING,)
         assert theirs.take() == ()
+
+
+def test_a_position_tells_nothing_of_what_others_do(bus: Bus) -> None:
+    seen = bus.position(OURS)
+    for number in range(3):
+        bus.publish(THEIRS, some_news(number))
+    assert bus.position(OURS) == seen
+    bus.publish(OURS, some_news())
+    assert bus.position(OURS) != seen
+
+
+def test_an_org_that_was_forgotten_is_told_to_look(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = bus.position(OURS)
+    monkeypatch.setattr("waybook.store.bus.MOST_ORGS", 1)
+    bus.publish(THEIRS, some_news())
+    bus.publish(OURS, some_news(2))
+    with listening(bus, since=seen) as feed:
+        assert feed.take() == (EVERYTHING,)

@@ -6,12 +6,15 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from servers import Server, create_database, drop_database
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from waybook.store.ids import new_id
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.metrics import Metric
 from waybook.transport.web.serving import listen, serving
+from worlds import World, a_world
 
 CALLS = Metric(name="waybook_calls_total", help="Calls so far.", kind="counter", value=3)
 
@@ -28,6 +31,15 @@ async def address() -> AsyncIterator[str]:
     app = build_app(server, hosts=hosts, ready=always, metrics=lambda: [CALLS])
     async with serving(app, listen("127.0.0.1", 0)) as where:
         yield where
+
+
+@pytest.fixture
+async def face_world(eighteen: Server) -> AsyncIterator[World]:
+    """A world on one server only, in a database of its own: the faces do not know which."""
+    place = create_database(eighteen, f"faces_{new_id().replace('-', '')}")
+    async with a_world(place) as made:
+        yield made
+    drop_database(place)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -84,7 +84,7 @@ async def test_who_comes_back_hears_what_it_missed_or_is_told_to_look(site: Site
         assert f"plan:{plan['planId']}" in topics
     async with streamed(site, **{"last-event-id": again}) as stream:
         assert (await stream.event())[1] == {"hello"}
-    async with streamed(site, Bus().position()) as stream:
+    async with streamed(site, Bus().position(site.world.agent.org_id)) as stream:
         assert (await stream.event())[1] == {"hello", "*"}
 
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 
-import psycopg
 import pytest
 
 from belongings import belongings
+from database_rows import rows, without_row_level_security
 from foreign_ids import PLACES, askings
 from tool_calls import names_within
 from waybook.doorway import TOOLS
@@ -70,43 +70,17 @@ async def test_a_foreign_id_answers_like_one_that_never_was(
     assert rows(world) == before
 
 
-def rows(world: World) -> dict[str, str]:
-    """What is in every table of both orgs, as a hash; calls are noted, whatever comes of them."""
-    listed = "select relname from pg_class where relrowsecurity and not relispartition"
-    orgs = [world.agent.org_id, world.neighbour.org_id]
-    hashed = "select md5(string_agg(t::text, chr(10) order by t::text)) from {} t"
-    with psycopg.connect(world.place.admin_dsn) as admin:
-        tables = [row[0] for row in admin.execute(listed) if row[0] != "mcp_tool_call_log"]
-        return {
-            table: admin.execute(
-                f"{hashed.format(table)} where org_id = any (%s)".encode(), [orgs]
-            ).fetchall()[0][0]
-            for table in tables
-        }
-
-
 async def test_without_row_level_security_every_one_of_these_places_would_give_them_away(
     own_world: World,
 ) -> None:
     theirs = await belongings(own_world)
     asked = await askings(own_world.agent)
     own_world.is_sound = False
-    with psycopg.connect(own_world.place.owner_dsn, autocommit=True) as owner:
-        owner.execute(ROW_LEVEL_SECURITY_OFF)
+    without_row_level_security(own_world.place)
     with stripping() as removed:
         assert removed > 0
         betrayed = {one.name: await one.betrayed(own_world.agent, theirs) for one in asked}
     assert {name for name, kinds in betrayed.items() if not kinds} == WITHIN_OURS
-
-
-ROW_LEVEL_SECURITY_OFF = b"""
-do $$
-declare t regclass;
-begin
-  for t in select oid from pg_class where relrowsecurity loop
-    execute format('alter table %s disable row level security', t);
-  end loop;
-end $$"""
 
 
 async def test_a_text_that_is_no_id_answers_like_one_that_never_was(agent: Agent) -> None:

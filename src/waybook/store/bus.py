@@ -23,6 +23,8 @@ MOST_WAITING = 10_000
 MOST_REMEMBERED = 2_000
 #: Plans and runs of which it is known how far their news were told.
 MOST_KNOWN = 10_000
+#: Orgs whose news are counted; whoever comes back after that hears that anything may have changed.
+MOST_ORGS = 10_000
 
 
 class Subscriber(Protocol):
@@ -53,7 +55,9 @@ class Bus:
         self._subscribers: dict[UUID, list[Subscriber]] = {}
         self._known: OrderedDict[Which, int] = OrderedDict()
         self._told: deque[tuple[UUID, News]] = deque(maxlen=MOST_REMEMBERED)
-        self._count = 0
+        #: How much each org was told. It begins anywhere, so that no two beginnings are taken for
+        #: one another; and by org, so that nobody can count what others do.
+        self._counts: OrderedDict[UUID, int] = OrderedDict()
         self._closed = False
 
     def publish(self, org_id: UUID, news: News) -> None:
@@ -103,9 +107,9 @@ class Bus:
 
         return leave
 
-    def position(self) -> str:
-        """How much was told so far; who has read what is kept, and says this, misses nothing."""
-        return f"{self.sender}.{self._count}"
+    def position(self, org_id: UUID) -> str:
+        """How much was told of an org; who has read what is kept, and says this, misses nothing."""
+        return f"{self.sender}.{self._counted(org_id)}"
 
     def orgs(self) -> list[UUID]:
         """Whose news somebody waits for."""
@@ -133,7 +137,7 @@ class Bus:
 
     def _tell(self, which: Which, news: News) -> None:
         org_id = which[0]
-        self._count += 1
+        self._counts[org_id] = self._counted(org_id) + 1
         self._told.append((org_id, news))
         subscribers = self._subscribers.get(org_id)
         if not subscribers:
@@ -149,10 +153,17 @@ class Bus:
             return
         sender, _, number = since.partition(".")
         known = number.isascii() and number.isdigit() and sender == self.sender
-        missed = self._count - int(number[:18]) if known else -1
-        if not 0 <= missed <= len(self._told):
+        missed = self._counted(org_id) - int(number[:18]) if known else -1
+        told = [news for other, news in self._told if other == org_id]
+        if not 0 <= missed <= len(told):
             subscriber.lose_track()
             return
-        for other, news in list(self._told)[len(self._told) - missed :]:
-            if other == org_id:
-                subscriber.hear(news)
+        for news in told[len(told) - missed :]:
+            subscriber.hear(news)
+
+    def _counted(self, org_id: UUID) -> int:
+        count = self._counts.pop(org_id, None)
+        self._counts[org_id] = secrets.randbits(48) if count is None else count
+        if len(self._counts) > MOST_ORGS:
+            self._counts.popitem(last=False)
+        return self._counts[org_id]

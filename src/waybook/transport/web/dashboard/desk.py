@@ -29,7 +29,7 @@ class Desk:
         # Noted before anything is read: what changes from now on, the page will be told.
         if not hasattr(request.state, "position"):
             self.doorway.admit(caller)
-            request.state.position = self.doorway.house.bus.position()
+            request.state.position = self.doorway.house.bus.position(caller.org_id)
         return Call(house=self.doorway.house, caller=caller)
 
     async def enter(self, request: Request, tool: str, arguments: Mapping[str, object]) -> Answer:

@@ -27,7 +27,8 @@ class Health:
         call, house = await self.desk.call(request), self.desk.doorway.house
         seen = await examine_database(call)
         abilities = await house.library.abilities(house.database, call.caller.org_id)
-        findings = [*about_server(seen), Finding("search", State.OK, abilities.told)]
+        findings = [*about_server(seen, with_size=False)]
+        findings += [Finding("search", State.OK, abilities.told)]
         findings += about_notices(await count_deliveries(call), configured=bool(house.tells))
         if self.found is not None:
             findings += await asyncio.to_thread(_machine, self.found)

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from waybook.errors import Unavailable
-from waybook.store.bus import Bus
 from waybook.store.feed import Feed
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.frame import HEADERS
@@ -61,14 +60,14 @@ class Live:
         self.open += 1
         try:
             with bus.told(caller.org_id, feed, since):
-                yield _event(bus, "hello", *feed.take())
+                yield _event(bus.position(caller.org_id), "hello", *feed.take())
                 while not feed.has_ended:
                     topics = await feed.read(BEAT_SECONDS)
-                    yield _event(bus, *topics or ("beat",))
+                    yield _event(bus.position(caller.org_id), *topics or ("beat",))
                     await asyncio.sleep(PAUSE_SECONDS)
         finally:
             self.open -= 1
 
 
-def _event(bus: Bus, *topics: str) -> str:
-    return f"id: {bus.position()}\ndata: {' '.join(topics)}\n\n"
+def _event(position: str, *topics: str) -> str:
+    return f"id: {position}\ndata: {' '.join(topics)}\n\n"

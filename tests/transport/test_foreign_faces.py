@@ -1,0 +1,249 @@
+"""Another org's ids over every face: each answer is, to the letter, that for an id nobody has."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, MCPError
+from mcp_types import PromptReference, ResourceTemplateReference, TextContent
+from starlette.routing import Route
+
+from belongings import belongings
+from database_rows import rows, without_row_level_security
+from foreign_ids import askings
+from house.repository import SOURCE
+from transport.whole_house import TOKEN, a_house, a_port, a_visitor, routes_of, things_of
+from waybook.doorway import Answer
+from waybook.store.ids import new_id
+from waybook.transport.mcp.completions import PROMPTS, URIS
+from waybook.transport.mcp.resource_kinds import KINDS
+from without_org import stripping
+from worlds import World
+
+#: What stands in a place of an address that is for no id of ours.
+ELSE = {
+    "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
+    "form": ("csv", "jsonl"),
+    "slug": ("deep-research",),
+    "version": ("x",),
+    "name": ("waybook.css",),
+}
+#: What is read from the query of an address and may be an id.
+QUERIES = {"/audit": ("subject",), "/audit.{form}": ("subject",)}
+#: Other words of queries: they choose, or say after which place to go on.
+OTHER_WORDS = {
+    *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
+    *("event", "actor", "channel", "since", "until", "format", "part"),
+}
+#: For every address that takes a form: forms, with ID where an id goes.
+FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
+    "/decisions": (
+        {"planId": "ID", "reviewId": "ID", "decision": "approve"},
+        {"planId": "{plan_id}", "reviewId": "ID", "decision": "approve"},
+        {"planId": "ID", "reviewId": "ID", "decision": "reject"},
+        {"planId": "ID", "reviewId": "ID", "decision": "wait"},
+    ),
+    "/feedback": ({"runId": "ID", "stageSlug": "scope", "feedback": "Go on.", "models": "a"},),
+    "/runs/{run_id}/retry": ({"stage": "scope", "key": "k"},),
+    "/runs/{run_id}/regenerate": ({"document": "ID", "key": "k"},),
+    "/plans/{plan_id}": (
+        {"revision": "1", "stepType": "search", "instructions": "x", "after": "1"},
+    ),
+    "/plans/{plan_id}/steps/{step_id}": tuple(
+        {"revision": "1", "action": action, "instructions": "x", "reason": "x"}
+        for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
+    ),
+}
+#: What takes a body that leads to no row: anybody's snapshot; and MCP, which is asked below.
+NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
+#: Open for ever; what it tells of whom is said in `test_live.py`.
+STREAMS = {"/live"}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One request, with ID where an id goes."""
+
+    method: str
+    address: str
+    form: Mapping[str, str] | None = None
+
+    async def answer(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
+        """What comes back, without the id, the way back for errors, and what is new every time."""
+        sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
+        data = {"token": TOKEN, **sent} if self.form is not None else None
+        headers = {"accept": "text/html"}
+        where = self.address.replace("ID", row_id)
+        reply = await client.request(self.method, where, data=data, headers=headers)
+        told = {name: v for name, v in reply.headers.items() if name != "content-length"}
+        text = re.sub(r'name="key" value="[^"]+"', "", reply.text.replace(row_id, "ID"))
+        text = re.sub(r'data-at="[^"]+"', "", text)
+        return reply.status_code, str(told).replace(row_id, "ID"), text
+
+
+@pytest.fixture
+def world(face_world: World) -> World:
+    return face_world
+
+
+@pytest.fixture
+async def ours(world: World) -> dict[str, str]:
+    return await things_of(world.agent)
+
+
+def visits(route: Route, ours: Mapping[str, str]) -> Iterator[Visit]:
+    """Every request to a route that names an id of somebody else in one or more of its places."""
+    places = [name for name in route.param_convertors if name.endswith("_id")]
+    for method in sorted((route.methods or set()) - {"HEAD"}):
+        for form in FORMS[route.path] if method == "POST" else (None,):
+            has_id = form is not None and "ID" in form.values()
+            for foreign in _subsets(places, least=0 if has_id else 1):
+                for address in _addresses(route, {**ours, **dict.fromkeys(foreign, "ID")}):
+                    told = {k: v.format(**ours) for k, v in form.items()} if form else None
+                    yield Visit(method, address, told)
+    for word in QUERIES.get(route.path, ()):
+        for address in _addresses(route, ours):
+            yield Visit("GET", f"{address}?{word}=ID")
+
+
+def _subsets(places: list[str], least: int) -> Iterator[tuple[str, ...]]:
+    for size in range(least, len(places) + 1):
+        yield from combinations(places, size)
+
+
+def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
+    (other,) = [n for n in route.param_convertors if not n.endswith("_id")] or [""]
+    for value in ELSE[other] if other else ("",):
+        path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
+        yield path.format(**{**named, other: value})
+
+
+async def betrayed(
+    world: World, ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> dict[str, set[str]]:
+    """By route: the kinds of things of the neighbour's that some request there gives away."""
+    app, never = a_house(world.agent), new_id()
+    found: dict[str, set[str]] = {}
+    async with a_visitor(app) as client:
+        for route in routes_of(app):
+            if route.path in NO_ROWS | STREAMS:
+                continue
+            for visit in visits(route, ours):
+                expected = await visit.answer(client, never)
+                given_away = {
+                    kind
+                    for kind, row_id in theirs.items()
+                    if await visit.answer(client, row_id) != expected
+                }
+                found.setdefault(route.path, set()).update(given_away)
+    return found
+
+
+async def test_every_route_answers_for_another_orgs_id_as_for_one_that_never_was(
+    world: World, ours: dict[str, str]
+) -> None:
+    theirs = await belongings(world)
+    before = rows(world)
+    found = await betrayed(world, ours, theirs)
+    assert {path: kinds for path, kinds in found.items() if kinds} == {}
+    assert rows(world) == before
+
+
+async def test_without_row_level_security_every_one_of_them_would_give_it_away(
+    world: World, ours: dict[str, str]
+) -> None:
+    theirs = await belongings(world)
+    world.is_sound = False
+    without_row_level_security(world.place)
+    with stripping():
+        found = await betrayed(world, ours, theirs)
+    assert {path for path, kinds in found.items() if not kinds} == set()
+    assert set(found) >= {*QUERIES, *FORMS}
+
+
+def test_every_route_that_takes_something_is_known(world: World) -> None:
+    routes = routes_of(a_house(world.agent))
+    takers = {route.path for route in routes if not route.methods or "POST" in route.methods}
+    assert takers == {*FORMS, *NO_ROWS}
+
+
+def test_every_word_of_a_query_is_known_for_what_it_names() -> None:
+    mention = re.compile(r'(?:query_params|query)\.get\("(\w+)"|asked_for\(request, "(\w+)"')
+    folder = SOURCE / "transport" / "web"
+    found = {
+        word
+        for path in folder.rglob("*.py")
+        for pair in mention.findall(path.read_text("utf-8"))
+        for word in pair
+        if word
+    }
+    assert found == OTHER_WORDS | {word for words in QUERIES.values() for word in words}
+
+
+# MCP
+
+#: The protocol hands arguments through, so a few kinds of things are enough.
+SOME = ("plan", "running step", "running job", "artifact")
+
+
+@dataclass
+class Caller:
+    """A client of the protocol, asked as an agent at the doorway is."""
+
+    client: Client
+
+    async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+        result = await self.client.call_tool(tool, dict(arguments))
+        [block] = result.content
+        assert isinstance(block, TextContent)
+        return Answer(json.loads(block.text), is_error=result.is_error)
+
+
+async def told(reading: Any, row_id: str) -> str:  # noqa: ANN401 - whatever the client awaits
+    """What came back, or the error that did."""
+    try:
+        return str(await reading).replace(row_id, "ID")
+    except MCPError as fault:
+        return f"{fault.code} {fault.message} {fault.data}".replace(row_id, "ID")
+
+
+async def test_every_tool_answers_so_over_the_protocol_too(world: World) -> None:
+    theirs = await belongings(world)
+    asked = await askings(world.agent)
+    before = rows(world)
+    async with a_port(world.agent) as where, Client(f"{where}/mcp") as client:
+        caller, some = Caller(client), {kind: theirs[kind] for kind in SOME}
+        for one in asked:
+            assert await one.betrayed(caller, some) == [], one.name
+    assert rows(world) == before
+
+
+async def test_resources_prompts_and_completions_know_nothing_of_another_org(
+    world: World,
+) -> None:
+    theirs, never = await belongings(world), new_id()
+    async with a_port(world.agent) as where, Client(f"{where}/mcp") as client:
+        for kind in KINDS:
+            missing = await told(client.read_resource(kind.uri.format(id=never)), never)
+            assert "Resource not found" in missing
+            for row_id in theirs.values():
+                found = await told(client.read_resource(kind.uri.format(id=row_id)), row_id)
+                assert found == missing, kind
+        for row_id in (theirs["plan"], theirs["run"]):
+            for name, (argument, _) in PROMPTS.items():
+                asked = (client.get_prompt(name, {argument: one}) for one in (row_id, never))
+                assert await told(next(asked), row_id) == await told(next(asked), never)
+                reference = PromptReference(name=name)
+                done = await client.complete(reference, {"name": argument, "value": row_id[:8]})
+                assert done.completion.values == []
+            for uri in URIS:
+                template = ResourceTemplateReference(uri=uri)
+                done = await client.complete(template, {"name": "id", "value": row_id[:8]})
+                assert done.completion.values == []
+        listed = (await client.list_resources()).model_dump_json()
+    assert not [kind for kind, row_id in theirs.items() if row_id in listed]

@@ -1,0 +1,68 @@
+"""Whatever another org does, what we are shown stays as it is: no text, no count, no figure."""
+
+import re
+from collections.abc import Mapping
+
+import httpx2
+
+from belongings import everything
+from transport.whole_house import a_house, a_visitor, routes_of, things_of
+from waybook.background import index_once
+from worlds import Agent, World
+
+#: Open for ever: see `test_live.py`.
+STREAMS = {"/live"}
+#: Of the whole server, for whoever runs it.
+OPERATORS = {"/metrics"}
+ELSE = {
+    "ending": "json",
+    "form": "csv",
+    "slug": "deep-research",
+    "version": "x",
+    "name": "live.js",
+}
+LISTS: Mapping[str, Mapping[str, object]] = {
+    "list_active_plans": {},
+    "list_dags": {},
+    "list_skills": {},
+    "search_sources": {"query": "longest river Nile"},
+}
+
+
+async def pages(
+    agent: Agent, client: httpx2.AsyncClient, named: Mapping[str, str]
+) -> dict[str, str]:
+    """Everything that can be looked at, with the headers it comes with."""
+    found = {}
+    for route in routes_of(a_house(agent)):
+        if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
+            path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path).format(**ELSE, **named)
+            reply = await client.get(path, headers={"accept": "text/html"})
+            assert reply.status_code == 200, path
+            text = re.sub(r'name="key" value="[^"]+"', "", reply.text)
+            found[path] = f"{reply.headers}\n{text}"
+    return found
+
+
+async def indexed(agent: Agent) -> None:
+    """Until search knows everything there is."""
+    while await index_once(agent.doorway.house):
+        pass
+
+
+async def test_what_another_org_does_is_seen_nowhere(face_world: World) -> None:
+    world, agent = face_world, face_world.agent
+    world.neighbour_may_change = True
+    await everything(agent)
+    named = await things_of(agent)
+    await indexed(agent)
+    listed = {tool: (await agent.ask(tool, asked)).body for tool, asked in LISTS.items()}
+    await world.doorway.calls.flush()
+    async with a_visitor(a_house(agent)) as client:
+        before = await pages(agent, client, named)
+        await everything(world.neighbour)
+        await indexed(agent)
+        after = await pages(agent, client, named)
+    assert {path for path in before if before[path] != after[path]} == set()
+    again = {tool: (await agent.ask(tool, asked)).body for tool, asked in LISTS.items()}
+    assert again == listed

@@ -1,0 +1,102 @@
+"""Everything that is served over HTTP, for somebody of a world's org, and the table of its routes."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from tool_calls import a_call_of, a_gathering
+from waybook.background import render_once
+from waybook.doorway import Caller, Channel, Doorway
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
+from waybook.transport.web.app import build_app
+from waybook.transport.web.dashboard.forms import COOKIE
+from waybook.transport.web.dashboard.routes import dashboard_routes
+from waybook.transport.web.figures import figures
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.reading import Reading
+from waybook.transport.web.serving import listen, serving
+from worlds import Agent
+
+TOKEN = "t" * 43
+
+
+def a_house(agent: Agent, hosts: Hosts | None = None) -> ASGIApp:
+    """The whole face, as `waybook serve` has it."""
+    mcp, rest, pages = (_entrance(agent, channel) for channel in FACES)
+    return build_app(
+        build_server(published_tools(), mcp, profile="all"),
+        hosts=hosts or Hosts(),
+        ready=mcp.answers,
+        metrics=partial(figures, agent.doorway),
+        reading=Reading(rest),
+        pages=dashboard_routes(agent.doorway, pages.caller),
+    )
+
+
+FACES = (Channel.MCP, Channel.REST, Channel.DASHBOARD)
+
+
+def _entrance(agent: Agent, channel: Channel) -> Entrance:
+    async def doorway() -> Doorway:
+        return agent.doorway
+
+    async def caller(_: Request | None) -> Caller:
+        return replace(agent.caller, channel=channel)
+
+    return Entrance(doorway, caller)
+
+
+@asynccontextmanager
+async def a_visitor(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser that has been there before and follows no redirect."""
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app, raise_app_exceptions=False),
+        base_url="http://localhost",
+        cookies={COOKIE: TOKEN},
+    ) as client:
+        yield client
+
+
+@asynccontextmanager
+async def a_port(agent: Agent) -> AsyncIterator[str]:
+    """The house on a port of its own."""
+    async with serving(a_house(agent), listen("127.0.0.1", 0), agent.doorway.bus.close) as where:
+        yield where
+
+
+def routes_of(app: ASGIApp) -> list[Route]:
+    """The routes behind the guards."""
+    (inner,) = _inside(app)
+    routes = [route for route in inner.routes if isinstance(route, Route)]
+    assert len(routes) == len(inner.routes)
+    return routes
+
+
+def _inside(app: object) -> Iterator[Starlette]:
+    if isinstance(app, Starlette):
+        yield app
+        return
+    for cell in getattr(app, "__closure__", None) or ():
+        if callable(cell.cell_contents):
+            yield from _inside(cell.cell_contents)
+
+
+async def things_of(agent: Agent) -> dict[str, str]:
+    """Ids of this agent's org for the places of an address, by the names they have there."""
+    plan = await agent.plan()
+    job = await a_gathering(agent)
+    await render_once(agent.doorway.house)
+    shown = (await agent.progress(job))["stages"][0]["documents"][0]["resourceId"]
+    written = await a_call_of(agent, "store_research_output")
+    stored = await agent.call("store_research_output", **written)
+    named = {"plan_id": plan["planId"], "step_id": plan["stepIds"][0], "run_id": job["runId"]}
+    return {**named, "resource_id": shown, "output_id": stored["outputId"]}
