@@ -14,7 +14,7 @@ TABLES = b"select relname from pg_class where relrowsecurity and not relispartit
 def rows(world: World) -> dict[str, str]:
     """The rows of both orgs, as a hash for each table."""
     hashed = sql.SQL(
-        "select md5(string_agg(t::text, chr(10) order by t::text)) from {} t where org_id = any (%s)"
+        "select md5(string_agg(t::text, ' ' order by t::text)) from {} t where org_id = any (%s)"
     )
     orgs = [world.agent.org_id, world.neighbour.org_id]
     with psycopg.connect(world.place.admin_dsn) as admin:

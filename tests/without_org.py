@@ -16,8 +16,8 @@ from waybook.store.sql import Query
 
 SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
 
-#: What the owner runs to make the schema, its policies among it, and orgs; no call runs any of it.
-OPERATORS = frozenset({"migrate", "schema_dump", "tenants"})
+#: What the owner runs to make the schema, its policies among it; no call runs any of it.
+OPERATORS = frozenset({"migrate", "schema_dump"})
 
 _ORG = r"(?:\w+\.)?org_id"
 _OTHER = rf"(?:app_org\(\)|{_ORG}|%\(\w+\)s(?:::uuid)?)"

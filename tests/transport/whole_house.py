@@ -1,4 +1,4 @@
-"""Everything that is served over HTTP, for somebody of a world's org, and the table of its routes."""
+"""Everything that is served over HTTP, for somebody of an org, and the table of its routes."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
