@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-rls quick check faults format lock bench bench-search clean
+.PHONY: audit sbom help env demo test test-rls quick check faults format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -14,6 +14,8 @@ help:
 	@echo "make test    the tests"
 	@echo "make test-rls  those with a database, the queries saying nothing of whose the rows are"
 	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
+	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
+	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
 	@echo "make faults  what the tests do to runs some hundred times, ten thousand times"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
 	@echo "make bench-search  how well and how fast search finds; takes minutes"
@@ -33,6 +35,8 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group dev pyproject.toml -o requirements/dev.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml -o requirements/run.lock --no-header
 	echo uv | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes - -o requirements/uv.lock --no-header
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements/audit.in -o requirements/audit.lock --no-header
+	$(MAKE) sbom
 
 demo: env
 	@$(BIN)/waybook demo
@@ -54,6 +58,22 @@ quick: env
 
 # The whole gate. That store/schema.sql is current is one of the tests.
 check: quick test
+
+# The scanners live apart: they want other versions of what we use.
+AUDIT := .venv-audit/.installed
+
+$(AUDIT): requirements/audit.lock
+	@test -n "$(PYTHON)" || { echo "Waybook needs Python 3.11 or newer on the PATH." >&2; exit 1; }
+	@test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
+	@.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.lock
+	@touch $@
+
+audit: $(AUDIT)
+	@.venv-audit/bin/python tools/audit/check.py
+
+# What we ship with, for whoever has to know.
+sbom: $(AUDIT)
+	@.venv-audit/bin/python tools/audit/sbom.py
 
 # Jobs that end at the same moment and connections cut between any two statements, at length.
 faults: env
