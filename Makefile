@@ -62,10 +62,9 @@ check: quick test
 # The scanners live apart: they want other versions of what we use.
 AUDIT := .venv-audit/.installed
 
-$(AUDIT): requirements/audit.lock
-	@test -n "$(PYTHON)" || { echo "Waybook needs Python 3.11 or newer on the PATH." >&2; exit 1; }
-	@test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
-	@.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.lock
+$(AUDIT): requirements/audit.lock | $(STAMP)
+	@test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit || uv venv --quiet --python $(PYTHON) .venv-audit
+	@VIRTUAL_ENV=.venv-audit $(UV) pip sync --quiet --require-hashes requirements/audit.lock
 	@touch $@
 
 audit: $(AUDIT)
