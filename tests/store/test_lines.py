@@ -1,15 +1,18 @@
 """Connections kept at hand: one for each transaction, in turn, and never a broken one."""
 
 import asyncio
+from contextlib import AsyncExitStack
+from uuid import UUID
 
 import psycopg
 import pytest
 
 from servers import Place
-from waybook.errors import Unavailable
+from waybook.errors import Busy, Unavailable
 from waybook.store.database import Database, Tx
 from waybook.store.sql import Query
 from waybook.store.tenants import LOCAL_ORG
+from waybook.store.turns import MOST_WAITING
 from worlds import a_database
 
 ECHO = Query("echo", "select %(text)s::text")
@@ -89,6 +92,58 @@ async def test_whoever_waits_is_served_in_turn(own_place: Place) -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
         assert served == [0, 2, 3]
         await used(database)
+
+
+async def test_a_flood_of_one_org_is_not_waited_for_by_another(own_place: Place) -> None:
+    async with a_database(own_place, pool_size=1) as database:
+        served: list[str] = []
+
+        async def call(org_id: UUID, name: str) -> None:
+            async with database.tenant(org_id) as tx:
+                await tx.send("select 1")
+                served.append(name)
+
+        async with database.tenant(LOCAL_ORG) as tx:
+            await tx.send("select 1")
+            flood = [asyncio.create_task(call(LOCAL_ORG, "flood")) for _ in range(50)]
+            await asyncio.sleep(0)
+            others = [asyncio.create_task(call(UUID(int=n), "other")) for n in (1, 2)]
+            await asyncio.sleep(0)
+            flood[3].cancel()
+        await asyncio.gather(*flood, *others, return_exceptions=True)
+        assert len(served) == 51
+        assert sorted(served[:3]) == ["flood", "other", "other"]
+
+
+async def test_an_org_whose_calls_hang_leaves_lines_to_others(own_place: Place) -> None:
+    async with a_database(own_place, pool_size=4) as database:
+        await used(database)
+        async with database.tenant(UUID(int=1)) as other:
+            await other.send("select 1")
+        async with AsyncExitStack() as hanging:
+            for _ in range(3):
+                tx = await hanging.enter_async_context(database.tenant(LOCAL_ORG))
+                await tx.send("select 1")
+            fourth = asyncio.create_task(used(database))
+            await asyncio.sleep(0)
+            async with database.tenant(UUID(int=1)) as other:
+                await other.send("select 1")
+            assert not fourth.done()
+        await fourth
+
+
+async def test_more_than_may_wait_are_refused_at_once(own_place: Place) -> None:
+    async with a_database(own_place, pool_size=1) as database:
+        async with database.tenant(LOCAL_ORG):
+            waiting = [asyncio.create_task(used(database)) for _ in range(MOST_WAITING)]
+            await asyncio.sleep(0)
+            with pytest.raises(Busy, match="calls of your org wait for the database already"):
+                await used(database)
+            async with asyncio.timeout(5):
+                other = asyncio.create_task(database.read(UUID(int=1), "select 1"))
+                await asyncio.sleep(0)
+                assert not other.done()
+        await asyncio.gather(*waiting, other)
 
 
 async def test_waiting_has_an_end(own_place: Place) -> None:

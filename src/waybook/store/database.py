@@ -5,7 +5,6 @@ everything and commits. Nothing goes back and forth in between.
 """
 
 import asyncio
-from collections import deque
 from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
@@ -16,10 +15,13 @@ from waybook.errors import Unavailable
 from waybook.store.clock import Clock
 from waybook.store.line import Connection, Line, Message, Outdated, Results, Taken, Wire
 from waybook.store.sql import Query, Statement
+from waybook.store.turns import Turns
 
 __all__ = ["Database", "Lent", "Line", "Outdated", "Results", "Taken", "Tx", "Wire"]
 
 Pool: TypeAlias = AsyncConnectionPool[Connection]
+#: Whose call it is, as a number, which is looked up fast; none is the server's own.
+Org: TypeAlias = int | None
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10s"
@@ -59,38 +61,38 @@ class Lines:
     """The connections in use, kept at hand: asking the pool for one costs as much as a rule.
 
     A connection is fetched from the pool when none is free, and goes back when it broke, for the
-    pool to replace it, or at the end.
+    pool to replace it, or at the end. Whoever finds none waits, and orgs take turns.
     """
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._free: list[Line] = []
         self._fetched = 0
-        self._waiting: deque[asyncio.Future[Line | None]] = deque()
+        self._turns: Turns[asyncio.Future[Line | None]] = Turns(pool.max_size)
 
-    async def take(self) -> Line:
-        """A line that is nobody else's; whoever has waited longest is served first.
+    async def take(self, org: Org) -> Line:
+        """A line that is nobody else's, for a call of this org.
 
         Raises:
             PoolTimeout, PoolClosed: there is none to be had.
+            Busy: too many of this org wait already.
         """
+        self._turns.meet(org)
         while True:
-            line = self._free.pop() if self._free else None
-            if line is None and self._fetched >= self._pool.max_size:
-                line = await self._wait()
-            elif line is None:
-                line = await self._fetch()
+            line = await self._next(org)
             if line is not None and line.is_clean():
                 return line
+            self._turns.give(org)
             if line is not None:
                 await self._give_up(line)
 
-    async def give(self, line: Line) -> None:
+    async def give(self, line: Line, org: Org) -> None:
         """Take a line back clean, whatever happened to it."""
         try:
             if not line.is_clean():
                 await line.clean()
         finally:
+            self._turns.give(org)
             if line.is_clean():
                 self._pass_on(line)
             else:
@@ -101,24 +103,39 @@ class Lines:
         while self._free:
             await self._give_up(self._free.pop())
 
-    async def _fetch(self) -> Line:
+    async def _next(self, org: Org) -> Line | None:
+        """A line, which the org holds then; or none, and it is to look again."""
+        if not self._turns.may_take(org):
+            return await self._wait(org)
+        if self._free:
+            self._turns.take(org)
+            return self._free.pop()
+        if self._fetched < self._pool.max_size:
+            self._turns.take(org)
+            return await self._fetch(org)
+        return await self._wait(org)
+
+    async def _fetch(self, org: Org) -> Line:
         self._fetched += 1
         try:
             return Line(await self._pool.getconn())
         except BaseException:
             self._fetched -= 1
+            self._turns.give(org)
             self._pass_on(None)
             raise
 
-    async def _wait(self) -> Line | None:
+    async def _wait(self, org: Org) -> Line | None:
         """Wait for a line somebody gives back, or for the chance to fetch one."""
         turn: asyncio.Future[Line | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._turns.wait(org, turn)
         try:
             async with asyncio.timeout(self._pool.timeout):
                 return await turn
         except BaseException as fault:
+            self._turns.leave(org, turn)
             if turn.done() and not turn.cancelled():
+                self._turns.give(org)
                 self._pass_on(turn.result())
             turn.cancel()
             if isinstance(fault, TimeoutError):
@@ -126,11 +143,13 @@ class Lines:
             raise
 
     def _pass_on(self, line: Line | None) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
+        """Hand a line, or the chance to fetch one, to whoever is next."""
+        while served := self._turns.serve():
+            org, turn = served
             if not turn.done():
                 turn.set_result(line)
                 return
+            self._turns.give(org)  # they have just gone away
         if line is not None:
             self._free.append(line)
 
@@ -145,15 +164,16 @@ class Lines:
 class Lent:
     """A line lent for one transaction."""
 
-    def __init__(self, lines: Lines, wire: Wire, opening: Message) -> None:
+    def __init__(self, lines: Lines, wire: Wire, opening: Message, org_id: UUID | None) -> None:
         self._lines = lines
+        self._org = None if org_id is None else org_id.int
         self._wire = wire
         self._opening = opening
         self._line: Line | None = None
 
     async def __aenter__(self) -> Tx:
         try:
-            self._line = await self._lines.take()
+            self._line = await self._lines.take(self._org)
         except (PoolTimeout, PoolClosed) as fault:
             raise Unavailable("the database cannot be reached right now; try again") from fault
         return Tx(self._line, self._wire, self._opening)
@@ -161,7 +181,7 @@ class Lent:
     async def __aexit__(self, *_: object) -> None:
         line, self._line = self._line, None
         if line is not None:
-            await self._lines.give(line)
+            await self._lines.give(line, self._org)
 
 
 class Database:
@@ -187,23 +207,24 @@ class Database:
 
     def tenant(self, org_id: UUID) -> Lent:
         """A transaction in which only this org exists. Unless committed, nothing happened."""
-        return Lent(self._lines, self.wire, self._opening(BEGIN, org_id))
+        return Lent(self._lines, self.wire, self._opening(BEGIN, org_id), org_id)
 
     async def read(self, org_id: UUID, *statements: Statement | str) -> Results:
         """One snapshot of this org, in one message."""
-        async with Lent(self._lines, self.wire, self._opening(BEGIN_READING, org_id)) as tx:
+        opening = self._opening(BEGIN_READING, org_id)
+        async with Lent(self._lines, self.wire, opening, org_id) as tx:
             return await tx.commit(*statements)
 
     async def directory(self) -> list[UUID]:
         """The ids of all orgs, for a sweep to visit one by one."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
-        async with Lent(self._lines, self.wire, opening) as tx:
+        async with Lent(self._lines, self.wire, opening, None) as tx:
             (found,) = await tx.commit("select org_id from org")
         return [row[0] for row in found]
 
     async def beside(self, *statements: Statement | str) -> Results:
         """Something that is no tenant's, in one message; no row of anybody is seen."""
-        async with Lent(self._lines, self.wire, (BEGIN, *self._role)) as tx:
+        async with Lent(self._lines, self.wire, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
 
     @property

@@ -1,0 +1,150 @@
+"""Turns between orgs: whoever has least goes first, and a flood waits for itself."""
+
+from collections import Counter, defaultdict, deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.errors import Busy
+from waybook.store.turns import Turns
+
+SIZES = st.integers(1, 12)
+ORGS = st.sampled_from("abcd")
+#: What happens: somebody of an org comes, or the first who holds something gives it back.
+EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), max_size=200)
+
+
+class Room:
+    """So many things, given out as connections are, and every one accounted for."""
+
+    def __init__(self, size: int) -> None:
+        self.turns: Turns[int] = Turns(size)
+        self.free = size
+        self.share = size - size // 4
+        self.came = 0
+        self.orgs: set[str] = set()
+        self.holding: Counter[str] = Counter()
+        self.waiting: defaultdict[str, deque[int]] = defaultdict(deque)
+        #: How often each org was served, and what it then waited through.
+        self.served: list[str] = []
+
+    def come(self, org: str) -> None:
+        self.came += 1
+        self.orgs.add(org)
+        self.turns.meet(org)
+        if self.free and self.turns.may_take(org):
+            self.free -= 1
+            self.turns.take(org)
+            self.holding[org] += 1
+            self.served.append(org)
+        else:
+            self.turns.wait(org, self.came)
+            self.waiting[org].append(self.came)
+
+    def give(self, org: str) -> None:
+        if self.holding[org]:
+            self.holding[org] -= 1
+            self.turns.give(org)
+            self.pass_on()
+
+    def leave(self, org: str) -> None:
+        if self.waiting[org]:
+            self.turns.leave(org, self.waiting[org].popleft())
+
+    def pass_on(self) -> None:
+        self.free += 1
+        most = self.share if len(self.orgs) > 1 else self.free + self.holding.total()
+        entitled = [o for o in self.orgs if self.waiting[o] and self.holding[o] < most]
+        served = self.turns.serve()
+        if served is None:
+            assert not entitled
+            return
+        org, number = served
+        assert isinstance(org, str)
+        assert self.holding[org] == min(self.holding[o] for o in entitled), "who has least"
+        assert number == self.waiting[org].popleft(), "in the order they came"
+        self.free -= 1
+        self.holding[org] += 1
+        self.served.append(org)
+
+
+@given(SIZES, EVENTS)
+def test_whoever_has_least_goes_first_and_each_org_in_its_own_order(
+    size: int, events: list[tuple[str, str]]
+) -> None:
+    room = Room(size)
+    for what, org in events:
+        getattr(room, what)(org)
+        assert room.free + room.holding.total() == size
+        if room.free:
+            content = [o for o in room.orgs if room.waiting[o] and room.turns.may_take(o)]
+            assert content == [], "nobody waits for what is free"
+
+
+@given(SIZES, st.lists(ORGS, min_size=1, max_size=60), st.randoms())
+def test_everybody_is_served_in_the_end(size: int, comers: list[str], chance: object) -> None:
+    room = Room(size)
+    for org in comers:
+        room.come(org)
+    while room.holding.total():
+        held = sorted(room.holding.elements())
+        room.give(chance.choice(held))  # type: ignore[attr-defined]  # a random.Random
+    assert Counter(room.served) == Counter(comers)
+    assert room.free == size
+
+
+@given(st.integers(1, 12), st.integers(1, 200))
+def test_an_org_waits_for_one_thing_to_come_back_however_long_anothers_queue(
+    size: int, queue: int
+) -> None:
+    room = Room(size)
+    for _ in range(min(size + queue, 256)):
+        room.come("a")
+    room.come("b")
+    if room.holding["b"] == 0:
+        room.give("a")
+    assert room.holding["b"] == 1
+
+
+@given(st.integers(4, 40), st.integers(1, 50))
+def test_a_quarter_is_out_of_reach_of_each_once_there_are_two(size: int, calls: int) -> None:
+    room = Room(size)
+    room.come("b")
+    room.give("b")
+    for _ in range(calls):
+        room.come("a")
+    assert room.holding["a"] == min(calls, size - size // 4)
+    room.come("b")
+    assert room.holding["b"] == 1, "nobody has to come back first"
+
+
+def test_an_org_that_is_alone_may_have_everything_beside_the_server_itself() -> None:
+    turns: Turns[int] = Turns(4)
+    for org in (None, "a", None, "a", "a"):
+        turns.meet(org)
+        assert turns.may_take(org)
+        turns.take(org)
+    turns.give(None)
+    assert turns.may_take("a")
+
+
+def test_orgs_that_flood_take_turns_with_each_other() -> None:
+    room = Room(1)
+    for org in "aaaaabbbbb":
+        room.come(org)
+    for _ in range(9):
+        room.give(next(iter(+room.holding)))
+    assert "".join(room.served) == "ababababab"
+
+
+def test_too_many_of_one_org_are_refused_at_once_and_others_may_wait() -> None:
+    turns: Turns[int] = Turns(1, most_waiting=3)
+    for number in range(3):
+        turns.wait("a", number)
+    with pytest.raises(Busy) as refused:
+        turns.wait("a", 3)
+    assert refused.value.details == {"limit": 3, "retryAfter": 1}
+    turns.wait("b", 4)
+    turns.leave("a", 0)
+    turns.wait("a", 5)
