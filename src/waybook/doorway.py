@@ -61,6 +61,7 @@ from waybook.usecases import (
 from waybook.usecases.arguments import Arguments, read_arguments
 from waybook.usecases.call import Answered, Body, Call
 from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
+from waybook.usecases.flags import flagged
 from waybook.usecases.house import House
 from waybook.usecases.output_views import output_view
 from waybook.usecases.rate_limit import RateLimit
@@ -148,11 +149,13 @@ class Doorway:
         except RateLimited as fault:
             return Answer(fault.as_json(), is_error=True)
         started = time.perf_counter()
-        answer = await self._answer(tool, caller, arguments)
+        plain = await self._answer(tool, caller, arguments)
+        dumped = _dumped(plain.body)
+        answer = flagged(plain, dumped)
         self.counted[tool.name, _outcome(answer)] += 1
         if tool.logged:
             took = (time.perf_counter() - started) * 1000
-            self.calls.note(_logged(tool, caller, arguments, answer, took))
+            self.calls.note(_logged(tool, caller, arguments, answer, len(dumped), took))
         return answer
 
     def admit(self, caller: Caller, what: str = OTHER) -> None:
@@ -276,7 +279,12 @@ def _replayed(before: Answered) -> Answer:
 
 
 def _logged(
-    tool: Tool, caller: Caller, given: Mapping[str, object], answer: Answer, took: float
+    tool: Tool,
+    caller: Caller,
+    given: Mapping[str, object],
+    answer: Answer,
+    size: int,
+    took: float,
 ) -> LoggedCall:
     session = given.get("sessionId")
     return LoggedCall(
@@ -287,8 +295,8 @@ def _logged(
         channel=caller.channel,
         session=redacted(session[:200]) if isinstance(session, str) else None,
         duration_ms=round(took, 3),
-        request_bytes=_size(given),
-        response_bytes=_size(answer.body),
+        request_bytes=len(_dumped(given)),
+        response_bytes=size,
         is_error=answer.is_error,
         error_code=_outcome(answer) if answer.is_error else None,
         replayed=bool(answer.body.get("replayed")),
@@ -300,8 +308,8 @@ def _outcome(answer: Answer) -> str:
     return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"
 
 
-def _size(value: object) -> int:
+def _dumped(value: object) -> bytes:
     try:
-        return len(orjson.dumps(value))
+        return orjson.dumps(value)
     except TypeError:
-        return 0
+        return b""

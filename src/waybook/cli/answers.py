@@ -1,6 +1,5 @@
 """What `report` and `map` share: a snapshot in, an answer out; one, or one for each line."""
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from typing import IO, TypeVar
@@ -10,6 +9,7 @@ import orjson
 
 from waybook.cli.faults import show
 from waybook.cli.lazy import load
+from waybook.cli.printing import say_json
 from waybook.dag.loose import items, record
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
@@ -88,5 +88,5 @@ def _tell(answer: Answering, text: bytes) -> bool:
         body, refused = answer(text), False
     except WaybookError as fault:
         body, refused = fault.as_json(), True
-    click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+    say_json(body, tight=True)
     return refused

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import sys
 from datetime import UTC, datetime
 
@@ -11,6 +10,7 @@ import click
 from waybook.cli.history import entries_table, plan_then
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json
 from waybook.cli.verdicts import show_verdicts, verdict_json, verify_all
 from waybook.errors import InvalidInput, NotFound
 from waybook.settings import Settings
@@ -40,7 +40,7 @@ def list_command(
     settings = quiet_settings(flags)
     entries = asyncio.run(_entries(settings, plan, read_time(since) if since else None, limit))
     if as_json:
-        click.echo(json.dumps(entries, ensure_ascii=False))
+        say_json(entries)
         return
     console = the_console()
     console.print(entries_table(entries, one_plan=plan is not None))
@@ -66,7 +66,7 @@ def verify_command(*, as_json: bool, **flags: object) -> None:
     settings = quiet_settings(flags)
     verdicts = asyncio.run(_verify(settings, bar=not as_json))
     if as_json:
-        click.echo(json.dumps(verdict_json(verdicts), ensure_ascii=False))
+        say_json(verdict_json(verdicts))
     else:
         show_verdicts(the_console(), verdicts)
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
@@ -88,7 +88,7 @@ def as_of_command(*, plan: str, moment: str, as_json: bool, **flags: object) -> 
     then = asyncio.run(_as_of(settings, plan, moment))
     if as_json:
         told = {"seq": then.last.seq, "at": then.last.at.isoformat(), "rows": then.rows}
-        click.echo(json.dumps(told, ensure_ascii=False))
+        say_json(told)
         return
     the_console().print(plan_then(then))
 

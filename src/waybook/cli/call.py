@@ -11,6 +11,7 @@ import click
 from waybook.cli.faults import Told
 from waybook.cli.logs import log_quietly
 from waybook.cli.options import as_json, database_options, settings_from
+from waybook.cli.printing import say_json
 from waybook.doorway import TOOLS, Answer, Channel
 from waybook.settings import Settings
 from waybook.wiring import running
@@ -31,11 +32,11 @@ def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> Non
     log_quietly(found)
     answer = asyncio.run(_call(found.settings, _known(tool), _read(arguments)))
     if as_json:
-        click.echo(json.dumps(answer.body, ensure_ascii=False, separators=(",", ":")))
+        say_json(answer.body, tight=True)
         sys.exit(int(answer.is_error))
     if answer.is_error:
         raise Told(cast("dict[str, object]", answer.body["error"]))
-    click.echo(json.dumps(answer.body, ensure_ascii=False, indent=2))
+    say_json(answer.body, indent=2)
 
 
 async def _call(settings: Settings, tool: str, arguments: dict[str, object]) -> Answer:

@@ -1,7 +1,6 @@
 """`waybook dag`: the prepared workflows: which there are, what they look like, and new ones."""
 
 import asyncio
-import json
 import sys
 import textwrap
 from typing import Any, cast
@@ -16,11 +15,13 @@ from waybook.cli.faults import Told, show
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.map import read_models
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say, say_json
 from waybook.dag.definition import definition_schema
 from waybook.dag.definition_text import parse_definition
 from waybook.dag.loose import items, record
 from waybook.doorway import Channel
 from waybook.errors import BadRecipe
+from waybook.record.oddities import visible
 from waybook.settings import Settings
 
 Answered = dict[str, Any]
@@ -111,8 +112,9 @@ def _refuse(error: Answered, *, as_json: bool) -> None:
     faults = [record(one) for one in items(error["details"].get("faults"))]
     show(f"{error['code']}: {_summary(len(faults)) if faults else error['message']}", None)
     for fault in faults:
-        click.echo(f"  {click.style(str(fault['at']), bold=True)}  {fault['fault']}", err=True)
-        click.echo(_wrapped(str(fault["message"])), err=True)
+        at = click.style(visible(str(fault["at"])), bold=True)
+        click.echo(f"  {at}  {fault['fault']}", err=True)
+        say(_wrapped(str(fault["message"])), err=True)
     sys.exit(1)
 
 
@@ -135,7 +137,7 @@ def _say_added(body: Answered) -> None:
 @group.command("schema")
 def schema_command() -> None:
     """The JSON Schema that definitions have the form of."""
-    click.echo(json.dumps(definition_schema(), ensure_ascii=False, indent=2))
+    say_json(definition_schema(), indent=2)
 
 
 async def _call(settings: Settings, tool: str, asked: dict[str, object]) -> Answered:
@@ -147,4 +149,4 @@ async def _call(settings: Settings, tool: str, asked: dict[str, object]) -> Answ
 
 
 def _tell(body: object) -> None:
-    click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+    say_json(body, tight=True)

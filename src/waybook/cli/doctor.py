@@ -1,7 +1,6 @@
 """`waybook doctor`: what is in force and from where, and what is wrong, each with what to do."""
 
 import asyncio
-import json
 import sys
 
 import click
@@ -13,6 +12,7 @@ from waybook.cli.checkup import examine
 from waybook.cli.inside import the_console
 from waybook.cli.logs import log_quietly
 from waybook.cli.options import as_json, listening_options, serving_options, settings_from
+from waybook.cli.printing import say_json
 from waybook.settings import Found
 from waybook.usecases.findings import Finding, State
 from waybook.usecases.secrets import in_force
@@ -37,7 +37,7 @@ def command(*, as_json: bool, **flags: object) -> None:
     log_quietly(found)
     findings = asyncio.run(examine(found.settings))
     if as_json:
-        click.echo(json.dumps(_as_json(found, findings), ensure_ascii=False))
+        say_json(_as_json(found, findings))
     else:
         _show(the_console(), found, findings)
     sys.exit(int(any(finding.state is State.FAIL for finding in findings)))

@@ -1,7 +1,6 @@
 """`waybook documents`: what there is to read of a run, listed or written into a folder."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from waybook.background import render_once
 from waybook.cli.document_names import file_names, refuse_to_overwrite
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json
 from waybook.dag.page import whole_page
 from waybook.record.spans import ago
 from waybook.settings import Settings
@@ -63,7 +63,7 @@ def command(
     board, listed, written = asyncio.run(_go(settings, run, stage, out, forms, force=force))
     if as_json:
         told = [_as_json(one, written) for one in listed]
-        click.echo(json.dumps(told, ensure_ascii=False))
+        say_json(told)
         return
     console = the_console()
     if out is not None:

@@ -7,6 +7,7 @@ from typing import IO, Any
 import click
 
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
+from waybook.record.oddities import visible
 from waybook.redaction import redacted
 
 #: The commands that do for a person what these tools do for an agent.
@@ -65,9 +66,10 @@ class Told(click.ClickException):
 
 def show(message: str, hint: str | None, file: IO[Any] | None = None) -> None:
     """One red line, and what to do next if we know."""
-    click.secho(f"✗ {redacted(' '.join(message.split()))}", fg="red", file=file, err=file is None)
+    said = visible(redacted(" ".join(message.split())))
+    click.secho(f"✗ {said}", fg="red", file=file, err=file is None)
     if hint:
-        click.echo(f"  try: {hint}", file=file, err=file is None)
+        click.echo(f"  try: {visible(hint)}", file=file, err=file is None)
 
 
 def hint_for(fault: WaybookError) -> str | None:

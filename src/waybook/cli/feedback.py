@@ -1,7 +1,6 @@
 """`waybook feedback`: what a person says of a completed stage; it opens the next one."""
 
 import asyncio
-import json
 import sys
 from typing import Any, cast
 
@@ -10,6 +9,7 @@ import click
 from waybook.cli.faults import Told
 from waybook.cli.inside import inside, quiet_settings
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say, say_json
 from waybook.doorway import Channel
 from waybook.settings import Settings
 from waybook.usecases.find_runs import meant_run
@@ -35,13 +35,13 @@ def command(
         asked["models"] = [name.strip() for name in models.split(",")]
     body = asyncio.run(_pass_on(quiet_settings(flags), run, asked))
     if as_json:
-        click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+        say_json(body, tight=True)
         return
     click.secho(f"✓ your feedback on {stage} is kept", fg="green")
     for started in body["started"]:
         jobs = sum(step["jobs"] for step in started["openSteps"])
         count = "1 job is" if jobs == 1 else f"{jobs} jobs are"
-        click.echo(f"  {started['stageSlug']} has begun: {count} ready")
+        say(f"  {started['stageSlug']} has begun: {count} ready")
 
 
 async def _pass_on(settings: Settings, text: str, asked: dict[str, object]) -> dict[str, Any]:

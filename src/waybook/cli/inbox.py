@@ -18,7 +18,7 @@ MOST_LINES = 20
 
 def say_empty(console: Console) -> None:
     """Nothing to do is good news."""
-    console.print("[green]✓[/] Nothing waits for you.")
+    console.print(Text.assemble(("✓", "green"), " Nothing waits for you."))
 
 
 def inbox(reviews: list[OpenReview]) -> Table:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from waybook.cli.logs import log_quietly
 from waybook.cli.options import settings_from
+from waybook.cli.terminal import Terminal
 from waybook.doorway import Channel
 from waybook.settings import Settings
 from waybook.usecases.call import Call
@@ -28,7 +29,7 @@ class Inside:
 
 def the_console() -> Console:
     """Where people read."""
-    return Console(highlight=False)
+    return Terminal()
 
 
 def quiet_settings(flags: dict[str, object]) -> Settings:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from waybook.cli.printing import escaped
 from waybook.redaction import redacted, redactor
 from waybook.settings import Found
 from waybook.usecases.secrets import known_secrets
@@ -30,7 +31,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self._redact(self.formatException(record.exc_info))
-        return json.dumps(line, ensure_ascii=False)
+        return escaped(json.dumps(line, ensure_ascii=False))
 
 
 def log_while_serving(found: Found) -> None:

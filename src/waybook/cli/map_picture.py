@@ -1,15 +1,16 @@
 """The picture of a map: each stage's steps in order, and the units expected of them."""
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from waybook.cli.terminal import Terminal
 from waybook.dag.structure import Map, StageMap
 
 
 def show(answer: Map) -> None:
     """Print the picture."""
-    console = Console(highlight=False)
+    console = Terminal()
     console.print(picture(answer, console.width))
 
 

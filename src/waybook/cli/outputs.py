@@ -1,7 +1,6 @@
 """`waybook outputs` and `waybook output`: the deliverables of a plan, listed, kept, or read."""
 
 import asyncio
-import json
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from rich.text import Text
 from waybook.cli.document_names import free, refuse_to_overwrite
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json, say_whole
 from waybook.plan.output import Output, latest
 from waybook.record.spans import ago
 from waybook.settings import Settings
@@ -50,7 +50,7 @@ def command(
     listed, written, now = asyncio.run(_go(settings, plan, save, versions=versions, force=force))
     if as_json:
         told = [_as_json(one, written) for one in listed]
-        click.echo(json.dumps(told, ensure_ascii=False))
+        say_json(told)
         return
     console = the_console()
     if save is not None and listed:
@@ -72,7 +72,7 @@ def one(*, output: str, as_json: bool, **flags: object) -> None:
     """
     found = asyncio.run(_read(quiet_settings(flags), output))
     if not as_json:
-        click.echo(found.content, nl=not found.content.endswith("\n"))
+        say_whole(found.content)
         return
     told = {
         "outputId": found.output_id,
@@ -84,7 +84,7 @@ def one(*, output: str, as_json: bool, **flags: object) -> None:
         "createdBy": found.created_by,
         "content": found.content,
     }
-    click.echo(json.dumps(told, ensure_ascii=False))
+    say_json(told)
 
 
 async def _read(settings: Settings, output_id: str) -> ReadableOutput:

@@ -1,7 +1,6 @@
 """`waybook plans`: the plans at a glance."""
 
 import asyncio
-import json
 
 import click
 from rich.cells import cell_len
@@ -12,6 +11,7 @@ from waybook.cli.bar import segmented
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.looks import PLAN_LOOKS
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json
 from waybook.plan.progress import percent
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.spans import ago
@@ -34,9 +34,7 @@ def command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> 
     settings = quiet_settings(flags)
     plans = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
     if as_json:
-        click.echo(
-            json.dumps([_as_json(plan, settings.base_url) for plan in plans], ensure_ascii=False)
-        )
+        say_json([_as_json(plan, settings.base_url) for plan in plans])
         return
     console = the_console()
     if plans:

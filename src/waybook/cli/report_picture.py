@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from waybook.cli.bar import segmented
 from waybook.cli.looks import STANDING_LOOKS, Look
+from waybook.cli.terminal import Terminal
 from waybook.dag.model import Standing
 from waybook.dag.report import Jobs, Report, StageReport, StepReport
 from waybook.plan.progress import percent
@@ -29,7 +30,7 @@ IN_A_BAR = {
 
 def show(report: Report) -> None:
     """Print the picture."""
-    console = Console(highlight=False)
+    console = Terminal()
     console.print(picture(report, console.width))
 
 

@@ -1,7 +1,6 @@
 """`waybook review`: what waits for a person, and their decision."""
 
 import asyncio
-import json
 import sys
 from dataclasses import asdict
 from typing import cast
@@ -13,8 +12,10 @@ from waybook.cli.faults import Told
 from waybook.cli.inbox import inbox, opened_review, say_empty, waiting_runs
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json
 from waybook.doorway import Channel
 from waybook.errors import NotAwaitingReview
+from waybook.record.oddities import visible
 from waybook.settings import Settings
 from waybook.usecases.find_plans import meant_plan
 from waybook.usecases.find_runs import FoundRun, find_runs
@@ -106,7 +107,7 @@ async def decide(here: Inside, decided: Decided, **named: str) -> dict[str, obje
 
 def _tell(body: dict[str, object], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+        say_json(body, tight=True)
         return
     outcome = str(body["stepStatus"]).replace("_", " ")
     plan = str(body["planStatus"]).replace("_", " ")
@@ -137,7 +138,7 @@ async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
     if as_json:
         base = settings.base_url
         told = [{**asdict(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
-        click.echo(json.dumps(told, ensure_ascii=False, default=str))
+        say_json(told)
         return
     console = the_console()
     for review in reviews:
@@ -158,7 +159,7 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
             try:
                 _tell(await decide(here, decided, **_seen(review)), as_json=False)
             except Told as refusal:
-                click.secho(f"✗ {refusal}", fg="yellow")
+                click.secho(f"✗ {visible(str(refusal))}", fg="yellow")
         _say_rest(console, await _waiting_runs(here, plan), empty=True)
 
 

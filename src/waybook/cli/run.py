@@ -15,6 +15,7 @@ from waybook.cli.costs import usage_line
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
 from waybook.cli.pictures import asked_pictures, picture_options, write_pictures
+from waybook.cli.printing import say_json
 from waybook.cli.resizing import a_while_or, noticed_resizing
 from waybook.cli.run_board import picture
 from waybook.dag.drawing.drawing import Drawing
@@ -49,7 +50,7 @@ def command(*, run: str | None, watch: bool, as_json: bool, **flags: object) -> 
         return
     if as_json:
         body = asyncio.run(_report(settings, run))
-        click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+        say_json(body, tight=True)
         return
     console = the_console()
     with contextlib.suppress(KeyboardInterrupt):  # the way to leave

@@ -1,7 +1,6 @@
 """`waybook runs`: the runs at a glance."""
 
 import asyncio
-import json
 from collections import Counter
 
 import click
@@ -14,6 +13,7 @@ from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.looks import RUN_LOOKS
 from waybook.cli.options import as_json, database_options
 from waybook.cli.plans import shortest_ids
+from waybook.cli.printing import say_json
 from waybook.plan.states import StepStatus
 from waybook.record.spans import ago
 from waybook.settings import Settings
@@ -33,9 +33,7 @@ def command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> 
     settings = quiet_settings(flags)
     runs = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
     if as_json:
-        click.echo(
-            json.dumps([_as_json(run, settings.base_url) for run in runs], ensure_ascii=False)
-        )
+        say_json([_as_json(run, settings.base_url) for run in runs])
         return
     console = the_console()
     if runs:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json
 from waybook.record.spans import ago
 from waybook.settings import Settings
 from waybook.usecases.arguments import read_arguments
@@ -47,7 +48,7 @@ def command(
     asked: Body = {"query": query, "limit": limit, **({"kinds": [*kinds]} if kinds else {})}
     found, now = asyncio.run(_search(settings, plan, asked))
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        say_json(found)
         return
     console = the_console()
     for place, hit in enumerate(found["hits"], 1):

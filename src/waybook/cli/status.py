@@ -1,7 +1,6 @@
 """`waybook status`: where a plan stands."""
 
 import asyncio
-import json
 
 import click
 from rich.text import Text
@@ -11,6 +10,7 @@ from waybook.cli.costs import plan_lines
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
 from waybook.cli.pictures import asked_pictures, picture_options, write_pictures
+from waybook.cli.printing import say_json
 from waybook.doorway import Channel
 from waybook.settings import Settings
 from waybook.usecases.drawings import plan_drawing
@@ -33,7 +33,7 @@ def command(*, plan: str | None, as_json: bool, **flags: object) -> None:
     settings = quiet_settings(flags)
     if as_json and not asked:
         body = asyncio.run(_answer(settings, plan))
-        click.echo(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+        say_json(body, tight=True)
         return
     board, question = asyncio.run(_look(settings, plan))
     if asked:
@@ -41,7 +41,7 @@ def command(*, plan: str | None, as_json: bool, **flags: object) -> None:
         return
     console = the_console()
     console.print(picture(board, Frame(width=console.width)))
-    console.print(f"[dim]question[/]  {question}", markup=True)
+    console.print(Text.assemble(("question", "dim"), f"  {question}"))
     if board.review is not None:
         console.print(Text.assemble(("decide", "dim"), f"    {_place(settings, board)}"))
     for line in plan_lines(board.plan):

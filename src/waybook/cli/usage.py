@@ -1,7 +1,6 @@
 """`waybook usage`: what all work took, by model, by plan and by run."""
 
 import asyncio
-import json
 from datetime import datetime
 
 import click
@@ -13,6 +12,7 @@ from waybook.cli.audit import read_time
 from waybook.cli.costs import usage_line
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json
 from waybook.record.usage import Totals, money
 from waybook.settings import Settings
 from waybook.usecases.count_usage import ModelUsage, OrgUsage, WorkUsage, count_usage
@@ -37,7 +37,7 @@ def command(*, since: str | None, limit: int, as_json: bool, **flags: object) ->
     settings = quiet_settings(flags)
     found = asyncio.run(_count(settings, read_time(since) if since else None, limit))
     if as_json:
-        click.echo(json.dumps(told(found), ensure_ascii=False))
+        say_json(told(found))
         return
     _show(the_console(), found)
 

@@ -1,7 +1,6 @@
 """`waybook webhooks`: whether those who are to be told are told."""
 
 import asyncio
-import json
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -11,6 +10,7 @@ from rich.text import Text
 
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json
 from waybook.errors import Misconfigured
 from waybook.notices.schedule import Standing
 from waybook.record.notice import Occasion
@@ -47,7 +47,7 @@ def list_command(*, limit: int, as_json: bool, **flags: object) -> None:
     settings = quiet_settings(flags)
     found = asyncio.run(_list(settings, limit))
     if as_json:
-        click.echo(json.dumps([told(one) for one in found], ensure_ascii=False))
+        say_json([told(one) for one in found])
         return
     if not found:
         off = "" if settings.webhook_url else "; webhooks are off, since there is no webhook_url"
@@ -103,7 +103,7 @@ def _send(settings: Settings, act: Callable[[Call], Awaitable[Delivery]], *, as_
         raise Misconfigured("webhooks are off: set webhook_url, and webhook_secret")
     sent = asyncio.run(_act(settings, act))
     if as_json:
-        click.echo(json.dumps(told(sent), ensure_ascii=False))
+        say_json(told(sent))
     else:
         the_console().print(_said(sent))
     sys.exit(int(sent.status is not Standing.DELIVERED))

@@ -5,6 +5,8 @@ from base64 import b64encode
 from hashlib import sha256
 from html import escape
 
+from waybook.record.oddities import is_odd, visible
+
 STYLE = """\
 :root { color-scheme: light dark; }
 body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.55;
@@ -17,6 +19,8 @@ blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
 LONGEST_NAME = 80
+#: Texts have their angle brackets escaped, and so have values of attributes.
+_BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
@@ -34,9 +38,18 @@ def whole_page(title: str, html: str) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="content-security-policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"{html}\n</body>\n</html>\n"
+        f"<title>{escape(visible(title))}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"{shown(html)}\n</body>\n</html>\n"
     )
+
+
+def shown(html: str) -> str:
+    r"""HTML in which no character between its tags hides or turns text around.
+
+    >>> print(shown("<p title='\u202e'>a\u202eb</p>") == "<p title='\u202e'>a⟦U+202E⟧b</p>")
+    True
+    """
+    return _BETWEEN.sub(lambda text: visible(text[0]), html) if is_odd(html) else html
 
 
 def harmless(name: str) -> str:

@@ -60,7 +60,7 @@ def create(new: NewPlan, moment: Moment) -> Decision[Plan]:
         BadExpression: a condition does not compile.
     """
     _check_whole(new)
-    draft = Draft(_blank(new, PlanId(moment.new_id())), moment)
+    draft = Draft(_blank(new, PlanId(moment.new_id()), moment), moment)
     draft.insert(Entity.PLAN, draft.plan.id, plan_row(new, moment))
     ids = draft.add_steps(new.steps, after=0)
     for position, condition in enumerate(new.conditions, start=1):
@@ -123,7 +123,7 @@ def plan_row(new: NewPlan, moment: Moment) -> dict[str, Json]:
     }
 
 
-def _blank(new: NewPlan, plan_id: PlanId) -> Plan:
+def _blank(new: NewPlan, plan_id: PlanId, moment: Moment) -> Plan:
     return Plan(
         id=plan_id,
         name=new.name,
@@ -135,6 +135,8 @@ def _blank(new: NewPlan, plan_id: PlanId) -> Plan:
         seq=0,
         steps=(),
         budget=new.budget,
+        created_by=moment.actor.user,
+        created_at=moment.now,
     )
 
 

@@ -96,6 +96,12 @@ class Draft:
         changed = step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
         self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
 
+    def credit(self, step_id: StepId) -> None:
+        """Let a step be the work of whoever acts, if it was held by another user or by nobody."""
+        actor = self.moment.actor
+        if self.plan.step(step_id).held_by != actor.user:
+            self.set_step(step_id, held_by=actor.user, held_session=actor.session)
+
     def set_instructions(self, step_id: StepId, instructions: str) -> None:
         old = self.plan.texts[step_id]
         if old.instructions != instructions:

@@ -180,6 +180,9 @@ class Plan(NamedTuple):
     #: What its results took so far, and what they may take.
     usage: Totals = NOTHING
     budget: Budget | None = None
+    #: Whose words its name, its question and its first instructions are, and since when.
+    created_by: str | None = None
+    created_at: datetime | None = None
 
     def statuses(self) -> list[StepStatus]:
         """The steps' statuses, in plan order."""
@@ -194,7 +197,7 @@ class Plan(NamedTuple):
         for step in self.steps:
             if step.id == step_id:
                 return step
-        raise NotFound(f"plan “{self.name}” has no such step", stepId=step_id, planId=self.id)
+        raise NotFound("this plan has no such step", stepId=step_id, planId=self.id)
 
     def having(self, *statuses: StepStatus) -> Iterator[Step]:
         """The steps in one of these statuses, in plan order."""

@@ -107,7 +107,7 @@ def _refuse_unmodifiable(plan: Plan, expected_revision: int | None) -> None:
             else "call get_next_step first: it resumes the plan"
         )
         raise NotModifiable(
-            f"plan “{plan.name}” is {plan.status} and cannot be modified; {first}",
+            f"this plan is {plan.status} and cannot be modified; {first}",
             next_call=look_at(plan, first),
             status=str(plan.status),
         )

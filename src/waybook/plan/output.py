@@ -74,7 +74,7 @@ def store_output(
     before = last_of(there, title=new.title, media_type=new.media_type)
     if before is not None and before.content_hash == digest(new.content):
         return draft.decide(Kept(before, is_new=False))
-    _refuse_more(plan, there)
+    _refuse_more(there)
     version = 1 + max((one.version for one in there if one.title == new.title), default=0)
     made = _made(new, version, moment)
     draft.keep_text(
@@ -149,10 +149,10 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number in JSON")
 
 
-def _refuse_more(plan: Plan, there: Sequence[Output]) -> None:
+def _refuse_more(there: Sequence[Output]) -> None:
     if len(there) >= MAX_OUTPUTS:
         raise TooLarge(
-            f"plan “{plan.name}” has {len(there)} outputs, versions counted; at most "
+            f"this plan has {len(there)} outputs, versions counted; at most "
             f"{MAX_OUTPUTS} are kept with a plan",
             limit=MAX_OUTPUTS,
         )

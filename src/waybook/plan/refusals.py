@@ -18,8 +18,7 @@ def refuse_closed(plan: Plan) -> None:
     """
     if plan.status in CLOSED_PLAN:
         raise PlanTerminal(
-            f"plan “{plan.name}” is {plan.status} and takes no more changes; its steps stay as "
-            "they were",
+            f"this plan is {plan.status} and takes no more changes; its steps stay as they were",
             next_call=look_at(plan, "read how the plan ended; to go on, create a new plan"),
             planId=plan.id,
             status=str(plan.status),

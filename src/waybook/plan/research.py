@@ -133,7 +133,7 @@ def _refuse_reserved(research: Research) -> None:
 def _refuse_closed(plan: Plan, research: Research) -> None:
     if plan.status in CLOSED_PLAN:
         raise PlanTerminal(
-            f"plan “{plan.name}” is {plan.status} and takes no more changes",
+            f"this plan is {plan.status} and takes no more changes",
             next_call=NextCall(
                 "store_research",
                 {"kind": research.kind, "title": research.title},

@@ -53,7 +53,7 @@ def request_review(
     step = plan.step(step_id)
     if plan.status is PlanStatus.AWAITING_REVIEW:
         raise IllegalMove(
-            f"plan “{plan.name}” already waits for a review; one review at a time",
+            "this plan already waits for a review; one review at a time",
             next_call=look_at(plan, "see the open review; a running step may still be submitted"),
             old=plan.status,
             new=PlanStatus.AWAITING_REVIEW,
@@ -72,6 +72,7 @@ def request_review(
     greet(draft)
     resume(draft)
     draft.move_step(step_id, StepStatus.AWAITING_INPUT)
+    draft.credit(step_id)
     review = Review(
         id=ReviewId(moment.new_id()),
         step_id=step_id,
@@ -218,7 +219,7 @@ def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
     refuse_closed(plan)
     if last is None:
         raise NotAwaitingReview(
-            f"nothing of plan “{plan.name}” waits for a decision here",
+            "nothing of this plan waits for a decision here",
             next_call=look_at(plan, "see which step, if any, waits for a person"),
             status=str(plan.status),
         )

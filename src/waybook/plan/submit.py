@@ -70,6 +70,7 @@ def submit(
     resume(draft)
     if step.status is StepStatus.PENDING:
         draft.move_step(step_id, StepStatus.IN_PROGRESS)
+    draft.credit(step_id)
     spend(draft, step_id, step.attempt, submission.usage)
     return complete(draft, step_id, submission.values())
 

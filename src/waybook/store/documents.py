@@ -1,12 +1,22 @@
 """Reading documents: what there is of them, and their texts."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from waybook.dag.inputs import Document
 from waybook.store.sql import AsJson, Ids, Statement, load
 
 SQL = load("documents")
+
+
+class Kept(NamedTuple):
+    """A document without its text: how long that is, who handed it in, and when."""
+
+    document: Document
+    length: int
+    by: str | None
+    at: datetime
 
 
 def documents_statement(run_id: str, keys: Iterable[str]) -> Statement:
@@ -49,10 +59,10 @@ def rendered_statement(resource_id: str) -> Statement:
     return SQL["rendered"](resource_id=resource_id)
 
 
-def read_documents(rows: Iterable[Sequence[Any]]) -> dict[str, tuple[Document, int]]:
-    """The documents by their ids, each with the length of its text."""
+def read_documents(rows: Iterable[Sequence[Any]]) -> dict[str, Kept]:
+    """The documents by their ids."""
     return {
-        row[0]: (
+        row[0]: Kept(
             Document(
                 id=row[0],
                 stage=row[1],
@@ -62,7 +72,7 @@ def read_documents(rows: Iterable[Sequence[Any]]) -> dict[str, tuple[Document, i
                 lineage=row[5],
                 reviewer=row[6],
             ),
-            row[7],
+            *row[7:],
         )
         for row in rows
     }

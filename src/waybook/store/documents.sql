@@ -3,7 +3,7 @@
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
        d.id::text, d.stage_slug, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
-       length(d.content)
+       length(d.content), (select j.held_by from job j where j.id = d.job_id), d.created_at
   from document d
  where d.run_id = %(run_id)s
    and d.document_key in (select json_array_elements_text(%(keys)s::json))
@@ -19,7 +19,8 @@ select d.id::text, left(d.content, %(most)s)
 -- name: content
 -- A piece of one document of a run.
 select d.document_key, d.model, d.version, length(d.content),
-       substr(d.content, %(start)s + 1, %(most)s)
+       substr(d.content, %(start)s + 1, %(most)s),
+       (select j.held_by from job j where j.id = d.job_id), d.created_at
   from document d
  where d.id = %(document_id)s and d.run_id = %(run_id)s;
 

@@ -138,7 +138,7 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         return None
     (row,) = plans
     plan_id, name, status, revision, stall_seconds, resumed_at, fail_reason, *rest_of_it = row
-    seq, digest, now, usage, budget = rest_of_it
+    seq, digest, now, usage, budget, created_by, created_at = rest_of_it
     plan = Plan(
         id=PlanId(plan_id),
         name=name,
@@ -155,6 +155,8 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         sessions=frozenset((wanted.session,)) if known and wanted.session else NO_SESSIONS,
         usage=read_totals(usage),
         budget=Budget(**budget) if budget else None,
+        created_by=created_by,
+        created_at=_in_utc(created_at),
     )
     return LoadedPlan(plan, now.astimezone(UTC), Head(seq, digest))
 

@@ -7,8 +7,9 @@ select plan_id::text from plan_step where id = %(step_id)s;
 -- The plan itself, without its steps. For a decision this is the first statement, and locks: two
 -- agents asking at once take turns, and what the next statements load is seen after the wait.
 select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
-       p.audit_seq, p.audit_hash, app_now(), p.usage, p.budget
+       p.audit_seq, p.audit_hash, app_now(), p.usage, p.budget, b.created_by, b.created_at
   from plan p
+  join plan_brief b on b.plan_id = p.id
  where p.id = %(plan_id)s;
 
 -- name: still_so
@@ -130,7 +131,7 @@ select count(*) from plan where completed_at is null;
 -- name: open_plans
 -- A page of the open plans, newest activity first, each with its counts.
 select p.id::text, p.name, p.status, p.revision, p.updated_at,
-       c.total, c.done, c.failed, c.in_progress
+       c.total, c.done, c.failed, c.in_progress, b.created_by, b.created_at
   from (select *
           from plan
          where completed_at is null
@@ -138,6 +139,7 @@ select p.id::text, p.name, p.status, p.revision, p.updated_at,
                 or (updated_at, id) < (%(before)s::timestamptz, %(before_id)s::uuid))
          order by updated_at desc, id desc
          limit %(most)s) p
+  join plan_brief b on b.plan_id = p.id
   cross join lateral (
          select count(*) as total,
                 count(*) filter (where s.status in ('completed', 'skipped')) as done,

@@ -23,7 +23,7 @@ from waybook.usecases.job_packet import (
 from waybook.usecases.run_call import HeldRun, job_not_found, opened_run, run_of_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import following, moment, told
 
 #: What a piece may take, in bytes.
 MOST = 40_000
@@ -76,8 +76,8 @@ async def _document(held: HeldRun, document_id: str, asked: GetJobInput) -> Body
             "there is no document with this id here",
             next_call=NextCall("get_next_job", {}, "take a job; its inputs have their ids"),
         )
-    key, model, version, length, text = found[0]
-    head: Body = {"documentKey": key, "modelId": model, "version": version}
+    key, model, version, length, text, by, at = found[0]
+    head = told(documentKey=key, modelId=model, version=version, createdBy=by, createdAt=moment(at))
     return _piece(head, {"documentId": document_id}, text, length, asked)
 
 

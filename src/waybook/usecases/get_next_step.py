@@ -4,7 +4,7 @@ from typing import assert_never
 
 from pydantic import Field
 
-from waybook.plan.model import Plan
+from waybook.plan.model import Plan, Step
 from waybook.plan.next_step import (
     AwaitingReview,
     NextStep,
@@ -23,7 +23,9 @@ from waybook.usecases.output_views import after_the_last_step, output_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import (
+    author_view,
     budget_view,
+    completion_view,
     following,
     holder_view,
     review_view,
@@ -80,6 +82,7 @@ def _ready(ready: StepReady, plan: Plan) -> Body:
         requiredSources=ready.text.required_sources,
         budget=budget_view(plan),
         resumed=ready.resumed or None,
+        **author_view(plan),
         next=following("submit_step_result", "when the step's work is done", **args),
     )
 
@@ -92,10 +95,8 @@ async def _complete(held: Held) -> Body:
         outputs.outputs_statement(plan_id),
     )
     there = outputs.read_outputs(kept)
-    order = {step.id: step.order for step in held.plan.steps}
-    notes: list[Json] = [
-        {"stepId": row[0], "stepOrder": order[row[0]], "notes": row[4]} for row in results if row[4]
-    ]
+    steps = {step.id: step for step in held.plan.steps}
+    notes: list[Json] = [_notes(steps[row[0]], row[4]) for row in results if row[4]]
     body: Body = {
         "status": "plan_complete",
         "planId": plan_id,
@@ -111,6 +112,10 @@ async def _complete(held: Held) -> Body:
     }
     whole = following("get_research_context", "what is stored with the plan", planId=plan_id)
     return within_reply(body, ("outputs", "stepFormattingNotes"), whole)
+
+
+def _notes(step: Step, notes: Json) -> Json:
+    return told(stepId=step.id, stepOrder=step.order, notes=notes, **completion_view(step))
 
 
 async def _awaiting(held: Held) -> Body:

@@ -18,7 +18,9 @@ from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import (
     RESULTS_BUDGET,
+    author_view,
     budget_view,
+    completion_view,
     fitted,
     following,
     holder_view,
@@ -86,6 +88,7 @@ def status_view(
     return {
         "planId": plan.id,
         "name": plan.name,
+        **author_view(plan),
         "status": str(plan.status),
         "derivedStatus": str(derive_plan_status(plan.statuses())),
         "stalled": bool(stalled),
@@ -132,7 +135,8 @@ def _completed(
 
 def _completed_view(step: Step, result: tuple[Json, ...] | None, shown: Body) -> Json:
     kept = {"resultSummary": None, **shown}
-    return {**step_view(step), **kept, "confidence": result[2] if result else None}
+    confidence = result[2] if result else None
+    return {**step_view(step), **kept, "confidence": confidence, **completion_view(step)}
 
 
 def _by_step(plan: Plan, rows: list[tuple[Any, ...]]) -> list[Json]:

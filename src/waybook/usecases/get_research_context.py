@@ -19,6 +19,7 @@ from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, InSession
 from waybook.usecases.audit_trail import changes_in
 from waybook.usecases.call import Body, Call, known
+from waybook.usecases.flags import within
 from waybook.usecases.get_step_context import EXCERPT, in_order, matching
 from waybook.usecases.packet_parts import (
     ENOUGH_TOKENS,
@@ -70,7 +71,8 @@ async def get_research_context(call: Call, asked: GetResearchContext) -> Body:
         material = await _with_what_matters(call, material)
         head, every = frame(material), parts(material, reader)
     again = reader.again(budgetTokens=ENOUGH_TOKENS)
-    return packet(head, every, ending={"next": _next(material.plan)}, room=most, again=again)
+    last: Body = {"next": _next(material.plan)}
+    return within(lambda room: packet(head, every, ending=last, room=room, again=again), most)
 
 
 async def _material(call: Call, plan_id: str, asked: GetResearchContext, most: int) -> Material:

@@ -15,6 +15,7 @@ from waybook.store.plans import Wanted
 from waybook.store.search import Scope
 from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known, not_found
+from waybook.usecases.flags import within
 from waybook.usecases.packet_parts import (
     ENOUGH_TOKENS,
     LEAST_TOKENS,
@@ -140,11 +141,11 @@ def _reply(material: Material, reader: Reader, asked: GetStepContext) -> Body:
     again = reader.again(budgetTokens=ENOUGH_TOKENS)
     most = room(asked.budget_tokens)
     if asked.part is None:
-        every = parts(material, reader)
-        return packet(frame(plan, step), every, ending=ending, room=most, again=again)
-    chosen = list_named(asked.part, material, reader)
-    named: Body = {"planId": plan.id, "stepId": step.id}
-    return packet(named, chosen, ending=ending, room=most, again=again)
+        head, every = frame(material), parts(material, reader)
+    else:
+        head = Body(planId=plan.id, stepId=step.id)
+        every = list_named(asked.part, material, reader)
+    return within(lambda room: packet(head, every, ending=ending, room=room, again=again), most)
 
 
 def _next(plan: Plan, step: Step) -> Json:

@@ -1,16 +1,19 @@
 """What a job works from: its prompt, the documents it is given, and what was handed in of it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from waybook.dag.inputs import Document, inputs_of, shelve
+from waybook.dag.model import Input
 from waybook.dag.sources import makes
 from waybook.dag.templates import render_prompt
 from waybook.record.moment import Json
 from waybook.run.model import Job
 from waybook.store import documents, jobs, runs
+from waybook.store.documents import Kept
 from waybook.store.sql import Statement
 from waybook.usecases.run_call import HeldRun
 
@@ -37,6 +40,9 @@ class Supplied:
     document: Document | None = None
     #: The text, if it comes from outside.
     text: str = ""
+    #: Who wrote it or handed it in, and when.
+    by: str | None = None
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +62,7 @@ async def desk_of(held: HeldRun, job: Job) -> Desk:
         runs.brief_statement(held.run.id), _documents(held, job), *parts_before
     )
     run_input: Json = brief[0][0]
-    supplied = _supplied(held, job, documents.read_documents(found), run_input)
+    supplied = _supplied(held, job, documents.read_documents(found), brief[0])
     step = held.chart.graphs[job.stage].steps[job.step_key]
     prompt = render_prompt(step.prompt or DEFAULT_PROMPT, _context(held, job, supplied, run_input))
     return Desk(
@@ -74,35 +80,43 @@ def _documents(held: HeldRun, job: Job) -> Statement:
 
 
 def _supplied(
-    held: HeldRun, job: Job, found: Mapping[str, tuple[Document, int]], run_input: Json
+    held: HeldRun, job: Job, found: Mapping[str, Kept], brief: tuple[Any, ...]
 ) -> list[Supplied]:
     if job.unit is None:
         return []
-    shelf = shelve(document for document, _ in found.values())
+    shelf = shelve(one.document for one in found.values())
     graph = held.chart.graphs[job.stage]
     supplied: list[Supplied] = []
     for one in inputs_of(job.unit, job.stage, graph, shelf, held.chart.made):
-        key, stage = one.input.document_key, one.input.stage
-        text = _from_outside(held, key, stage, run_input) if one.external else ""
-        if text:
-            length = len(text)
-            supplied.append(Supplied(document_key=key, stage=stage, length=length, text=text))
-        supplied += [_document(document, found[document.id][1]) for document in one.documents]
+        if one.external:
+            supplied += _from_outside(held, one.input, brief)
+        supplied += [_document(found[document.id]) for document in one.documents]
     return supplied
 
 
-def _document(document: Document, length: int) -> Supplied:
+def _document(kept: Kept) -> Supplied:
+    document, length, by, at = kept
     key, stage = document.document_key, document.stage
-    return Supplied(document_key=key, stage=stage, length=length, document=document)
+    return Supplied(document_key=key, stage=stage, length=length, document=document, by=by, at=at)
 
 
-def _from_outside(held: HeldRun, key: str, stage: str | None, run_input: Json) -> str:
+def _from_outside(held: HeldRun, asked: Input, brief: tuple[Any, ...]) -> Iterator[Supplied]:
     """An input no step makes: a person's feedback on a stage, or what the run was given."""
+    key, stage = asked.document_key, asked.stage
+    run_input, at, by = brief
     if key == FEEDBACK:
         told_of = held.run.stages.get(stage or "")
-        return (told_of.feedback if told_of else None) or ""
-    found = run_input.get(key, run_input) if isinstance(run_input, dict) else run_input
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, indent=1)
+        text = (told_of.feedback if told_of else None) or ""
+        by, at = (told_of.feedback_by, told_of.feedback_at) if told_of else (None, None)
+    else:
+        found = run_input.get(key, run_input) if isinstance(run_input, dict) else run_input
+        text = _as_text(found)
+    if text:
+        yield Supplied(document_key=key, stage=stage, length=len(text), text=text, by=by, at=at)
+
+
+def _as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def _context(

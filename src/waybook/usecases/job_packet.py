@@ -17,7 +17,7 @@ from waybook.store import documents
 from waybook.usecases.call import Body
 from waybook.usecases.job_inputs import Supplied, desk_of
 from waybook.usecases.run_call import HeldRun
-from waybook.usecases.views import following, told
+from waybook.usecases.views import following, moment, told
 
 #: The most that the names of what is to be made take, in bytes.
 MOST_WANTED = 12_000
@@ -110,6 +110,8 @@ def name_of(one: Supplied) -> Body:
         modelId=document.model if document else None,
         lineage=document.lineage if document else None,
         documentId=document.id if document else None,
+        createdBy=one.by,
+        createdAt=moment(one.at),
     )
 
 

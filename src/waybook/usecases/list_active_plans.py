@@ -43,7 +43,7 @@ async def list_active_plans(call: Call, asked: ListActivePlans) -> Body:
 
 
 def _view(row: tuple[Any, ...], base_url: str) -> Json:
-    plan_id, name, status, revision, updated_at, total, done, failed, in_progress = row
+    plan_id, name, status, revision, updated_at, total, done, failed, in_progress, *made = row
     waits = status == PlanStatus.AWAITING_REVIEW
     return {
         "planId": plan_id,
@@ -54,6 +54,8 @@ def _view(row: tuple[Any, ...], base_url: str) -> Json:
         "counts": {"done": done, "total": total, "failed": failed, "inProgress": in_progress},
         "revision": revision,
         "lastActivityAt": moment(updated_at),
+        "createdBy": made[0],
+        "createdAt": moment(made[1]),
     }
 
 

@@ -15,7 +15,7 @@ from waybook.usecases.audit_trail import told_beside
 from waybook.usecases.call import Body
 from waybook.usecases.links import review_url
 from waybook.usecases.packet_parts import Reader, named, results_by_step, total
-from waybook.usecases.views import moment, progress_view, told
+from waybook.usecases.views import completion_view, moment, progress_view, told
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -133,8 +133,9 @@ def _entry(
         frame=named(
             step,
             attempt=step.attempt,
-            heldBy=step.held_by,
+            heldBy=step.held_by if step.completed_at is None else None,
             confidence=confidence,
+            **completion_view(step),
             lastActivityAt=_last_activity(step),
         ),
         texts=(

@@ -11,6 +11,7 @@ from waybook.store.ids import is_id
 from waybook.store.sql import Statement
 from waybook.usecases.audit_trail import told_beside
 from waybook.usecases.call import Body, Call, not_found
+from waybook.usecases.flags import within
 from waybook.usecases.packet_parts import Reader
 
 #: Texts of the plan itself, texts of one of its steps, and texts with an id or a number.
@@ -41,10 +42,14 @@ async def read_on(
     length, text = _event_piece(found, page) if part.startswith("event:") else _piece(found)
     frame: Body = {**reader.args, "part": part, "content": "", "left": length}
     spent = size({**frame, "next": ending}) + size(reader.get(part).told(length, offset=length))
-    content = beginning(text, page.most - spent)
-    left = max(0, length - page.offset - len(content))
-    onward = reader.get(part).told(left, offset=page.offset + len(content))["get"]
-    return {**frame, "content": content, "left": left, "next": onward if left else ending}
+
+    def piece(room: int) -> Body:
+        content = beginning(text, room - spent)
+        left = max(0, length - page.offset - len(content))
+        onward = reader.get(part).told(left, offset=page.offset + len(content))["get"]
+        return {**frame, "content": content, "left": left, "next": onward if left else ending}
+
+    return within(piece, page.most)
 
 
 def statement_of(plan_id: str, part: str, page: Page) -> Statement:

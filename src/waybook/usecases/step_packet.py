@@ -10,7 +10,7 @@ from waybook.research.packet import Entry, Listed, One, Part
 from waybook.store.contexts import FIRST, Beginning, Page, Stored, read_stored
 from waybook.usecases.call import Body
 from waybook.usecases.packet_parts import Reader, named, results_by_step, total
-from waybook.usecases.views import moment, told
+from waybook.usecases.views import author_view, completion_view, moment, told
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -34,8 +34,9 @@ class Material:
     page: Page = FIRST
 
 
-def frame(plan: Plan, step: Step) -> Body:
+def frame(of: Material) -> Body:
     """What is always there."""
+    plan, step = of.plan, of.step
     text = plan.texts[step.id]
     return told(
         planId=plan.id,
@@ -44,6 +45,7 @@ def frame(plan: Plan, step: Step) -> Body:
         stepType=str(step.type),
         status=str(step.status),
         attempt=step.attempt,
+        **author_view(plan),
         requiredSources=text.required_sources,
         sourcesStored=len(text.sources) if text.required_sources else None,
     )
@@ -104,7 +106,11 @@ def _earlier(
     """Results of the steps it depends on; without any, of those before it. The nearest first."""
     entries = [
         Entry(
-            frame=named(step, confidence=results[step.id][0] if step.id in results else None),
+            frame=named(
+                step,
+                confidence=results[step.id][0] if step.id in results else None,
+                **completion_view(step),
+            ),
             texts=tuple(_outcome(step, results, reader)),
         )
         for step in reversed(_before(of.plan, of.step))

@@ -30,6 +30,11 @@ def following(tool: str, why: str, **args: Json) -> Json:
     return {"tool": tool, "args": args, "why": why}
 
 
+def author_view(plan: Plan) -> Body:
+    """Whose words a plan is made of, for replies that hand some of them out."""
+    return told(createdBy=plan.created_by, createdAt=moment(plan.created_at))
+
+
 def step_view(step: Step, **more: Json) -> Body:
     """A step in a list."""
     return told(
@@ -41,6 +46,13 @@ def step_view(step: Step, **more: Json) -> Body:
         dependsOn=[*step.depends_on] or None,
         **more,
     )
+
+
+def completion_view(step: Step) -> Body:
+    """Whose result a step has, and since when."""
+    if step.completed_at is None:
+        return {}
+    return told(completedBy=step.held_by, completedAt=moment(step.completed_at))
 
 
 def holder_view(step: Step) -> Body:

@@ -4,6 +4,8 @@ import re
 from html import escape
 from typing import Final
 
+from waybook.record.oddities import visible
+
 #: What XML has no place for, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
@@ -15,9 +17,11 @@ def safe(text: str) -> str:
     r"""A text for between tags and within quotes.
 
     >>> safe('<a href="x"> \x01 & co')
-    '&lt;a href=&quot;x&quot;&gt; � &amp; co'
+    '&lt;a href=&quot;x&quot;&gt; ⟦U+0001⟧ &amp; co'
     """
-    return text if HARMLESS.fullmatch(text) else escape(FORBIDDEN.sub(REPLACEMENT, text))
+    if HARMLESS.fullmatch(text):
+        return text
+    return escape(FORBIDDEN.sub(REPLACEMENT, visible(text)))
 
 
 #: Words of our language cannot be names of arguments.

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from waybook.dag.drawing.looks import look_of
+from waybook.dag.page import shown
 from waybook.record.spans import ago, span
 from waybook.record.usage import money
 from waybook.transport.web.dashboard.assets import address_of
@@ -51,8 +52,8 @@ def icon(name: str) -> Markup:
 
 def status(name: str, note: str = "", *, word: str = "") -> Markup:
     """A status as it is shown everywhere: icon, word and colour; `word` is another one for it."""
-    shown = Markup('<span class="status" data-status="{}">{} {}</span>')
-    return shown.format(name, icon(name), f"{word or look_of(name).word}{note and ' '}{note}")
+    drawn = Markup('<span class="status" data-status="{}">{} {}</span>')
+    return drawn.format(name, icon(name), f"{word or look_of(name).word}{note and ' '}{note}")
 
 
 def moment(at: datetime | None, now: datetime) -> Markup:
@@ -88,14 +89,14 @@ TEMPLATES: Final = _environment()
 
 
 def page(
-    request: Request, name: str, shown: Mapping[str, object], *, status_code: int = 200
+    request: Request, name: str, view: Mapping[str, object], *, status_code: int = 200
 ) -> HTMLResponse:
     """A page, or the part of it that is asked for."""
     template = TEMPLATES.get_template(f"{name}.html")
-    told = {"path": request.url.path, "query": dict(request.query_params), **shown}
+    told = {"path": request.url.path, "query": dict(request.query_params), **view}
     part = request.query_params.get("part", "")
     text = _part(template, part, told) if part in template.blocks else template.render(told)
-    return HTMLResponse(text, status_code, HEADERS)
+    return HTMLResponse(shown(text), status_code, HEADERS)
 
 
 def _part(template: Template, part: str, told: Mapping[str, object]) -> str:

@@ -1,0 +1,48 @@
+"""What a reply says of the characters in it that nobody sees."""
+
+from collections.abc import Callable
+from typing import cast
+
+import orjson
+
+from waybook.record.moment import Json
+from waybook.record.oddities import may_be_odd, odd_fields
+from waybook.usecases.exchange import Answer
+
+FLAG = "oddCharacters"
+#: No reply gets longer than this for the sake of its flag, in bytes.
+LONGEST = 48_000
+#: What a flag may take where the room is counted.
+RESERVED = 400
+
+
+def flag_of(body: Json, room: int) -> dict[str, Json]:
+    """The flag of a reply, if it needs one: what is in which field, or in how many of them."""
+    found = odd_fields(body)
+    if len(orjson.dumps({FLAG: found})) <= room or not found:
+        return found
+    return {"more": len(found) - ("more" in found) + cast("int", found.get("more", 0))}
+
+
+def within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
+    """A reply made for so many bytes, its flag counted among them."""
+    body = make(room)
+    if not may_be_odd(orjson.dumps(body)) or not odd_fields(body):
+        return body
+    body = make(room - RESERVED)
+    found = flag_of(body, RESERVED)
+    return {**body, FLAG: found} if found else body
+
+
+def flagged(answer: Answer, dumped: bytes) -> Answer:
+    """The answer, which is this JSON, with a flag if texts in it have odd characters."""
+    if FLAG in answer.body or not may_be_odd(dumped):
+        return answer
+    found = flag_of(cast("Json", answer.body), LONGEST - len(dumped))
+    if not found:
+        return answer
+    error = answer.body.get("error")
+    if not (answer.is_error and isinstance(error, dict)):
+        return Answer({**answer.body, FLAG: found})
+    told = {**error, "details": {**error["details"], FLAG: found}}
+    return Answer({**answer.body, "error": told}, is_error=True)
