@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waybook.record.moment import Json
 from waybook.record.oddities import (
     KINDS,
     LONGEST_PATH,
@@ -51,12 +52,12 @@ ODD = {
     "half a character": ("\ud800", {"surrogate": 1}),
     "all at once": ("\x1b\u202e\u200b", {"control": 1, "bidi": 1, "zero-width": 1}),
 }
-ANY = st.text(st.characters(exclude_categories=("Cs",)))
+ANY = st.text(st.characters(exclude_categories=["Cs"]))
 #: Texts in which odd characters are likely.
 LIKELY = st.text(
     st.one_of(
         st.sampled_from("ab \u06cc\U0001f469\u0915\u0e2a\u845b#\ufe0f\u200d\u200c\u200b\u202e\x1b"),
-        st.characters(exclude_categories=("Cs",)),
+        st.characters(exclude_categories=["Cs"]),
     )
 )
 
@@ -125,5 +126,5 @@ def test_a_flag_stays_short_however_many_fields_there_are() -> None:
     assert len(orjson.dumps(told)) < 1_000
 
 
-def _deep(levels: int) -> dict[str, object]:
+def _deep(levels: int) -> Json:
     return {"inner": _deep(levels - 1)} if levels else {"text": "\u202e"}

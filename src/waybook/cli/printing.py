@@ -20,7 +20,8 @@ def say(text: str, *, err: bool = False) -> None:
 def say_whole(text: str) -> None:
     """Print a stored text: as it is into a file or a pipe, written out for a person."""
     shown = visible(text) if sys.stdout.isatty() else text
-    click.echo(shown, nl=not text.endswith("\n"))
+    # Otherwise click takes out what looks like colours, and a file would not be what was stored.
+    click.echo(shown, nl=not text.endswith("\n"), color=True)
 
 
 def say_json(value: object, *, tight: bool = False, indent: int | None = None) -> None:

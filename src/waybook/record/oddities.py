@@ -9,10 +9,13 @@ that are spelt in tags, and one variant of an ideograph.
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from waybook.record.moment import Json
 
+#: Under this name a reply tells of them.
+FLAG: Final = "oddCharacters"
 #: What a flag tells of, in the order in which it is told.
 KINDS: Final = (
     ("control", "\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"),
@@ -51,14 +54,23 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-_ODD: Final = re.compile("[" + "".join(marks for _, marks in KINDS) + "]")
 #: What needs no second look, and how JSON writes the control characters that do.
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
-_FOUND: Final = re.compile(
-    rf"\A\ufeff|(?:{_FITTING})|" + "|".join(f"(?P<k{n}>[{m}])" for n, (_, m) in enumerate(KINDS))
-)
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
+
+
+@cache
+def _odd() -> re.Pattern[str]:
+    """Any character of the kinds; made when it is first needed, not when a server starts."""
+    return re.compile("[" + "".join(marks for _, marks in KINDS) + "]")
+
+
+@cache
+def _found() -> re.Pattern[str]:
+    """The same in their places: what fits its place is found too, but is in no group."""
+    kinds = "|".join(f"(?P<k{n}>[{marks}])" for n, (_, marks) in enumerate(KINDS))
+    return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
 
 
 def may_be_odd(json: bytes) -> bool:
@@ -73,7 +85,7 @@ def is_odd(text: str) -> bool:
 
 def _has_odd(utf8: bytes) -> bool:
     rest = utf8.translate(None, _PLAIN)
-    return bool(rest) and _ODD.search(rest.decode("utf-8", "surrogatepass")) is not None
+    return bool(rest) and _odd().search(rest.decode("utf-8", "surrogatepass")) is not None
 
 
 def oddities(text: str) -> dict[str, int]:
@@ -84,7 +96,7 @@ def oddities(text: str) -> dict[str, int]:
     """
     if not is_odd(text):
         return {}
-    found = Counter(match.lastgroup for match in _FOUND.finditer(text) if match.lastgroup)
+    found = Counter(match.lastgroup for match in _found().finditer(text) if match.lastgroup)
     return {kind: found[f"k{n}"] for n, (kind, _) in enumerate(KINDS) if found[f"k{n}"]}
 
 
@@ -94,7 +106,14 @@ def visible(text: str) -> str:
     >>> print(visible("\x1b[31mred"))
     ⟦U+001B⟧[31mred
     """
-    return _FOUND.sub(_written_out, text) if is_odd(text) else text
+    return _found().sub(_written_out, text) if is_odd(text) else text
+
+
+def replaced(text: str, mark: str) -> str:
+    """The text with one mark for each odd character, where there is no room to write them out."""
+    if not is_odd(text):
+        return text
+    return _found().sub(lambda found: mark if found.lastgroup else found[0], text)
 
 
 def _written_out(match: re.Match[str]) -> str:

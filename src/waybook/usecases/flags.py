@@ -6,10 +6,9 @@ from typing import cast
 import orjson
 
 from waybook.record.moment import Json
-from waybook.record.oddities import may_be_odd, odd_fields
+from waybook.record.oddities import FLAG, may_be_odd, odd_fields
 from waybook.usecases.exchange import Answer
 
-FLAG = "oddCharacters"
 #: No reply gets longer than this for the sake of its flag, in bytes.
 LONGEST = 48_000
 #: What a flag may take where the room is counted.

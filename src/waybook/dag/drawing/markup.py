@@ -4,7 +4,7 @@ import re
 from html import escape
 from typing import Final
 
-from waybook.record.oddities import visible
+from waybook.record.oddities import replaced
 
 #: What XML has no place for, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -17,11 +17,11 @@ def safe(text: str) -> str:
     r"""A text for between tags and within quotes.
 
     >>> safe('<a href="x"> \x01 & co')
-    '&lt;a href=&quot;x&quot;&gt; ⟦U+0001⟧ &amp; co'
+    '&lt;a href=&quot;x&quot;&gt; � &amp; co'
     """
     if HARMLESS.fullmatch(text):
         return text
-    return escape(FORBIDDEN.sub(REPLACEMENT, visible(text)))
+    return escape(FORBIDDEN.sub(REPLACEMENT, replaced(text, REPLACEMENT)))
 
 
 #: Words of our language cannot be names of arguments.

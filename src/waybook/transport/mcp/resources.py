@@ -1,10 +1,12 @@
 """Plans, runs and research as resources, to be attached to a conversation without a tool."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import mcp_types as wire
 
 from waybook.errors import WaybookError
+from waybook.record.oddities import FLAG, oddities
 from waybook.transport.entrance import Entrance
 from waybook.transport.faults import compact
 from waybook.transport.mcp.active import Active, active_plans, open_runs
@@ -20,7 +22,15 @@ from waybook.transport.mcp.resource_kinds import (
     Kind,
 )
 from waybook.transport.mcp.skills import SCHEME, Skills
-from waybook.usecases.exchange import Answer
+from waybook.usecases.exchange import Answer, Readable, ReadableOutput
+
+
+class Text(NamedTuple):
+    """A resource's text; where it is somebody's, with whose it is beside it."""
+
+    mime_type: str
+    text: str
+    meta: dict[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +76,56 @@ class Resources:
         for kind in self.kinds:
             found = kind.id_in(params.uri)
             if found is not None:
-                mime_type, text = await self._text(context, params.uri, kind, found)
-                contents = wire.TextResourceContents(uri=params.uri, mime_type=mime_type, text=text)
+                mime_type, text, meta = await self._text(context, params.uri, kind, found)
+                contents = wire.TextResourceContents(
+                    uri=params.uri, mime_type=mime_type, text=text, _meta=meta
+                )
                 return wire.ReadResourceResult(contents=[contents])
         raise invalid("Resource not found", uri=params.uri)
 
-    async def _text(self, context: Context, uri: str, kind: Kind, found: str) -> tuple[str, str]:
+    async def _text(self, context: Context, uri: str, kind: Kind, found: str) -> Text:
         answer = await self._answer(context, kind, found)
-        if isinstance(answer, tuple):
+        if isinstance(answer, Text):
             return answer
         if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
             raise invalid("Resource not found", uri=uri)
         if answer.is_error:
             raise refused(answer, f"The {kind.title.lower()} cannot be read now")
-        return kind.mime_type, compact(answer.body)
+        return Text(kind.mime_type, compact(answer.body))
 
-    async def _answer(self, context: Context, kind: Kind, found: str) -> Answer | tuple[str, str]:
+    async def _answer(self, context: Context, kind: Kind, found: str) -> Answer | Text:
         if kind.tool is not None:
             return await self.entrance.enter(context.request, kind.tool, kind.asked(found))
         try:
             if kind is OUTPUT:
                 output = await self.entrance.output(context.request, found)
-                return output.media_type, output.content
-            return MARKDOWN, (await self.entrance.document(context.request, found)).markdown
+                return _of_output(output)
+            return _of_document(await self.entrance.document(context.request, found))
         except WaybookError as fault:
             return Answer(fault.as_json(), is_error=True)
+
+
+def _of_output(output: ReadableOutput) -> Text:
+    meta: dict[str, object] = {
+        "createdBy": output.created_by,
+        "createdAt": output.created_at.isoformat(),
+        **_flag(output.content),
+    }
+    return Text(output.media_type, output.content, meta)
+
+
+def _of_document(document: Readable) -> Text:
+    meta: dict[str, object] = {
+        "modelId": document.model,
+        "createdAt": document.created_at.isoformat(),
+        **_flag(document.markdown),
+    }
+    return Text(MARKDOWN, document.markdown, meta)
+
+
+def _flag(text: str) -> dict[str, object]:
+    found = oddities(text)
+    return {FLAG: found} if found else {}
 
 
 def listed(kind: Kind, item: Active) -> wire.Resource:

@@ -1,0 +1,156 @@
+"""A terminal is shown what somebody stored, and told nothing by it."""
+
+import json
+import sys
+import unicodedata
+from dataclasses import dataclass
+
+import pytest
+
+from canaries import ALL, pieces
+from cli.runs_in_terminal import Worker
+from cli.terminal import Terminal
+from definitions import a_definition, a_recipe_step, a_stage
+from waybook.cli.app import COMMANDS as ALL_COMMANDS
+from waybook.cli.inside import Inside
+from waybook.cli.printing import say_whole
+from waybook.record.oddities import oddities
+
+#: What a terminal obeys, and what turns its lines around.
+OBEYED = {"control", "bidi"}
+MARKUP = "[red]approved[/red]"
+SHORT = next(piece for piece in pieces(180) if MARKUP in piece)
+#: Names in workflows take no control characters.
+PLAIN = "".join(letter for letter in SHORT if unicodedata.category(letter) != "Cc")
+
+
+@dataclass(frozen=True)
+class Stored:
+    plan_id: str
+    run_id: str
+    output_id: str
+
+
+@pytest.fixture(scope="module")
+def stored(terminal: Terminal) -> Stored:
+    """A plan that waits for a person and a run that waits for feedback, hostile in every word."""
+
+    async def write(here: Inside) -> Stored:
+        agent = Worker(here)
+        steps = [{"stepType": "search", "title": SHORT, "instructions": ALL} for _ in range(3)]
+        named = {"name": SHORT, "researchQuestion": ALL, "steps": steps, "sessionId": SHORT}
+        plan_id = (await agent.call("create_research_plan", **named))["planId"]
+        first = await agent.call("get_next_step", planId=plan_id, sessionId=SHORT)
+        result = {"resultSummary": {"found": ALL, SHORT: ALL}, "outputFormattingNotes": ALL}
+        await agent.call("submit_step_result", stepId=first["stepId"], **result)
+        second = await agent.call("get_next_step", planId=plan_id, sessionId=SHORT)
+        failed = {"action": "fail_step", "stepId": second["stepId"], "reason": ALL[:1_900]}
+        rationale = {"modificationRationale": ALL[:1_900]}
+        await agent.call("modify_plan", planId=plan_id, modifications=[failed], **rationale)
+        third = await agent.call("get_next_step", planId=plan_id, sessionId=SHORT)
+        title = "".join(letter for letter in SHORT if letter.isprintable())
+        research = {"kind": "note", "title": title, "content": ALL, "planId": plan_id}
+        await agent.call("store_research", **research)
+        kept = {"mediaType": "text/markdown", "title": title, "content": ALL}
+        output = await agent.call("store_research_output", planId=plan_id, **kept)
+        asked = {"summary": ALL, "questions": [SHORT, ALL[:1_900]], "resultSummary": {"a": ALL}}
+        await agent.call("request_user_review", stepId=third["stepId"], **asked)
+        stages = [
+            a_stage("one", a_recipe_step("step", name=PLAIN)),
+            a_stage("two", a_recipe_step("last", name=PLAIN)),
+        ]
+        definition = a_definition("hostile", *stages) | {"name": PLAIN}
+        await agent.call("add_dag", definition=definition)
+        run = {"dagSlug": "hostile", "name": SHORT, "input": ALL, "models": [SHORT]}
+        run_id = (await agent.call("start_run", **run))["runId"]
+        await agent.work(run_id, 5, ALL)
+        await agent.render()
+        return Stored(plan_id, run_id, output["outputId"])
+
+    return terminal.inside(write)
+
+
+#: Every command that shows what is stored, and what it is asked with.
+COMMANDS = {
+    "plans": (),
+    "status": ("PLAN",),
+    "watch": ("PLAN", "--once"),
+    "review": (),
+    "search": ("approve",),
+    "runs": (),
+    "run": ("RUN",),
+    "documents": ("RUN",),
+    "outputs": ("PLAN",),
+    "usage": (),
+    "audit list": ("PLAN",),
+    "audit as-of": ("PLAN", "9"),
+    "audit verify": (),
+    "dag list": (),
+    "dag show": ("hostile",),
+    "call": ("get_research_context", '{"planId":"PLAN"}'),
+    "doctor": (),
+}
+#: Commands that show nothing stored, or only what they are given in the same breath.
+OTHERS = {"demo", "serve", "mcp", "feedback", "report", "map", "migrate", "webhooks", "output"}
+
+
+def words_of(command: str, stored: Stored) -> list[str]:
+    meant = (("PLAN", stored.plan_id), ("RUN", stored.run_id))
+    words = [*command.split(), *COMMANDS[command]]
+    for name, which in meant:
+        words = [word.replace(name, which) for word in words]
+    return words
+
+
+def test_every_command_is_looked_at() -> None:
+    assert {command.split()[0] for command in COMMANDS} | OTHERS == {*ALL_COMMANDS}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_hands_a_terminal_what_it_would_obey(
+    terminal: Terminal, stored: Stored, command: str
+) -> None:
+    for columns in (60, 200):
+        said = terminal.run(*words_of(command, stored), columns=columns).output
+        assert said
+        assert not oddities(said).keys() & OBEYED, ascii(said)
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one != "watch"])
+def test_json_has_every_character_and_shows_every_character(
+    terminal: Terminal, stored: Stored, command: str
+) -> None:
+    said = terminal.run(*words_of(command, stored), "--json").stdout
+    assert not oddities(said).keys() & OBEYED
+    json.loads(said)
+
+
+def test_what_json_says_is_what_was_stored(terminal: Terminal, stored: Stored) -> None:
+    (found,) = [one for one in terminal.told("plans") if one["planId"] == stored.plan_id]
+    assert found["name"] == SHORT
+
+
+@pytest.mark.parametrize("command", ["plans", "status", "review"])
+def test_marks_of_rich_are_shown_as_they_stand(
+    terminal: Terminal, stored: Stored, command: str
+) -> None:
+    said = terminal.say(*words_of(command, stored), columns=1_000)
+    assert "[red]approved[/red]" in said
+
+
+def test_an_output_goes_into_a_file_as_it_was_handed_in(terminal: Terminal, stored: Stored) -> None:
+    assert terminal.say("output", stored.output_id).rstrip("\n") == ALL.rstrip("\n")
+
+
+def test_an_output_is_written_out_for_a_person(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    say_whole("\x1b[2J")
+    assert capsys.readouterr().out == "⟦U+001B⟧[2J\n"
+
+
+def test_an_error_that_quotes_something_stays_a_line(terminal: Terminal) -> None:
+    refused = terminal.run("status", "nothing \x1b[31m of this name")
+    assert refused.exit_code == 1
+    assert not oddities(refused.output)

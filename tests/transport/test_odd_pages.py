@@ -1,0 +1,45 @@
+"""Pages show the characters that nobody would see, and no text turns another one around."""
+
+from transport.pages import a_reader, words
+from waybook.background import render_once
+from waybook.record.oddities import oddities
+from waybook.transport.web.dashboard.assets import address_of
+from worlds import World, a_step
+
+TURNED = "Pay \u202eeno\u202c \x1b[31mnow\u200b"
+SHOWN = "Pay ⟦U+202E⟧eno⟦U+202C⟧ ⟦U+001B⟧[31mnow⟦U+200B⟧"
+
+
+async def test_a_plan_s_pages_write_out_what_hides(world: World) -> None:
+    agent = world.agent
+    plan = await agent.plan([a_step(TURNED, title=TURNED)], name=TURNED, researchQuestion=TURNED)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary=TURNED)
+    place = f"/plans/{plan['planId']}"
+    async with a_reader(agent) as reader:
+        for address in ("/", "/inbox", place, f"{place}/steps/{taken['stepId']}"):
+            page = await reader.get(address)
+            assert SHOWN in words(page)
+            assert not oddities(words(page))
+
+
+async def test_a_document_writes_out_what_hides(world: World) -> None:
+    agent = world.agent
+    run = await agent.run()
+    await agent.hand_in(await agent.job(run), f"# Found\n\n{TURNED}")
+    while await render_once(agent.doorway.house):
+        pass
+    report = await agent.progress(run, detail=True)
+    document = report["stages"][0]["documents"][0]["resourceId"]
+    async with a_reader(agent) as reader:
+        page = (await reader.get(f"/api/documents/{document}")).text
+        kept = (await reader.get(f"/api/documents/{document}?format=markdown")).text
+    assert "Pay ⟦U+202E⟧eno" in page
+    assert "Pay \u202eeno" in kept
+
+
+async def test_names_are_islands_in_the_line_they_stand_in(world: World) -> None:
+    async with a_reader(world.agent) as reader:
+        style = (await reader.get(address_of("waybook.css"))).text
+    rule = next(line for line in style.splitlines() if "unicode-bidi:isolate" in line)
+    assert {"a", "b", "span", "strong", "code"} <= {*rule.partition("{")[0].split(",")}
