@@ -291,9 +291,10 @@ async def test_a_document_is_read_as_markdown(era: Era) -> None:
         read = await client.read_resource("waybook://documents/d-1")
     assert doorway.calls == [(SOMEBODY, "document", {"resourceId": "d-1"})]
     uri = "waybook://documents/d-1"
-    assert read.contents == [
-        TextResourceContents(uri=uri, mime_type="text/markdown", text="# Found")
-    ]
+    (found,) = read.contents
+    assert isinstance(found, TextResourceContents)
+    assert (found.uri, found.mime_type, found.text) == (uri, "text/markdown", "# Found")
+    assert found.meta == {"modelId": "opus", "createdAt": "2030-01-01T00:00:00+00:00"}
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
@@ -306,6 +307,14 @@ async def test_a_document_that_cannot_be_read_says_whose_fault_it_is(
     assert refusal.value.code == number
 
 
+async def test_a_document_in_which_something_hides_says_so_beside_it() -> None:
+    doorway = RememberingDoorway(readable=a_document(markdown="a\u202eb"))
+    async with a_client(doorway, profile="runs") as client:
+        (found,) = (await client.read_resource("waybook://documents/d-1")).contents
+    assert found.meta is not None
+    assert found.meta["oddCharacters"] == {"bidi": 1}
+
+
 # Outputs
 
 
@@ -314,8 +323,11 @@ async def test_an_output_is_read_as_what_it_is(era: Era) -> None:
     doorway = RememberingDoorway(deliverable=an_output(media_type="text/html", content="<p>x"))
     async with a_client(doorway, era) as client:
         read = await client.read_resource("waybook://outputs/o-1")
-    uri = "waybook://outputs/o-1"
-    assert read.contents == [TextResourceContents(uri=uri, mime_type="text/html", text="<p>x")]
+    (found,) = read.contents
+    assert isinstance(found, TextResourceContents)
+    assert (found.uri, found.mime_type) == ("waybook://outputs/o-1", "text/html")
+    assert found.text == "<p>x"
+    assert found.meta == {"createdBy": "ann", "createdAt": "2030-01-01T12:00:00+00:00"}
     assert doorway.calls == [(SOMEBODY, "output", {"outputId": "o-1"})]
 
 
