@@ -211,7 +211,9 @@ class Doorway:
         tool, fault = TOOLS.get(what), limit.refusal(wait)
         self.counted[tool.name if tool else OTHER, fault.code] += 1
         if limit.is_first_refusal(_purse(caller)) and tool is not None and tool.logged:
-            self.calls.note(_logged(tool, caller, {}, Answer(fault.as_json(), is_error=True), 0, 0.0))
+            self.calls.note(
+                _logged(tool, caller, {}, Answer(fault.as_json(), is_error=True), 0, 0.0)
+            )
         return fault
 
     async def _answer(self, tool: Tool, caller: Caller, given: Mapping[str, object]) -> Answer:
