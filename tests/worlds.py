@@ -27,6 +27,7 @@ from waybook.usecases.call import Call
 from waybook.usecases.house import House
 from waybook.usecases.skills import Skill, SkillFile
 from waybook.usecases.verify_audit import audited_subjects, verify_audit
+from waybook.usecases.verify_erasures import verify_erasures
 
 #: A reply, or a part of one: JSON, looked into without asking its type at every turn.
 Body: TypeAlias = dict[str, Any]
@@ -253,3 +254,4 @@ async def check_audit(house: House, *org_ids: UUID) -> None:
         subjects = await audited_subjects(call)
         faults = [v async for v in verify_audit(call, subjects) if not v.ok]
         assert faults == []
+        assert [v for v in await verify_erasures(call) if not v.ok] == []

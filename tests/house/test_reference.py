@@ -64,6 +64,7 @@ ORDER = [
     *("dag list", "dag show", "dag add", "dag schema"),
     *("audit list", "audit verify", "audit as-of"),
     *("webhooks list", "webhooks test", "webhooks retry"),
+    *("org erase", "user erase"),
 ]
 
 

@@ -15,7 +15,7 @@ from waybook.store.sql import Query, Rows, load
 
 SOURCE = Path(str(files("waybook")))
 #: Several statements at a time, run by the owner: the migrations' own tests run them.
-OPERATOR = frozenset({"migrate", "tenants"})
+OPERATOR = frozenset({"erasure", "migrate", "renaming", "tenants"})
 #: Their queries are fetched by a name in a variable.
 BY_NAME = frozenset({"migrate", "schema_dump"})
 

@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 
 from belongings import everything
+from erasures import erased
 from servers import Place
 from waybook.store import deliveries
 from waybook.store.ids import new_id
@@ -24,6 +25,8 @@ ORG = "(org_id = app_org())"
 EXCEPTIONS = {
     # The ids of all orgs, for a sweep to visit them one by one; it sees nothing in them so.
     ("org", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
+    # The same for orgs that are gone: that they were erased, when, by whom and how much.
+    ("erasure", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
 }
 #: Whoever shows a credential does not say whose it is: by its hash, that one row can be seen.
 BY_HASH = {
@@ -241,6 +244,8 @@ async def both(world: World) -> World:
         await everything(somebody)
         async with world.database.tenant(somebody.org_id) as tx:
             await tx.commit(a_delivery(), *credentials())
+        await somebody.acting_as("gone").plan()
+        await erased(world, somebody, "gone")
     return world
 
 

@@ -11,7 +11,7 @@ from waybook.cli.history import entries_table, plan_then
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
 from waybook.cli.printing import say_json
-from waybook.cli.verdicts import show_verdicts, verdict_json, verify_all
+from waybook.cli.verdicts import OrgVerdict, show_verdicts, verdict_json, verify_all
 from waybook.errors import InvalidInput, NotFound
 from waybook.settings import Settings
 from waybook.usecases.call import Body
@@ -19,7 +19,6 @@ from waybook.usecases.find_plans import meant_plan
 from waybook.usecases.find_runs import meant_run
 from waybook.usecases.list_audit import list_audit
 from waybook.usecases.plan_as_of import PlanAsOf, plan_as_of
-from waybook.usecases.verify_audit import Verdict
 
 
 @click.group()
@@ -69,10 +68,10 @@ def verify_command(*, as_json: bool, **flags: object) -> None:
         say_json(verdict_json(verdicts))
     else:
         show_verdicts(the_console(), verdicts)
-    sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
+    sys.exit(0 if all(one.verdict.ok for one in verdicts) else 1)
 
 
-async def _verify(settings: Settings, *, bar: bool) -> list[Verdict]:
+async def _verify(settings: Settings, *, bar: bool) -> list[OrgVerdict]:
     async with inside(settings) as here:
         return await verify_all(here.call, bar=bar)
 

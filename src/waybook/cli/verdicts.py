@@ -1,30 +1,49 @@
 """Verifying the audit with a progress bar, and how its verdicts look."""
 
+from typing import NamedTuple
+from uuid import UUID
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from waybook.usecases.call import Call
 from waybook.usecases.verify_audit import Verdict, audited_subjects, verify_audit
+from waybook.usecases.verify_erasures import calls_of_everybody, verify_erasures
 
 MOST_FAULTS = 5
 
 
-async def verify_all(call: Call, *, bar: bool) -> list[Verdict]:
-    """Verify everything, keeping only what each subject came to."""
+class OrgVerdict(NamedTuple):
+    """What verifying one subject of an org found."""
+
+    org_id: UUID
+    verdict: Verdict
+
+
+async def verify_all(call: Call, *, bar: bool) -> list[OrgVerdict]:
+    """Verify everything of everybody, keeping only what each subject came to."""
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
-        subjects = await audited_subjects(call)
-        task = shown.add_task("verifying", total=len(subjects))
-        verdicts = []
-        async for verdict in verify_audit(call, subjects):
-            verdicts.append(verdict)
-            shown.advance(task)
+        calls = await calls_of_everybody(call)
+        subjects = [await audited_subjects(one) for one in calls]
+        task = shown.add_task("verifying", total=sum(map(len, subjects)))
+        verdicts: list[OrgVerdict] = []
+        for one, audited in zip(calls, subjects, strict=True):
+            async for verdict in verify_audit(one, audited):
+                verdicts.append(OrgVerdict(one.caller.org_id, verdict))
+                shown.advance(task)
+            erased = await verify_erasures(one)
+            verdicts += [OrgVerdict(one.caller.org_id, verdict) for verdict in erased]
         return verdicts
 
 
-def show_verdicts(console: Console, verdicts: list[Verdict]) -> None:
-    """One line if all is well; otherwise what is wrong with what."""
+def show_verdicts(console: Console, found: list[OrgVerdict]) -> None:
+    """One line if all is well, and what was erased; otherwise what is wrong with what."""
+    for org_id, verdict in found:
+        if verdict.ok and verdict.note:
+            console.print(Text(f"† org {org_id}: {verdict.note}"))
+    verdicts = [one.verdict for one in found]
     wrong = [verdict for verdict in verdicts if not verdict.ok]
     for verdict in wrong:
         name = f"{verdict.subject.kind.replace('_', ' ')} {verdict.subject.id}"
@@ -38,9 +57,10 @@ def show_verdicts(console: Console, verdicts: list[Verdict]) -> None:
 
 def summary(verdicts: list[Verdict]) -> Text:
     """What verifying came to, in a line."""
-    entries = sum(verdict.entries for verdict in verdicts)
+    there = [verdict for verdict in verdicts if not verdict.note]
+    entries = sum(verdict.entries for verdict in there)
     wrong = sum(not verdict.ok for verdict in verdicts)
-    what = f"{entries} entries in {_chains(len(verdicts))}"
+    what = f"{entries} entries in {_chains(len(there))}"
     if wrong:
         return Text(f"✗ {what}: {_chains(wrong)} broken", style="bold red")
     return Text.assemble(("✓ ", "green"), f"{what}: every seal holds, state = replay(audit)")
@@ -50,20 +70,22 @@ def _chains(count: int) -> str:
     return "1 chain" if count == 1 else f"{count} chains"
 
 
-def verdict_json(verdicts: list[Verdict]) -> dict[str, object]:
+def verdict_json(found: list[OrgVerdict]) -> dict[str, object]:
     """The verdicts for machines."""
     return {
-        "ok": all(verdict.ok for verdict in verdicts),
-        "entries": sum(verdict.entries for verdict in verdicts),
+        "ok": all(one.verdict.ok for one in found),
+        "entries": sum(one.verdict.entries for one in found if not one.verdict.note),
         "chains": [
             {
+                "orgId": str(org_id),
                 "subject": verdict.subject.kind,
                 "subjectId": verdict.subject.id,
                 "entries": verdict.entries,
                 "ok": verdict.ok,
                 "firstBroken": verdict.broken,
                 "faults": list(verdict.faults),
+                "note": verdict.note,
             }
-            for verdict in verdicts
+            for org_id, verdict in found
         ],
     }

@@ -16,6 +16,7 @@ from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
 from waybook.record.changes import Entity, Event
 from waybook.record.moment import Channel, Json, Moment
+from waybook.record.pseudonyms import rejected_by
 from waybook.record.scopes import refuse_decider
 
 
@@ -176,7 +177,7 @@ def _carry_out(
 
 
 def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
-    reason = f"rejected by {draft.moment.actor.user}" + (f": {feedback}" if feedback else "")
+    reason = rejected_by(draft.moment.actor.user) + (f": {feedback}" if feedback else "")
     draft.move_step(step_id, StepStatus.FAILED)
     draft.set_step(step_id, fail_reason=reason)
     draft.set_plan(fail_reason=reason)

@@ -90,6 +90,8 @@ def first_broken(entries: Sequence[Sealed]) -> tuple[int, str] | None:
     """The number of the first entry that does not belong, and why; None if all do."""
     previous = GENESIS
     for expected, entry in enumerate(entries, start=1):
+        if entry.seq < expected:
+            return entry.seq, f"entry {entry.seq} is there twice: one was added from outside"
         if entry.seq != expected:
             return expected, f"entry {expected} is missing; the next one is {entry.seq}"
         if seal(entry, previous) != entry.hash:

@@ -215,11 +215,11 @@ class Database:
         async with Lent(self._lines, self.wire, opening, org_id) as tx:
             return await tx.commit(*statements)
 
-    async def directory(self) -> list[UUID]:
-        """The ids of all orgs, for a sweep to visit one by one."""
+    async def directory(self, asked: Statement | str = "select org_id from org") -> list[UUID]:
+        """The ids of all orgs, or of those that are asked for, to visit one by one."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
         async with Lent(self._lines, self.wire, opening, None) as tx:
-            (found,) = await tx.commit("select org_id from org")
+            (found,) = await tx.commit(asked)
         return [row[0] for row in found]
 
     async def beside(self, *statements: Statement | str) -> Results:

@@ -58,7 +58,7 @@ def migrate(dsn: str) -> list[str]:
         Misconfigured: the server is too old, the database too new, or a file was edited.
         Unavailable: the database cannot be reached.
     """
-    with _connected(dsn) as connection:
+    with connected(dsn) as connection:
         return _migrate(connection)
 
 
@@ -69,12 +69,18 @@ def pending(dsn: str) -> list[str]:
         Misconfigured: as for `migrate`.
         Unavailable: the database cannot be reached.
     """
-    with _connected(dsn) as connection:
+    with connected(dsn) as connection:
         return [migration.title for migration in _pending(_done(connection) or {})]
 
 
 @contextmanager
-def _connected(dsn: str) -> Iterator[psycopg.Connection]:
+def connected(dsn: str) -> Iterator[psycopg.Connection]:
+    """A connection as the owner, on which each statement is a transaction unless told otherwise.
+
+    Raises:
+        Misconfigured: the address cannot be read, or the server is too old.
+        Unavailable: the database cannot be reached.
+    """
     try:
         conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:

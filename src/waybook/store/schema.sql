@@ -203,6 +203,27 @@ create policy tenant on document as permissive for all to public
   with check (org_id = app_org());
 grant select, insert on document to waybook_app;
 
+create table erasure (
+  org_id uuid not null default app_org(),
+  number integer not null,
+  at timestamp with time zone not null,
+  by text not null,
+  what text not null,
+  who text,
+  counts json not null,
+  hash bytea not null,
+  constraint erasure_pkey PRIMARY KEY (org_id, number),
+  constraint erasure_check CHECK (((what = 'user'::text) = (who IS NOT NULL))),
+  constraint erasure_number_check CHECK ((number >= 1)),
+  constraint erasure_what_check CHECK ((what = ANY (ARRAY['org'::text, 'user'::text, 'archived'::text])))
+);
+alter table erasure enable row level security;
+alter table erasure force row level security;
+create policy tenant on erasure as permissive for all to public
+  using ((org_id = app_org()) OR (current_setting('app.sweep'::text, true) = 'on'::text))
+  with check (org_id = app_org());
+grant select on erasure to waybook_app;
+
 create table idempotency_answer (
   org_id uuid not null default app_org(),
   tool text not null,
@@ -343,6 +364,8 @@ create table org (
   created_at timestamp with time zone not null default now(),
   name text,
   review_policy text not null default 'relayed'::text,
+  erasures integer not null default 0,
+  erasure_hash bytea,
   constraint org_pkey PRIMARY KEY (org_id),
   constraint org_slug_key UNIQUE (slug),
   constraint org_review_policy_check CHECK ((review_policy = ANY (ARRAY['relayed'::text, 'human'::text])))
@@ -742,6 +765,25 @@ create policy tenant on step_result as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert on step_result to waybook_app;
+
+create table tombstone (
+  org_id uuid not null default app_org(),
+  erasure integer not null,
+  subject_id uuid not null,
+  subject text not null,
+  entries integer not null,
+  seal_before bytea not null,
+  seal_after bytea,
+  constraint tombstone_pkey PRIMARY KEY (org_id, erasure, subject_id),
+  constraint tombstone_org_id_erasure_fkey FOREIGN KEY (org_id, erasure) REFERENCES erasure(org_id, number)
+);
+CREATE INDEX tombstone_subject ON public.tombstone USING btree (org_id, subject_id);
+alter table tombstone enable row level security;
+alter table tombstone force row level security;
+create policy tenant on tombstone as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select on tombstone to waybook_app;
 
 create table usage (
   org_id uuid not null default app_org(),

@@ -4,14 +4,14 @@ One subject after the other, so that memory is bounded by the longest history. A
 and the end of its chain come from one snapshot; its entries up to there never change any more.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from waybook.record.moment import Json
 from waybook.record.replay import Row, Rows, Unreplayable, differences, replay
-from waybook.store import artifacts, audit, plans, runs, skill_executions
+from waybook.store import artifacts, audit, plans, runs, skill_executions, tombstones
 from waybook.store.audit import GENESIS, Sealed
 from waybook.store.plans import read_stored_rows
 from waybook.usecases.audit_trail import changes_in, whole_trail
@@ -39,6 +39,8 @@ class Verdict:
     faults: tuple[str, ...] = ()
     #: The first entry that does not belong.
     broken: int | None = None
+    #: What there is to say of it though nothing is wrong.
+    note: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -59,15 +61,19 @@ async def verify_audit(call: Call, subjects: Iterable[Subject]) -> AsyncIterator
 
 async def verify_subject(call: Call, subject: Subject) -> Verdict:
     """Hold a subject's rows against its audit, and its audit against its seals."""
-    head, stored = await call.read(
-        audit.SQL["head"](subject_id=subject.id), _stored_statement(subject)
+    head, stored, anew = await call.read(
+        audit.SQL["head"](subject_id=subject.id),
+        _stored_statement(subject),
+        tombstones.SQL["sealed_anew"](subject_id=subject.id),
     )
     if not head:
         missing = f"the audit tells of this {subject.kind}, but it is not there: it was deleted"
         return Verdict(subject=subject, entries=0, faults=(missing,), broken=1)
     seq, digest, last = head[0]
     entries = await whole_trail(call, subject.id, until=seq)
-    broken = _first_broken(entries, seq, bytes(digest), last or 0)
+    broken = _first_broken(entries, seq, bytes(digest), last or 0) or _sealed_otherwise(
+        entries, anew
+    )
     if broken is not None:
         return Verdict(subject=subject, entries=len(entries), faults=(broken[1],), broken=broken[0])
     faults = _replay_faults(entries, _stored_rows(subject, stored))
@@ -87,6 +93,16 @@ def _first_broken(
         return seq, f"entry {seq} is not the one that was written last: its seal is another"
     if last > seq:
         return seq + 1, f"entry {seq + 1} was added from outside: {seq} were written"
+    return None
+
+
+def _sealed_otherwise(
+    entries: list[Sealed], anew: Sequence[tuple[Any, ...]]
+) -> tuple[int, str] | None:
+    """A chain that was sealed anew goes on from the seal which that erasure tells of."""
+    for number, seal in anew:
+        if len(entries) < number or entries[number - 1].hash != bytes(seal):
+            return number, f"entry {number} has not the seal it was given when a user was erased"
     return None
 
 

@@ -57,7 +57,7 @@ async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
         _between(console)
         scene.clock.pace = FAST if fast else SLOW_RUN
         board = await act_of_run(scene, audience)
-        verdicts = await verify_all(scene.call, bar=False)
+        verdicts = [one.verdict for one in await verify_all(scene.call, bar=False)]
         await tell_ending(console, scene, board, verdicts, keep=keep)
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
 

@@ -1,0 +1,121 @@
+"""A person's name where we write it ourselves, and how another word takes its place.
+
+What people write is their org's; that they wrote it is their own. So the places are known: who
+acts, who holds, who asked, who decided. A text that happens to say the name is not touched.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from waybook.record.changes import WHOLE_ROW
+from waybook.record.moment import Channel, Json
+
+#: Fields of rows that name a person, the credential a person showed, or why something ended.
+NAMING_ENDS = ("_by", "_as")
+NAMING_FIELDS = frozenset({"by", "actor", "fail_reason"})
+#: The same for what entries tell beside their changes, and for what answers say.
+TELLING_ENDS = ("By", "As")
+TELLING_WORDS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
+
+
+def rejected_by(user: str) -> str:
+    """Why a plan ended that somebody rejected, as far as it is in our words.
+
+    >>> rejected_by("ann")
+    'rejected by ann'
+    """
+    return f"rejected by {user}"
+
+
+class Renaming(NamedTuple):
+    """A name, and what stands in its place from now on."""
+
+    name: str
+    pseudonym: str
+
+    def of(self, value: Json) -> Json:
+        """What stands in the place of this value: itself, unless it names the person.
+
+        >>> to = Renaming("ann", "erased-1a2b")
+        >>> to.of("ann"), to.of("mcp:ann"), to.of("annabel"), to.of(None)
+        ('erased-1a2b', 'mcp:erased-1a2b', 'annabel', None)
+        >>> to.of("rejected by ann: too long"), to.of("rejected by annabel")
+        ('rejected by erased-1a2b: too long', 'rejected by annabel')
+        """
+        if not isinstance(value, str):
+            return value
+        for begin in ("", rejected_by(""), *(f"{door}:" for door in Channel)):
+            told = f"{begin}{self.name}"
+            if value == told or (begin == rejected_by("") and value.startswith(f"{told}: ")):
+                return f"{begin}{self.pseudonym}{value[len(told) :]}"
+        return value
+
+
+def names_a_person(field: str) -> bool:
+    """Whether a field of a row names somebody.
+
+    >>> names_a_person("held_by"), names_a_person("requested_as"), names_a_person("name")
+    (True, True, False)
+    """
+    return field in NAMING_FIELDS or field.endswith(NAMING_ENDS)
+
+
+def tells_of_a_person(word: str) -> bool:
+    """Whether what stands under this word names somebody.
+
+    >>> tells_of_a_person("decidedBy"), tells_of_a_person("takenFrom"), tells_of_a_person("title")
+    (True, True, False)
+    """
+    return word in TELLING_WORDS or word.endswith(TELLING_ENDS)
+
+
+def renamed_details(details: Mapping[str, Json], to: Renaming) -> dict[str, Json]:
+    """An audit entry's details without the name."""
+    told: dict[str, Json] = {
+        word: to.of(value) if tells_of_a_person(word) else value for word, value in details.items()
+    }
+    changes = details.get("changes")
+    if isinstance(changes, list):
+        told["changes"] = [_renamed_change(change, to) for change in changes]
+    return told
+
+
+def _renamed_change(change: Json, to: Renaming) -> Json:
+    if not isinstance(change, dict):
+        return change
+    field = str(change.get("field"))
+    if field == WHOLE_ROW:
+        return {**change, "from": _row(change.get("from"), to), "to": _row(change.get("to"), to)}
+    if names_a_person(field):
+        return {**change, "from": to.of(change.get("from")), "to": to.of(change.get("to"))}
+    return change
+
+
+def _row(row: Json, to: Renaming) -> Json:
+    if not isinstance(row, dict):
+        return row
+    return {name: to.of(value) if names_a_person(name) else value for name, value in row.items()}
+
+
+def renamed_answer(answer: Json, to: Renaming, *, ours: bool = False) -> Json:
+    """An answer without the name: where it names somebody, and in the words of an error.
+
+    >>> renamed_answer({"error": {"message": "held by ann."}}, Renaming("ann", "erased-1a2b"))
+    {'error': {'message': 'held by erased-1a2b.'}}
+    """
+    if isinstance(answer, list):
+        return [renamed_answer(inner, to) for inner in answer]
+    if isinstance(answer, dict):
+        return {
+            word: _renamed_word(word, value, to, ours=ours or word == "error")
+            for word, value in answer.items()
+        }
+    return answer
+
+
+def _renamed_word(word: str, value: Json, to: Renaming, *, ours: bool) -> Json:
+    if isinstance(value, str):
+        if ours and word == "message":
+            return value.replace(to.name, to.pseudonym)
+        return to.of(value) if tells_of_a_person(word) else value
+    return renamed_answer(value, to, ours=ours)

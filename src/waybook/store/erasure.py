@@ -1,0 +1,137 @@
+"""The owner's eraser: everything of an org, or the chains that are named; and what it leaves.
+
+One transaction each: whoever is killed in the middle has erased nothing, and may begin again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+from waybook.errors import NotFound
+from waybook.store.audit import GENESIS, Head
+from waybook.store.owners import Owner, owning, sweeping
+from waybook.store.sql import as_json_text, load
+from waybook.store.tenants import LOCAL_ORG
+from waybook.store.tombstones import Erasure, Tombstone, sealed
+
+SQL = load("erasure")
+
+#: Told after every part: how many of how many are done.
+Progress = Callable[[int, int], None]
+
+#: What is locked while it is worked on.
+LOCKED = ("plan", "run", "skill_execution")
+#: How often to look for what came in while we were at it.
+MOST_PASSES = 5
+
+
+class Erased(NamedTuple):
+    """What was erased: of whom, how many rows of each table, and the number of its record."""
+
+    org_id: UUID
+    number: int
+    counts: dict[str, int]
+    who: str | None = None
+
+
+def find_org(owner_dsn: str, slug: str) -> UUID:
+    """The org of this name.
+
+    Raises:
+        NotFound: there is none.
+    """
+    with sweeping(owner_dsn) as owner:
+        found = owner.ask(SQL["find_org"], slug=slug)
+    if not found:
+        raise NotFound(f"there is no org “{slug}” here", org=slug)
+    org_id: UUID = found[0][0]
+    return org_id
+
+
+def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Erased:
+    """Erase an org and all that is its own; the org of local mode stays, empty."""
+    with owning(owner_dsn, org_id) as owner:
+        head = lock_org(owner)
+        for table in LOCKED:
+            owner.ask(SQL["lock_rows"], table)
+        gone = [
+            Tombstone(subject, subject_id, entries, bytes(seal))
+            for subject, subject_id, entries, seal in owner.ask(SQL["ends"])
+        ]
+        counts = delete_everything(owner, progress)
+        written = record(owner, head, Written(what="org", by=by, counts=counts, stones=gone))
+        if org_id == LOCAL_ORG:
+            number, digest = written.number, written.hash
+            owner.do(SQL["keep_local_org"], org_id=org_id, number=number, hash=digest)
+    clear_up(owner_dsn, org_id)
+    return Erased(org_id, written.number, counts)
+
+
+def clear_up(owner_dsn: str, org_id: UUID) -> None:
+    """Erase what came in from calls that were on their way: they had been logged a little later."""
+    for _ in range(MOST_PASSES):
+        with owning(owner_dsn, org_id) as owner:
+            spared = {"org"} if org_id == LOCAL_ORG else set()
+            if not delete_everything(owner, lambda *_: None, spared):
+                return
+
+
+def delete_everything(
+    owner: Owner, progress: Progress, spared: Iterable[str] = ()
+) -> dict[str, int]:
+    """Delete every row of the org, of every table there is; returns how many of each."""
+    tables = [table for table in tables_in_order(owner) if table not in {*spared}]
+    counts: Counter[str] = Counter()
+    for done, table in enumerate(tables, start=1):
+        counts[table] += owner.do(SQL["delete_rows"], table)
+        progress(done, len(tables))
+    return {table: rows for table, rows in sorted(counts.items()) if rows}
+
+
+def tables_in_order(owner: Owner) -> list[str]:
+    """Every table of orgs, those first to which no other one points."""
+    return [table for (table,) in owner.ask(SQL["tables"])]
+
+
+# What is left
+
+
+class Written(NamedTuple):
+    """An erasure to be recorded."""
+
+    what: str
+    by: str
+    counts: dict[str, int]
+    stones: list[Tombstone]
+    who: str | None = None
+
+
+def lock_org(owner: Owner) -> Head:
+    """The end of the org's chain of erasures; nobody makes anything new there until we are done.
+
+    Raises:
+        NotFound: there is no such org any more.
+    """
+    found = owner.ask(SQL["lock_org"])
+    if not found:
+        raise NotFound("this org is not there any more: somebody has erased it")
+    number, digest = found[0]
+    return Head(number, bytes(digest) if digest else GENESIS)
+
+
+def record(owner: Owner, head: Head, asked: Written) -> Erasure:
+    """Write down that something was erased, sealed, with what is left of it."""
+    ((at,),) = owner.ask(SQL["now"])
+    stones = tuple(asked.stones)
+    counts = as_json_text(asked.counts)
+    told = Erasure(0, at, asked.by, asked.what, asked.who, counts, tombstones=stones)
+    erasure = sealed(told, head)
+    values = erasure._asdict()
+    del values["tombstones"]
+    owner.do(SQL["insert_erasure"], **values)
+    owner.do_each(
+        SQL["insert_tombstone"], [{"erasure": erasure.number, **s._asdict()} for s in stones]
+    )
+    owner.do(SQL["note_head"], number=erasure.number, hash=erasure.hash)
+    return erasure

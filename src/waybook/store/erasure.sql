@@ -1,0 +1,65 @@
+-- Run by the owner, in one transaction of one org. The braces are filled with names of tables and
+-- columns that the catalogue brought, quoted by the driver.
+
+-- name: find_org
+-- Seen by whoever sweeps.
+select org_id from org where slug = %(slug)s;
+
+-- name: lock_org
+-- Nobody makes a plan, a run or a definition here while we are at it.
+select erasures, erasure_hash from org where org_id = app_org() for update;
+
+-- name: tables
+-- Every table that has rows of orgs, those first to which no other one points.
+with recursive ours as (
+  select c.oid, c.relname
+    from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
+   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+     and not c.relispartition and c.relname not in ('erasure', 'tombstone')
+),
+above as (
+  select o.oid, o.relname, 0 as height from ours o
+   union
+  select o.oid, o.relname, b.height + 1
+    from above b
+    join pg_constraint k on k.conrelid = b.oid and k.contype = 'f' and k.confrelid <> k.conrelid
+    join ours o on o.oid = k.confrelid
+   where b.height < 100
+)
+select relname from above group by relname order by max(height), relname;
+
+-- name: delete_rows
+delete from {table};
+
+-- name: lock_rows
+-- Whoever is at work on one of them finishes first; whoever comes waits.
+select count(*) from (select from {table} for update) locked;
+
+-- name: ends
+-- Every chain: what it is about, how long it is, and its last seal.
+select 'plan', id::text, audit_seq, audit_hash from plan
+ union all
+select 'run', id::text, audit_seq, audit_hash from run
+ union all
+select 'skill_execution', id::text, audit_seq, audit_hash from skill_execution
+ union all
+select 'artifact', id::text, audit_seq, audit_hash from artifact where plan_id is null;
+
+-- name: keep_local_org
+insert into org (org_id, slug, erasures, erasure_hash)
+values (%(org_id)s, 'local', %(number)s, %(hash)s);
+
+-- name: note_head
+update org set erasures = %(number)s, erasure_hash = %(hash)s where org_id = app_org();
+
+-- name: insert_erasure
+insert into erasure (number, at, by, what, who, counts, hash)
+values (%(number)s, %(at)s, %(by)s, %(what)s, %(who)s, %(counts)s, %(hash)s);
+
+-- name: insert_tombstone
+insert into tombstone (erasure, subject, subject_id, entries, seal_before, seal_after)
+values (%(erasure)s, %(subject)s, %(subject_id)s, %(entries)s, %(seal_before)s, %(seal_after)s);
+
+-- name: now
+select app_now();

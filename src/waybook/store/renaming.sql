@@ -1,0 +1,76 @@
+-- Run by the owner, in one transaction of one org; the braces are filled as in erasure.sql.
+
+-- name: naming_columns
+-- Every column of texts, of every such table but the audit, with the name of its table.
+select c.relname, a.attname
+  from pg_attribute a
+  join pg_class c on c.oid = a.attrelid
+ where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+   and not c.relispartition
+   and c.relname not in ('erasure', 'tombstone', 'audit_entry', 'org')
+   and a.attnum > 0 and not a.attisdropped and a.atttypid = 'text'::regtype
+   and exists (select from pg_attribute o where o.attrelid = c.oid and o.attname = 'org_id')
+ order by 1, 2;
+
+-- name: json_of_ours
+-- The columns of JSON that hold what we said, not what somebody stored.
+select c.relname, a.attname
+  from pg_attribute a
+  join pg_class c on c.oid = a.attrelid
+ where c.relnamespace = 'public'::regnamespace
+   and (c.relname, a.attname) in (('idempotency_answer', 'answer'), ('webhook_delivery', 'data'));
+
+-- name: chains_naming
+-- The chains in which somebody is named, or may be: who acts, and the end of a text in the details.
+select subject, subject_id::text, count(*)
+  from audit_entry
+ where actor = %(name)s or strpos(details::text, %(told)s) > 0
+ group by subject, subject_id
+ order by subject_id;
+
+-- name: lock_end
+-- The end of one chain, ours until we are done with it.
+select audit_seq, audit_hash from {table} where id = %(id)s for update;
+
+-- name: move_end
+update {table} set audit_hash = %(hash)s where id = %(id)s;
+
+-- name: whole_chain
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where subject_id = %(id)s
+ order by seq;
+
+-- name: seal_anew
+update audit_entry
+   set actor = %(actor)s, details = %(details)s, hash = %(hash)s
+ where subject_id = %(subject_id)s and seq = %(seq)s and at = %(at)s;
+
+-- name: rename
+-- In a column that names somebody: alone, or behind one of the words that may stand before it.
+update {table} t
+   set {column} = w.word || %(pseudonym)s || substr(t.{column}, length(w.word || %(name)s) + 1)
+  from unnest(%(words)s::text[]) w (word)
+ where t.{column} = w.word || %(name)s
+    or (w.word = %(reason)s and starts_with(t.{column}, w.word || %(name)s || ': '));
+
+-- name: answers_naming
+select ctid::text, {column}::text from {table} where strpos({column}::text, %(told)s) > 0
+   for update;
+
+-- name: rename_answer
+update {table} set {column} = %(value)s where ctid = %(place)s::tid;
+
+-- name: user_tables
+-- The tables of what belongs to a user, with the users' own, and the column that says whose.
+select c.relname, a.attname
+  from pg_class c
+  join pg_attribute a on a.attrelid = c.oid
+ where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+   and (a.attname = 'user_id' or (c.relname = 'org_user' and a.attname = 'id'));
+
+-- name: user_ids
+select id from org_user where name = %(name)s;
+
+-- name: delete_users_rows
+delete from {table} where {column} = any (%(ids)s);

@@ -1,0 +1,36 @@
+-- name: erasures
+-- The erasures of an org, oldest first; the counts as the very text.
+select number, at, by, what, who, counts::text, hash from erasure where org_id = app_org()
+ order by number;
+
+-- name: tombstones
+-- What each erasure left of the chains it touched, in the order it sealed them.
+select erasure, subject, subject_id::text, entries, seal_before, seal_after from tombstone
+ order by erasure, subject_id;
+
+-- name: erasure_head
+-- Where the chain of erasures should end; nothing, where the org itself is gone.
+select erasures, erasure_hash from org where org_id = app_org();
+
+-- name: returned
+-- What was erased, and is there all the same: in the audit, or as rows.
+select t.erasure, t.subject, t.subject_id::text
+  from tombstone t
+ where t.seal_after is null
+   and (exists (select from audit_entry e where e.subject_id = t.subject_id)
+        or exists (select from plan p where p.id = t.subject_id)
+        or exists (select from run r where r.id = t.subject_id)
+        or exists (select from skill_execution x where x.id = t.subject_id)
+        or exists (select from artifact a where a.id = t.subject_id))
+ order by t.erasure, t.subject_id;
+
+-- name: sealed_anew
+-- Where a chain was last sealed anew, and with which seal.
+select entries, seal_after from tombstone
+ where subject_id = %(subject_id)s and seal_after is not null
+ order by erasure desc
+ limit 1;
+
+-- name: everybody
+-- Every org there is or was, for whoever verifies them all.
+select org_id from org union select org_id from erasure;

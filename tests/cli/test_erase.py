@@ -1,0 +1,74 @@
+"""`waybook org erase` and `waybook user erase`: asked once more, told at the end, verified."""
+
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from cli.terminal import Terminal
+from waybook.postgres.supervisor import Attachment
+from waybook.store.ids import new_id
+from waybook.store.migrate import migrate
+from waybook.store.tenants import add_org
+
+
+@pytest.fixture
+def acme(attachment: Attachment) -> str:
+    """An org of its own, with nothing in it."""
+    slug = f"acme-{new_id()}"
+    migrate(attachment.owner_dsn)
+    add_org(attachment.owner_dsn, UUID(new_id()), slug)
+    return slug
+
+
+def slugs(attachment: Attachment) -> set[str]:
+    with psycopg.connect(attachment.admin_dsn) as admin:
+        return {str(row[0]) for row in admin.execute("select slug from org").fetchall()}
+
+
+def test_an_org_is_erased_once_its_slug_was_typed_again(
+    terminal: Terminal, attachment: Attachment, acme: str
+) -> None:
+    refused = terminal.run("org", "erase", acme, typed="something else\n")
+    assert refused.exit_code == 1
+    assert acme in slugs(attachment)
+    said = terminal.say("org", "erase", acme, typed=f"{acme}\n")
+    assert "This cannot be undone." in said
+    assert "org    1" in said
+    assert f"✓ the org {acme} is erased" in said
+    assert acme not in slugs(attachment)
+
+
+def test_a_script_is_not_asked_and_gets_json(
+    terminal: Terminal, attachment: Attachment, acme: str
+) -> None:
+    told = terminal.told("org", "erase", acme, "--yes")
+    assert told["rows"] == {"org": 1}
+    assert acme not in slugs(attachment)
+    verified = terminal.told("audit", "verify")
+    (record,) = [one for one in verified["chains"] if one["orgId"] == told["orgId"]]
+    assert verified["ok"]
+    assert record["note"].startswith("the org was erased at ")
+    assert "the org was erased at" in terminal.say("audit", "verify", columns=200)
+
+
+def test_an_org_that_is_not_there_is_told_in_a_line(terminal: Terminal) -> None:
+    failed = terminal.run("org", "erase", "nobody", "--yes")
+    assert failed.exit_code == 1
+    assert failed.stderr.splitlines()[-1].startswith("✗ there is no org “nobody” here")
+
+
+def test_a_user_is_erased_and_the_audit_holds(terminal: Terminal, attachment: Attachment) -> None:
+    plan_id = terminal.plan("Of somebody")
+    with psycopg.connect(attachment.admin_dsn) as admin:
+        ((name,),) = admin.execute(
+            "select created_by from plan_brief where plan_id = %s", (plan_id,)
+        ).fetchall()
+    failed = terminal.run("user", "erase", "local", name, typed="nobody\n")
+    assert failed.exit_code == 1
+    told = terminal.told("user", "erase", "local", name, "--yes")
+    assert told["pseudonym"].startswith("erased-")
+    assert told["rows"]["plan_brief"] >= 1
+    entries = terminal.told("audit", "list", plan_id)
+    assert {entry["actor"] for entry in entries} == {told["pseudonym"]}
+    assert terminal.told("audit", "verify")["ok"]

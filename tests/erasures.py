@@ -1,0 +1,93 @@
+"""What tests of erasure share: every row of an org as text, and what verifying finds."""
+
+from uuid import UUID
+
+import psycopg
+
+from servers import Place
+from waybook.doorway import Caller, Channel
+from waybook.store.erasure import Erased
+from waybook.store.ids import new_id
+from waybook.usecases.call import Call
+from waybook.usecases.erase import erase_user
+from waybook.usecases.verify_audit import Subject, Verdict, verify_subject
+from waybook.usecases.verify_erasures import verify_erasures
+from worlds import Agent, World
+
+#: What is left of an org, and of everybody who was erased.
+LEFT = {"erasure", "tombstone"}
+
+
+def quietly(*_: int) -> None:
+    """For whoever does not look at the bar."""
+
+
+def slug_of(agent: Agent) -> str:
+    return f"org-{agent.org_id}"
+
+
+def tables(place: Place) -> list[str]:
+    with psycopg.connect(place.admin_dsn) as admin:
+        found = admin.execute(
+            """select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid
+                where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+                  and a.attname = 'org_id' and not c.relispartition"""
+        )
+        return sorted(str(row[0]) for row in found.fetchall())
+
+
+def rows_of(place: Place, org_id: UUID) -> dict[str, list[str]]:
+    """Every row of an org, as text, by table; empty tables are left out."""
+    with psycopg.connect(place.admin_dsn) as admin:
+        found = {
+            table: [
+                str(row[0])
+                for row in admin.execute(
+                    f"select t::text from {table} t where org_id = %s order by 1".encode(),  # noqa: S608 - ours
+                    (org_id,),
+                ).fetchall()
+            ]
+            for table in tables(place)
+        }
+    return {table: rows for table, rows in found.items() if rows}
+
+
+def add_user(place: Place, org_id: UUID, name: str) -> None:
+    """A user with a token and a browser, and one who was let in by them."""
+    user, token = new_id(), new_id()
+    with psycopg.connect(place.admin_dsn) as admin:
+        admin.execute(
+            """insert into org_user (org_id, id, name, email, scopes, created_at, created_by)
+               values (%s, %s, %s, %s, '{admin}', now(), 'somebody'),
+                      (%s, %s, %s, null, '{admin}', now(), %s)""",
+            (org_id, user, name, f"{name}@example.org", org_id, new_id(), new_id(), name),
+        )
+        admin.execute(
+            """insert into api_token (org_id, id, user_id, label, hash, scopes, created_at,
+                                      created_by)
+               values (%s, %s, %s, %s, sha256(%s::text::bytea), '{admin}', now(), %s)""",
+            (org_id, token, user, f"laptop of {name}", token, name),
+        )
+        admin.execute(
+            """insert into web_session (org_id, id, user_id, token_id, hash, scopes, created_at,
+                                        last_seen_at, expires_at)
+               values (%s, %s, %s, %s, sha256(%s::text::bytea), '{admin}', now(), now(), now())""",
+            (org_id, new_id(), user, token, new_id()),
+        )
+
+
+async def verdicts(world: World, org_id: UUID) -> list[Verdict]:
+    caller = Caller(org_id=org_id, user="judge", channel=Channel.CLI)
+    return await verify_erasures(Call(house=world.doorway.house, caller=caller))
+
+
+async def verified(world: World, kind: str, subject_id: str) -> Verdict:
+    """What verifying one chain of our org finds."""
+    judge = Call(house=world.doorway.house, caller=world.agent.caller)
+    return await verify_subject(judge, Subject(kind, subject_id))
+
+
+async def erased(world: World, agent: Agent, name: str, by: str = "operator") -> Erased:
+    """Erase a user of this org."""
+    slug = slug_of(agent)
+    return await erase_user(world.place.owner_dsn, slug, name, by=by, progress=quietly)

@@ -1,0 +1,237 @@
+"""Erasure: nothing of an org is left anywhere, no row of others is touched, it is on record."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from belongings import everything
+from dumps import dump
+from erasures import LEFT, add_user, quietly, rows_of, slug_of, tables, verdicts
+from waybook.doorway import Caller, Channel
+from waybook.errors import Busy, NotFound
+from waybook.store import owners
+from waybook.store.ids import new_id
+from waybook.store.tenants import LOCAL_ORG
+from waybook.usecases.call import Call
+from waybook.usecases.erase import erase_org
+from waybook.usecases.verify_erasures import calls_of_everybody
+from worlds import Agent, World, a_step, check_audit
+
+
+@pytest.fixture
+def canary() -> str:
+    """A word that stands nowhere else."""
+    return f"canary{new_id().replace('-', '')}"
+
+
+async def filled(world: World, canary: str) -> None:
+    """Something in every table, of both orgs; of ours with the word in every text we can set."""
+    world.neighbour_may_change = True
+    await everything(world.agent)
+    await everything(world.neighbour)
+    for agent in (world.agent, world.neighbour):
+        add_user(world.place, agent.org_id, f"user of {agent.org_id}")
+    with psycopg.connect(world.place.admin_dsn) as admin:
+        plant(admin, world.agent.org_id, canary)
+    await a_notice(world)
+
+
+def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
+    """The word, in every column of texts and of JSON that takes it, of every row of the org."""
+    columns = admin.execute(
+        """select c.relname, a.attname, format_type(a.atttypid, -1)
+             from pg_attribute a join pg_class c on c.oid = a.attrelid
+            where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+              and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+              and not c.relispartition and format_type(a.atttypid, -1) in ('text', 'json')
+              and exists (select from pg_attribute o
+                           where o.attrelid = c.oid and o.attname = 'org_id')"""
+    ).fetchall()
+    for table, column, kind in columns:
+        word = f"'{canary}'" if kind == "text" else f"""'{{"said": "{canary}"}}'"""
+        told = f"{column}::text || {word}" if kind == "text" else word
+        change = f"update {table} set {column} = {told} where org_id = '{org_id}'"  # noqa: S608 - ours
+        try:
+            with admin.transaction():
+                admin.execute(change.encode())
+        except (psycopg.errors.CheckViolation, psycopg.errors.ForeignKeyViolation):
+            pass  # a word of ours, or a name that others point to
+    ((planted,),) = admin.execute(
+        "select count(*) from plan where strpos(name, %s) > 0", (canary,)
+    ).fetchall()
+    assert planted
+
+
+async def a_notice(world: World) -> None:
+    """Something on its way to somebody."""
+    with psycopg.connect(world.place.admin_dsn) as admin:
+        for agent in (world.agent, world.neighbour):
+            admin.execute(
+                """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
+                   values (%s, %s, 'x', %s, now(), now(), now())""",
+                (agent.org_id, new_id(), json.dumps({"by": {"user": agent.caller.user}})),
+            )
+
+
+# An org
+
+
+async def test_nothing_of_an_erased_org_is_left_and_nothing_of_others_is_touched(
+    own_world: World, canary: str
+) -> None:
+    world, place = own_world, own_world.place
+    ours, theirs = world.agent.org_id, world.neighbour.org_id
+    world.is_sound = False  # planting words is tampering
+    await filled(world, canary)
+    before, local = rows_of(place, theirs), rows_of(place, LOCAL_ORG)
+    had = rows_of(place, ours)
+    assert set(tables(place)) - set(had) - set(rows_of(place, theirs)) <= LEFT | {"passage_vector"}
+    assert canary in dump(place)
+    told: list[tuple[int, int]] = []
+    slug = f"{slug_of(world.agent)}{canary}"  # it was planted there too
+    erased = await erase_org(
+        place.owner_dsn, slug, by="operator", progress=lambda *at: told.append(at)
+    )
+    assert told[-1][0] == told[-1][1] == len(told)
+    assert erased.counts == {table: len(rows) for table, rows in had.items()}
+    assert set(rows_of(place, ours)) == LEFT
+    left = dump(place)
+    assert canary not in left
+    assert slug_of(world.agent) not in left
+    assert rows_of(place, theirs) == before
+    assert rows_of(place, LOCAL_ORG) == local
+    assert [v.ok for v in await verdicts(world, ours)] == [True]
+    await check_audit(world.doorway.house, theirs)
+
+
+async def test_of_an_erased_org_it_is_known_when_by_whom_and_how_much(own_world: World) -> None:
+    agent = own_world.agent
+    await agent.work_through(await agent.plan(2))
+    entries = 5
+    await erase_org(own_world.place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+    (verdict,) = await verdicts(own_world, agent.org_id)
+    assert verdict.note is not None
+    assert "the org was erased at " in verdict.note
+    assert "by operator; chains gone: 1" in verdict.note
+    assert verdict.entries == entries
+    judge = Call(house=own_world.doorway.house, caller=agent.caller)
+    assert agent.org_id in {one.caller.org_id for one in await calls_of_everybody(judge)}
+    assert agent.org_id not in await own_world.database.directory()
+
+
+async def test_whoever_still_comes_into_an_erased_org_finds_nothing_and_makes_nothing(
+    own_world: World,
+) -> None:
+    agent = own_world.agent
+    plan = await agent.plan()
+    await erase_org(own_world.place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+    assert (await agent.refused("get_next_step", planId=plan["planId"]))["code"] == "NOT_FOUND"
+    named = {
+        "name": "New",
+        "researchQuestion": "Q?",
+        "steps": [a_step()],
+    }
+    assert (await agent.ask("create_research_plan", named)).is_error
+    assert set(rows_of(own_world.place, agent.org_id)) == LEFT
+
+
+async def test_the_org_of_local_mode_is_emptied_and_stays(own_world: World) -> None:
+    local = Agent(own_world.doorway, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
+    for _ in range(2):
+        plan = await local.plan()
+        await erase_org(own_world.place.owner_dsn, "local", by="operator", progress=quietly)
+        assert (await local.refused("get_plan_status", planId=plan["planId"]))[
+            "code"
+        ] == "NOT_FOUND"
+    assert set(rows_of(own_world.place, LOCAL_ORG)) == {"org", *LEFT}
+    assert [v.ok for v in await verdicts(own_world, LOCAL_ORG)] == [True, True]
+    await local.plan()
+
+
+async def test_an_org_that_is_not_there_is_named(own_world: World) -> None:
+    with pytest.raises(NotFound, match="there is no org “nobody” here"):
+        await erase_org(own_world.place.owner_dsn, "nobody", by="operator", progress=quietly)
+
+
+async def test_whoever_is_at_work_is_waited_for_and_nothing_is_half_erased(
+    own_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners, "LOCK_TIMEOUT", "50ms")
+    agent, place = own_world.agent, own_world.place
+    plan = await agent.plan()
+    before = rows_of(place, agent.org_id)
+    with psycopg.connect(place.admin_dsn) as busy:
+        busy.execute("select from plan where id = %s for update", (plan["planId"],))
+        with pytest.raises(Busy, match="nothing was erased"):
+            await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+    assert rows_of(place, agent.org_id) == before
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from waybook.usecases.erase import erase_org
+def killed(done, total):
+    if done == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(erase_org(sys.argv[1], sys.argv[2], by="operator", progress=killed))
+"""
+
+
+async def test_an_erasure_that_is_killed_erased_nothing_and_can_be_repeated(
+    own_world: World,
+) -> None:
+    agent, place = own_world.agent, own_world.place
+    await agent.work_through(await agent.plan())
+    before = rows_of(place, agent.org_id)
+    for when in (1, 8, len(tables(place)) - len(LEFT)):
+        command = [sys.executable, "-c", KILLED, place.owner_dsn, slug_of(agent), str(when)]
+        done = subprocess.run(command, check=False)  # noqa: ASYNC221 - nothing else goes on
+        assert done.returncode == -signal.SIGKILL
+    assert rows_of(place, agent.org_id) == before
+    await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+    assert set(rows_of(place, agent.org_id)) == LEFT
+
+
+# Its record
+
+
+TAMPERINGS = {
+    "who did it": "update erasure set by = 'mallory' where org_id = %(org)s",
+    "when it was": "update erasure set at = at + interval '1 second' where org_id = %(org)s",
+    "how much it was": "update erasure set counts = '{}' where org_id = %(org)s",
+    "its seal": "update erasure set hash = sha256('x') where org_id = %(org)s",
+    "a chain's length": "update tombstone set entries = entries - 1 where org_id = %(org)s",
+    "a chain's seal": "update tombstone set seal_before = sha256('x') where org_id = %(org)s",
+    "a chain that is said to go on": """update tombstone set seal_after = seal_before
+                                         where org_id = %(org)s""",
+    "a chain left out": "delete from tombstone where org_id = %(org)s",
+    "a chain added": """insert into tombstone
+                        select org_id, 1, gen_random_uuid(), 'plan', 9, '\\x00'
+                          from erasure where org_id = %(org)s""",
+}
+
+
+@pytest.fixture
+def tampering(own_world: World) -> Iterator[psycopg.Connection]:
+    own_world.is_sound = False
+    with psycopg.connect(own_world.place.admin_dsn, autocommit=True) as admin:
+        yield admin
+
+
+@pytest.mark.parametrize("how", TAMPERINGS)
+async def test_a_record_that_was_tampered_with_is_named(
+    own_world: World, tampering: psycopg.Connection, how: str
+) -> None:
+    agent = own_world.agent
+    await agent.plan()
+    await erase_org(own_world.place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+    tampering.execute(TAMPERINGS[how].encode(), {"org": agent.org_id})
+    (verdict,) = await verdicts(own_world, agent.org_id)
+    assert verdict.broken == 1
+    assert verdict.faults[0].startswith("erasure 1 does not match its seal")

@@ -1,0 +1,211 @@
+"""A user is erased: their name is nowhere, what they did stays, and the audit still holds."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from belongings import everything
+from dumps import dump
+from erasures import LEFT, add_user, erased, rows_of, verdicts, verified
+from waybook.doorway import Channel
+from waybook.errors import InvalidInput, NotFound, Refused
+from waybook.record.changes import Change, Entity
+from waybook.record.moment import Json
+from waybook.record.pseudonyms import Renaming, renamed_details
+from waybook.store import audit
+from waybook.store.ids import new_id
+from worlds import Agent, Body, World, a_step
+
+PSEUDONYM = re.compile(r"erased-[0-9a-f]{8}")
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that stands nowhere else, and that JSON has to quote."""
+    return f'Zoë "Z" {new_id()}'
+
+
+async def a_days_work(agent: Agent) -> Body:
+    """Everything there is to do, and a plan somebody rejected; returns a plan at work."""
+    await everything(agent)
+    rejected = await agent.take(await agent.plan())
+    await agent.call("request_user_review", stepId=rejected["stepId"], summary="Look.")
+    decided = {"planId": rejected["planId"], "decision": "reject", "idempotencyKey": "no"}
+    await agent.call("submit_user_decision", **decided, feedback="Too long.")
+    reviewed = await agent.take(await agent.plan())
+    await agent.call("request_user_review", stepId=reviewed["stepId"], summary="Look.")
+    again = {"planId": reviewed["planId"], "decision": "approve"}
+    await agent.call("submit_user_decision", **again)
+    await agent.refused("submit_user_decision", **again, idempotencyKey="again")
+    plan = await agent.plan()
+    await agent.take(plan)
+    await agent.call("get_next_step", planId=plan["planId"], another=True, idempotencyKey="more")
+    return plan
+
+
+async def test_the_name_is_nowhere_and_nothing_of_others_is_touched(
+    own_world: World, name: str
+) -> None:
+    world, place = own_world, own_world.place
+    world.neighbour_may_change = True
+    agent = world.agent.acting_as(name)
+    plan = await a_days_work(agent)
+    await world.agent.acting_as(name, Channel.DASHBOARD).plan()
+    await everything(world.neighbour.acting_as(name))
+    for org in (agent, world.neighbour):
+        add_user(place, org.org_id, name)
+    with psycopg.connect(place.admin_dsn) as admin:
+        admin.execute(
+            """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
+               values (%s, %s, 'x', %s, now(), now(), now())""",
+            (agent.org_id, new_id(), json.dumps({"by": {"user": name}}, ensure_ascii=False)),
+        )
+    theirs = rows_of(place, world.neighbour.org_id)
+    told = await erased(world, world.agent, name)
+    assert told.who is not None
+    assert PSEUDONYM.fullmatch(told.who)
+    quoted = json.dumps(name, ensure_ascii=False)[1:-1]
+    left = str(rows_of(place, agent.org_id))
+    assert name not in left
+    assert quoted not in left.replace('""', '"').replace("\\\\", "\\")
+    assert name.rsplit(maxsplit=1)[-1] not in left
+    assert rows_of(place, world.neighbour.org_id) == theirs
+    step = (await agent.status(plan))["activeSteps"][0]
+    assert told.who in str(step) or told.who in left
+    assert [v.ok for v in await verdicts(world, agent.org_id)] == [True]
+    # And world's end holds every chain against its rows.
+
+
+async def test_the_whole_dump_is_without_the_name(own_world: World, name: str) -> None:
+    await a_days_work(own_world.agent.acting_as(name))
+    await erased(own_world, own_world.agent, name)
+    word = name.rsplit(maxsplit=1)[-1]
+    assert [line for line in dump(own_world.place).splitlines() if word in line] == []
+
+
+async def test_what_they_wrote_stays_though_it_says_the_name(world: World, name: str) -> None:
+    agent = world.agent.acting_as(name)
+    plan = await agent.plan([a_step(f"Ask {name}.")], name=f"Plan of {name}")
+    await agent.submit(await agent.take(plan), {"by": name, "held_by": name})
+    told = await erased(world, world.agent, name)
+    context = await agent.acting_as("eve").call("get_research_context", planId=plan["planId"])
+    assert context["name"] == f"Plan of {name}"
+    assert f"Ask {name}." in str(context)
+    assert "'held_by': " in str(context["steps"])
+    entries = await world.entries(agent.org_id, plan["planId"])
+    assert {entry.actor for entry in entries} == {told.who}
+
+
+async def test_somebody_of_a_longer_name_stays(world: World, name: str) -> None:
+    longer = f"{name} the second"
+    plan = await world.agent.acting_as(longer).plan()
+    await world.agent.acting_as(name).take(plan)
+    await erased(world, world.agent, name)
+    entries = await world.entries(world.agent.org_id, plan["planId"])
+    assert [entry.actor == longer for entry in entries] == [True, False]
+
+
+async def test_work_goes_on_where_it_was(world: World, name: str) -> None:
+    """Also in the process that remembers the plan as it was before."""
+    agent = world.agent.acting_as(name)
+    plan = await agent.plan(2)
+    taken = await agent.take(plan, sessionId="s")
+    await erased(world, world.agent, name)
+    await world.agent.submit(taken, sessionId="s")
+    await world.agent.work_through(plan)
+    assert (await world.agent.status(plan))["status"] == "completed"
+
+
+async def test_the_record_does_not_name_whom_it_is_about(world: World, name: str) -> None:
+    await world.agent.acting_as(name).plan()
+    told = await erased(world, world.agent, name, by=name)
+    (verdict,) = await verdicts(world, world.agent.org_id)
+    assert verdict.note is not None
+    assert f"the user who is now {told.who} was erased at " in verdict.note
+    assert f"by {told.who}; chains sealed anew: 1" in verdict.note
+
+
+async def test_erasing_somebody_who_was_never_there_changes_nothing(
+    world: World, name: str
+) -> None:
+    before = rows_of(world.place, world.agent.org_id)
+    with pytest.raises(NotFound, match="ever did anything"):
+        await erased(world, world.agent, name)
+    with pytest.raises(InvalidInput, match="erased already"):
+        await erased(world, world.agent, "erased-1a2b3c4d")
+    assert rows_of(world.place, world.agent.org_id) == before
+    assert not LEFT & set(before)
+
+
+@pytest.fixture
+def tampering(own_world: World) -> Iterator[psycopg.Connection]:
+    own_world.is_sound = False
+    with psycopg.connect(own_world.place.admin_dsn, autocommit=True) as admin:
+        yield admin
+
+
+async def test_a_broken_chain_is_not_sealed_anew(
+    own_world: World, tampering: psycopg.Connection, name: str
+) -> None:
+    """That it is broken would be hidden."""
+    agent = own_world.agent.acting_as(name)
+    plan = await agent.plan()
+    tampering.execute(
+        "update audit_entry set channel = 'cli' where subject_id = %s", (plan["planId"],)
+    )
+    before = rows_of(own_world.place, agent.org_id)
+    with pytest.raises(Refused, match=f"the audit of plan {plan['planId']} is broken"):
+        await erased(own_world, own_world.agent, name)
+    assert rows_of(own_world.place, agent.org_id) == before
+
+
+def sealed_by_hand(admin: psycopg.Connection, plan_id: str) -> None:
+    """What somebody does who owns the database, changes the past, and knows how seals are made."""
+    rows = admin.execute(
+        """select subject_id::text, subject, seq, at, event, actor, channel, session,
+                  details::text, hash from audit_entry where subject_id = %s order by seq""",
+        (plan_id,),
+    ).fetchall()
+    previous = audit.GENESIS
+    for entry in audit.read_entries(rows):
+        forged = entry._replace(channel="cli")
+        previous = audit.seal(forged, previous)
+        admin.execute(
+            "update audit_entry set channel = 'cli', hash = %s where subject_id = %s and seq = %s",
+            (previous, plan_id, entry.seq),
+        )
+    admin.execute("update plan set audit_hash = %s where id = %s", (previous, plan_id))
+
+
+async def test_what_was_sealed_anew_cannot_be_sealed_otherwise_later(
+    own_world: World, tampering: psycopg.Connection, name: str
+) -> None:
+    agent = own_world.agent.acting_as(name)
+    plan = await agent.plan()
+    await erased(own_world, own_world.agent, name)
+    await own_world.agent.take(plan)
+    sealed_by_hand(tampering, plan["planId"])
+    verdict = await verified(own_world, "plan", plan["planId"])
+    assert verdict.broken == 1
+    assert verdict.faults == ("entry 1 has not the seal it was given when a user was erased",)
+
+
+def test_only_the_places_that_name_somebody_are_renamed() -> None:
+    to = Renaming("ann", "erased-1")
+    row: dict[str, Json] = {"created_by": "ann", "name": "ann", "content": {"by": "ann"}}
+    made = Change(Entity.PLAN, "p", "*", None, row).as_json()
+    held = Change(Entity.STEP, "s", "held_by", "ann", None).as_json()
+    title = Change(Entity.STEP, "s", "title", "ann", "bob").as_json()
+    told = renamed_details(
+        {"takenFrom": "ann", "rationale": "ann", "changes": [made, held, title]}, to
+    )
+    assert told["takenFrom"] == "erased-1"
+    assert told["rationale"] == "ann"
+    assert told["changes"] == [
+        {**made, "to": {**row, "created_by": "erased-1"}},
+        {**held, "from": "erased-1"},
+        title,
+    ]

@@ -1,0 +1,278 @@
+"""The audit shows tampering: whoever owns the database and changes the past is found out.
+
+Nobody else can: the role that serves may add to the audit and read it, and nothing more.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple
+
+import psycopg
+import pytest
+
+from erasures import verified
+from servers import Place
+from waybook.store import audit
+from waybook.store.migrate import APP_ROLE
+from worlds import Agent, World
+
+# Whoever serves
+
+
+@pytest.mark.parametrize("table", ["audit_entry", "erasure", "tombstone"])
+def test_whoever_serves_may_add_to_the_audit_and_read_it_and_no_more(
+    shared_place: Place, table: str
+) -> None:
+    with psycopg.connect(shared_place.admin_dsn) as admin:
+        granted = admin.execute(
+            """select distinct x.privilege_type
+                 from pg_class c, aclexplode(c.relacl) x
+                where x.grantee = %s::regrole
+                  and c.oid in (select relid from pg_partition_tree(%s::regclass)
+                                 union select %s::regclass)""",
+            (APP_ROLE, table, table),
+        ).fetchall()
+    may = {str(row[0]) for row in granted}
+    assert may == ({"SELECT", "INSERT"} if table == "audit_entry" else {"SELECT"})
+
+
+REFUSED = [
+    "update audit_entry set actor = 'mallory'",
+    "update audit_entry set details = '{}', hash = '\\x00'",
+    "delete from audit_entry",
+    "truncate audit_entry",
+    "truncate only audit_entry_default",
+    "delete from audit_entry_default",
+    "insert into audit_entry_default select * from audit_entry",
+    "drop table audit_entry_default",
+    "alter table audit_entry detach partition audit_entry_default",
+    "alter table audit_entry disable row level security",
+    "insert into erasure values (app_org(), 1, now(), 'me', 'org', null, '{}', '\\x00')",
+    "delete from erasure",
+    "update tombstone set entries = 0",
+    "delete from tombstone",
+    "update org set erasures = 0",
+]
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+async def test_whoever_serves_cannot_change_the_past(
+    world: World, agent: Agent, statement: str
+) -> None:
+    plan = await agent.plan()
+    with psycopg.connect(world.place.app_dsn) as serving:
+        if world.place.server.role:
+            serving.execute(f"set role {world.place.server.role}".encode())
+        serving.execute(f"set local app.org_id = '{agent.org_id}'".encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            serving.execute(statement.encode())
+    assert (await verified(world, "plan", plan["planId"])).ok
+
+
+# Whoever owns the database
+
+
+class Chain(NamedTuple):
+    kind: str
+    id: str
+    entries: int
+
+
+async def a_plan(agent: Agent) -> Chain:
+    plan = await agent.plan(2)
+    await agent.work_through(plan)
+    return Chain("plan", plan["planId"], 5)
+
+
+async def a_run(agent: Agent) -> Chain:
+    run = await agent.run(models="a")
+    await agent.hand_in(await agent.job(run))
+    return Chain("run", run["runId"], 4)
+
+
+async def a_skill_execution(agent: Agent) -> Chain:
+    started = await agent.call("start_skill", name="survey", sessionId="s")
+    execution = started["skillExecutionId"]
+    await agent.call("complete_skill", skillExecutionId=execution)
+    return Chain("skill_execution", execution, 2)
+
+
+async def an_artifact(agent: Agent) -> Chain:
+    stored = await agent.call("store_research", kind="note", title="Nile", content="Long.")
+    return Chain("artifact", stored["artifactId"], 1)
+
+
+MAKERS: dict[str, Callable[[Agent], Awaitable[Chain]]] = {
+    "plan": a_plan,
+    "run": a_run,
+    "skill execution": a_skill_execution,
+    "artifact": an_artifact,
+}
+
+CHANGED = "does not match its seal: it was changed"
+#: What somebody does to one entry.
+TO_AN_ENTRY = {
+    "its details are changed": "update ENTRIES set details = '{\"changes\": []}' WHERE",
+    "its details get a blank": "update ENTRIES set details = (details::text || ' ')::json WHERE",
+    "its actor is changed": "update ENTRIES set actor = 'mallory' WHERE",
+    "its time is changed": "update ENTRIES set at = at - interval '1 microsecond' WHERE",
+    "its event is changed": "update ENTRIES set event = 'session_resumed' WHERE",
+    "its door is changed": "update ENTRIES set channel = 'sweep' WHERE",
+    "its session is changed": "update ENTRIES set session = 'another' WHERE",
+    "its subject is changed": "update ENTRIES set subject = 'job' WHERE",
+    "its seal is changed": "update ENTRIES set hash = sha256('x') WHERE",
+    "its seal is cut": "update ENTRIES set hash = substr(hash, 1, 31) WHERE",
+}
+DELETE = "delete from ENTRIES WHERE"
+MOVE = "update ENTRIES set seq = %(to)s WHERE"
+COPY = """insert into ENTRIES
+          select org_id, subject_id, %(new)s, at + interval '1 hour', subject, event, actor,
+                 channel, session, details, hash from ENTRIES WHERE"""
+FORGE = "update ENTRIES set actor = 'mallory', hash = %(hash)s WHERE"
+WORDS = {"ENTRIES": "audit_entry", "WHERE": "where subject_id = %(id)s and seq = %(at)s"}
+
+
+class Owner:
+    """Whoever owns the database, at work on one chain of it."""
+
+    def __init__(self, connection: psycopg.Connection, chain: Chain) -> None:
+        self._connection = connection
+        self._chain = chain
+
+    def does(self, statement: str, **values: object) -> None:
+        for word, meant in (*WORDS.items(), ("HEAD", self._chain.kind)):
+            statement = statement.replace(word, meant)
+        done = self._connection.execute(statement.encode(), {"id": self._chain.id, **values})
+        assert done.rowcount
+
+    def entries(self) -> list[audit.Sealed]:
+        rows = self._connection.execute(
+            """select subject_id::text, subject, seq, at, event, actor, channel, session,
+                      details::text, hash from audit_entry where subject_id = %s order by seq""",
+            (self._chain.id,),
+        )
+        return audit.read_entries(rows.fetchall())
+
+
+@pytest.fixture
+def owning(world: World) -> Iterator[psycopg.Connection]:
+    """The owner's connection; at the end everything is as it was."""
+    with psycopg.connect(world.place.owner_dsn, autocommit=True) as connection:
+        connection.execute(f"set app.org_id = '{world.agent.org_id}'".encode())
+        yield connection
+
+
+@pytest.fixture(params=MAKERS)
+async def chain(request: pytest.FixtureRequest, world: World, agent: Agent) -> Chain:
+    world.is_sound = False
+    made = await MAKERS[request.param](agent)
+    told = await verified(world, made.kind, made.id)
+    assert (told.ok, told.entries) == (True, made.entries)
+    return made
+
+
+@pytest.fixture
+def owner(owning: psycopg.Connection, chain: Chain) -> Owner:
+    return Owner(owning, chain)
+
+
+async def found(world: World, chain: Chain) -> tuple[int | None, str]:
+    """The entry that verifying names, and what it says is wrong."""
+    told = await verified(world, chain.kind, chain.id)
+    assert told.subject.id == chain.id
+    assert not told.ok, "the audit does not show it"
+    return told.broken, told.faults[0]
+
+
+async def test_every_change_of_any_entry_is_named(world: World, chain: Chain, owner: Owner) -> None:
+    original = owner.entries()
+    for at in range(1, chain.entries + 1):
+        for how, statement in TO_AN_ENTRY.items():
+            owner.does(statement, at=at)
+            assert await found(world, chain) == (at, f"entry {at} {CHANGED}"), how
+            owner.does(DELETE, at=at)
+            put_back(owner, original[at - 1])
+    assert (await verified(world, chain.kind, chain.id)).ok
+
+
+def put_back(owner: Owner, entry: audit.Sealed) -> None:
+    owner.does(
+        """insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session,
+                                    details, hash)
+           values (%(id)s, %(subject)s, %(seq)s, %(at)s, %(event)s, %(actor)s, %(channel)s,
+                   %(session)s, %(details)s, %(hash)s)""",
+        **{**entry._asdict(), "id": entry.subject_id},
+    )
+
+
+async def test_every_entry_that_is_deleted_is_missed(
+    world: World, chain: Chain, owner: Owner
+) -> None:
+    original = owner.entries()
+    for at in range(1, chain.entries + 1):
+        owner.does(DELETE, at=at)
+        broken, said = await found(world, chain)
+        assert (broken, said[: len(f"entry {at} is missing")]) == (at, f"entry {at} is missing")
+        put_back(owner, original[at - 1])
+
+
+async def test_a_chain_that_is_deleted_is_missed(world: World, chain: Chain, owner: Owner) -> None:
+    owner.does("delete from audit_entry where subject_id = %(id)s")
+    told = f"entry 1 is missing: {chain.entries} were written"
+    assert await found(world, chain) == (1, told)
+
+
+async def test_an_entry_that_is_added_is_named(world: World, chain: Chain, owner: Owner) -> None:
+    last = chain.entries
+    owner.does(COPY, at=last, new=last + 1)
+    said = f"entry {last + 1} was added from outside: {last} were written"
+    assert await found(world, chain) == (last + 1, said)
+
+
+async def test_an_entry_that_is_added_and_sealed_is_named(
+    world: World, chain: Chain, owner: Owner
+) -> None:
+    last = owner.entries()[-1]
+    forged = last._replace(seq=last.seq + 1, actor="mallory")
+    put_back(owner, forged._replace(hash=audit.seal(forged, last.hash)))
+    assert (await found(world, chain))[0] == last.seq + 1
+
+
+async def test_an_entry_that_is_there_twice_is_named(
+    world: World, chain: Chain, owner: Owner
+) -> None:
+    """Numbers are unique together with times alone, as a partitioned table wants it."""
+    owner.does(COPY, at=1, new=1)
+    assert await found(world, chain) == (1, "entry 1 is there twice: one was added from outside")
+
+
+async def test_two_entries_that_are_swapped_are_named(
+    world: World, agent: Agent, owning: psycopg.Connection
+) -> None:
+    for make in (a_plan, a_run):
+        world.is_sound = False
+        chain = await make(agent)
+        for at, to in ((1, 99), (2, 1), (99, 2)):
+            Owner(owning, chain).does(MOVE, at=at, to=to)
+        assert await found(world, chain) == (1, f"entry 1 {CHANGED}")
+
+
+async def test_a_past_that_is_sealed_anew_does_not_fit_what_the_row_remembers(
+    world: World, chain: Chain, owner: Owner
+) -> None:
+    previous = audit.GENESIS
+    for entry in owner.entries():
+        forged = entry._replace(actor="mallory")
+        previous = audit.seal(forged, previous)
+        owner.does(FORGE, at=entry.seq, hash=previous)
+    said = f"entry {chain.entries} is not the one that was written last: its seal is another"
+    assert await found(world, chain) == (chain.entries, said)
+
+
+async def test_a_row_that_forgets_the_end_of_its_chain_is_found(
+    world: World, chain: Chain, owner: Owner
+) -> None:
+    owner.does("update HEAD set audit_seq = audit_seq + 1 where id = %(id)s")
+    assert (await found(world, chain))[0] == chain.entries + 1
+    owner.does("update HEAD set audit_seq = audit_seq - 1 where id = %(id)s")
+    owner.does("update HEAD set audit_hash = sha256('x') where id = %(id)s")
+    assert (await found(world, chain))[0] == chain.entries
