@@ -70,7 +70,7 @@ async def test_every_route_refuses_pages_of_other_sites(
 ) -> None:
     for host in OUR_HOSTS:
         for scheme in ("http", "https"):
-            reply = await http.get(route, headers={"origin": f"{scheme}://{host}"})
+            reply = await http.get(route, headers={"host": host, "origin": f"{scheme}://{host}"})
             assert reply.status_code in {200, 404, 405}, host
     for origin in OTHER_ORIGINS:
         reply = await http.get(route, headers={"origin": origin})
@@ -211,4 +211,5 @@ async def test_a_websocket_is_closed_at_once() -> None:
 async def test_names_are_compared_without_regard_to_case() -> None:
     hosts = Hosts(frozenset({"plans.example.org"}))
     assert hosts.allow_host("Plans.Example.ORG")
-    assert hosts.allow_origin("HTTPS://Plans.Example.ORG")
+    assert hosts.allow_origin("HTTPS://Plans.Example.ORG", "localhost:8750")
+    assert hosts.allow_origin("http://LOCALHOST:8750", "localhost:8750")

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from waybook.transport.web.dashboard.mishaps import error_page, for_people
+from waybook.transport.web.elsewhere import for_our_pages, none_from_elsewhere
 from waybook.transport.web.endpoint import Mcp
 from waybook.transport.web.guards import BODY_LIMIT, only_for, only_http, within, without_blanks
 from waybook.transport.web.hosts import Hosts
@@ -93,4 +94,5 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
         lifespan=running,
     )
     bounded = within(BODY_LIMIT, app)
-    return only_http(without_blanks(only_for(hosts, at_a_pace(pace, bounded) if pace else bounded)))
+    ours = none_from_elsewhere(at_a_pace(pace, bounded) if pace else bounded)
+    return only_http(for_our_pages(without_blanks(only_for(hosts, ours))))

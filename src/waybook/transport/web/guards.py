@@ -48,7 +48,7 @@ def only_for(hosts: Hosts, app: ASGIApp) -> ASGIApp:
         if len(named) != 1 or not hosts.allow_host(named[0]):
             reply = refusal(421, "FORBIDDEN", "This server does not answer to that host name.")
             await reply(scope, receive, send)
-        elif not all(map(hosts.allow_origin, header_values(scope, b"origin"))):
+        elif not all(hosts.allow_origin(o, named[0]) for o in header_values(scope, b"origin")):
             reply = refusal(403, "FORBIDDEN", "Requests from that origin are not accepted.")
             await reply(scope, receive, send)
         else:

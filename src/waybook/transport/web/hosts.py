@@ -15,7 +15,7 @@ class Hosts:
     >>> hosts = Hosts(frozenset({"plans.example.org"}))
     >>> hosts.allow_host("localhost:8750"), hosts.allow_host("plans.example.org")
     (True, True)
-    >>> hosts.allow_host("localhost.example.net"), hosts.allow_origin("null")
+    >>> hosts.allow_host("localhost.example.net"), hosts.allow_origin("null", "localhost")
     (False, False)
     """
 
@@ -25,7 +25,11 @@ class Hosts:
         """Whether a `Host` header names us."""
         return LOOPBACK.fullmatch(host) is not None or host.lower() in self.names
 
-    def allow_origin(self, origin: str) -> bool:
-        """Whether an `Origin` header names a page of ours."""
+    def allow_origin(self, origin: str, host: str) -> bool:
+        """Whether an `Origin` header names a page of ours: where this request came, or our name.
+
+        Another port of this machine is somebody else.
+        """
         matched = ORIGIN.fullmatch(origin)
-        return matched is not None and self.allow_host(matched[1])
+        named = matched[1].lower() if matched else None
+        return named is not None and (named == host.lower() or named in self.names)

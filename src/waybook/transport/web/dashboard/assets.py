@@ -17,6 +17,8 @@ NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
 OURS: Final = ("waybook.js", "live.js")
 HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
+    # What a script that works beside the pages may do by itself: ask us.
+    "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "x-content-type-options": "nosniff",
 }

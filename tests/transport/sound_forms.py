@@ -1,0 +1,48 @@
+"""For every address that takes a form: one that is in order, and changes something."""
+
+from worlds import Agent
+
+
+async def sound_forms(agent: Agent) -> dict[str, tuple[str, dict[str, str]]]:
+    """By route: where to send it, and its fields without the token."""
+    plan = await agent.plan()
+    place = f"/plans/{plan['planId']}"
+    told = {"instructions": "Look it up twice.", "revision": "1"}
+    added = {"stepType": "search", "after": "1", **told}
+    changed = {"action": "update_step_instructions", **told}
+    other = await agent.plan()
+    return {
+        "/plans/{plan_id}": (place, added),
+        "/plans/{plan_id}/steps/{step_id}": (
+            f"/plans/{other['planId']}/steps/{other['stepIds'][0]}",
+            changed,
+        ),
+        "/decisions": ("/decisions", await _decision(agent)),
+        **await _of_runs(agent),
+    }
+
+
+async def _decision(agent: Agent) -> dict[str, str]:
+    taken = await agent.take(await agent.plan())
+    asked = await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    named = {"planId": asked["planId"], "reviewId": asked["reviewId"]}
+    return {**named, "decision": "approve", "back": "/inbox"}
+
+
+async def _of_runs(agent: Agent) -> dict[str, tuple[str, dict[str, str]]]:
+    done = await agent.run()
+    await agent.work_off(done)
+    said = {"runId": done["runId"], "stageSlug": "scope", "feedback": "Go on.", "models": "a"}
+    job = await agent.job(await agent.run())
+    failed = {"jobId": job["jobId"], "attempt": job["attempt"], "error": "No.", "retryable": False}
+    await agent.call("fail_job", **failed)
+    again = await agent.run()
+    brief = await agent.hand_in(await agent.job(again), "# A brief")
+    return {
+        "/feedback": ("/feedback", said),
+        "/runs/{run_id}/retry": (f"/runs/{job['runId']}/retry", {"stage": "scope", "key": "k"}),
+        "/runs/{run_id}/regenerate": (
+            f"/runs/{again['runId']}/regenerate",
+            {"document": brief["documentIds"][0], "key": "k"},
+        ),
+    }

@@ -1,0 +1,263 @@
+"""Who gets through: every route, under every name, from every page, by every method."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import httpx2
+import pytest
+from starlette.types import ASGIApp, Message
+
+from database_rows import rows
+from transport.sound_forms import sound_forms
+from transport.whole_house import TOKEN, a_house, a_visitor, routes_of, things_of
+from waybook.transport.web.dashboard.forms import COOKIE
+from waybook.transport.web.hosts import Hosts
+from worlds import World
+
+NAME = "plans.example.org"
+HOSTS = Hosts(frozenset({NAME, f"{NAME}:8443"}))
+OUR_HOSTS = [
+    *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
+    *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
+]
+#: A name somebody has pointed at us, and everything that may be taken for one of ours.
+OTHER_HOSTS = [
+    *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
+    *("localhost.evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1.", f"{NAME}."),
+    *("user@localhost", "localhost@evil.example", "user:pass@127.0.0.1:8750", "localhost:8750:1"),
+    *("127.0.0.2", "127.1", "0.0.0.0", "2130706433", "0x7f000001", "[::]", "[::2]", "::1"),
+    *("[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::1%25lo]", "[::1", "[::1]:x", "localhost:x"),
+    *("", " ", "local host", "localhost,evil.example", "localhost/", "http://localhost", "null"),
+]
+#: Beside a request to localhost:8750.
+OUR_ORIGINS = [[], ["http://localhost:8750"], ["HTTP://LOCALHOST:8750"], [f"https://{NAME}"]]
+OTHER_ORIGINS = [
+    *("null", "", "http://evil.example", "https://evil.example:8750", f"https://{NAME}.evil"),
+    *("http://localhost", "http://localhost:3000", "http://127.0.0.1:8750", "http://[::1]:8750"),
+    *("http://localhost:8750.evil.example", "http://localhost:8750@evil.example"),
+    *("http://user@localhost:8750", "file://localhost:8750", "ftp://localhost:8750"),
+    *("http://localhost:8750/", "http://localhost:8750 http://evil.example", "localhost:8750"),
+    *("chrome-extension://abcdef", "vscode-webview://localhost:8750", f"https://{NAME}:1"),
+]
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
+#: What a browser says of requests that another page makes in the background, or embeds.
+EMBEDDED = [
+    {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": destination}
+    for site, (mode, destination) in product(
+        ("cross-site", "same-site"),
+        [
+            *(("no-cors", "image"), ("no-cors", "script"), ("cors", "empty"), ("no-cors", "empty")),
+            *(("navigate", "iframe"), ("navigate", "object"), ("websocket", "empty")),
+        ],
+    )
+]
+FOLLOWED = {
+    "sec-fetch-site": "cross-site",
+    "sec-fetch-mode": "navigate",
+    "sec-fetch-dest": "document",
+}
+ELSE = {"ending": "json", "form": "csv", "slug": "deep-research", "version": "x", "name": "live.js"}
+
+Headers = list[tuple[str, str]]
+
+
+async def asked(app: ASGIApp, method: str, path: str, headers: Headers) -> tuple[int, str]:
+    """The status and the headers of the answer to exactly this request, without a body."""
+    told: list[Message] = []
+    heard: list[bool] = []
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
+        "server": ("127.0.0.1", 8750),
+    }
+
+    async def receive() -> Message:
+        if heard:
+            await asyncio.Event().wait()
+        heard.append(True)
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    await app(scope, receive, send)
+    return told[0]["status"], str(told[0]["headers"])
+
+
+@pytest.fixture
+async def paths(face_world: World) -> list[str]:
+    """An address of every route, and one where nothing is."""
+    named = {**ELSE, **await things_of(face_world.agent)}
+    found = {route.path for route in routes_of(a_house(face_world.agent))}
+    # Guards stand before streams as before everything; what is let through there never ends.
+    filled = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**named) for path in found]
+    return sorted([*filled, "/nowhere"])
+
+
+async def test_no_route_answers_to_another_name(face_world: World, paths: list[str]) -> None:
+    app = a_house(face_world.agent, HOSTS)
+    for path, method in product(paths, ("GET", "POST", "OPTIONS")):
+        for host in OTHER_HOSTS:
+            status, _ = await asked(app, method, path, [("host", host)])
+            assert status == 421, (method, path, host)
+        for several in ([], ["localhost", "localhost"], ["localhost", "evil.example"]):
+            status, _ = await asked(app, method, path, [("host", one) for one in several])
+            assert status == 421, (method, path, several)
+
+
+async def test_no_route_answers_to_the_page_of_another_site(
+    face_world: World, paths: list[str]
+) -> None:
+    app, ours = a_house(face_world.agent, HOSTS), ("host", "localhost:8750")
+    for path, method in product(paths, METHODS):
+        for origin in OTHER_ORIGINS:
+            status, headers = await asked(app, method, path, [ours, ("origin", origin)])
+            assert status == 403, (method, path, origin)
+            assert "access-control" not in headers
+    both = [ours, ("origin", "http://localhost:8750"), ("origin", "http://evil.example")]
+    for path in paths:
+        assert (await asked(app, "POST", path, both))[0] == 403, path
+
+
+async def test_no_route_is_embedded_or_asked_in_the_background_by_another_site(
+    face_world: World, paths: list[str]
+) -> None:
+    app, ours = a_house(face_world.agent, HOSTS), ("host", "localhost:8750")
+    for path, method, said in product(paths, ("GET", "POST"), EMBEDDED):
+        status, _ = await asked(app, method, path, [ours, *said.items()])
+        assert status == 403, (method, path, said)
+    for path in paths:
+        status, _ = await asked(app, "POST", path, [ours, *FOLLOWED.items()])
+        assert status == 403, path
+
+
+async def test_the_right_ones_get_through(face_world: World, paths: list[str]) -> None:
+    app = a_house(face_world.agent, HOSTS)
+    finite = [path for path in paths if path not in {"/live", "/mcp", "/mcp/"}]
+    for path, host in product(finite, OUR_HOSTS):
+        status, _ = await asked(app, "GET", path, [("host", host)])
+        assert status in {200, 404, 405}, (path, host)
+    for path, origins in product(finite, OUR_ORIGINS):
+        told = [("host", "localhost:8750"), *(("origin", one) for one in origins)]
+        for more in ({}, FOLLOWED, {**FOLLOWED, "sec-fetch-site": "none"}):
+            status, _ = await asked(app, "GET", path, [*told, *more.items()])
+            assert status in {200, 404, 405}, (path, origins)
+
+
+# Forms
+
+
+def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Cookies and fields that do not belong together, and those that are none."""
+    yield {}, {}
+    yield {COOKIE: TOKEN}, {}
+    yield {}, {"token": TOKEN}
+    yield {COOKIE: TOKEN}, {"token": "u" * 43}
+    yield {COOKIE: "u" * 43}, {"token": TOKEN}
+    yield {COOKIE: ""}, {"token": ""}
+    yield {COOKIE: "t"}, {"token": "t"}
+    yield {COOKIE: "t" * 100}, {"token": "t" * 100}
+
+
+async def test_a_form_without_our_token_changes_nothing_and_with_it_does(
+    face_world: World,
+) -> None:
+    app = a_house(face_world.agent)
+    forms = await sound_forms(face_world.agent)
+    takers = {
+        route.path
+        for route in routes_of(app)
+        if "POST" in (route.methods or ()) and not route.path.startswith("/api/")
+    }
+    assert set(forms) == takers
+    before = rows(face_world)
+    for (where, fields), (cookies, token) in product(forms.values(), wrong_tokens()):
+        async with a_visitor(app) as client:
+            client.cookies = httpx2.Cookies(cookies)
+            reply = await client.post(where, data={**fields, **token})
+        assert reply.status_code == 403, (where, cookies, token)
+    assert rows(face_world) == before
+    async with a_visitor(app) as client:
+        for where, fields in forms.values():
+            reply = await client.post(where, data={**fields, "token": TOKEN})
+            assert reply.status_code == 303, (where, reply.text)
+            assert rows(face_world) != before, where
+            before = rows(face_world)
+
+
+# What every answer says
+
+
+def judge(reply: httpx2.Response) -> None:
+    """No answer is framed, sniffed or taken by others; and no page runs what stands in it."""
+    told, where = reply.headers, reply.request.url.path
+    assert told["x-content-type-options"] == "nosniff", where
+    assert told["x-frame-options"] == "DENY", where
+    assert told["cross-origin-resource-policy"] == "same-origin", where
+    assert "access-control-allow-origin" not in told
+    policy = directives(told["content-security-policy"])
+    assert policy["default-src"] == "'none'", where
+    assert policy["frame-ancestors"] == "'none'", where
+    assert "unsafe" not in told["content-security-policy"], where
+    for source in (word for words in policy.values() for word in words.split()):
+        assert source in {"'none'", "'self'", "data:"} or source.startswith("'sha256-"), where
+    if told.get("content-type", "").startswith("text/html"):
+        assert policy["base-uri"] == "'none'", where
+        assert policy["form-action"] in {"'self'", "'none'"}, where
+        assert "data:" not in policy.get("script-src", ""), where
+        assert told["cross-origin-opener-policy"] == "same-origin", where
+        assert told["cache-control"] == "no-store", where
+
+
+def directives(policy: str) -> Mapping[str, str]:
+    found = {}
+    for part in policy.split(";"):
+        name, _, words = part.strip().partition(" ")
+        found[name] = words
+    return found
+
+
+async def test_every_answer_is_for_our_pages_alone_and_runs_nothing(
+    face_world: World, paths: list[str]
+) -> None:
+    app, seen = a_house(face_world.agent), set()
+    async with a_visitor(app) as client:
+        for path, accept in product(paths, ("text/html", "application/json")):
+            for method in ("GET", "POST") if path not in {"/live", "/mcp", "/mcp/"} else ():
+                reply = await client.request(method, path, headers={"accept": accept})
+                judge(reply)
+                seen.add((reply.status_code, reply.headers["content-type"].split(";")[0]))
+        for headers in ({"host": "evil.example"}, {"origin": "null"}, EMBEDDED[0]):
+            judge(await client.get("/", headers=headers))
+        judge(await client.post("/api/map", content=b"x" * (1 << 20) + b"x"))
+    assert {status for status, _ in seen} >= {200, 400, 403, 404, 405}
+    assert {kind for _, kind in seen} >= {"text/html", "application/json", "text/javascript"}
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_every_cookie_is_for_us_alone(
+    face_world: World, paths: list[str], scheme: str
+) -> None:
+    app, kept = a_house(face_world.agent), []
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    for path in paths:
+        if path not in {"/live", "/mcp", "/mcp/"}:
+            async with httpx2.AsyncClient(
+                transport=transport, base_url=f"{scheme}://localhost"
+            ) as c:
+                reply = await c.get(path, headers={"accept": "text/html"})
+                kept += reply.headers.get_list("set-cookie")
+    assert kept
+    for cookie in kept:
+        words = {word.strip().lower() for word in cookie.split(";")[1:]}
+        assert words >= {"httponly", "samesite=strict", "path=/"}
+        assert ("secure" in words) == (scheme == "https")
+        assert not [word for word in words if word.startswith("domain")]
