@@ -27,7 +27,7 @@ OTHER_HOSTS = [
     *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
     *("localhost.evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1.", f"{NAME}."),
     *("user@localhost", "localhost@evil.example", "user:pass@127.0.0.1:8750", "localhost:8750:1"),
-    *("127.0.0.2", "127.1", "0.0.0.0", "2130706433", "0x7f000001", "[::]", "[::2]", "::1"),
+    *("127.0.0.2", "127.1", "0", "2130706433", "0x7f000001", "[::]", "[::2]", "::1"),
     *("[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::1%25lo]", "[::1", "[::1]:x", "localhost:x"),
     *("", " ", "local host", "localhost,evil.example", "localhost/", "http://localhost", "null"),
 ]

@@ -40,7 +40,7 @@ def none_from_elsewhere(app: ASGIApp) -> ASGIApp:
 
 
 def is_welcome(scope: Scope) -> bool:
-    """Whether no browser says that another site's page asks; following a link is a person's deed."""
+    """Whether no browser says that another page asks; following a link is a person's own deed."""
     if set(header_values(scope, b"sec-fetch-site")) <= OURS:
         return True
     return (
