@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from waybook.cli.inside import quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
@@ -96,5 +97,5 @@ def _tell(erased: Erased, said: str, *, as_json: bool) -> None:
     for table, count in erased.counts.items():
         rows.add_row(table, str(count))
     console.print(rows)
-    console.print(f"[green]✓[/] {said}", highlight=False)
-    console.print(f"  erasure {erased.number} of org {erased.org_id}; waybook audit verify tells")
+    console.print(Text.assemble(("✓ ", "green"), said))
+    console.print(Text(f"  on record as erasure {erased.number} of org {erased.org_id}"))
