@@ -51,7 +51,6 @@ async def _source(call: Call, source_id: str) -> Body:
         raise _missing("source")
     row_id, url, title, quote, created_at, created_by, retrieved_at, citing = found[0]
     first = citing[0] if citing else None
-    why = "read what was made of it" if first else "look for more"
     return told(
         sourceId=row_id,
         title=title,
@@ -61,9 +60,9 @@ async def _source(call: Call, source_id: str) -> Body:
         createdAt=moment(created_at),
         createdBy=created_by,
         artifacts=[_citing(one) for one in citing or ()],
-        next=following("get_artifact", why, artifactId=first[0])
+        next=following("get_artifact", "read what was made of it", artifactId=first[0])
         if first
-        else following("search_sources", why, query=title),
+        else following("list_active_plans", "see what it may be of use for"),
     )
 
 
@@ -91,7 +90,7 @@ def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], asked: GetAr
         earlierVersion=earlier,
         laterVersion=later,
         **piece,
-        next=_next(artifact_id, title, asked, piece),
+        next=_next(artifact_id, plan_id, asked, piece),
     )
 
 
@@ -141,11 +140,14 @@ def _piece(content: Json, asked: GetArtifact) -> Body:
     return {"content": piece, "left": max(0, len(text) - asked.offset - len(piece))}
 
 
-def _next(artifact_id: str, title: str, asked: GetArtifact, piece: Body) -> Json:
+def _next(artifact_id: str, plan_id: str | None, asked: GetArtifact, piece: Body) -> Json:
     if piece["left"]:
         upto = asked.offset + len(str(piece["content"]))
         return following("get_artifact", "read on", artifactId=artifact_id, offset=upto)
-    return following("search_sources", "look for more like it", query=title)
+    # Never with its title: a text that somebody stored is nothing to call a tool with.
+    if plan_id is not None:
+        return following("get_research_context", "see what it belongs to", planId=plan_id)
+    return following("list_active_plans", "see what it may be of use for")
 
 
 def _missing(what: str) -> NotFound:

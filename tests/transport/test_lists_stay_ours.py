@@ -1,0 +1,55 @@
+"""What clients read of us before anything else is the same, whatever is stored."""
+
+from mcp import Client
+from starlette.requests import Request
+
+from ink import Ink, a_written_output, a_written_plan, a_written_run
+from waybook.doorway import Caller, Doorway
+from waybook.transport.entrance import Entrance
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
+from worlds import Agent, World
+
+
+def a_client(agent: Agent) -> Client:
+    async def opened() -> Doorway:
+        return agent.doorway
+
+    async def caller(_: Request | None) -> Caller:
+        return agent.caller
+
+    server = build_server(published_tools(), Entrance(opened, caller), profile="all")
+    return Client(server, mode="legacy")
+
+
+async def what_is_ours(agent: Agent) -> list[str]:
+    """Tools, prompts, kinds of resources, a filled prompt, instructions: as they are sent."""
+    async with a_client(agent) as client:
+        told = [
+            await client.list_tools(),
+            await client.list_prompts(),
+            await client.list_resource_templates(),
+            await client.get_prompt("resume_plan", {"planId": "p"}),
+        ]
+        assert client.instructions
+        return [*(one.model_dump_json() for one in told), client.instructions]
+
+
+async def test_nothing_that_is_stored_changes_what_we_say_of_ourselves(world: World) -> None:
+    before = await what_is_ours(world.agent)
+    ink = Ink()
+    await a_written_plan(world.agent, ink)
+    await a_written_output(world.agent, ink)
+    await a_written_run(world.agent, ink)
+    assert await what_is_ours(world.agent) == before
+
+
+async def test_a_plan_that_is_listed_has_its_name_as_its_title_alone(world: World) -> None:
+    ink = Ink()
+    await a_written_plan(world.agent, ink)
+    (mark,) = [mark for mark, leaf in ink.written.items() if leaf[1:] == ("name",)]
+    async with a_client(world.agent) as client:
+        listed = await client.list_resources()
+    (plan,) = [one for one in listed.resources if one.uri.startswith("waybook://plans/")]
+    assert mark in (plan.title or "")
+    assert mark not in plan.model_copy(update={"title": ""}).model_dump_json()

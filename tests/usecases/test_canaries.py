@@ -1,0 +1,95 @@
+"""Whatever is written somewhere is found in its own field, and nowhere else."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from canaries import CANARIES
+from ink import Ink, Leaf, a_written_output, a_written_plan, a_written_run, text_leaves
+from reading_everything import everything_read
+from worlds import World
+
+MARK = re.compile(r"q\d{4}q")
+#: Texts of tools that store nothing, or names of what is there already.
+NOT_STORED = {
+    ("extract_data", "text"),
+    ("list_skills", "name"),
+    ("search_sources", "tags"),
+    ("start_skill", "name"),
+}
+#: Texts that no tool hands out: people read them, and the audit keeps them.
+FOR_PEOPLE = {
+    ("complete_skill", "outcome"),
+    ("fail_job", "error"),
+    ("submit_step_result", "stepExecutionReport"),
+}
+#: Where what was written under a name may be found again. A title is also drawn; a prompt of a
+#: workflow has gaps for what its author wants in them; an extraction's has the text behind a mark.
+PLACES = {
+    "content": {"content", "snippet", "prompt"},
+    "feedback": {"feedback", "instructions", "details", "prompt", "svg"},
+    "input": {"content", "prompt"},
+    "instructions": {"instructions"},
+    "kind": {"kind", "prompt"},
+    "metadata": {"metadata"},
+    "modificationRationale": {"rationale", "details"},
+    "name": {"name", "planName", "runName", "prompt", "svg"},
+    "outputFormattingNotes": {"planFormattingNotes", "notes", "content"},
+    "questions": {"questions", "summary"},
+    "quote": {"quote", "snippet"},
+    "reason": {"reason", "failReason", "details"},
+    "researchQuestion": {"researchQuestion", "content"},
+    "resultSummary": {"resultSummary", "result"},
+    "summary": {"summary"},
+    "tags": {"tags"},
+    "title": {"title", "name", "about", "prompt", "svg"},
+    "url": {"url"},
+}
+#: What is ours alone, wherever it stands.
+OURS = {"next", "why", "tool", "args", "get", "cut", "message", "code", "oddCharacters", "status"}
+KEY = "a key"
+
+
+def found_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every mark in an answer, and the names on the way to it."""
+    if isinstance(value, str):
+        yield from ((mark, path) for mark in MARK.findall(value))
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from ((mark, (*path, KEY)) for mark in MARK.findall(key))
+            yield from found_in(inner, (*path, key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from found_in(inner, path)
+
+
+def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
+    """Whether a text is found where it was not written to."""
+    return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
+
+
+def test_there_are_canaries_enough() -> None:
+    assert len({*CANARIES}) == len(CANARIES) >= 60
+
+
+@pytest.mark.parametrize(
+    "path", [("next", "args", "query"), ("error", "message"), ("status",), ("hits", "why", "words")]
+)
+def test_a_text_in_a_place_of_ours_is_astray(path: tuple[str, ...]) -> None:
+    assert is_astray(("store_research", "title"), path)
+
+
+async def test_every_text_is_found_in_its_own_field_alone(world: World) -> None:
+    agent, ink = world.agent, Ink()
+    plans = [await a_written_plan(agent, ink), await a_written_output(agent, ink)]
+    run = await a_written_run(agent, ink)
+    assert {*ink.written.values()} == {*text_leaves()} - NOT_STORED, "a text nobody writes here"
+    answers = await everything_read(agent, plans, run)
+    found = {
+        (ink.written[mark], path) for answer in answers for mark, path in found_in(answer.body)
+    }
+    assert [one for one in found if is_astray(*one)] == []
+    assert {leaf for leaf, _ in found} == {*ink.written.values()} - FOR_PEOPLE
+    codes = {answer.body["error"]["code"] for answer in answers if answer.is_error}  # type: ignore[index]  # an error is an object
+    assert codes >= {"STALE_ATTEMPT", "INVALID_TRANSITION", "PLAN_TERMINAL", "NOT_FOUND"}
