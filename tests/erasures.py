@@ -5,6 +5,7 @@ from uuid import UUID
 import psycopg
 
 from servers import Place
+from trust_worlds import a_token
 from waybook.doorway import Caller, Channel
 from waybook.store.erasure import Erased
 from waybook.store.ids import new_id
@@ -52,27 +53,16 @@ def rows_of(place: Place, org_id: UUID) -> dict[str, list[str]]:
     return {table: rows for table, rows in found.items() if rows}
 
 
-def add_user(place: Place, org_id: UUID, name: str) -> None:
-    """A user with a token and a browser, and one who was let in by them."""
-    user, token = new_id(), new_id()
+async def add_user(place: Place, agent: Agent, name: str) -> None:
+    """A user with a token and a browser in this org, and one who was let in by them."""
+    given = await a_token(agent, name, email=f"{name}@example.org")
+    await a_token(agent.acting_as(name), new_id())
     with psycopg.connect(place.admin_dsn) as admin:
-        admin.execute(
-            """insert into org_user (org_id, id, name, email, scopes, created_at, created_by)
-               values (%s, %s, %s, %s, '{admin}', now(), 'somebody'),
-                      (%s, %s, %s, null, '{admin}', now(), %s)""",
-            (org_id, user, name, f"{name}@example.org", org_id, new_id(), new_id(), name),
-        )
-        admin.execute(
-            """insert into api_token (org_id, id, user_id, label, hash, scopes, created_at,
-                                      created_by)
-               values (%s, %s, %s, %s, sha256(%s::text::bytea), '{admin}', now(), %s)""",
-            (org_id, token, user, f"laptop of {name}", token, name),
-        )
         admin.execute(
             """insert into web_session (org_id, id, user_id, token_id, hash, scopes, created_at,
                                         last_seen_at, expires_at)
                values (%s, %s, %s, %s, sha256(%s::text::bytea), '{admin}', now(), now(), now())""",
-            (org_id, new_id(), user, token, new_id()),
+            (agent.org_id, new_id(), given.user.id, given.token.id, new_id()),
         )
 
 

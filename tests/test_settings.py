@@ -114,3 +114,62 @@ def test_an_org_may_call_as_often_as_it_likes_unless_it_is_said_otherwise() -> N
 def test_a_pace_that_cannot_be_kept_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(Misconfigured, match="burst"):
         settings({f"WAYBOOK_{name}": value for name, value in given.items()})
+
+
+# Who may come in
+
+
+def test_this_machine_alone_is_served_where_nobody_is_asked() -> None:
+    assert settings({"WAYBOOK_HOST": "::1"}).auth == "none"
+    for host in ("0.0.0.0", "::", "192.168.1.5", "plans.example"):  # noqa: S104 - to be refused
+        with pytest.raises(Misconfigured) as refused:
+            settings({"WAYBOOK_HOST": host})
+        assert "--auth required" in refused.value.message
+        assert "waybook token add" in refused.value.message
+        open_to_all = {"WAYBOOK_HOST": host, "WAYBOOK_AUTH": "required"}
+        assert settings(open_to_all).asks_everybody
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, {"127.0.0.1:8750"}),
+        ({"PUBLIC_URL": "https://Plans.example/"}, {"plans.example"}),
+        ({"PUBLIC_URL": "https://plans.example:443"}, {"plans.example"}),
+        ({"PUBLIC_URL": "http://plans.example:8080"}, {"plans.example:8080"}),
+        ({"AUTH": "required", "HOST": "0.0.0.0"}, set()),  # noqa: S104 - nobody's name
+        (
+            {"AUTH": "required", "HOST": "0.0.0.0", "ALLOWED_HOSTS": "a.lan:1, B ,"},  # noqa: S104
+            {"a.lan:1", "b"},
+        ),
+        ({"AUTH": "required", "HOST": "192.168.1.5", "PORT": "80"}, {"192.168.1.5"}),
+    ],
+    ids=str,
+)
+def test_the_server_answers_to_the_names_it_was_told(
+    given: dict[str, str], names: set[str]
+) -> None:
+    found = settings({f"WAYBOOK_{name}": value for name, value in given.items()})
+    assert found.host_names == names
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"AUTH": "maybe"},
+        {"METRICS_TOKEN": "short-s3cret"},
+        {"METRICS_TOKEN": "s3cret\nof two lines long"},
+        {"METRICS_TOKEN": "s3crét that is long enough"},
+    ],
+    ids=str,
+)
+def test_what_lets_in_too_many_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        settings({f"WAYBOOK_{name}": value for name, value in given.items()})
+    assert "s3cr" not in refused.value.message
+    assert "METRICS" not in given or "metrics_token" in refused.value.message
+
+
+def test_tokens_are_not_printed() -> None:
+    given = {"WAYBOOK_TOKEN": "wb_s3cret", "WAYBOOK_METRICS_TOKEN": "s3cret-for-figures"}
+    assert "s3cret" not in repr(settings(given))

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 BEFORE_WARMING_SECONDS = 2.0
 #: How long news may wait for company on their way to other processes, in seconds.
 LINGER_SECONDS = 0.05
+#: How long the use of a token may wait for company before it is noted, in seconds.
+NOTE_USES_SECONDS = 1.0
 #: How long to wait before listening again, at first and at most.
 RETRY_SECONDS = (0.5, 30.0)
 
@@ -46,6 +48,14 @@ async def sweep_once(house: House) -> int:
 
 async def _sweep(house: House, org_id: UUID) -> int:
     return await sweep_stalls(_call(house, org_id))
+
+
+async def note_uses_for_ever(house: House) -> None:
+    """Note which tokens were used, a while behind the calls, until cancelled."""
+    while True:
+        await house.last_used.some()
+        await asyncio.sleep(NOTE_USES_SECONDS)
+        await house.last_used.write(house.database)
 
 
 async def render_for_ever(house: House, every_seconds: float) -> None:

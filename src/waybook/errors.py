@@ -17,6 +17,7 @@
     │   ├── StalePlan            the plan has changed since the caller looked
     │   ├── IdempotencyConflict  the key was used with other arguments
     │   ├── Forbidden            the caller may not do this
+    │   │   └── Unidentified     … for nobody knows who it is
     │   └── RateLimited          too many calls
     ├── BadRecipe                the graph is not a graph we can walk
     ├── Busy                     somebody else holds the lock; try again
@@ -169,6 +170,12 @@ class IdempotencyConflict(Refused):
 
 class Forbidden(Refused):
     """The caller may not do this."""
+
+    code = "FORBIDDEN"
+
+
+class Unidentified(Forbidden):
+    """Show a credential that counts here: none was shown, or it is unknown, expired or revoked."""
 
     code = "FORBIDDEN"
 

@@ -14,6 +14,10 @@ from urllib.parse import urlsplit
 from waybook.errors import Misconfigured
 
 ENVIRONMENT = "WAYBOOK_"
+#: Addresses to listen on that are nobody's name.
+EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
+#: A secret that is shorter can be guessed.
+SECRET = 16
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -24,6 +28,10 @@ class Settings:
     #: The owner's URL for migrations, if serving and migrating are done by different users.
     owner_url: str | None = None
     data_dir: Path = Path()
+    #: Who may come in: none asks nobody, and serves this machine only; required asks everybody.
+    auth: str = "none"
+    #: The token a command acts with, in place of the one user of local mode.
+    token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750
     stall_seconds: int = 1800
@@ -57,6 +65,10 @@ class Settings:
     model_seconds: int = 55
     #: Where people reach this server, if not at its own address; links begin with it.
     public_url: str | None = None
+    #: More names this server answers to, as clients write them, separated by commas.
+    allowed_hosts: str = ""
+    #: What opens /metrics where everybody is asked who they are; without it, it is shut.
+    metrics_token: str | None = field(default=None, repr=False)
     #: Whom to tell when a person is needed: an address, and by what it knows us.
     webhook_url: str | None = field(default=None, repr=False)
     webhook_secret: str | None = field(default=None, repr=False)
@@ -80,6 +92,32 @@ class Settings:
         """Where we listen."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
+
+    @property
+    def host_names(self) -> frozenset[str]:
+        """The names we answer to beside those of this machine, as clients write them."""
+        named = {name.strip() for name in self.allowed_hosts.split(",")}
+        if self.public_url or self.host not in EVERYWHERE:
+            named.add(as_host(self.base_url))
+        return frozenset(name.lower() for name in named if name)
+
+    @property
+    def asks_everybody(self) -> bool:
+        """Whether nobody comes in without a credential: server mode."""
+        return self.auth == "required"
+
+
+def as_host(url: str) -> str:
+    """What a client that goes there writes into `Host`.
+
+    >>> as_host("https://plans.example:443/x"), as_host("http://[::1]:8750")
+    ('plans.example', '[::1]:8750')
+    """
+    where = urlsplit(url)
+    name = where.hostname or ""
+    name = f"[{name}]" if ":" in name else name
+    usual = {"http": 80, "https": 443}.get(where.scheme)
+    return name if where.port in {None, usual} else f"{name}:{where.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +200,7 @@ def _typed(name: str, value: object, default: object) -> object:
 
 
 def _check(settings: Settings) -> None:
-    if settings.host not in LOOPBACK:
-        raise Misconfigured(
-            f"serving on {settings.host} would let anybody in: without sign-in Waybook serves "
-            "this machine only. Use 127.0.0.1, and a tunnel or proxy of your own"
-        )
+    _check_auth(settings)
     if settings.log_level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
         raise Misconfigured(
             f"there is no log level {settings.log_level!r}: use DEBUG, INFO, WARNING or ERROR"
@@ -186,6 +220,22 @@ def _check(settings: Settings) -> None:
     if least < 1 or settings.sweep_seconds < 0:
         raise Misconfigured(
             "stall_seconds, lease_seconds and pool_size must be at least 1, sweep_seconds 0 or more"
+        )
+
+
+def _check_auth(settings: Settings) -> None:
+    if settings.auth not in {"none", "required"}:
+        raise Misconfigured(f"there is no auth {settings.auth!r}: use none or required")
+    if settings.host not in LOOPBACK and not settings.asks_everybody:
+        raise Misconfigured(
+            f"serving on {settings.host} would let anybody in: without tokens Waybook serves this "
+            "machine only. Add --auth required and make tokens with waybook token add, or use "
+            "127.0.0.1"
+        )
+    token = settings.metrics_token
+    if token is not None and not (token.isascii() and token.isprintable() and len(token) >= SECRET):
+        raise Misconfigured(
+            f"metrics_token must be at least {SECRET} characters of printable ASCII"
         )
 
 

@@ -18,6 +18,7 @@ from waybook.background import (
     index_for_ever,
     listen_for_ever,
     look_for_ever,
+    note_uses_for_ever,
     render_for_ever,
     send_for_ever,
     sweep_for_ever,
@@ -155,6 +156,7 @@ async def opened(postgres: Server, settings: Settings) -> AsyncIterator[Database
 async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(calls.run()),
+        asyncio.create_task(note_uses_for_ever(house)),
         asyncio.create_task(send_for_ever(house)),
         asyncio.create_task(listen_for_ever(house)),
         asyncio.create_task(look_for_ever(house, LOOK_SECONDS)),
@@ -173,6 +175,7 @@ async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIte
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await calls.flush()
+        await house.last_used.write(house.database)
         with contextlib.suppress(WaybookError):  # others find it by looking
             await post.send(house.database, house.bus)
 

@@ -92,16 +92,16 @@ def listed(section: str) -> set[str]:
 
 def audited_fields() -> dict[str, set[str]]:
     """The fields of each kind of row, as the queries that are held against the replay have them."""
-    plans, runs, skills = (
+    plans, runs, orgs, skills = (
         (SOURCE / "store" / f"{name}.sql").read_text("utf-8")
-        for name in ("plans", "runs", "skill_executions")
+        for name in ("plans", "runs", "identities", "skill_executions")
     )
     built = re.compile(
-        r"select (?:'(\w+)',(?:(?!select|json_build).)+)?json_build_object\((.*?)\)\s+from",
+        r"select (?:'(\w+)',(?:(?!select|json_build).)+)?json_build_object\((.*?)\)\s+from\s",
         re.DOTALL,
     )
     found: dict[str, set[str]] = {}
-    for entity, body in (*built.findall(plans + runs), *built.findall(skills)[:1]):
+    for entity, body in (*built.findall(plans + runs + orgs), *built.findall(skills)[:1]):
         names = set(re.findall(r"'(\w+)',", body))
         found[entity or "skill_execution"] = found.get(entity, set()) | names
     return found

@@ -36,7 +36,7 @@ async def filled(world: World, canary: str) -> None:
     await everything(world.agent)
     await everything(world.neighbour)
     for agent in (world.agent, world.neighbour):
-        add_user(world.place, agent.org_id, f"user of {agent.org_id}")
+        await add_user(world.place, agent, f"user of {agent.org_id}")
     with psycopg.connect(world.place.admin_dsn) as admin:
         plant(admin, world.agent.org_id, canary)
     await a_notice(world)

@@ -56,7 +56,7 @@ async def test_the_name_is_nowhere_and_nothing_of_others_is_touched(
     await world.agent.acting_as(name, Channel.DASHBOARD).plan()
     await everything(world.neighbour.acting_as(name))
     for org in (agent, world.neighbour):
-        add_user(place, org.org_id, name)
+        await add_user(place, org, name)
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
             """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)

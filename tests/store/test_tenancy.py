@@ -14,11 +14,12 @@ from psycopg import sql
 from belongings import everything
 from erasures import erased
 from servers import Place
+from trust_worlds import a_token
 from waybook.store import deliveries
 from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE
 from waybook.store.sql import AsJson, Query, Statement
-from worlds import NOON, World
+from worlds import NOON, Agent, World
 
 ORG = "(org_id = app_org())"
 #: Who may see rows of another org, and why. Anything else that a policy says fails here.
@@ -41,7 +42,7 @@ DEFAULTS = {"app_org()", "now()", "false", "0", "'[]'::json", "'waiting'::text",
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery"),
-    *("org_user", "api_token", "web_session"),
+    *("org_user", "web_session"),
 }
 MAY_DELETE = {"plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"}
 
@@ -205,8 +206,12 @@ def test_only_the_owner_and_the_serving_role_have_any_rights(
     of_columns = """select c.relname, a.attname from pg_attribute a
                        join pg_class c on c.oid = a.attrelid
                       where $ours and a.attacl is not null"""
-    # What an org says of itself; its slug stays what others know it by.
-    assert ask(catalogue, of_columns) == [("org", "name"), ("org", "review_policy")]
+    # What an org says of itself, its slug staying what others know it by; and of a token, that it
+    # was used and that it counts no more.
+    assert sorted(ask(catalogue, of_columns)) == [
+        *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
+        *(("org", name) for name in ("audit_hash", "audit_seq", "name", "review_policy")),
+    ]
     assert ask(catalogue, "select defaclobjtype from pg_default_acl") == []
 
 
@@ -242,8 +247,9 @@ async def both(world: World) -> World:
     world.neighbour_may_change = True
     for somebody in (world.agent, world.neighbour):
         await everything(somebody)
+        browser = await a_browser(somebody)
         async with world.database.tenant(somebody.org_id) as tx:
-            await tx.commit(a_delivery(), *credentials())
+            await tx.commit(a_delivery(), browser)
         await somebody.acting_as("gone").plan()
         await erased(world, somebody, "gone")
     return world
@@ -255,17 +261,6 @@ def a_delivery() -> Statement:
     return deliveries.SQL["insert_delivery"](**named, data=AsJson({}), at=NOON, expires_at=NOON)
 
 
-A_USER = Query(
-    "a_user",
-    """insert into org_user (id, name, scopes, created_at, created_by)
-       values (%(user)s, 'ann', '{plan:read}', app_now(), 'test')""",
-)
-A_TOKEN = Query(
-    "a_token",
-    """insert into api_token (id, user_id, label, hash, scopes, created_at, created_by)
-       values (%(token)s, %(user)s, 'laptop', sha256(%(token)s::uuid::text::bytea), '{plan:read}',
-               app_now(), 'test')""",
-)
 A_SESSION = Query(
     "a_session",
     """insert into web_session (id, user_id, token_id, hash, scopes, created_at, last_seen_at,
@@ -275,11 +270,10 @@ A_SESSION = Query(
 )
 
 
-def credentials() -> list[Statement]:
-    """A user, a token of theirs, and a browser they signed in with."""
-    user, token = new_id(), new_id()
-    whose = {"user": user, "token": token}
-    return [A_USER(user=user), A_TOKEN(**whose), A_SESSION(**whose, id=new_id())]
+async def a_browser(somebody: Agent) -> Statement:
+    """A user with a token, and the statement that lets them sign in with it."""
+    given = await a_token(somebody)
+    return A_SESSION(user=given.user.id, token=given.token.id, id=new_id())
 
 
 def as_serving(world: World, connection: psycopg.Connection, org_id: UUID) -> None:

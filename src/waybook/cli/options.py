@@ -34,6 +34,11 @@ SERVING = (
 LISTENING = (
     click.option("--host", metavar="HOST", help="The address to listen on (127.0.0.1)."),
     click.option("--port", type=int, metavar="PORT", help="The port to listen on (8750)."),
+    click.option(
+        "--auth",
+        type=click.Choice(["none", "required"]),
+        help="Whether everybody must show a token (none: nobody, and this machine only).",
+    ),
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for machines.")

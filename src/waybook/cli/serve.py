@@ -7,21 +7,24 @@ from functools import partial
 
 import click
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from waybook.cli.logs import log_while_serving
 from waybook.cli.options import listening_options, serving_options, settings_from
 from waybook.doorway import Caller, Channel, Doorway
-from waybook.settings import Found, Settings
+from waybook.settings import Found, Settings, as_host
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.routes import dashboard_routes
 from waybook.transport.web.figures import figures
+from waybook.transport.web.gate import Gate, admitted, still_admitted
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.pace import Pace
 from waybook.transport.web.reading import Reading
 from waybook.transport.web.serving import listen, run, serve
+from waybook.usecases.identify import by_token
 from waybook.wiring import Running, running, settle_memory
 
 
@@ -45,21 +48,39 @@ def command(**flags: object) -> None:
 async def _serve(found: Found, listening: socket.socket) -> None:
     settings = found.settings
     async with running(settings) as house:
-        entrance = entrance_of(house)
-        server = build_server(published_tools(), entrance, profile=settings.tools)
-        app = build_app(
-            server,
-            hosts=Hosts(),
-            ready=entrance.answers,
-            metrics=partial(figures, house.doorway),
-            reading=Reading(entrance_of(house, Channel.REST)),
-            pace=Pace(entrance) if house.doorway.house.rate_limit else None,
-            pages=dashboard_routes(house.doorway, partial(_person, house), found),
-        )
+        app = app_of(house, found)
         settle_memory()
         _announce(settings)
         await serve(app, listening, house.doorway.bus.close)
     click.echo("Stopped; everything acknowledged is in the database.")
+
+
+def app_of(house: Running, found: Found) -> ASGIApp:
+    """The whole HTTP face of a house, for whoever its settings let in."""
+    settings, asks = found.settings, found.settings.asks_everybody
+    entrance = entrance_of(house, asks=asks)
+    server = build_server(published_tools(), entrance, profile=settings.tools)
+    return build_app(
+        server,
+        hosts=hosts_of(settings),
+        ready=entrance_of(house).answers,
+        metrics=partial(figures, house.doorway),
+        reading=Reading(entrance_of(house, Channel.REST, asks=asks)),
+        pace=Pace(entrance) if house.doorway.house.rate_limit else None,
+        pages=dashboard_routes(house.doorway, admitted if asks else partial(_person, house), found),
+        gate=gate_of(house, settings) if asks else None,
+    )
+
+
+def hosts_of(settings: Settings) -> Hosts:
+    """The names we answer to."""
+    encrypted = (settings.public_url or "").startswith("https:")
+    return Hosts(settings.host_names, as_host(settings.base_url) if encrypted else None)
+
+
+def gate_of(house: Running, settings: Settings) -> Gate:
+    """Who is let in, where everybody is asked."""
+    return Gate(bearer=partial(by_token, house.doorway.house), metrics_token=settings.metrics_token)
 
 
 async def _person(house: Running, _: Request) -> Caller:
@@ -67,8 +88,8 @@ async def _person(house: Running, _: Request) -> Caller:
     return house.caller(Channel.DASHBOARD)
 
 
-def entrance_of(house: Running, channel: Channel = Channel.MCP) -> Entrance:
-    """The way in over HTTP, for the one user of local mode."""
+def entrance_of(house: Running, channel: Channel = Channel.MCP, *, asks: bool = False) -> Entrance:
+    """The way in over HTTP: for whoever the gate let in, or for the one user of local mode."""
 
     async def doorway() -> Doorway:
         return house.doorway
@@ -76,14 +97,18 @@ def entrance_of(house: Running, channel: Channel = Channel.MCP) -> Entrance:
     async def caller(_: Request | None) -> Caller:
         return house.caller(channel)
 
-    return Entrance(doorway, caller)
+    return Entrance(doorway, admitted, still_admitted) if asks else Entrance(doorway, caller)
 
 
 def _announce(settings: Settings) -> None:
-    url = settings.own_url
+    url = settings.base_url
     kept = "the server at your URL" if settings.database_url else f"embedded, {settings.data_dir}"
     click.echo(f"{click.style('Waybook is serving', bold=True)}  {url}")
-    click.echo(f"  agents     claude mcp add --transport http waybook {url}/mcp")
+    shown = ' --header "Authorization: Bearer wb_…"' if settings.asks_everybody else ""
+    click.echo(f"  agents     claude mcp add --transport http waybook {url}/mcp{shown}")
+    if settings.asks_everybody:
+        names = ", ".join(sorted({"localhost", *settings.host_names}))
+        click.echo(f"  answers to {names}; to whoever shows a token (waybook token add)")
     click.echo(f"  tools      {settings.tools}")
     click.echo(f"  database   {kept}")
     click.echo("  stop       Ctrl-C")

@@ -53,6 +53,9 @@ class Entity(StrEnum):
     DOCUMENT = "document"
     RENDERED_DOCUMENT = "rendered_document"
     LATE_RESULT = "late_result"
+    ORG = "org"
+    USER = "user"
+    TOKEN = "token"  # noqa: S105 - the kind of row, not one of them
 
 
 class Change(NamedTuple):

@@ -97,6 +97,34 @@ def _row(row: Json, to: Renaming) -> Json:
     return {name: to.of(value) if names_a_person(name) else value for name, value in row.items()}
 
 
+def without_members(
+    details: Mapping[str, Json], gone: frozenset[str], to: Renaming
+) -> dict[str, Json]:
+    """The details of an entry of an org's chain without what is personal of those who are gone.
+
+    Who they were is blank; what could be done with which token, and when, stays.
+    """
+    changes = details.get("changes")
+    if not isinstance(changes, list):
+        return dict(details)
+    return {**details, "changes": [_without_member(change, gone, to) for change in changes]}
+
+
+def _without_member(change: Json, gone: frozenset[str], to: Renaming) -> Json:
+    if not isinstance(change, dict) or change.get("id") not in gone:
+        return change
+    blank: dict[str, Json] = {
+        **dict.fromkeys(("name", "label"), to.pseudonym),
+        **dict.fromkeys(("email", "issuer", "subject")),
+    }
+    return {
+        word: {name: blank.get(name, told) for name, told in value.items()}
+        if isinstance(value, dict)
+        else value
+        for word, value in change.items()
+    }
+
+
 def renamed_answer(answer: Json, to: Renaming, *, ours: bool = False) -> Json:
     """An answer without the name: where it names somebody, and in the words of an error.
 

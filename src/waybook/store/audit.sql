@@ -37,7 +37,14 @@ select 'run', id::text, audit_seq, audit_hash from run
  union all
 select 'skill_execution', id::text, audit_seq, audit_hash from skill_execution
  union all
-select 'artifact', id::text, audit_seq, audit_hash from artifact where plan_id is null;
+select 'artifact', id::text, audit_seq, audit_hash from artifact where plan_id is null
+ union all
+select 'org', o.org_id::text, o.audit_seq, o.audit_hash
+  from org o
+ where o.org_id = app_org()
+   and (o.audit_seq > 0
+        or exists (select from org_user)
+        or exists (select from audit_entry e where e.subject_id = o.org_id));
 
 -- name: head
 -- Where one chain should end, and where it does.
@@ -48,7 +55,9 @@ select h.audit_seq, h.audit_hash, (select max(e.seq) from audit_entry e where e.
          union all
         select id, audit_seq, audit_hash from skill_execution
          union all
-        select id, audit_seq, audit_hash from artifact where plan_id is null) h
+        select id, audit_seq, audit_hash from artifact where plan_id is null
+         union all
+        select org_id, audit_seq, coalesce(audit_hash, '') from org where org_id = app_org()) h
  where h.id = %(subject_id)s;
 
 -- name: chain
@@ -66,7 +75,8 @@ select distinct e.subject, e.subject_id::text
  where not exists (select from plan p where p.id = e.subject_id)
    and not exists (select from run r where r.id = e.subject_id)
    and not exists (select from skill_execution x where x.id = e.subject_id)
-   and not exists (select from artifact a where a.id = e.subject_id and a.plan_id is null);
+   and not exists (select from artifact a where a.id = e.subject_id and a.plan_id is null)
+   and not exists (select from org o where o.org_id = app_org() and o.org_id = e.subject_id);
 
 -- name: until
 -- How long a chain was at a time.

@@ -215,6 +215,17 @@ class Database:
         async with Lent(self._lines, self.wire, opening, org_id) as tx:
             return await tx.commit(*statements)
 
+    async def bearing(self, secret_hash: bytes, *statements: Statement | str) -> Results:
+        """One look, in one message, by whoever shows a secret that is known by this hash.
+
+        Only the row that has the hash is seen, until a statement names the org it is in. Secrets
+        take turns at the connections as orgs do, which are not known yet.
+        """
+        named = f"set local app.secret_hash = '{secret_hash.hex()}'"
+        opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
+        async with Lent(self._lines, self.wire, opening, turn) as tx:
+            return await tx.commit(*statements)
+
     async def directory(self, asked: Statement | str = "select org_id from org") -> list[UUID]:
         """The ids of all orgs, or of those that are asked for, to visit one by one."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
@@ -233,7 +244,10 @@ class Database:
         return str(self.pool.conninfo)
 
     def _opening(self, begin: Statement, org_id: UUID) -> Message:
-        opening = (begin, *self._role, f"set local app.org_id = '{org_id}'")
+        return self._opened(begin, f"set local app.org_id = '{org_id}'")
+
+    def _opened(self, begin: Statement, named: str) -> Message:
+        opening = (begin, *self._role, named)
         if self.frozen_now is None:
             return opening
         return (*opening, f"set local app.now = '{self.frozen_now.isoformat()}'")

@@ -5,6 +5,7 @@ One transaction each: whoever is killed in the middle has erased nothing, and ma
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -120,10 +121,16 @@ def lock_org(owner: Owner) -> Head:
     return Head(number, bytes(digest) if digest else GENESIS)
 
 
+def the_time(owner: Owner) -> datetime:
+    """What time it is in the database, for this transaction."""
+    ((at,),) = owner.ask(SQL["now"])
+    now: datetime = at
+    return now
+
+
 def record(owner: Owner, head: Head, asked: Written) -> Erasure:
     """Write down that something was erased, sealed, with what is left of it."""
-    ((at,),) = owner.ask(SQL["now"])
-    stones = tuple(asked.stones)
+    at, stones = the_time(owner), tuple(asked.stones)
     counts = as_json_text(asked.counts)
     told = Erasure(0, at, asked.by, asked.what, asked.who, counts, tombstones=stones)
     erasure = sealed(told, head)

@@ -44,7 +44,11 @@ select 'run', id::text, audit_seq, audit_hash from run
  union all
 select 'skill_execution', id::text, audit_seq, audit_hash from skill_execution
  union all
-select 'artifact', id::text, audit_seq, audit_hash from artifact where plan_id is null;
+select 'artifact', id::text, audit_seq, audit_hash from artifact where plan_id is null
+ union all
+select 'org', org_id::text, audit_seq, audit_hash
+  from org
+ where org_id = app_org() and audit_seq > 0;
 
 -- name: keep_local_org
 insert into org (org_id, slug, erasures, erasure_hash)

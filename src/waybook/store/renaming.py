@@ -2,20 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 from uuid import UUID
 
 import orjson
 
 from waybook.errors import NotFound, Refused
-from waybook.record.moment import Channel
+from waybook.record.changes import WHOLE_ROW, Change, Entity, Event
+from waybook.record.moment import Channel, Json
 from waybook.record.pseudonyms import (
     Renaming,
     names_a_person,
     rejected_by,
     renamed_answer,
     renamed_details,
+    without_members,
 )
-from waybook.store.audit import GENESIS, Sealed, first_broken, read_entries, seal
+from waybook.record.replay import replay
+from waybook.store.audit import GENESIS, Sealed, changes_of, first_broken, read_entries, seal
 from waybook.store.erasure import (
     MOST_PASSES,
     Erased,
@@ -24,6 +28,7 @@ from waybook.store.erasure import (
     lock_org,
     record,
     tables_in_order,
+    the_time,
 )
 from waybook.store.owners import Owner, Rows, owning
 from waybook.store.sql import as_json_text, load
@@ -43,8 +48,10 @@ def erase_user(owner_dsn: str, org_id: UUID, to: Renaming, by: str, progress: Pr
     """
     with owning(owner_dsn, org_id) as owner:
         head = lock_org(owner)
+        gone = _members(owner, to.name)
         counts = Counter(_without_user(owner, to.name))
         stones = _chains_sealed_anew(owner, to, progress)
+        stones += org_sealed_anew(owner, Leaving(org_id, to, gone, by))
         counts["audit_entry"] += sum(touched for _, touched in stones)
         counts.update(_renamed_columns(owner, to))
         counts.update(_renamed_answers(owner, to))
@@ -65,10 +72,20 @@ def erase_user(owner_dsn: str, org_id: UUID, to: Renaming, by: str, progress: Pr
 # The user
 
 
+def _members(owner: Owner, name: str) -> frozenset[str]:
+    """The ids of the user and of all tokens, which go with them."""
+    found = owner.ask(SQL["members_of"], ids=_user_ids(owner, name))
+    return frozenset(row[0] for row in found)
+
+
+def _user_ids(owner: Owner, name: str) -> list[UUID]:
+    return [row[0] for row in owner.ask(SQL["user_ids"], name=name)]
+
+
 def _without_user(owner: Owner, name: str) -> dict[str, int]:
     """Delete the user with tokens and browsers; what they made stays."""
     columns: dict[str, str] = dict(owner.ask(SQL["user_tables"]))
-    ids = [row[0] for row in owner.ask(SQL["user_ids"], name=name)]
+    ids = _user_ids(owner, name)
     order = [table for table in tables_in_order(owner) if table in columns]
     return {t: owner.do(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
 
@@ -96,16 +113,24 @@ def _sealed_anew(
     owner: Owner, subject: str, subject_id: str, to: Renaming
 ) -> tuple[Tombstone, int]:
     end = owner.ask(SQL["lock_end"], subject, id=subject_id)
-    entries = read_entries(owner.ask(SQL["whole_chain"], id=subject_id))
+    entries = _whole_chain(owner, subject_id)
     _refuse_broken(f"{subject} {subject_id}", entries, end)
     anew = list(_resealed(entries, to))
     changed = [new for old, new in zip(entries, anew, strict=True) if new != old]
     touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, anew, strict=True))
     if touched:
-        owner.do_each(SQL["seal_anew"], [entry._asdict() for entry in changed])
+        _write_anew(owner, changed)
         owner.do(SQL["move_end"], subject, id=subject_id, hash=anew[-1].hash)
     before = bytes(end[0][1])
     return Tombstone(subject, subject_id, len(anew), before, anew[-1].hash), touched
+
+
+def _whole_chain(owner: Owner, subject_id: str) -> list[Sealed]:
+    return read_entries(owner.ask(SQL["whole_chain"], id=subject_id))
+
+
+def _write_anew(owner: Owner, entries: list[Sealed]) -> None:
+    owner.do_each(SQL["seal_anew"], [entry._asdict() for entry in entries])
 
 
 def _refuse_broken(name: str, entries: list[Sealed], end: Rows) -> None:
@@ -134,6 +159,67 @@ def _resealed(entries: list[Sealed], to: Renaming) -> Iterator[Sealed]:
         )
         previous = seal(new, previous)
         yield new._replace(hash=previous)
+
+
+class Leaving(NamedTuple):
+    """Somebody who is erased: of which org, what stands in the place of their name, what goes."""
+
+    org_id: UUID
+    to: Renaming
+    gone: frozenset[str]
+    by: str
+
+
+def org_sealed_anew(owner: Owner, who: Leaving) -> list[tuple[Tombstone, int]]:
+    """Seal the chain of the org anew without the person; one entry more says that they went."""
+    end = owner.ask(SQL["org_end"])
+    entries = _whole_chain(owner, str(who.org_id))
+    if not entries:
+        return []
+    _refuse_broken(f"org {who.org_id}", entries, end)
+    blank = [_without(entry, who) for entry in entries]
+    anew = list(_resealed([*blank, *_farewell(owner, blank, who)], who.to))
+    touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, anew, strict=False))
+    added = anew[len(entries) :]
+    if touched or added:
+        _write_anew(owner, anew[: len(entries)])
+        owner.do_each(SQL["add_entry"], [entry._asdict() for entry in added])
+        owner.do(SQL["move_org_end"], seq=anew[-1].seq, hash=anew[-1].hash)
+    before = bytes(end[0][1])
+    stone = Tombstone("org", str(who.org_id), len(anew), before, anew[-1].hash)
+    return [(stone, touched + len(added))] if touched or added else []
+
+
+def _without(entry: Sealed, who: Leaving) -> Sealed:
+    told = orjson.loads(entry.details)
+    blank = without_members(told, who.gone, who.to)
+    return entry if blank == told else entry._replace(details=as_json_text(blank))
+
+
+def _farewell(owner: Owner, entries: list[Sealed], who: Leaving) -> list[Sealed]:
+    """The entry that takes the rows of whoever goes out of the replay, if there are any."""
+    told = (change for one in entries for change in changes_of(orjson.loads(one.details)))
+    changes: list[Json] = [
+        Change(Entity(entity), row_id, WHOLE_ROW, row, None).as_json()
+        for entity, rows in replay(told).items()
+        for row_id, row in rows.items()
+        if row_id in who.gone
+    ]
+    if not changes:
+        return []
+    details: dict[str, Json] = {"action": "user_erased", "user": who.to.pseudonym}
+    last = entries[-1]
+    return [
+        last._replace(
+            seq=last.seq + 1,
+            at=the_time(owner),
+            event=Event.PLAN_MODIFIED,
+            actor=who.by,
+            channel=Channel.CLI,
+            session=None,
+            details=as_json_text({**details, "changes": changes}),
+        )
+    ]
 
 
 # The rest

@@ -22,9 +22,11 @@ select c.relname, a.attname
 
 -- name: chains_naming
 -- The chains in which somebody is named, or may be: who acts, and the end of a text in the details.
+-- That of the org itself is looked at in any case.
 select subject, subject_id::text, count(*)
   from audit_entry
- where actor = %(name)s or strpos(details::text, %(told)s) > 0
+ where (actor = %(name)s or strpos(details::text, %(told)s) > 0)
+   and subject_id <> app_org()
  group by subject, subject_id
  order by subject_id;
 
@@ -71,6 +73,23 @@ select c.relname, a.attname
 
 -- name: user_ids
 select id from org_user where name = %(name)s;
+
+-- name: org_end
+select audit_seq, audit_hash from org where org_id = app_org();
+
+-- name: move_org_end
+update org set audit_seq = %(seq)s, audit_hash = %(hash)s where org_id = app_org();
+
+-- name: add_entry
+insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session, details, hash)
+values (%(subject_id)s, %(subject)s, %(seq)s, %(at)s, %(event)s, %(actor)s, %(channel)s,
+        %(session)s, %(details)s, %(hash)s);
+
+-- name: members_of
+-- The users, by their ids, and their tokens: what goes with them.
+select id::text from org_user where id = any (%(ids)s)
+ union all
+select id::text from api_token where user_id = any (%(ids)s);
 
 -- name: delete_users_rows
 delete from {table} where {column} = any (%(ids)s);

@@ -45,7 +45,7 @@ create policy bearer on api_token as permissive for select to public
 create policy tenant on api_token as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
-grant select, insert, update on api_token to waybook_app;
+grant select, insert on api_token to waybook_app;
 
 create table artifact (
   org_id uuid not null default app_org(),
@@ -366,6 +366,8 @@ create table org (
   review_policy text not null default 'relayed'::text,
   erasures integer not null default 0,
   erasure_hash bytea,
+  audit_seq integer not null default 0,
+  audit_hash bytea,
   constraint org_pkey PRIMARY KEY (org_id),
   constraint org_slug_key UNIQUE (slug),
   constraint org_review_policy_check CHECK ((review_policy = ANY (ARRAY['relayed'::text, 'human'::text])))

@@ -46,16 +46,23 @@ class Door(Protocol):
         """List the deliverables of a plan."""
 
 
+async def always(_: Request | None) -> bool:
+    """Where nobody is asked who they are, nobody is asked again."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Entrance:
     """The doorway as a face sees it.
 
     `doorway` is awaited by every call, and only by calls: lists of tools are answered before the
-    database is up. `caller` says who is asking, from the HTTP request, or from nothing over stdio.
+    database is up. `caller` says who is asking, from the HTTP request, or from nothing over stdio;
+    `still` whether they still may, for answers that go on for long.
     """
 
     doorway: Callable[[], Awaitable[Door]]
     caller: Callable[[Request | None], Awaitable[Caller]]
+    still: Callable[[Request | None], Awaitable[bool]] = always
 
     async def enter(
         self, request: Request | None, tool: str, arguments: Mapping[str, object]

@@ -38,6 +38,14 @@ ACTIONS = {
     "regenerate": "asked for a document to be written anew",
     "rendered": "rendered documents",
     "late_result": "came back too late",
+    "org_recorded": "began to note what becomes of the org",
+    "org_changed": "changed the org",
+    "user_added": "let a user in",
+    "user_disabled": "disabled a user",
+    "user_enabled": "enabled a user",
+    "user_erased": "erased a user",
+    "token_added": "made a token",
+    "token_revoked": "revoked a token",
 }
 
 

@@ -8,6 +8,7 @@ from waybook.endpoints.question import Model
 from waybook.notices.letter import Postman
 from waybook.store.bus import Bus
 from waybook.store.database import Database
+from waybook.store.last_used import LastUsed
 from waybook.store.memory import PlanMemory
 from waybook.store.whereabouts import Whereabouts
 from waybook.usecases.charts import Charts
@@ -46,3 +47,5 @@ class House:
     bus: Bus = field(default_factory=Bus)
     #: How often an org may call; as often as it likes, if nothing is said.
     rate_limit: RateLimit | None = None
+    #: Which tokens were used, until it is written.
+    last_used: LastUsed = field(default_factory=LastUsed)

@@ -11,7 +11,15 @@ from typing import Any
 
 from waybook.record.moment import Json
 from waybook.record.replay import Row, Rows, Unreplayable, differences, replay
-from waybook.store import artifacts, audit, plans, runs, skill_executions, tombstones
+from waybook.store import (
+    artifacts,
+    audit,
+    identities,
+    plans,
+    runs,
+    skill_executions,
+    tombstones,
+)
 from waybook.store.audit import GENESIS, Sealed
 from waybook.store.plans import read_stored_rows
 from waybook.usecases.audit_trail import changes_in, whole_trail
@@ -20,11 +28,12 @@ from waybook.usecases.call import Call
 PLAN = "plan"
 RUN = "run"
 ARTIFACT = "artifact"
+ORG = "org"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a chain is about: a plan, a run, a use of a skill, or research without a plan."""
+    """What a chain is about: a plan, a run, a use of a skill, research without a plan, the org."""
 
     kind: str
     id: str
@@ -120,6 +129,8 @@ def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is
         return runs.rows_statement(subject.id)
     if subject.kind == ARTIFACT:
         return artifacts.rows_statement(subject.id)
+    if subject.kind == ORG:
+        return identities.rows_statement(subject.id)
     return skill_executions.SQL["stored_execution"](id=subject.id)
 
 
@@ -128,6 +139,8 @@ def _stored_rows(subject: Subject, rows: list[tuple[Any, ...]]) -> Rows:
         return read_stored_rows(rows)
     if subject.kind == RUN:
         return runs.read_rows(rows)
+    if subject.kind == ORG:
+        return identities.read_rows(rows)
     row: Row = {name: _in_utc(name, value) for name, value in rows[0][0].items()}
     return {subject.kind: {subject.id: row}}
 

@@ -29,6 +29,8 @@ from waybook.transport.mcp.resource_kinds import KINDS
 #: Streams at the same time, and resources one client of an older revision may subscribe to.
 MOST_STREAMS: Final = 500
 MOST_RESOURCES: Final = 1_000
+#: How often whoever listens is asked anew whether they may.
+ASK_AGAIN_SECONDS: Final = 20.0
 
 LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId"})
 
@@ -92,10 +94,20 @@ class Streams:
         handler = ListenHandler(stream)
         stream.close = handler.close
         self._open += 1
+        asking = asyncio.create_task(self._ask_again(context, stream))
         try:
             return await handler(context, params)
         finally:
+            asking.cancel()
             self._open -= 1
+
+    async def _ask_again(self, context: Context, stream: Stream) -> None:
+        """End the stream of somebody whose credential counts no more."""
+        while True:
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+            if not await self.entrance.still(context.request):
+                stream.close()
+                return
 
 
 @dataclass(slots=True)
@@ -169,5 +181,7 @@ class Standing:
             await self._has_news.wait()
             self._has_news.clear()
             changed, self._changed = self._changed, {}
+            if not await self.entrance.still(None):
+                return
             for uri in changed:
                 await session.send_resource_updated(uri)

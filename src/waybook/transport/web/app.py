@@ -16,7 +16,15 @@ from starlette.types import ASGIApp
 from waybook.transport.web.dashboard.mishaps import error_page, for_people
 from waybook.transport.web.elsewhere import for_our_pages, none_from_elsewhere
 from waybook.transport.web.endpoint import Mcp
-from waybook.transport.web.guards import BODY_LIMIT, only_for, only_http, within, without_blanks
+from waybook.transport.web.gate import Gate
+from waybook.transport.web.guards import (
+    BODY_LIMIT,
+    as_reached,
+    only_for,
+    only_http,
+    within,
+    without_blanks,
+)
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.metrics import Metric
 from waybook.transport.web.operations import Operations
@@ -60,12 +68,14 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     reading: Reading | None = None,
     pages: Sequence[Route] = (),
     pace: Pace | None = None,
+    gate: Gate | None = None,
 ) -> ASGIApp:
     """The whole HTTP face; one for each start, since the MCP endpoint runs only once.
 
     `hosts` are the names we answer to, `ready` says whether the database answers, `metrics` has
     the figures, `reporting` names the tools that tell of their progress, `reading` answers what is
-    read of runs, `pages` are for people, `pace` is what an org is held to that calls too often.
+    read of runs, `pages` are for people, `pace` is what an org is held to that calls too often,
+    `gate` asks everybody who they are.
     """
     mcp, operations = Mcp(server, reporting, pace), Operations(ready, metrics)
     snapshots = Snapshots(pace)
@@ -94,5 +104,6 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
         lifespan=running,
     )
     bounded = within(BODY_LIMIT, app)
-    ours = none_from_elsewhere(at_a_pace(pace, bounded) if pace else bounded)
-    return only_http(for_our_pages(without_blanks(only_for(hosts, ours))))
+    paced = at_a_pace(pace, bounded) if pace else bounded
+    known = as_reached(hosts.encrypted, gate.before(paced) if gate else paced)
+    return only_http(for_our_pages(without_blanks(only_for(hosts, none_from_elsewhere(known)))))

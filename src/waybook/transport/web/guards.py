@@ -37,6 +37,21 @@ def without_blanks(app: ASGIApp) -> ASGIApp:
     return guarded
 
 
+def as_reached(public_host: str | None, app: ASGIApp) -> ASGIApp:
+    """Have requests that came for our public name count as https: a proxy took that off.
+
+    Cookies then are for https alone.
+    """
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        named = header_values(scope, b"host") if scope["type"] == "http" else []
+        if [name.lower() for name in named] == [public_host]:
+            scope = {**scope, "scheme": "https"}
+        await app(scope, receive, send)
+
+    return guarded
+
+
 def only_for(hosts: Hosts, app: ASGIApp) -> ASGIApp:
     """Refuse requests that came for another name (421) or from another site's page (403)."""
 

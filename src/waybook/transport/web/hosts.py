@@ -20,6 +20,8 @@ class Hosts:
     """
 
     names: frozenset[str] = frozenset()
+    #: The one of them that a proxy serves over https for us.
+    encrypted: str | None = None
 
     def allow_host(self, host: str) -> bool:
         """Whether a `Host` header names us."""

@@ -6,6 +6,7 @@ of a topic by itself: over the stream go names, nothing of what they name.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,7 @@ from waybook.errors import Unavailable
 from waybook.store.feed import Feed
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.frame import HEADERS
+from waybook.transport.web.gate import still_admitted
 from waybook.transport.web.replies import refusal
 from waybook.usecases.exchange import Caller
 
@@ -27,6 +29,9 @@ PAUSE_SECONDS: Final = 0.1
 #: Streams at the same time; each costs little, but not nothing.
 MOST_STREAMS: Final = 1_000
 LONGEST_POSITION: Final = 64
+#: How long somebody may go on listening without being asked anew whether they may; with the
+#: longest silence, less than half a minute.
+ASK_AGAIN_SECONDS: Final = 10.0
 
 STREAMED: Final = {
     **HEADERS,
@@ -47,7 +52,7 @@ class Live:
             full = Unavailable("too many pages are being told of changes; try again later")
             return refusal(503, full.code, str(full), {"retry-after": "30"})
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        told = self._told(caller, since[:LONGEST_POSITION])
+        told = self._told(request, caller, since[:LONGEST_POSITION])
         return StreamingResponse(told, headers=STREAMED, media_type="text/event-stream")
 
     async def waiting(self, request: Request) -> Response:
@@ -55,18 +60,37 @@ class Live:
         await self.desk.call(request)
         return await self.desk.page(request, "waiting")
 
-    async def _told(self, caller: Caller, since: str) -> AsyncIterator[str]:
+    async def _told(self, request: Request, caller: Caller, since: str) -> AsyncIterator[str]:
         feed, bus = Feed(), self.desk.doorway.house.bus
+        asking = AskingAgain(request)
         self.open += 1
         try:
             with bus.told(caller.org_id, feed, since):
                 yield _event(bus.position(caller.org_id), "hello", *feed.take())
                 while not feed.has_ended:
                     topics = await feed.read(BEAT_SECONDS)
+                    if not await asking.still():
+                        return
                     yield _event(bus.position(caller.org_id), *topics or ("beat",))
                     await asyncio.sleep(PAUSE_SECONDS)
         finally:
             self.open -= 1
+
+
+class AskingAgain:
+    """Whether somebody who listens still may: asked now and then, not for every event."""
+
+    def __init__(self, request: Request) -> None:
+        """They may, as of now."""
+        self._request = request
+        self._asked = time.monotonic()
+
+    async def still(self) -> bool:
+        """Whether they may, as of a short while ago."""
+        if time.monotonic() - self._asked < ASK_AGAIN_SECONDS:
+            return True
+        self._asked = time.monotonic()
+        return await still_admitted(self._request)
 
 
 def _event(position: str, *topics: str) -> str:

@@ -18,6 +18,7 @@ from waybook.transport.web.dashboard.frame import page
 PROGRAMS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
 TITLES: Final = {
     HTTPStatus.BAD_REQUEST: "That cannot be asked",
+    HTTPStatus.UNAUTHORIZED: "Who are you?",
     HTTPStatus.FORBIDDEN: "Not this way",
     HTTPStatus.NOT_FOUND: "There is nothing here",
     HTTPStatus.METHOD_NOT_ALLOWED: "That cannot be asked",

@@ -1,0 +1,44 @@
+"""What orgs, users and tokens may be called."""
+
+import re
+from typing import Final
+
+from waybook.errors import InvalidInput
+
+LONGEST_NAME: Final = 200
+_SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+
+
+def sound_slug(slug: str) -> str:
+    """The slug, if it can be one.
+
+    >>> sound_slug("acme-2")
+    'acme-2'
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    if _SLUG.fullmatch(slug) is None:
+        raise InvalidInput(
+            "a slug has small letters, digits and dashes, at most 63, and no dash at its ends",
+            argument="slug",
+        )
+    return slug
+
+
+def sound_name(name: str, *, argument: str) -> str:
+    """The name without blanks around it, if it can be one: a line that people can read.
+
+    >>> sound_name(" Ann ", argument="name")
+    'Ann'
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    told = name.strip()
+    if not told or len(told) > LONGEST_NAME or not told.isprintable():
+        raise InvalidInput(
+            f"{argument} must be one line of 1 to {LONGEST_NAME} characters that can be printed",
+            argument=argument,
+        )
+    return told

@@ -1,0 +1,82 @@
+-- name: name_org_by_token
+-- From here on the transaction is of the token's org; without such a token, of none.
+select set_config('app.org_id', t.org_id::text, true) from api_token t where t.hash = app_secret_hash();
+
+-- name: bearer_of_token
+-- Whose token this is, if it counts: the hash says which, the org has been named by it.
+select t.org_id, u.name, t.id::text, t.scopes, u.scopes,
+       t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute'
+  from api_token t
+  join org_user u on u.id = t.user_id and u.org_id = t.org_id
+ where t.hash = app_secret_hash()
+   and t.revoked_at is null
+   and (t.expires_at is null or t.expires_at > app_now())
+   and u.disabled_at is null;
+
+-- name: tokens_used
+-- Telemetry, as signs of life are: no chain accounts for it.
+update api_token
+   set last_used_at = app_now()
+ where org_id = app_org()
+   and id = any (%(ids)s::uuid[])
+   and (last_used_at is null or last_used_at < app_now() - interval '1 minute');
+
+-- name: lock_org
+-- Whoever changes users and tokens takes turns; plans that point to the org do not wait.
+select org_id::text, slug, name, review_policy, audit_seq, audit_hash
+  from org
+ where org_id = app_org()
+   for no key update;
+
+-- name: org
+select org_id::text, slug, name, review_policy, audit_seq, audit_hash
+  from org
+ where org_id = app_org();
+
+-- name: users
+select id::text, name, scopes, created_at, created_by, email, issuer, subject, disabled_at
+  from org_user
+ order by name
+ limit %(most)s;
+
+-- name: user_by_name
+select id::text, name, scopes, created_at, created_by, email, issuer, subject, disabled_at
+  from org_user
+ where name = %(name)s;
+
+-- name: tokens
+-- Those that count first, the newest first.
+select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex'), t.scopes, t.created_at,
+       t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name
+  from api_token t
+  join org_user u on u.id = t.user_id
+ where t.org_id = app_org()
+ order by (t.revoked_at is not null), t.created_at desc, t.id desc
+ limit %(most)s;
+
+-- name: token
+select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex'), t.scopes, t.created_at,
+       t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name
+  from api_token t
+  join org_user u on u.id = t.user_id
+ where t.org_id = app_org() and t.id = %(id)s;
+
+-- name: stored_org
+-- Everything the audit of an org accounts for, to hold against its replay.
+select 'org', o.org_id::text, json_build_object(
+         'slug', o.slug, 'name', o.name, 'review_policy', o.review_policy)
+  from org o
+ where o.org_id = %(org_id)s and o.audit_seq > 0
+ union all
+select 'user', u.id::text, json_build_object(
+         'name', u.name, 'scopes', u.scopes, 'created_at', u.created_at,
+         'created_by', u.created_by, 'email', u.email, 'issuer', u.issuer,
+         'subject', u.subject, 'disabled_at', u.disabled_at)
+  from org_user u
+ union all
+select 'token', t.id::text, json_build_object(
+         'user_id', t.user_id, 'label', t.label, 'hash', encode(t.hash, 'hex'),
+         'scopes', t.scopes, 'created_at', t.created_at, 'created_by', t.created_by,
+         'expires_at', t.expires_at, 'revoked_at', t.revoked_at, 'revoked_by', t.revoked_by)
+  from api_token t
+ where t.org_id = app_org();

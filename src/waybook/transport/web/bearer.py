@@ -1,0 +1,61 @@
+"""The `Authorization` header and its challenge, as RFC 6750 has them."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import Scope
+
+from waybook.transport.web.guards import header_values
+
+REALM: Final = "waybook"
+_BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a request shows: nothing of our kind, one secret, or something that is none."""
+
+    #: Whether it tried to show something.
+    tried: bool = False
+    secret: str | None = None
+
+
+def shown_in(scope: Scope) -> Shown:
+    """The secret in a request's header; anywhere else it does not count.
+
+    Two headers are one too many: whoever stands before us may have looked at the other one.
+    """
+    values = header_values(scope, b"authorization")
+    if not values:
+        return Shown()
+    matched = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
+    if len(values) > 1 or matched is None:
+        return Shown(tried=len(values) > 1)
+    return Shown(tried=True, secret=matched["secret"] or None)
+
+
+def challenge(shown: Shown, metadata_url: str | None = None) -> str:
+    """What to show, told to whoever showed nothing, or something that does not count.
+
+    >>> challenge(Shown())
+    'Bearer realm="waybook"'
+    >>> challenge(Shown(tried=True)).partition(", ")[2].partition(", ")[0]
+    'error="invalid_token"'
+    """
+    told = [f'Bearer realm="{REALM}"']
+    if shown.tried:
+        told.append('error="invalid_token"')
+        told.append('error_description="The token is unknown, malformed, expired or revoked"')
+    if metadata_url is not None:
+        told.append(f'resource_metadata="{metadata_url}"')
+    return ", ".join(told)
+
+
+def lacking(scopes: list[str]) -> str:
+    """What a credential that counts cannot do here.
+
+    >>> lacking(["plan:read"])
+    'Bearer realm="waybook", error="insufficient_scope", scope="plan:read"'
+    """
+    return f'Bearer realm="{REALM}", error="insufficient_scope", scope="{" ".join(scopes)}"'

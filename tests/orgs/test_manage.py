@@ -1,0 +1,109 @@
+"""What may be done to users and tokens, and that the entries make the rows again."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.errors import Forbidden, IllegalMove, InvalidInput
+from waybook.orgs import manage
+from waybook.orgs.manage import NewToken, NewUser
+from waybook.orgs.model import Org, User, row_of
+from waybook.record.changes import Entry, Event
+from waybook.record.moment import Actor, Channel, Moment, ReviewPolicy
+from waybook.record.replay import replay
+from waybook.record.scopes import Scope, granted
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+ORG = Org(id="o", slug="acme")
+SCOPES = st.lists(st.sampled_from(Scope), min_size=1).map(tuple)
+HASH = 32 * "ab"
+
+
+def a_moment(principal: str = "token:1") -> Moment:
+    numbers = count(1)
+    actor = Actor("root", Channel.CLI, principal=principal)
+    return Moment(NOON, actor, lambda: f"id-{next(numbers)}")
+
+
+def a_user(*scopes: Scope) -> User:
+    return manage.add_user(NewUser(name="ann", scopes=scopes or (Scope.ADMIN,)), a_moment())[0]
+
+
+def a_token(*scopes: Scope, label: str = "laptop", lasts: timedelta | None = None) -> NewToken:
+    until = None if lasts is None else NOON + lasts
+    return NewToken(label=label, hash=HASH, scopes=scopes, expires_at=until)
+
+
+@given(SCOPES, SCOPES)
+def test_a_token_can_do_no_more_than_its_user(
+    may: tuple[Scope, ...], asked: tuple[Scope, ...]
+) -> None:
+    user, new = a_user(*may), a_token(*asked)
+    if granted(asked) <= granted(may):
+        token, _ = manage.add_token(user, new, a_moment())
+        assert set(token.scopes) == set(asked)
+    else:
+        with pytest.raises(Forbidden) as refused:
+            manage.add_token(user, new, a_moment())
+        assert set(refused.value.details["beyond"]) == granted(asked) - granted(may)  # type: ignore[call-overload]
+
+
+def test_a_token_without_a_scope_or_a_name_or_a_future_is_none() -> None:
+    user = a_user()
+    for new in (
+        a_token(),
+        a_token(Scope.REVIEW, label=" "),
+        a_token(Scope.REVIEW, label="two\nlines"),
+        a_token(Scope.REVIEW, label=201 * "x"),
+        a_token(Scope.REVIEW, lasts=timedelta(0)),
+    ):
+        with pytest.raises(InvalidInput):
+            manage.add_token(user, new, a_moment())
+
+
+def test_whoever_is_kept_out_gets_no_token() -> None:
+    disabled, _ = manage.disable_user(a_user(), a_moment())
+    with pytest.raises(IllegalMove):
+        manage.add_token(disabled, a_token(Scope.REVIEW), a_moment())
+
+
+def test_nothing_is_done_twice() -> None:
+    user, moment = a_user(), a_moment()
+    token, _ = manage.add_token(user, a_token(Scope.REVIEW), moment)
+    revoked, _ = manage.revoke_token(token, moment)
+    disabled, _ = manage.disable_user(user, moment)
+    with pytest.raises(IllegalMove):
+        manage.revoke_token(revoked, moment)
+    with pytest.raises(IllegalMove):
+        manage.disable_user(disabled, moment)
+    with pytest.raises(IllegalMove):
+        manage.enable_user(user, moment)
+    assert manage.enable_user(disabled, moment)[0] == user
+    assert manage.change_org(ORG, moment, policy=ReviewPolicy.RELAYED) == (ORG, None)
+
+
+def test_the_entries_make_the_rows_again_and_say_who() -> None:
+    moment = a_moment()
+    recorded = manage.record_org(ORG, moment)
+    org, changed = manage.change_org(ORG, moment, name=" Acme ", policy=ReviewPolicy.HUMAN)
+    user, added = manage.add_user(NewUser(name="ann", scopes=(Scope.REVIEW,)), moment)
+    token, given_ = manage.add_token(user, a_token(Scope.PLAN_READ, lasts=timedelta(1)), moment)
+    disabled, shut = manage.disable_user(user, moment)
+    revoked, ended = manage.revoke_token(token, moment)
+    assert isinstance(changed, Entry)
+    entries = (recorded, changed, added, given_, shut, ended)
+    assert replay(change for entry in entries for change in entry.changes) == {
+        "org": {"o": row_of(org)},
+        "user": {user.id: row_of(disabled)},
+        "token": {token.id: row_of(revoked)},
+    }
+    assert org.name == "Acme"
+    assert {entry.event for entry in entries} == {Event.PLAN_MODIFIED}
+    assert {entry.details["doneAs"] for entry in entries} == {"token:1"}
+    assert [entry.details["action"] for entry in entries] == [
+        *("org_recorded", "org_changed", "user_added"),
+        *("token_added", "user_disabled", "token_revoked"),
+    ]

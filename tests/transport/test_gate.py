@@ -1,0 +1,270 @@
+"""Nobody comes in whom we do not know: every kind of bad token, at every door."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+
+import httpx2
+import pytest
+
+from servers import Place, Server, create_database, drop_database
+from transport.messages import LEGACY, a_request
+from trust_worlds import a_token, a_visitor, another_token, at, bearer, everything_stored, served
+from waybook.record.scopes import Scope
+from waybook.store.ids import new_id
+from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from waybook.usecases.manage_users import disable_user
+from worlds import World, a_world
+
+PLAN = {
+    "name": "Tides",
+    "researchQuestion": "Why two a day?",
+    "steps": [{"stepType": "search", "instructions": "Find out."}],
+}
+CREATE = a_request("tools/call", name="create_research_plan", arguments=PLAN)
+#: Every door, and a request that would do or show something there.
+DOORS = {
+    "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
+    "a list over MCP": ("POST", "/mcp/", LEGACY, a_request("tools/list")),
+    "what is read": ("GET", "/api/plans/PLAN/outputs", {}, None),
+    "a snapshot": ("POST", "/api/map", {}, b"{}"),
+    "nothing at all": ("GET", "/api/no-such-thing", {}, None),
+    "a page": ("GET", "/plans/PLAN", {"accept": "text/html"}, None),
+    "the stream": ("GET", "/live", {"accept": "text/event-stream"}, None),
+    "a form": ("POST", "/decisions", {}, b"decision=approve"),
+}
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass
+class Tokens:
+    """Tokens of one world: one that counts, and some that do not."""
+
+    good: GivenToken
+    expired: GivenToken
+    revoked: GivenToken
+    disabled: GivenToken
+
+
+def shown(value: str) -> Headers:
+    return [(b"authorization", value.encode("latin-1"))]
+
+
+BAD: dict[str, Callable[[Tokens], Headers]] = {
+    "none": lambda _: [],
+    "empty": lambda _: shown(""),
+    "nothing behind the scheme": lambda _: shown("Bearer"),
+    "blanks behind the scheme": lambda _: shown("Bearer   "),
+    "no scheme": lambda t: shown(t.good.secret),
+    "another scheme": lambda t: shown(f"Basic {t.good.secret}"),
+    "a scheme like ours": lambda t: shown(f"Bearer2 {t.good.secret}"),
+    "a tab for a blank": lambda t: shown(f"Bearer\t{t.good.secret}"),
+    "truncated": lambda t: shown(f"Bearer {t.good.secret[:-1]}"),
+    "one character changed": lambda t: shown(f"Bearer {_changed(t.good.secret)}"),
+    "other case": lambda t: shown(f"Bearer {t.good.secret.swapcase()}"),
+    "longer": lambda t: shown(f"Bearer {t.good.secret}a"),
+    "something behind it": lambda t: shown(f"Bearer {t.good.secret} a"),
+    "in quotes": lambda t: shown(f'Bearer "{t.good.secret}"'),
+    "unknown": lambda _: shown("Bearer wb_" + 40 * "x"),
+    "its hash": lambda t: shown(f"Bearer {t.good.token.hash}"),
+    "its id": lambda t: shown(f"Bearer {t.good.token.id}"),
+    "expired": lambda t: shown(f"Bearer {t.expired.secret}"),
+    "revoked": lambda t: shown(f"Bearer {t.revoked.secret}"),
+    "of a disabled user": lambda t: shown(f"Bearer {t.disabled.secret}"),
+    "two headers": lambda t: 2 * shown(f"Bearer {t.good.secret}"),
+    "two headers, one of them good": lambda t: [
+        *shown("Bearer wb_" + 40 * "x"),
+        *shown(f"Bearer {t.good.secret}"),
+    ],
+    "two in one header": lambda t: shown(f"Bearer {t.good.secret}, Bearer {t.good.secret}"),
+    "not ASCII": lambda _: shown("Bearer wb_" + 40 * "é"),
+    "with a NUL": lambda t: shown(f"Bearer {t.good.secret}\x00"),
+    "with a quote": lambda t: shown(f"Bearer {t.good.secret[:-1]}'"),
+    "a megabyte long": lambda _: shown("Bearer wb_" + 1_000_000 * "a"),
+    "by another header": lambda t: [(b"x-authorization", f"Bearer {t.good.secret}".encode())],
+    "as a cookie": lambda t: [(b"cookie", f"token={t.good.secret}".encode())],
+}
+#: Those that show nothing of our kind are told what to show, and not that it is wrong.
+SHOW_NOTHING = {
+    *("none", "empty", "no scheme", "another scheme", "a scheme like ours", "a tab for a blank"),
+    *("by another header", "as a cookie"),
+}
+
+
+def _changed(secret: str) -> str:
+    return secret[:-1] + ("a" if secret[-1] != "a" else "b")
+
+
+@pytest.fixture(scope="module")
+def place(eighteen: Server) -> Iterator[Place]:
+    """A database of our own on one server: what is stored is compared as a whole."""
+    made = create_database(eighteen, f"gate_{new_id().replace('-', '')}")
+    yield made
+    drop_database(made)
+
+
+@pytest.fixture
+async def world(place: Place) -> AsyncIterator[World]:
+    async with a_world(place) as made:
+        yield made
+
+
+@pytest.fixture
+async def tokens(world: World) -> Tokens:
+    good = await a_token(world.agent)
+    expired, revoked = [await another_token(world.agent, days=days) for days in (1, 90)]
+    disabled = await a_token(world.agent, "dan")
+    await revoke_token(at(world.agent), revoked.token.id)
+    await disable_user(at(world.agent), "dan")
+    world.clock.advance(days=2)
+    return Tokens(good, expired, revoked, disabled)
+
+
+async def stored(world: World) -> dict[str, str]:
+    """What is stored once all that is written behind the calls is written."""
+    house = world.doorway.house
+    await world.doorway.calls.flush()
+    await house.last_used.write(house.database)
+    return everything_stored(world.place)
+
+
+async def test_a_bad_token_is_refused_at_every_door_and_nothing_is_touched(
+    world: World, tokens: Tokens
+) -> None:
+    plan = (await world.agent.plan())["planId"]
+    before = await stored(world)
+    async with a_visitor(world) as visitor:
+        for kind, headers in BAD.items():
+            for door, (method, path, more, body) in DOORS.items():
+                answer = await visitor.request(
+                    method,
+                    path.replace("PLAN", plan),
+                    headers=[
+                        *((k.encode(), v.encode()) for k, v in more.items()),
+                        *headers(tokens),
+                    ],
+                    content=body,
+                )
+                _is_refused(answer, kind, door)
+    assert await stored(world) == before
+
+
+def _is_refused(answer: httpx2.Response, kind: str, door: str) -> None:
+    assert answer.status_code == 401, (kind, door)
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith('Bearer realm="waybook"'), (kind, door)
+    programs = door in {
+        *("a call over MCP", "a list over MCP", "what is read", "a snapshot", "nothing at all"),
+    }
+    told = programs and kind not in SHOW_NOTHING
+    assert ('error="invalid_token"' in challenge) == told, (kind, door)
+    assert answer.headers["cache-control"] == "no-store", (kind, door)
+    assert "wb_" not in answer.text, (kind, door)
+    if door == "a page":
+        assert "Who are you?" in answer.text
+    else:
+        assert answer.json()["error"]["code"] == "FORBIDDEN", (kind, door)
+
+
+async def test_all_that_does_not_count_is_refused_in_the_same_words(
+    world: World, tokens: Tokens
+) -> None:
+    async with a_visitor(world) as visitor:
+        said = {
+            (answer.text, answer.headers["www-authenticate"])
+            for kind in ("unknown", "expired", "revoked", "of a disabled user", "truncated")
+            for answer in [await visitor.get("/api/map", headers=BAD[kind](tokens))]
+        }
+    assert len(said) == 1
+
+
+async def test_a_token_in_the_address_or_the_body_does_not_count(
+    world: World, tokens: Tokens
+) -> None:
+    secret, plan = tokens.good.secret, (await world.agent.plan())["planId"]
+    async with a_visitor(world) as visitor:
+        for name in ("access_token", "token", "authorization", "bearer"):
+            for path in ("/mcp", f"/api/plans/{plan}/outputs", "/", "/metrics"):
+                told = {name: secret}
+                asked = await visitor.get(path, params=told)
+                sent = await visitor.post(path, params=told, data=told)
+                assert {asked.status_code, sent.status_code} <= {401, 404}
+                assert secret not in asked.text + sent.text
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR", "Bearer  "])
+async def test_a_good_token_opens_the_doors_of_programs(
+    world: World, tokens: Tokens, scheme: str
+) -> None:
+    plan = (await world.agent.plan())["planId"]
+    theirs = world.neighbours_plan["planId"]
+    headers = {"authorization": f"{scheme} {tokens.good.secret}"}
+    async with a_visitor(world) as visitor:
+        listed = await visitor.get(f"/api/plans/{plan}/outputs", headers=headers)
+        foreign = await visitor.get(f"/api/plans/{theirs}/outputs", headers=headers)
+        unknown = await visitor.get("/api/no-such-thing", headers=headers)
+    assert listed.json() == {"planId": plan, "outputs": []}
+    assert (foreign.status_code, unknown.status_code) == (404, 404)
+
+
+async def test_a_good_token_does_not_open_pages(world: World, tokens: Tokens) -> None:
+    async with a_visitor(world) as visitor:
+        answer = await visitor.get("/", headers=bearer(tokens.good))
+    assert answer.status_code == 401
+
+
+async def test_what_everybody_may_see_needs_no_token(world: World) -> None:
+    async with a_visitor(world) as visitor:
+        alive, ready = await visitor.get("/healthz"), await visitor.get("/readyz")
+        unsigned = await visitor.get("/.well-known/oauth-protected-resource")
+        static = await visitor.get("/static/0/waybook.css")
+    assert (alive.status_code, ready.status_code) == (200, 200)
+    assert (unsigned.status_code, static.status_code) == (404, 200)
+
+
+async def test_the_figures_are_there_for_whoever_has_their_own_token(
+    world: World, tokens: Tokens
+) -> None:
+    own = "figures-of-all-orgs"
+    async with a_visitor(world, metrics_token=own) as visitor:
+        good = await visitor.get("/metrics", headers={"authorization": f"Bearer {own}"})
+        none = await visitor.get("/metrics")
+        other = await visitor.get("/metrics", headers=bearer(tokens.good))
+        longer = await visitor.get("/metrics", headers=shown(f"Bearer {own}é"))
+    assert good.text.startswith("# HELP waybook_")
+    assert {answer.status_code for answer in (none, other, longer)} == {404}
+    async with a_visitor(world) as visitor:
+        for headers in ({}, {"authorization": "Bearer "}, {"authorization": "Bearer None"}):
+            assert (await visitor.get("/metrics", headers=headers)).status_code == 404
+
+
+async def test_a_scope_that_is_lacking_is_named(world: World) -> None:
+    reads = await a_token(world.agent, scopes=(Scope.PLAN_READ,))
+    headers = {**LEGACY, **bearer(reads)}
+    async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
+        answer = await client.post(f"{address}/mcp", headers=headers, content=CREATE)
+    assert answer.status_code == 200
+    said = json.loads(answer.json()["result"]["content"][0]["text"])["error"]
+    assert (said["code"], said["details"]["needed"]) == ("FORBIDDEN", ["plan:write"])
+
+
+async def test_a_refusal_reaches_whoever_is_still_sending(world: World) -> None:
+    body = 1_000_000 * b"x"
+    async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
+        for _ in range(3):  # over the same connection
+            answer = await client.post(f"{address}/mcp", headers=LEGACY, content=body)
+            assert answer.status_code == 401
+
+
+async def test_a_parser_of_http_refuses_what_is_no_header(world: World, tokens: Tokens) -> None:
+    """Over a real port, what cannot stand in a header does not reach us at all."""
+    async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
+        good = await client.post(
+            f"{address}/mcp", headers={**LEGACY, **bearer(tokens.good)}, content=CREATE
+        )
+        long = await client.get(
+            f"{address}/api/x", headers={"authorization": "Bearer " + 60_000 * "a"}
+        )
+    assert good.status_code == 200
+    assert long.status_code in {400, 401, 431}

@@ -1,0 +1,169 @@
+"""Real clients with tokens: in their org alone, and only for as long as the token counts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from servers import Place, Server, create_database, drop_database
+from trust_worlds import a_token, another_token, at, bearer, served
+from waybook.record.moment import ReviewPolicy
+from waybook.record.scopes import Scope
+from waybook.store.ids import new_id
+from waybook.transport.mcp import subscriptions
+from waybook.usecases.manage_orgs import change_org
+from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from waybook.usecases.manage_users import disable_user
+from worlds import Body, World, a_world
+
+Era = Literal["legacy", "2026-07-28"]
+BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+PLAN: Body = {
+    "name": "Tides",
+    "researchQuestion": "Why two a day?",
+    "steps": [{"stepType": "search", "instructions": "Find out."}],
+}
+
+
+@pytest.fixture(scope="module")
+def place(eighteen: Server) -> Iterator[Place]:
+    made = create_database(eighteen, f"clients_{new_id().replace('-', '')}")
+    yield made
+    drop_database(made)
+
+
+@pytest.fixture
+async def world(place: Place) -> AsyncIterator[World]:
+    async with a_world(place) as made:
+        yield made
+
+
+@asynccontextmanager
+async def a_client(
+    address: str, given: GivenToken | None, era: Era = "2026-07-28"
+) -> AsyncIterator[Client]:
+    """A client that shows this token, or none."""
+    headers = bearer(given) if given else {}
+    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http:
+        transport = streamable_http_client(f"{address}/mcp", http_client=http)
+        async with Client(transport, mode=era) as client:
+            yield client
+
+
+async def called(client: Client, tool: str, **arguments: object) -> Body:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result
+    found: Any = result.structured_content
+    return dict(found)
+
+
+async def refused(client: Client, tool: str, **arguments: object) -> str:
+    """The text of an error, where there must be one."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error, result
+    block: Any = result.content[0]
+    return str(block.text)
+
+
+@BOTH_ERAS
+async def test_a_client_with_a_token_works_in_its_org_and_sees_no_other(
+    world: World, era: Era
+) -> None:
+    ours, theirs = await a_token(world.agent), await a_token(world.neighbour, "ned")
+    async with (
+        served(world) as address,
+        a_client(address, ours, era) as ann,
+        a_client(address, theirs, era) as ned,
+    ):
+        plan = await called(ann, "create_research_plan", **PLAN)
+        assert "NOT_FOUND" in await refused(ned, "get_plan_status", planId=plan["planId"])
+        mine = await called(ann, "list_active_plans")
+        other = await called(ned, "list_active_plans")
+    assert [one["planId"] for one in mine["plans"]] == [plan["planId"]]
+    assert [one["planId"] for one in other["plans"]] == [world.neighbours_plan["planId"]]
+    entry = (await world.entries(world.agent.org_id, plan["planId"]))[0]
+    assert (entry.actor, entry.channel) == ("ann", "mcp")
+
+
+@BOTH_ERAS
+async def test_a_client_without_a_token_gets_nowhere(world: World, era: Era) -> None:
+    async with served(world) as address:
+        with pytest.raises(BaseException) as fault:  # noqa: PT011 - whatever the library wraps it in
+            await _list(address, None, era)
+    assert any(isinstance(one, MCPError | httpx2.HTTPError) for one in _leaves(fault.value))
+
+
+async def _list(address: str, given: GivenToken | None, era: Era) -> None:
+    async with a_client(address, given, era) as client:
+        await client.list_tools()
+
+
+def _leaves(fault: BaseException) -> list[BaseException]:
+    if isinstance(fault, BaseExceptionGroup):
+        return [leaf for one in fault.exceptions for leaf in _leaves(one)]
+    return [fault]
+
+
+async def test_a_revoked_token_is_refused_from_the_next_call_on(world: World) -> None:
+    given = await a_token(world.agent)
+    async with served(world) as address, a_client(address, given) as client:
+        await called(client, "list_active_plans")
+        await revoke_token(at(world.agent), given.token.id)
+        with pytest.raises(MCPError):
+            await client.call_tool("list_active_plans", {})
+
+
+async def test_an_agent_cannot_approve_what_it_asked_for_with_its_own_token(world: World) -> None:
+    await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
+    agents = await a_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW), may=(Scope.ADMIN,))
+    anns = await another_token(world.agent, scopes=(Scope.REVIEW,))
+    works = await another_token(world.agent)
+    async with (
+        served(world) as address,
+        a_client(address, agents) as agent,
+        a_client(address, works) as worker,
+        a_client(address, anns) as ann,
+    ):
+        plan = await called(agent, "create_research_plan", **PLAN)
+        step = await called(agent, "get_next_step", planId=plan["planId"])
+        await called(agent, "request_user_review", stepId=step["stepId"], summary="Good?")
+        told = {"planId": plan["planId"], "decision": "approve"}
+        assert "FORBIDDEN" in await refused(agent, "submit_user_decision", **told)
+        assert "FORBIDDEN" in await refused(worker, "submit_user_decision", **told)
+        assert (await called(ann, "submit_user_decision", **told))["decision"] == "approve"
+
+
+async def test_where_words_are_relayed_the_agent_passes_them_on(world: World) -> None:
+    agents = await a_token(world.agent)
+    async with served(world) as address, a_client(address, agents) as agent:
+        plan = await called(agent, "create_research_plan", **PLAN)
+        step = await called(agent, "get_next_step", planId=plan["planId"])
+        await called(agent, "request_user_review", stepId=step["stepId"], summary="Good?")
+        said = await called(
+            agent, "submit_user_decision", planId=plan["planId"], decision="approve"
+        )
+    assert said["decision"] == "approve"
+
+
+async def test_whoever_listens_is_heard_no_more_once_their_user_is_disabled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "ASK_AGAIN_SECONDS", 0.01)
+    given = await a_token(world.agent)
+    async with (
+        served(world) as address,
+        a_client(address, given) as client,
+        client.listen(resources_list_changed=True) as subscription,
+    ):
+        await world.agent.plan(1)
+        async with asyncio.timeout(20):
+            await anext(subscription)
+            await disable_user(at(world.agent), "ann")
+            rest = [event async for event in subscription]  # it ends
+    assert len(rest) <= 1

@@ -1,0 +1,98 @@
+"""Server mode in a world: members with tokens, and the whole HTTP face behind its gate."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from string import Template
+
+import httpx2
+import psycopg
+from starlette.types import ASGIApp
+
+from servers import Place
+from waybook.cli.serve import app_of
+from waybook.orgs.manage import NewUser
+from waybook.record.scopes import Scope
+from waybook.settings import Found, Settings
+from waybook.transport.web.serving import listen, serving
+from waybook.usecases.call import Call
+from waybook.usecases.manage_tokens import USUAL_SCOPES, AskedToken, GivenToken, add_token
+from waybook.usecases.manage_users import add_user
+from waybook.wiring import Running
+from worlds import Agent, World
+
+EVERYTHING = (Scope.ADMIN,)
+
+
+def at(agent: Agent) -> Call:
+    """A look into the house by this agent, for what no tool does."""
+    return Call(house=agent.doorway.house, caller=agent.caller)
+
+
+async def a_token(
+    agent: Agent,
+    name: str = "ann",
+    *,
+    may: tuple[Scope, ...] = EVERYTHING,
+    scopes: tuple[Scope, ...] = USUAL_SCOPES,
+    days: int | None = 90,
+    email: str | None = None,
+) -> GivenToken:
+    """Somebody new in the agent's org, who may do this, and a token of theirs."""
+    await add_user(at(agent), NewUser(name=name, scopes=may, email=email))
+    return await another_token(agent, name, scopes=scopes, days=days)
+
+
+async def another_token(
+    agent: Agent,
+    name: str = "ann",
+    *,
+    scopes: tuple[Scope, ...] = USUAL_SCOPES,
+    days: int | None = 90,
+) -> GivenToken:
+    """One more token of somebody who is there."""
+    asked = AskedToken(user=name, label=f"a token of {name}", scopes=scopes, days=days)
+    return await add_token(at(agent), asked)
+
+
+def bearer(given: GivenToken) -> dict[str, str]:
+    return {"authorization": f"Bearer {given.secret}"}
+
+
+def gated(world: World, **more: object) -> ASGIApp:
+    """The whole face over this world, for nobody but those who show a token."""
+    settings = Settings(auth="required", tools="all", **more)  # type: ignore[arg-type]
+    house = Running(doorway=world.doorway, settings=settings)
+    return app_of(house, Found(settings, {}))
+
+
+@asynccontextmanager
+async def a_visitor(world: World, **more: object) -> AsyncIterator[httpx2.AsyncClient]:
+    """Somebody who can reach the server, and shows what a test has them show."""
+    app = gated(world, **more)
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app), base_url="http://localhost"
+    ) as client:
+        yield client
+
+
+@asynccontextmanager
+async def served(world: World, **more: object) -> AsyncIterator[str]:
+    """The same on a port of its own."""
+    app = gated(world, **more)
+    async with serving(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
+        yield address
+
+
+#: What is in a table, as one text that nothing leaves unchanged.
+DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) from $table t"
+
+
+def everything_stored(place: Place) -> dict[str, str]:
+    """A hash of each table, whosever rows they are."""
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        tables = admin.execute(
+            "select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace"
+            " and c.relkind in ('r', 'p') order by 1"
+        ).fetchall()
+        asked = {name: Template(DIGEST).substitute(table=name) for (name,) in tables}
+        return {name: str(admin.execute(text.encode()).fetchone()) for name, text in asked.items()}

@@ -1,0 +1,234 @@
+"""Users and tokens of an org: who may change them, what is kept, what the audit tells."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from string import Template
+
+import psycopg
+import pytest
+
+from servers import Place
+from trust_worlds import a_token, another_token, at
+from waybook.doorway import Channel
+from waybook.errors import Forbidden, IllegalMove, InvalidInput, NotFound, Unidentified
+from waybook.orgs.manage import NewUser
+from waybook.orgs.secret import hash_of
+from waybook.record.moment import ReviewPolicy
+from waybook.record.scopes import Scope, granted
+from waybook.store.ids import new_id
+from waybook.usecases.call import Call
+from waybook.usecases.identify import by_token
+from waybook.usecases.list_members import list_members
+from waybook.usecases.manage_orgs import change_org
+from waybook.usecases.manage_tokens import AskedToken, add_token, revoke_token
+from waybook.usecases.manage_users import add_user, disable_user, enable_user
+from waybook.usecases.verify_audit import Verdict, audited_subjects, verify_audit
+from worlds import World, a_world
+
+
+async def verdicts(world: World) -> list[Verdict]:
+    call = at(world.agent)
+    subjects = [one for one in await audited_subjects(call) if one.kind == "org"]
+    return [one async for one in verify_audit(call, subjects)]
+
+
+def tamper(world: World, statement: str) -> None:
+    """Change something behind the ledger, as only the owner of the server could."""
+    with psycopg.connect(world.place.admin_dsn) as admin:
+        admin.execute(statement.encode(), {"org": world.agent.org_id})
+
+
+async def test_whoever_shows_a_token_is_its_user_with_what_both_may_do(world: World) -> None:
+    given = await a_token(world.agent, may=(Scope.PLAN_WRITE,), scopes=(Scope.PLAN_READ,))
+    caller = await by_token(world.doorway.house, given.secret, Channel.REST)
+    assert caller.org_id == world.agent.org_id
+    assert (caller.user, caller.channel) == ("ann", Channel.REST)
+    assert caller.scopes == {Scope.PLAN_READ}
+    assert caller.principal == f"token:{given.token.id}"
+
+
+async def test_a_token_counts_until_it_expires_and_not_a_moment_longer(world: World) -> None:
+    house, given = world.doorway.house, await a_token(world.agent, days=90)
+    for_ever = await another_token(world.agent, days=None)
+    world.clock.advance(days=90, seconds=-1)
+    assert (await by_token(house, given.secret, Channel.MCP)).user == "ann"
+    world.clock.advance(seconds=1)
+    with pytest.raises(Unidentified):
+        await by_token(house, given.secret, Channel.MCP)
+    world.clock.advance(days=36_500)
+    assert (await by_token(house, for_ever.secret, Channel.MCP)).user == "ann"
+
+
+async def test_revoking_counts_at_once_in_every_process_and_for_good(world: World) -> None:
+    given, kept = await a_token(world.agent), await another_token(world.agent)
+    elsewhere = world.agent.elsewhere().doorway.house
+    await revoke_token(at(world.agent), given.token.id)
+    for house in (world.doorway.house, elsewhere):
+        with pytest.raises(Unidentified):
+            await by_token(house, given.secret, Channel.MCP)
+        assert (await by_token(house, kept.secret, Channel.MCP)).user == "ann"
+    with pytest.raises(IllegalMove):
+        await revoke_token(at(world.agent), given.token.id)
+
+
+async def test_a_disabled_user_is_kept_out_whatever_they_show(world: World) -> None:
+    house, given, other = (
+        world.doorway.house,
+        await a_token(world.agent),
+        await another_token(world.agent),
+    )
+    await disable_user(at(world.agent), "ann")
+    for one in (given, other):
+        with pytest.raises(Unidentified):
+            await by_token(house, one.secret, Channel.MCP)
+    with pytest.raises(IllegalMove):
+        await another_token(world.agent)
+    await enable_user(at(world.agent), "ann")
+    assert (await by_token(house, given.secret, Channel.MCP)).user == "ann"
+
+
+async def test_the_secret_is_kept_nowhere(world: World) -> None:
+    given = await a_token(world.agent)
+    with psycopg.connect(world.place.admin_dsn) as admin:
+        tables = admin.execute(
+            "select relname from pg_class where relnamespace = 'public'::regnamespace"
+            " and relkind in ('r', 'p')"
+        ).fetchall()
+        for (table,) in tables:
+            asked = Template("select t::text from $table t").substitute(table=table)
+            rows = admin.execute(asked.encode()).fetchall()
+            assert not any(given.secret in row for (row,) in rows), table
+        kept = admin.execute(
+            "select hash from api_token where id = %s", (given.token.id,)
+        ).fetchone()
+    assert kept == (hash_of(given.secret),)
+
+
+@pytest.mark.parametrize("scope", [scope for scope in Scope if scope is not Scope.ADMIN])
+async def test_whoever_does_not_look_after_the_org_changes_and_sees_nothing(
+    world: World, scope: Scope
+) -> None:
+    given = await a_token(world.agent)
+    caller = replace(world.agent.caller, scopes=granted([scope]))
+    call = Call(house=world.doorway.house, caller=caller)
+    for refused in (
+        add_user(call, NewUser(name="eve", scopes=(scope,))),
+        disable_user(call, "ann"),
+        enable_user(call, "ann"),
+        add_token(call, AskedToken(user="ann", label="more")),
+        revoke_token(call, given.token.id),
+        change_org(call, policy=ReviewPolicy.RELAYED),
+        list_members(call),
+    ):
+        with pytest.raises(Forbidden) as fault:
+            await refused
+        assert fault.value.details["needed"] == ["admin"]
+    assert (await by_token(world.doorway.house, given.secret, Channel.MCP)).user == "ann"
+
+
+async def test_the_users_and_tokens_next_door_are_not_there(world: World) -> None:
+    theirs = await a_token(world.neighbour, "ned")
+    await a_token(world.agent)
+    mine = await list_members(at(world.agent))
+    assert [user.name for user in mine.users] == ["ann"]
+    assert [used.user for used in mine.tokens] == ["ann"]
+    for refused in (
+        revoke_token(at(world.agent), theirs.token.id),
+        revoke_token(at(world.agent), new_id()),
+        revoke_token(at(world.agent), "nonsense"),
+        disable_user(at(world.agent), "ned"),
+        add_token(at(world.agent), AskedToken(user="ned", label="x")),
+    ):
+        with pytest.raises(NotFound):
+            await refused
+    caller = await by_token(world.doorway.house, theirs.secret, Channel.MCP)
+    assert caller.org_id == world.neighbour.org_id
+
+
+async def test_names_are_one_persons_within_an_org_alone(world: World) -> None:
+    await a_token(world.agent)
+    await a_token(world.neighbour)
+    with pytest.raises(InvalidInput) as refused:
+        await add_user(at(world.agent), NewUser(name="ann", scopes=(Scope.REVIEW,)))
+    assert refused.value.details == {"argument": "name"}
+
+
+async def test_the_chain_of_the_org_tells_who_did_what_and_makes_the_rows_again(
+    world: World,
+) -> None:
+    given = await a_token(world.agent)
+    await change_org(at(world.agent), name="Acme", policy=ReviewPolicy.HUMAN)
+    await revoke_token(at(world.agent), given.token.id)
+    await disable_user(at(world.agent), "ann")
+    entries = await world.entries(world.agent.org_id, str(world.agent.org_id))
+    assert [json.loads(entry.details)["action"] for entry in entries] == [
+        *("org_recorded", "user_added", "token_added"),
+        *("org_changed", "token_revoked", "user_disabled"),
+    ]
+    assert {(entry.subject, entry.actor, entry.channel) for entry in entries} == {
+        ("org", "ann", "mcp")
+    }
+    [verdict] = await verdicts(world)
+    assert verdict.ok
+    assert verdict.entries == 6
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("update api_token set scopes = '{admin}' where org_id = %(org)s", "scopes is"),
+        ("update api_token set revoked_at = null where org_id = %(org)s", "revoked_at is"),
+        ("update api_token set expires_at = null where org_id = %(org)s", "expires_at is"),
+        ("update api_token set hash = sha256('mine') where org_id = %(org)s", "hash is"),
+        ("update org_user set scopes = '{admin}' where org_id = %(org)s", "scopes is"),
+        ("update org set review_policy = 'relayed' where org_id = %(org)s", "review_policy is"),
+        ("delete from api_token where org_id = %(org)s", "it is not stored"),
+        ("update org set audit_seq = 0 where org_id = %(org)s", "its seal is another"),
+        (
+            "delete from audit_entry where org_id = %(org)s and subject = 'org' and seq = 2",
+            "entry 2 is missing",
+        ),
+    ],
+    ids=str,
+)
+async def test_what_is_changed_behind_the_audit_is_found(
+    shared_place: Place, statement: str, said: str
+) -> None:
+    found: list[str] = []
+    with pytest.raises(AssertionError):  # the world looks too, at its end
+        await _tampered(shared_place, statement, found)
+    assert said in " ".join(found)
+
+
+async def _tampered(place: Place, statement: str, found: list[str]) -> None:
+    may = (Scope.PLAN_WRITE,)
+    async with a_world(place) as world:
+        given = await a_token(world.agent, may=may, scopes=may)
+        await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
+        await revoke_token(at(world.agent), given.token.id)
+        tamper(world, statement)
+        found += [fault for verdict in await verdicts(world) for fault in verdict.faults]
+
+
+async def test_a_token_is_seen_to_be_used_to_the_minute_behind_the_call(world: World) -> None:
+    house, given = world.doorway.house, await a_token(world.agent)
+
+    async def last_used() -> object:
+        await house.last_used.write(house.database)
+        return (await list_members(at(world.agent))).tokens[0].last_used_at
+
+    assert await last_used() is None
+    first = world.clock.now
+    await by_token(house, given.secret, Channel.MCP)
+    assert await last_used() == first
+    world.clock.advance(seconds=59)
+    await by_token(house, given.secret, Channel.MCP)
+    assert await last_used() == first
+    world.clock.advance(seconds=2)
+    await by_token(house, given.secret, Channel.MCP)
+    assert await last_used() == first + timedelta(seconds=61)
+
+
+async def test_an_org_that_was_never_touched_has_no_chain(world: World) -> None:
+    assert await verdicts(world) == []
