@@ -23,6 +23,7 @@ from waybook.store.bus import Bus
 from waybook.store.calls import CallLog, LoggedCall
 from waybook.store.database import Outdated, Taken
 from waybook.store.idempotency import Key, hash_of
+from waybook.store.ids import is_id
 from waybook.usecases import (
     add_dag,
     complete_skill,
@@ -302,7 +303,14 @@ def _logged(
         is_error=answer.is_error,
         error_code=_outcome(answer) if answer.is_error else None,
         replayed=bool(answer.body.get("replayed")),
+        step_id=_step_of(given, answer),
     )
+
+
+def _step_of(given: Mapping[str, object], answer: Answer) -> str | None:
+    """The step a call was about, if it was about one: as it was named, or handed out."""
+    named = given.get("stepId") or answer.body.get("stepId")
+    return named.lower() if isinstance(named, str) and is_id(named) else None
 
 
 def _outcome(answer: Answer) -> str:

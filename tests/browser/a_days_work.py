@@ -1,8 +1,11 @@
 """A day's work in an org, so that every page has something to show."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from run_documents import render_all
+from waybook.doorway import Channel
+from waybook.store.calls import LoggedCall
 from worlds import Agent, Body, World
 
 TOPICS = ("business case", "features", "technology", "metrics")
@@ -38,7 +41,9 @@ def the_steps() -> list[Body]:
 
 async def a_days_work(world: World) -> Work:
     """A plan half way that waits for a person, a completed one, and a run in its first stage."""
-    return Work(await _half_way(world), await _a_run(world.agent), await _delivered(world.agent))
+    work = Work(await _half_way(world), await _a_run(world.agent), await _delivered(world.agent))
+    await _called(world, work)
+    return work
 
 
 async def _half_way(world: World) -> Body:
@@ -64,6 +69,8 @@ async def _half_way(world: World) -> Body:
     asking = await agent.take(plan, sessionId="c")
     note = {"kind": "finding", "title": "Retention leads", "content": "It predicts revenue."}
     await agent.call("store_research", stepId=asking["stepId"], sources=[source], **note)
+    written = {"mediaType": "text/markdown", "title": "So far", "content": "Retention *leads*."}
+    await agent.call("store_research_output", planId=plan["planId"], **written)
     world.clock.advance(minutes=3)
     await agent.call(
         "request_user_review",
@@ -74,6 +81,36 @@ async def _half_way(world: World) -> Body:
     )
     world.clock.advance(minutes=4)
     return plan
+
+
+async def _called(world: World, work: Work) -> None:
+    """The calls of the day; those that were really made happened by the wall's clock, not ours."""
+    fourth = work.plan["stepIds"][3]
+    made = (
+        ("get_next_step", 2.1, None),
+        ("get_step_context", 3.4, None),
+        ("submit_step_result", 2.8, "STALE_ATTEMPT"),
+        ("submit_step_result", 2.6, None),
+    )
+    for number, (tool, took, code) in enumerate(made):
+        world.doorway.calls.note(
+            LoggedCall(
+                org_id=world.agent.org_id,
+                at=world.clock.now - timedelta(minutes=18 - 2 * number),
+                tool=tool,
+                actor="ann",
+                channel=Channel.MCP,
+                session="morning",
+                duration_ms=took,
+                request_bytes=200,
+                response_bytes=900,
+                is_error=code is not None,
+                error_code=code,
+                replayed=False,
+                step_id=fourth,
+            )
+        )
+    await world.doorway.calls.flush()
 
 
 async def _delivered(agent: Agent) -> Body:

@@ -102,6 +102,21 @@ async def test_it_tells_all_that_is_known_of_a_step(
     assert "It waits for step 1, Look" in words(await shown(browser, plan, 2))
 
 
+async def test_it_tells_who_called_which_tool_about_it(
+    browser: httpx2.AsyncClient, world: World, agent: Agent
+) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan, sessionId="night")
+    stale = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": "x"}
+    await agent.refused("submit_step_result", **stale)
+    await world.doorway.calls.flush()
+    page = words(await shown(browser, plan, 1))
+    assert "Tool calls the latest 2, 1 refused" in page
+    assert "get_next_step ann mcp, night" in page
+    assert "STALE_ATTEMPT" in page
+    assert "Tool calls" not in words(await shown(browser, plan, 2))
+
+
 async def test_steps_that_are_not_there_look_like_those_of_others(
     browser: httpx2.AsyncClient, world: World, agent: Agent
 ) -> None:

@@ -46,6 +46,23 @@ async def test_a37_sizes_and_durations_are_noted(world: World, agent: Agent) -> 
     assert response > 50
 
 
+async def test_a_call_is_noted_with_the_step_it_was_about(world: World, agent: Agent) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    await agent.call("get_step_context", stepId=taken["stepId"].upper())
+    await agent.refused("submit_step_result", stepId="no id at all", resultSummary=1)
+    await agent.submit(taken)
+    await world.doorway.calls.flush()
+    asked = "select tool, step_id::text from mcp_tool_call_log order by at, id"
+    assert (await world.database.read(agent.org_id, asked))[0] == [
+        ("create_research_plan", None),
+        ("get_next_step", taken["stepId"]),
+        ("get_step_context", taken["stepId"]),
+        ("submit_step_result", None),
+        ("submit_step_result", taken["stepId"]),
+    ]
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_a37_every_tool_but_ping_is_noted(world: World, agent: Agent, tool: str) -> None:
     asked = await a_call_of(agent, tool)

@@ -6,9 +6,9 @@ The audit is the record; this is for looking at traffic. It may lose rows, and s
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterator
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from waybook.errors import WaybookError
@@ -25,6 +25,8 @@ MOST_WAITING = 10_000
 MOST_AT_ONCE = 500
 #: How long a call may wait for company, in seconds.
 LINGER = 0.2
+#: As many calls are shown of a step.
+MOST_SHOWN = 20
 
 
 class LoggedCall(NamedTuple):
@@ -42,6 +44,32 @@ class LoggedCall(NamedTuple):
     is_error: bool
     error_code: str | None
     replayed: bool
+    #: The step it named, or was given.
+    step_id: str | None = None
+
+
+class SeenCall(NamedTuple):
+    """One call as people look at it."""
+
+    at: datetime
+    tool: str
+    actor: str
+    channel: str
+    session: str | None
+    duration_ms: float
+    #: What stood in its way, if something did.
+    code: str | None
+
+
+def calls_of_step(step_id: str) -> Statement:
+    """Ask for the latest calls about a step."""
+    return SQL["calls_of_step"](step_id=step_id, most=MOST_SHOWN)
+
+
+def read_calls(rows: Iterable[tuple[Any, ...]]) -> list[SeenCall]:
+    """The calls that were found, in UTC."""
+    found = (SeenCall(*row) for row in rows)
+    return [one._replace(at=one.at.astimezone(UTC)) for one in found]
 
 
 class CallLog:

@@ -1,6 +1,6 @@
 -- name: insert_calls
 insert into mcp_tool_call_log (at, id, tool, actor, channel, session, duration_ms, request_bytes,
-                               response_bytes, is_error, error_code, replayed)
+                               response_bytes, is_error, error_code, replayed, step_id)
 values %(rows)s;
 
 -- name: calls_by_tool
@@ -24,5 +24,13 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code
   from mcp_tool_call_log l
  where l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
    and l.is_error
+ order by l.at desc, l.id desc
+ limit %(most)s;
+
+-- name: calls_of_step
+-- The latest calls about a step.
+select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code
+  from mcp_tool_call_log l
+ where l.step_id = %(step_id)s
  order by l.at desc, l.id desc
  limit %(most)s;

@@ -342,8 +342,10 @@ create table mcp_tool_call_log (
   is_error boolean not null,
   error_code text,
   replayed boolean not null,
+  step_id uuid,
   constraint mcp_tool_call_log_pkey PRIMARY KEY (org_id, at, id)
 ) partition by range (at);
+CREATE INDEX mcp_tool_call_log_step ON ONLY public.mcp_tool_call_log USING btree (org_id, step_id, at) WHERE (step_id IS NOT NULL);
 alter table mcp_tool_call_log enable row level security;
 alter table mcp_tool_call_log force row level security;
 create policy tenant on mcp_tool_call_log as permissive for all to public

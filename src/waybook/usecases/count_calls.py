@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from waybook.store import calls
+from waybook.store.calls import SeenCall, read_calls
 from waybook.usecases.call import Call
 
 #: As many calls are counted, the latest.
@@ -23,20 +24,9 @@ class ToolCalls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallError:
-    at: datetime
-    tool: str
-    actor: str
-    channel: str
-    session: str | None
-    duration_ms: float
-    code: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CountedCalls:
     tools: tuple[ToolCalls, ...]
-    errors: tuple[CallError, ...]
+    errors: list[SeenCall]
 
     @property
     def total(self) -> int:
@@ -71,16 +61,5 @@ async def count_calls(call: Call, window: timedelta) -> CountedCalls:
             )
             for row in tools
         ),
-        errors=tuple(
-            CallError(
-                at=row[0].astimezone(UTC),
-                tool=row[1],
-                actor=row[2],
-                channel=row[3],
-                session=row[4],
-                duration_ms=row[5],
-                code=row[6] or "",
-            )
-            for row in errors
-        ),
+        errors=read_calls(errors),
     )

@@ -15,6 +15,7 @@ from waybook.plan.stalls import stalled_steps
 from waybook.record.moment import Json, Moment
 from waybook.record.usage import Totals
 from waybook.store import contexts, sheets, usage
+from waybook.store.calls import SeenCall, calls_of_step, read_calls
 from waybook.store.contexts import Stored
 from waybook.store.ids import new_id
 from waybook.store.plans import Wanted
@@ -44,6 +45,8 @@ class StepSheet:
     moves: list[StepMove]
     happenings: list[Happening]
     usage: Totals | None
+    #: The latest about it.
+    calls: list[SeenCall]
     names: Mapping[str, str]
     #: What stands in the way of each change; none of those it does not have.
     hindrances: Mapping[str, str]
@@ -72,8 +75,9 @@ async def read_step_sheet(call: Call, plan_id: str, step_id: str) -> StepSheet:
         contexts.newest_statement(plan_id, step_id, contexts.FIRST),
         sheets.happenings_statement(plan_id, step_id, HAPPENINGS),
         usage.steps_statement(plan_id),
+        calls_of_step(step_id),
     )
-    result, conditions, reviews, sources, moves, research, happenings, used = found
+    result, conditions, reviews, sources, moves, research, happenings, used, called = found
     plan = loaded.plan
     step = next((step for step in plan.steps if step.id == step_id), None)
     if step is None:
@@ -98,6 +102,7 @@ async def read_step_sheet(call: Call, plan_id: str, step_id: str) -> StepSheet:
         moves=sheets.read_moves(moves),
         happenings=sheets.read_happenings(happenings),
         usage=usage.read_steps(used).get(step.id),
+        calls=read_calls(called),
         names=sheets.read_names(names),
         hindrances=hindrances_of(plan, step, moment),
     )

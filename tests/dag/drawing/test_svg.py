@@ -161,6 +161,15 @@ def test_a_stack_shows_what_it_is_made_of() -> None:
 # For whoever reads it otherwise
 
 
+def test_a_map_alone_says_nothing_of_where_anything_stands() -> None:
+    lanes = a_lane("abc", [("a", "b")], slug="one"), a_lane("d", slug="two")
+    root = parsed(draw(lay_out(a_sketch(*lanes))))
+    assert {one.get("data-status") for one in root.iter()} <= {None, "bare", "not_started"}
+    assert [one for one in root.iter(f"{SVG}path") if one.get("class") == "icon"] == []
+    assert [one for one in root.iter(f"{SVG}text") if one.get("class") == "word"] == []
+    assert {one.text for one in root.iter(f"{SVG}title")} >= set("abcd")
+
+
 def test_the_drawing_says_what_it_shows() -> None:
     marks = Marks(steps={("plan", "step-1"): Mark("completed"), ("plan", "step-2"): Mark("failed")})
     root = parsed(draw(lay_out(a_chain_of(3)), marks))

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from waybook.dag.drawing.looks import DONE, LOOKS, look_of, together
+from waybook.dag.drawing.looks import BARE, DONE, LOOKS, look_of, together
 from waybook.dag.drawing.marks import Marks
 from waybook.dag.drawing.markup import element, safe, text
 from waybook.dag.drawing.measures import NAME_SIZE, TEXT_LEFT, TEXT_RIGHT, WORD_SIZE
@@ -19,8 +19,9 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def icon(x: int, y: int, status: str) -> str:
-    """The icon of a status, around this point."""
-    return element("path", class_="icon", d=f"M{x} {y}{look_of(status).icon}")
+    """The icon of a status, if it has one, around this point."""
+    shape = look_of(status).icon
+    return element("path", class_="icon", d=f"M{x} {y}{shape}") if shape else ""
 
 
 def status_of(box: Box, layout: Layout, marks: Marks) -> str:
@@ -42,8 +43,8 @@ def drawn_box(
     many = len(box.steps)
     name = first.name if many == 1 else f"{many} {TIMES} {first.name}"
     note = marks.step(lane.slug, first.key).note if many == 1 else _done(box, layout, marks)
-    word = look_of(status).word
-    title = f"{name[:LONGEST_TITLE]}: {word}" + (f", {note}" if note else "")
+    said = ", ".join(filter(None, (look_of(status).word, note)))
+    title = name[:LONGEST_TITLE] + (f": {said}" if said else "")
     inner = [element("title", safe(title)), *_cards(box)]
     if layout.measures.compact:
         inner += _compact(layout, name, status)
@@ -99,6 +100,8 @@ def _statuses(box: Box, layout: Layout, marks: Marks) -> Counter[str]:
 
 def _done(box: Box, layout: Layout, marks: Marks) -> str:
     counts = _statuses(box, layout, marks)
+    if BARE in counts:
+        return ""
     return f"{sum(counts[status] for status in DONE)}/{len(box.steps)}"
 
 
@@ -126,7 +129,7 @@ def legend(layout: Layout, marks: Marks, top: int) -> tuple[str, int]:
     lanes = layout.sketch.lanes
     counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
     left, parts = layout.measures.margin + 8, list[str]()
-    for status in sorted(counts, key=[*LOOKS, *counts].index):
+    for status in sorted(counts.keys() - {BARE}, key=[*LOOKS, *counts].index):
         said = f"{counts[status]:,} {look_of(status).word}"
         inner = icon(left, top + 8, status) + text(left + 13, top + 12, said, "word")
         parts.append(element("g", inner, data_status=status))

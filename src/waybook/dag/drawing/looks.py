@@ -35,10 +35,13 @@ LOOKS: Mapping[str, Look] = MappingProxyType({
     "awaiting_review": Look("!", "awaiting review", "m0-5v6m0 4v.1"),
     "awaiting_feedback": Look("!", "awaiting feedback", "m0-5v6m0 4v.1"),
     "unknown":        Look("?", "unknown",        "m-3-3a3 3 0 1 1 3 4v1m0 3v.1"),
+    "bare":           Look("",  "",               ""),
 })
 # fmt: on
 
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
+#: Of what stands on a map that shows nothing but itself.
+BARE = "bare"
 #: What is over, and well.
 DONE = frozenset({"completed", "skipped"})
 #: The first of these that one of many is in, all together are in.

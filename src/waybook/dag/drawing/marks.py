@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from waybook.dag.counts import StageCounts
-from waybook.dag.drawing.looks import NOT_STARTED, UNKNOWN
+from waybook.dag.drawing.looks import BARE, NOT_STARTED, UNKNOWN
 from waybook.dag.report import Report, StageReport, StepReport
 
 
@@ -20,25 +20,27 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """Everything that is shown on the map; what has no mark has not begun."""
+    """Everything that is shown on the map."""
 
     #: By stage and step.
     steps: Mapping[tuple[str, str], Mark] = field(default_factory=dict)
     stages: Mapping[str, Mark] = field(default_factory=dict)
     #: What stands beside the way out of a stage.
     captions: Mapping[str, str] = field(default_factory=dict)
+    #: Of what has no other.
+    untouched: Mark = Mark(NOT_STARTED)
 
     def step(self, stage: str, key: str) -> Mark:
         """The mark of a step."""
-        return self.steps.get((stage, key), UNTOUCHED)
+        return self.steps.get((stage, key), self.untouched)
 
     def stage(self, slug: str) -> Mark:
         """The mark of a stage."""
-        return self.stages.get(slug, UNTOUCHED)
+        return self.stages.get(slug, self.untouched)
 
 
-UNTOUCHED = Mark(NOT_STARTED)
-NO_MARKS = Marks()
+#: The map alone.
+NO_MARKS = Marks(untouched=Mark(BARE))
 
 
 def marks_of(
@@ -55,7 +57,7 @@ def marks_of(
         slug = stage["stageSlug"]
         for step in stage["steps"] or ():
             place = slug, step["stepKey"]
-            note = _done(step) or steps.get(place, UNTOUCHED).note
+            note = _done(step) or (steps[place].note if place in steps else "")
             steps[place] = Mark(str(step["status"]), note)
     stages = {stage["stageSlug"]: _stage_mark(stage) for stage in report["stages"]}
     return Marks(steps=steps, stages=stages, captions=captions or {})

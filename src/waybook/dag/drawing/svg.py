@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from waybook.dag.drawing.boxes import LEGEND_HEIGHT, drawn_box, icon, legend, status_of
-from waybook.dag.drawing.looks import DONE, look_of
+from waybook.dag.drawing.looks import BARE, DONE, NOT_STARTED, look_of
 from waybook.dag.drawing.marks import NO_MARKS, Marks
 from waybook.dag.drawing.markup import element, safe, text
 from waybook.dag.drawing.measures import WORD_SIZE
@@ -128,7 +128,7 @@ def _heading(layout: Layout, frame: Frame | None, marks: Marks) -> Iterator[str]
     word = look_of(mark.status).word
     yield icon(left, base - 4, mark.status)
     yield text(left + 12, base, word, "word")
-    left += 12 + round(width_of(word, WORD_SIZE)) + 14
+    left += 12 + round(width_of(word, WORD_SIZE)) + 14 if word else 0
     room = frame.x + frame.width - measures.padding - left
     yield text(left, base, fitted(mark.note or _size(layout, frame), room, WORD_SIZE), "note")
 
@@ -164,7 +164,7 @@ def _transitions(layout: Layout, marks: Marks) -> Iterator[str]:
     """The ways from lane to lane, and what was said on them."""
     for way_on in layout.transitions:
         status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
-        gone = "completed" if status != "not_started" else "not_started"
+        gone = NOT_STARTED if status in {NOT_STARTED, BARE} else "completed"
         yield element("path", class_="edges", data_status=gone, d=path_data(way_on.way))
         yield element("path", class_="heads", data_status=gone, d=head_data(way_on.way))
         if way_on.target == way_on.source + 1:
