@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit sbom help env demo test test-rls quick check faults format lock bench bench-search clean
+.PHONY: audit sbom help env demo test test-rls test-offline quick check faults format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -13,6 +13,7 @@ help:
 	@echo "make demo    the main job on the embedded database, live in this terminal"
 	@echo "make test    the tests"
 	@echo "make test-rls  those with a database, the queries saying nothing of whose the rows are"
+	@echo "make test-offline  those that serve, where there is no network but loopback"
 	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
@@ -48,6 +49,12 @@ test: env
 # orgs apart.
 test-rls: env
 	@WAYBOOK_TEST_WITHOUT_ORG=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q tests/store tests/usecases tests/transport tests/acceptance
+
+# Where there is no network but loopback, not even for what goes round Python.
+ALONE := unshare --net $(if $(filter-out 0,$(shell id -u)),--map-current-user --keep-caps)
+NOWHERE := ip link set lo up && ! ip route get 192.0.2.1 2>/dev/null
+test-offline: env
+	@$(ALONE) sh -c '$(NOWHERE) && exec $(BIN)/python -m pytest -n 2 --dist worksteal -q tests/store tests/usecases tests/endpoints tests/transport tests/cli tests/acceptance'
 
 # What needs no database: format, lint, types, import contracts.
 quick: env

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 
 import servers
 import without_org
+from looking_out import complain, noted, stop_watching, watch_over_this_run
 from servers import FIFTEEN, NO_FIFTEEN, Place, Server, create_database, drop_database
 from waybook.store.ids import new_id
 from worlds import Agent, Clock, World, a_world
@@ -29,11 +30,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """The controller makes the place the servers of this run live in; workers find it."""
     if servers.PLACE not in os.environ:
         config.stash[ALIVE] = servers.open_place()
+    watch_over_this_run()
     if without_org.SWITCH in os.environ:
         assert without_org.strip() > 0
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    stop_watching()
     if ALIVE in config.stash:
         servers.close_place(config.stash[ALIVE])
 
@@ -48,6 +51,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if left_out:
         terminalreporter.section("not run", sep="!", red=True)
         terminalreporter.line(f"{len(left_out)} tests did not run on PostgreSQL 15: {NO_FIFTEEN}")
+
+
+@pytest.fixture(autouse=True)
+def within_this_machine() -> Iterator[None]:
+    """Whoever looks beyond this machine has failed, even if nobody minded."""
+    yield
+    complain(noted())
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,82 @@
+"""Tests look at nothing beyond this machine; here it is shown that they could not."""
+
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from guarded.sitecustomize import NOTED, is_here
+from looking_out import complain
+
+#: For documentation: nobody is there.
+NOBODY = "192.0.2.1"
+CONNECTS = f"import socket; socket.create_connection(('{NOBODY}', 9), 1)"
+
+
+@pytest.fixture
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for what is tried on purpose."""
+    monkeypatch.setenv(NOTED, str(tmp_path / "noted"))
+    return tmp_path / "noted"
+
+
+def test_a_look_beyond_this_machine_is_noted_and_refused(noted: Path) -> None:
+    with pytest.raises(OSError, match="beyond this machine"):
+        socket.create_connection((NOBODY, 9), 1)
+    with pytest.raises(OSError, match="beyond this machine"):
+        socket.getaddrinfo("example.org", 80)
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
+        pytest.raises(OSError, match="beyond this machine"),
+    ):
+        sending.sendto(b"x", (NOBODY, 53))
+    assert noted.read_text().count("\n") == 3
+
+
+def test_a_program_that_a_test_starts_is_held_to_it_too(noted: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECTS], capture_output=True, text=True, check=False
+    )
+    assert "beyond this machine" in done.stderr
+    assert NOBODY in noted.read_text()
+
+
+def test_what_is_noted_fails_the_test_even_if_nobody_minded(noted: Path) -> None:
+    noted.touch()
+    complain(noted)
+    with suppress(OSError):
+        socket.create_connection((NOBODY, 9), 1)
+    with pytest.raises(pytest.fail.Exception, match=NOBODY):
+        complain(noted)
+    complain(noted)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(("127.0.0.1", 1), ("127.3.4.5", 1), ("::1", 1, 0, 0), ("localhost", 1), ("", 1)),
+        *("/run/socket", b"/run/socket", "\0abstract", None, "localhost", b"127.0.0.1", (0, 0)),
+    ],
+)
+def test_this_machine_is_this_machine(address: object) -> None:
+    assert is_here(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(("192.0.2.1", 1), ("10.0.0.1", 1), ("169.254.169.254", 80), ("fe80::1%lo", 1, 0, 0)),
+        *("example.org", b"example.org", "localhost.example.org", ("::", 1)),
+    ],
+)
+def test_anything_else_is_not(address: object) -> None:
+    assert not is_here(address)
+
+
+def test_every_test_is_watched() -> None:
+    assert Path(os.environ[NOTED]).exists()
+    assert str(Path(__file__).parent / "guarded") in os.environ["PYTHONPATH"].split(os.pathsep)

@@ -1,0 +1,144 @@
+"""Whatever anybody writes, no address in it is ever visited: it is text, and stays text."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tool_calls import PREPARE, a_call_of
+from transport.whole_house import a_house, a_visitor
+from waybook.background import deliver_once, index_once, render_once, sweep_once
+from waybook.doorway import Doorway
+from waybook.usecases.skill_folders import read_skills
+from worlds import Agent, Body, World
+
+
+@dataclass
+class Trap:
+    """Somebody who listens on loopback and counts whoever comes."""
+
+    address: str = ""
+    visits: int = 0
+
+
+@asynccontextmanager
+async def a_trap() -> AsyncIterator[Trap]:
+    trap = Trap()
+
+    async def caught(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        trap.visits += 1
+        writer.close()
+
+    server = await asyncio.start_server(caught, "127.0.0.1", 0)
+    async with server:
+        trap.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield trap
+
+
+def texts(where: str) -> str:
+    """Every way in which a text may ask to be looked up."""
+    return "\n\n".join(
+        [
+            f"http://{where}/plain",
+            f"https://{where}/tls",
+            f"//{where}/no-scheme",
+            f"<http://{where}/autolink>",
+            f"[a link](http://{where}/link)",
+            f"![an image](http://{where}/image)",
+            f"<img src='http://{where}/html'><script src='http://{where}/script'></script>",
+            f"<link rel=stylesheet href='http://{where}/style'>",
+            f'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b SYSTEM "http://{where}/dtd">]><a>&b;</a>',
+            f'{{"$ref": "http://{where}/schema", "@import": "http://{where}/import"}}',
+            f"@import url(http://{where}/css);",
+            f"!include http://{where}/yaml",
+        ]
+    )
+
+
+def laden(value: object, text: str, name: str = "") -> object:
+    """The same arguments with this text in every place for one."""
+    if isinstance(value, dict):
+        return {key: laden(inner, text, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [laden(inner, text, name) for inner in value]
+    if name == "url":
+        return text.split(maxsplit=1)[0]
+    if isinstance(value, str) and name in PROSE:
+        return text
+    return value
+
+
+PROSE = {
+    *("name", "title", "researchQuestion", "instructions", "outputFormattingNotes", "summary"),
+    *("questions", "feedback", "modificationRationale", "reason", "error", "outcome", "content"),
+    *("text", "quote", "resultSummary", "river", "sources", "input", "question", "query", "prompt"),
+    *("description", "label", "conditionExpression"),
+}
+
+
+async def test_no_address_in_any_text_is_visited(world: World, tmp_path: Path) -> None:
+    async with a_trap() as trap:
+        text = texts(trap.address)
+        agent = with_skill(world.agent, tmp_path, text)
+        assert await written(agent, text) > len(PREPARE)
+        schema = {"$ref": f"http://{trap.address}/schema", "$schema": f"http://{trap.address}/"}
+        await agent.ask("extract_data", {"text": text, "schema": schema, "candidate": {}})
+        plan = await agent.plan(1, name=text.split(maxsplit=1)[0], researchQuestion=text)
+        found = {"found": text, "url": f"http://{trap.address}/result"}
+        await agent.submit(await agent.take(plan), found)
+        await looked_at(agent, plan)
+        assert trap.visits == 0
+        await visit(trap)
+
+
+async def written(agent: Agent, text: str) -> int:
+    """Ask every tool with this text in every place for one; how many calls were taken."""
+    taken = 0
+    for tool in PREPARE:
+        asked = await a_call_of(agent, tool)
+        for arguments in (
+            {n: laden(v, text, n) for n, v in asked.items()},
+            *one_by_one(asked, text),
+        ):
+            taken += not (await agent.ask(tool, arguments)).is_error
+    return taken
+
+
+async def looked_at(agent: Agent, plan: Body) -> None:
+    """Whatever goes on by itself has gone on, and pages were shown."""
+    for at_work in (render_once, index_once, sweep_once, deliver_once):
+        await at_work(agent.doorway.house)
+    async with a_visitor(a_house(agent)) as client:
+        for page in ("/", "/inbox", "/runs", "/dags", "/outputs", f"/plans/{plan['planId']}"):
+            assert (await client.get(page)).status_code == 200
+
+
+async def visit(trap: Trap) -> None:
+    """Somebody who does visit it is caught."""
+    host, _, port = trap.address.partition(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.close()
+    async with asyncio.timeout(10):
+        while not trap.visits:  # noqa: ASYNC110 - nobody says when somebody was caught
+            await asyncio.sleep(0)
+
+
+def one_by_one(asked: Body, text: str) -> list[Body]:
+    """The arguments with the text in one place at a time: others may refuse it."""
+    return [
+        {**asked, name: laden(value, text, name)}
+        for name, value in asked.items()
+        if laden(value, text, name) != value
+    ]
+
+
+def with_skill(agent: Agent, folder: Path, text: str) -> Agent:
+    """The agent in a house that has a skill full of addresses."""
+    (folder / "survey").mkdir()
+    head = f"---\nname: survey\ndescription: See {text.split(maxsplit=1)[0]}\n---\n"
+    (folder / "survey" / "SKILL.md").write_text(head + text, encoding="utf-8")
+    skills = read_skills(str(folder))
+    assert [skill for skill in skills if text.split(maxsplit=1)[0] in skill.body]
+    house = replace(agent.doorway.house, skills=skills)
+    return Agent(Doorway(house, agent.doorway.calls), agent.caller)
