@@ -1,0 +1,35 @@
+"""What the page on trust promises is proven by tests that exist."""
+
+import ast
+import re
+
+from house.repository import ROOT, read, sections
+
+NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def threats() -> dict[str, list[str]]:
+    """By threat: what the table has in its other columns."""
+    table = sections(read("concepts", "trust.md"), 2)["Threats"]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
+    return {cells[0].strip(): cells[1:] for cells in rows[1:]}
+
+
+def test_every_threat_has_a_control_and_a_test() -> None:
+    found = threats()
+    assert len(found) > 10
+    for threat, (control, proof) in found.items():
+        assert control.strip(), threat
+        assert NAMED.search(proof), threat
+
+
+def test_every_test_that_is_named_exists() -> None:
+    for threat, (_, proof) in threats().items():
+        for file, name in NAMED.findall(proof):
+            tree = ast.parse((ROOT / file).read_text("utf-8"))
+            defined = {
+                node.name
+                for node in tree.body
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+            assert not name or name in defined, (threat, name)
