@@ -22,6 +22,7 @@ from waybook.transport.web.guards import (
     as_reached,
     only_for,
     only_http,
+    unpacked,
     within,
     without_blanks,
 )
@@ -103,7 +104,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
         },
         lifespan=running,
     )
-    bounded = within(BODY_LIMIT, app)
+    bounded = unpacked(within(BODY_LIMIT, app))
     paced = at_a_pace(pace, bounded) if pace else bounded
     known = as_reached(hosts.encrypted, gate.before(paced) if gate else paced)
     return only_http(for_our_pages(without_blanks(only_for(hosts, none_from_elsewhere(known)))))

@@ -72,6 +72,21 @@ def only_for(hosts: Hosts, app: ASGIApp) -> ASGIApp:
     return guarded
 
 
+def unpacked(app: ASGIApp) -> ASGIApp:
+    """Refuse bodies that are packed (415): a small one may hold a very large one."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        coded = header_values(scope, b"content-encoding") if scope["type"] == "http" else []
+        if any(value.lower() not in {"", "identity"} for value in coded):
+            message = "A body that is compressed is not taken here; send it as it is."
+            reply = refusal(415, "INVALID_INPUT", message, {"accept-encoding": "identity"})
+            await reply(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return guarded
+
+
 def within(limit: int, app: ASGIApp) -> ASGIApp:
     """Read the whole body before anything else, or refuse it (413)."""
 

@@ -1,0 +1,173 @@
+"""Bombs thrown at the doors that need no database, in a process with little room and little time.
+
+A process of its own: what a bomb takes, it takes from here. Prints what came back, as JSON.
+"""
+
+import asyncio
+import gzip
+import json
+import resource
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import httpx2
+from click.testing import CliRunner
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+import bombs
+from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from transport.messages import LEGACY
+from waybook.cli.app import app as command_line
+from waybook.dag.definition_text import parse_definition
+from waybook.dag.rendering import laid_out
+from waybook.dag.templates import Kind, fault_of
+from waybook.doorway import Answer
+from waybook.errors import WaybookError
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.dashboard.forms import sent
+from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.serving import listen, serving
+from waybook.usecases.arguments import limit_result, read_arguments
+from waybook.usecases.submit_step_result import SubmitStepResult
+
+#: What bombs may take beyond what is loaded: bytes at any time, seconds of work in all.
+MEMORY = 400 * 1024 * 1024
+SECONDS = 150
+CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'
+PLAIN = {"content-type": "application/json"}
+
+T = TypeVar("T")
+#: A door, the bomb's name, what it was answered: a status or a code, and some of the words.
+Told = tuple[str, str, object, str]
+
+
+def limit() -> None:
+    """From here on there is little of everything."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    spent = round(time.process_time())
+    resource.setrlimit(resource.RLIMIT_CPU, (spent + SECONDS, spent + SECONDS))
+
+
+def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
+    """Where, what, with which headers, and the bomb."""
+    for name, text in bombs.VALUES.items():
+        yield "/mcp", name, LEGACY, text.encode()
+        yield "/mcp", f"{name}, inside", LEGACY, f'{CALL}{{"a":{text}}}}}}}'.encode()
+    for door in ("/api/report", "/api/map"):
+        for name, text in {**bombs.VALUES, **bombs.SNAPSHOTS}.items():
+            yield door, name, PLAIN, text.encode()
+    for door, head in (("/mcp", LEGACY), ("/api/report", PLAIN)):
+        yield door, "packed", {**head, "content-encoding": "gzip"}, packed
+        yield door, "packed, in capitals", {**head, "content-encoding": "GZIP, br"}, packed
+        yield door, "deflated", {**head, "content-encoding": "deflate"}, zlib.compress(b"{}")
+
+
+async def over_http(packed: bytes) -> list[Told]:
+    """A server of ours, and every body."""
+    doorway = RememberingDoorway({"get_next_step": Answer({"status": "step_ready"})})
+    server = build_server(TOOLS, an_entrance(doorway))
+    app = build_app(server, hosts=Hosts(), ready=always)
+    answers: list[Told] = []
+    async with (
+        serving(app, listen("127.0.0.1", 0)) as address,
+        httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as client,
+    ):
+        for door, name, headers, body in bodies(packed):
+            answer = await client.post(door, content=body, headers=headers)
+            answers.append((door, name, answer.status_code, answer.text[:300]))
+    return answers
+
+
+def at_the_command_line() -> Iterator[Told]:
+    """Files for the commands that take some."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "bomb.json"
+        for command in ("report", "map"):
+            for name, text in {**bombs.DEEP, **bombs.SNAPSHOTS}.items():
+                file.write_text(text, "utf-8")
+                done = CliRunner().invoke(command_line, [command, str(file)])
+                assert done.exception is None or isinstance(done.exception, SystemExit), name
+                yield command, name, done.exit_code, done.output[:300]
+
+
+async def as_forms() -> list[Told]:
+    """What a page may be sent."""
+
+    async def receive(request: Request) -> PlainTextResponse:
+        try:
+            await sent(request)
+        except WaybookError as fault:
+            return PlainTextResponse(fault.message, 403)
+        raise AssertionError("no bomb has the token")
+
+    app = Starlette(routes=[Route("/", receive, methods=["POST"])])
+    transport = httpx2.ASGITransport(app)
+    answers: list[Told] = []
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        for name, body in bombs.FORMS.items():
+            head = {"content-type": "application/x-www-form-urlencoded"}
+            answer = await client.post("/", content=body, headers=head)
+            answers.append(("form", name, answer.status_code, answer.text[:300]))
+    return answers
+
+
+def as_arguments() -> Iterator[Told]:
+    """What a tool is asked with, as far as JSON can say it."""
+    for name, text in bombs.VALUES.items():
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        for given in ({"stepId": "s", "resultSummary": value}, {"stepId": value}):
+            yield "arguments", name, *_outcome(_submitted, given)
+
+
+def _submitted(given: Mapping[str, object]) -> None:
+    asked = read_arguments(SubmitStepResult, given)
+    limit_result(resultSummary=asked.result_summary)
+
+
+def as_texts() -> Iterator[Told]:
+    """What is read as a definition, as a template, as Markdown."""
+    for name, text in bombs.DEFINITIONS.items():
+        yield "definition", name, *_outcome(parse_definition, text)
+    for name, text in bombs.TEMPLATES.items():
+        yield "template", name, str(fault_of(text, Kind.PROMPT))[:300], ""
+    for name, text in bombs.MARKDOWN.items():
+        yield "Markdown", name, len(laid_out(text)), ""
+
+
+def _outcome(read: Callable[[T], object], given: T) -> tuple[object, str]:
+    try:
+        read(given)
+    except WaybookError as fault:
+        return fault.code, fault.message[:300]
+    return "read", ""
+
+
+def main() -> None:
+    """Throw them all."""
+    packed = gzip.compress(b"[" + b"0," * 20_000_000 + b"0]", 9)
+    limit()
+    answers = [
+        *asyncio.run(over_http(packed)),
+        *asyncio.run(as_forms()),
+        *at_the_command_line(),
+        *as_arguments(),
+        *as_texts(),
+    ]
+    sys.stdout.write(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()
