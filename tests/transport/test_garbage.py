@@ -126,7 +126,6 @@ async def test_what_is_strange_inside_gets_an_answer(
         {"mcp-session-id": "made up"},
         {"last-event-id": "made up"},
         {"mcp-method": "other"},
-        {"content-encoding": "gzip"},
     ],
     ids=str,
 )

@@ -213,3 +213,15 @@ async def test_names_are_compared_without_regard_to_case() -> None:
     assert hosts.allow_host("Plans.Example.ORG")
     assert hosts.allow_origin("HTTPS://Plans.Example.ORG", "localhost:8750")
     assert hosts.allow_origin("http://LOCALHOST:8750", "localhost:8750")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br, gzip", "GZIP", "x-unheard-of"])
+async def test_a_packed_body_is_refused_by_name(http: httpx2.AsyncClient, coding: str) -> None:
+    reply = await http.post("/api/map", headers={"content-encoding": coding}, content=b"{}")
+    assert reply.status_code == 415
+    assert reply.json()["error"]["code"] == "INVALID_INPUT"
+
+
+async def test_a_body_that_says_it_is_itself_is_taken(http: httpx2.AsyncClient) -> None:
+    reply = await http.post("/api/map", headers={"content-encoding": "identity"}, content=b"{}")
+    assert reply.status_code == 400
