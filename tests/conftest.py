@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 import servers
 import without_org
 from looking_out import complain, noted, stop_watching, watch_over_this_run
+from poolers import NO_PGBOUNCER
 from servers import FIFTEEN, NO_FIFTEEN, Place, Server, create_database, drop_database
 from waybook.store.ids import new_id
 from worlds import Agent, Clock, World, a_world
@@ -42,15 +43,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say loudly what did not run on the oldest server."""
-    left_out = [
-        report
-        for report in terminalreporter.stats.get("skipped", [])
-        if NO_FIFTEEN in str(report.longrepr)
-    ]
-    if left_out:
-        terminalreporter.section("not run", sep="!", red=True)
-        terminalreporter.line(f"{len(left_out)} tests did not run on PostgreSQL 15: {NO_FIFTEEN}")
+    """Say loudly what did not run on the oldest server, or behind a pooler."""
+    for what, why in (("on PostgreSQL 15", NO_FIFTEEN), ("behind a pooler", NO_PGBOUNCER)):
+        left_out = [
+            report
+            for report in terminalreporter.stats.get("skipped", [])
+            if why in str(report.longrepr)
+        ]
+        if left_out:
+            terminalreporter.section("not run", sep="!", red=True)
+            terminalreporter.line(f"{len(left_out)} tests did not run {what}: {why}")
 
 
 @pytest.fixture(autouse=True)

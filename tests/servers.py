@@ -62,6 +62,8 @@ class Place:
 
     server: Server
     dbname: str
+    #: The way in for whoever serves, where a pooler stands before the server.
+    through: str | None = None
 
     @property
     def owner_dsn(self) -> str:
@@ -69,6 +71,8 @@ class Place:
 
     @property
     def app_dsn(self) -> str:
+        if self.through is not None:
+            return self.through
         return make_conninfo(self.server.app_dsn, dbname=self.dbname)
 
     @property

@@ -130,7 +130,10 @@ async def send_for_ever(house: House) -> None:
 
 
 async def listen_for_ever(house: House) -> None:
-    """Listen to other processes, from the first subscriber on, until cancelled."""
+    """Listen to other processes, from the first subscriber on, until cancelled.
+
+    Behind a pooler nothing can be heard, and `look_for_ever` has to do.
+    """
     await house.bus.is_wanted.wait()
     first, most = RETRY_SECONDS
     wait = first
@@ -140,6 +143,8 @@ async def listen_for_ever(house: House) -> None:
             await post.listen(house.database, house.bus)
         except WaybookError as fault:
             log.warning("listening for news will be tried again: %s", fault)
+        else:
+            return
         held = asyncio.get_running_loop().time() - begun
         wait = first if held > most else min(2 * wait, most)
         await asyncio.sleep(wait)

@@ -54,6 +54,13 @@ async def test_a_transaction_that_is_not_committed_is_undone_before_the_next(
     assert found == [(None,)]
 
 
+async def test_settings_outlive_a_transaction_that_is_undone(own_place: Place) -> None:
+    async with a_database(own_place, pool_size=1) as database:
+        for _ in range(2):
+            async with database.tenant(LOCAL_ORG) as tx:
+                assert await tx.send("show lock_timeout") == [[("5s",)]]
+
+
 async def test_a_line_the_server_hung_up_on_is_not_used_again(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         gone = await used(database)

@@ -38,7 +38,7 @@ async def test_a_forgotten_statement_at_the_opening_is_sent_as_text(own_world: W
             await forget(tx)
     found = await database.read(own_world.agent.org_id, ONE())
     assert found == [[(1,)]]
-    assert not database.wire.preparing
+    assert database.wire.pooled
     plan = await own_world.agent.plan(1)
     assert (await own_world.agent.work_through(plan))["status"] == "plan_complete"
 
@@ -50,7 +50,7 @@ async def test_a_statement_forgotten_later_is_busy_and_nothing_is_written(own_wo
         await forget(tx)
         with pytest.raises(Busy):
             await tx.commit(TWO())
-    assert not database.wire.preparing
+    assert database.wire.pooled
 
 
 def test_plans_are_made_anew_as_the_tables_grow() -> None:

@@ -112,9 +112,7 @@ async def test_a37_a_call_is_answered_though_its_note_cannot_be_written(
     await world.doorway.calls.flush()
     await agent.call("list_skills")
     await agent.call("list_skills")
-    monkeypatch.setattr(
-        world.database, "wire", Wire(("set lock_timeout = '50ms'",), preparing=False)
-    )
+    monkeypatch.setattr(world.database, "wire", Wire("50ms", pooled=True))
     with psycopg.connect(world.place.owner_dsn) as owner:
         owner.execute("lock table mcp_tool_call_log in access exclusive mode")
         await world.doorway.calls.flush()

@@ -220,9 +220,7 @@ async def test_a_plan_somebody_holds_does_not_hold_up_the_sweep(
     for plan in plans:
         await own_world.agent.take(plan)
     own_world.clock.advance(minutes=31)
-    monkeypatch.setattr(
-        own_world.database, "wire", Wire(("set lock_timeout = '50ms'",), preparing=False)
-    )
+    monkeypatch.setattr(own_world.database, "wire", Wire("50ms", pooled=True))
     async with own_world.database.tenant(own_world.agent.org_id) as tx:
         await tx.send(f"select from plan where id = '{plans[0]['planId']}' for update")
         assert await sweep_once(own_world.doorway.house) == 2

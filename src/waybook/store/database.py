@@ -13,26 +13,34 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from waybook.errors import Unavailable
 from waybook.store.clock import Clock
-from waybook.store.line import Connection, Line, Message, Outdated, Results, Taken, Wire
+from waybook.store.line import (
+    LOCK_TIMEOUT,
+    Connection,
+    Line,
+    Message,
+    Outdated,
+    Results,
+    Taken,
+    Wire,
+)
 from waybook.store.sql import Query, Statement
 from waybook.store.turns import Turns
 
-__all__ = ["Database", "Lent", "Line", "Outdated", "Results", "Taken", "Tx", "Wire"]
+__all__ = [
+    "LOCK_TIMEOUT",
+    "Database",
+    "Lent",
+    "Line",
+    "Outdated",
+    "Results",
+    "Taken",
+    "Tx",
+    "Wire",
+]
 
 Pool: TypeAlias = AsyncConnectionPool[Connection]
 #: Whose call it is, as a number, which is looked up fast; none is the server's own.
 Org: TypeAlias = int | None
-
-LOCK_TIMEOUT = "5s"
-STATEMENT_TIMEOUT = "10s"
-#: Our statements look rows up by key: one plan serves all values, and goes through indexes.
-BY_KEY = (
-    f"set statement_timeout = '{STATEMENT_TIMEOUT}'",
-    "set plan_cache_mode = force_generic_plan",
-    "set enable_seqscan = off",
-    "set enable_hashjoin = off",
-    "set enable_mergejoin = off",
-)
 
 BEGIN = Query("begin", "begin")()
 BEGIN_READING = Query("begin_reading", "begin isolation level repeatable read read only")()
@@ -190,7 +198,7 @@ class Database:
     ) -> None:
         """Use this pool; `role` is taken in each transaction."""
         self.pool = pool
-        self.wire = Wire((f"set lock_timeout = '{lock_timeout}'", *BY_KEY))
+        self.wire = Wire(lock_timeout)
         self._lines = Lines(pool)
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
         #: For tests: the time it always is.

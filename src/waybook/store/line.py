@@ -2,8 +2,9 @@
 
 A message is several statements sent at once and answered at once, in the protocol's pipeline mode,
 values beside the texts. Statements are prepared once per connection and executed by name, which
-spares the server the planning. A pooler that hands out another connection for each transaction may
-not know the names; the first sign of that switches preparing off.
+spares the server the planning. A pooler hands out another connection for each transaction: names
+would get lost there, and settings. Every connection is asked first who is at its other end; behind
+a pooler nothing is prepared, and settings go with each transaction.
 
 The driver's own way through a message is a general one. Ours is for the case that happens in every
 call: all goes out at once, and the answers come in one piece. Whatever else may happen is left to
@@ -28,9 +29,11 @@ from psycopg.types.json import set_json_loads
 from psycopg.waiting import Ready, Wait
 
 from waybook.errors import Busy, Unavailable
-from waybook.store.sql import Query, Statement, plain
+from waybook.store.sql import Form, Query, Statement, load, plain
 
 log = logging.getLogger(__name__)
+
+SQL = load("line")
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 #: One result per statement: its rows.
@@ -38,7 +41,11 @@ Results: TypeAlias = list[list[tuple[Any, ...]]]
 #: What a message consists of; a plain text is a statement that is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
 
+LOCK_TIMEOUT = "5s"
+STATEMENT_TIMEOUT = "10s"
 CANCEL_SECONDS = 5
+#: The server process of nobody: what is set for it holds for one transaction.
+NO_PROCESS = 0
 PLAN_ANEW_FIRST = 16
 PLAN_ANEW_EVERY = 4096
 SUCCESSES = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
@@ -66,9 +73,22 @@ class Forgotten(Exception):
 class Wire:
     """How messages go out, over all connections alike."""
 
-    #: What a connection is told first; behind a pooler, which shares connections, every time.
-    greeting: tuple[str, ...] = ()
-    preparing: bool = True
+    lock_timeout: str = LOCK_TIMEOUT
+    statement_timeout: str = STATEMENT_TIMEOUT
+    #: Whether a pooler stands between us and the server.
+    pooled: bool = False
+
+    def greeting(self, pid: int) -> Statement:
+        """The settings, for the session of this server process, else for one transaction."""
+        return SQL["greet"](
+            lock_timeout=self.lock_timeout, statement_timeout=self.statement_timeout, pid=pid
+        )
+
+    def notice_a_pooler(self) -> None:
+        """Rely on nothing that is kept with a connection, from now on."""
+        if not self.pooled:
+            log.warning("a pooler stands before the database: statements are not prepared")
+        self.pooled = True
 
 
 @dataclass(slots=True)
@@ -99,6 +119,7 @@ class Line:
         self._transformer = Transformer(connection)
         self._prepared: set[bytes] = set()
         self._plans = PlansInUse()
+        self._greeted = False
         self._loop = asyncio.get_running_loop()
         #: The socket the loop listens to for us; the driver forgets it when it breaks.
         self._heard: int | None = None
@@ -116,10 +137,11 @@ class Line:
             Unavailable: the connection broke.
         """
         try:
+            if not self._greeted and not wire.pooled:
+                await self._greet(wire)
             return await self._send(wire, opening, statements)
         except Forgotten as fault:
-            wire.preparing = False
-            log.warning("a pooler stands before the database: statements are no longer prepared")
+            wire.notice_a_pooler()
             await self._start_afresh()
             if not opening:
                 raise Busy from fault
@@ -128,13 +150,21 @@ class Line:
             await self._start_afresh()
             raise
 
+    async def _greet(self, wire: Wire) -> None:
+        """Settle in, in a message of its own, for what is set in a transaction goes with it."""
+        process = self.connection.pgconn.backend_pid
+        ((told,),) = await self._send(wire, (), (_unprepared(wire.greeting(process)),))
+        self._greeted = True
+        if told[0] != process:
+            wire.notice_a_pooler()
+
     async def _send(self, wire: Wire, opening: Message, statements: Message) -> Results:
         if opening:
             opening = self._opening(wire, opening)
         pgconn = self.connection.pgconn
         try:
             pgconn.enter_pipeline_mode()
-            places = self._post((*opening, *statements), preparing=wire.preparing)
+            places = self._post((*opening, *statements), preparing=not wire.pooled)
             pgconn.pipeline_sync()
             if pgconn.flush():
                 await self._flush()
@@ -158,9 +188,10 @@ class Line:
         return [self._rows(results[place]) for place in places[len(opening) :]]
 
     def _opening(self, wire: Wire, opening: Message) -> Message:
-        greeting = () if wire.preparing and self._plans.messages else wire.greeting
-        anew = (DISCARD_PLANS,) if self._plans.grown_old() else ()
-        return (*greeting, *opening, *anew)
+        if wire.pooled:
+            begin, *rest = opening
+            return (begin, wire.greeting(NO_PROCESS), *rest)
+        return (*opening, DISCARD_PLANS) if self._plans.grown_old() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
         """Hand the message to the driver; returns which of its results each statement gets."""
@@ -277,13 +308,18 @@ class Line:
     async def _start_afresh(self) -> None:
         """Undo what a failed message left behind; a connection that cannot do that is given up."""
         self._stop_listening()
-        self._prepared.clear()
+        prepared, self._prepared = self._prepared, set()
         try:
             self.connection.pgconn.exit_pipeline_mode()
             await self.connection.rollback()
-            await self.connection.execute("deallocate all")
+            if prepared:
+                await self.connection.execute("deallocate all")
         except psycopg.Error:
             await self.connection.close()
+
+
+def _unprepared(statement: Statement) -> Statement:
+    return Statement(Form(None, statement.form.text), statement.parameters)
 
 
 def _flushing(connection: Connection) -> PQGen[None]:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 
 from waybook.errors import Unavailable
 from waybook.record.news import News, packed, unpacked
@@ -49,6 +50,9 @@ async def send(database: Database, bus: Bus) -> int:
 async def listen(database: Database, bus: Bus) -> None:
     """Pass on what other processes tell, until the connection breaks or we are cancelled.
 
+    Ends at once where a pooler stands in between: it would be deaf, and the server's connection,
+    which listened for us, would tell whoever has it next.
+
     Raises:
         Unavailable: it broke.
     """
@@ -56,12 +60,20 @@ async def listen(database: Database, bus: Bus) -> None:
         async with await AsyncConnection.connect(
             database.address, autocommit=True, prepare_threshold=None
         ) as connection:
+            if await _is_pooled(connection):
+                database.wire.notice_a_pooler()
+                return
             await connection.execute(LISTEN)
             async for heard in connection.notifies():
                 take_in(bus, heard.payload)
     except psycopg.Error as fault:
         raise Unavailable("the connection that listens for news broke") from fault
     raise Unavailable("the connection that listens for news ended")
+
+
+async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
+    found = await (await connection.execute(SQL["process"].text.encode())).fetchone()
+    return found is None or found[0] != connection.info.backend_pid
 
 
 def take_in(bus: Bus, payload: str) -> None:

@@ -11,3 +11,7 @@ select subject, subject_id::text, max(seq)
    and subject in ('plan', 'run')
  group by subject, subject_id
  limit %(most)s;
+
+-- name: process
+-- Who is at the other end.
+select pg_backend_pid();

@@ -1,0 +1,186 @@
+"""Behind a real pgbouncer in transaction mode, a pool of four: nothing rests on a connection."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection
+
+from poolers import NO_PGBOUNCER, PGBOUNCER, POOL, a_pooler
+from servers import Place
+from waybook.background import listen_for_ever
+from waybook.store import post
+from waybook.store.database import Database
+from waybook.store.feed import Feed
+from waybook.store.tenants import LOCAL_ORG
+from waybook.usecases.house import House
+from worlds import Agent, Body, World, a_database, a_world
+
+pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason=NO_PGBOUNCER)
+
+SETTINGS = {
+    "lock_timeout": "5s",
+    "statement_timeout": "10s",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+WORKERS = 6
+ROUNDS = 4
+
+
+@pytest.fixture
+def pooled_place(own_place: Place) -> Iterator[Place]:
+    with a_pooler(own_place) as place:
+        yield place
+
+
+@pytest.fixture
+async def pooled(pooled_place: Place) -> AsyncIterator[World]:
+    """Two orgs, with more connections of ours than the pooler has of the server's."""
+    async with a_world(pooled_place, pool_size=2 * WORKERS) as world:
+        world.neighbour_may_change = True
+        yield world
+
+
+# Two orgs at once
+
+
+async def hammer(agent: Agent, mark: str, others: list[str], name: str) -> None:
+    """Work on plans and runs, read and search, and see nothing but one's own."""
+    for number in range(ROUNDS):
+        plan = await agent.plan(2, name=f"{mark} {name} {number}", idempotencyKey=f"{name}{number}")
+        content = f"The {mark} river {name} {number} is long."
+        stored = {"planId": plan["planId"], "kind": "note", "title": mark, "content": content}
+        await agent.call("store_research", **stored)
+        assert (await agent.work_through(plan))["status"] == "plan_complete"
+        await agent.plan(1, name=f"{mark} open")
+        assert_own(mark, await agent.call("list_active_plans", limit=100))
+        found = await agent.call("search_sources", query="river", limit=20)
+        assert found["hits"]
+        assert all(mark in hit["title"] for hit in found["hits"])
+        run = await agent.run(models="a", name=f"{mark} run")
+        job = await agent.job(run)
+        assert job["runId"] == run["runId"]
+        await agent.hand_in(job)
+        for foreign in others:
+            refused = await agent.refused("get_plan_status", planId=foreign)
+            assert refused["code"] == "NOT_FOUND"
+
+
+def assert_own(mark: str, listed: Body) -> None:
+    assert listed["plans"]
+    assert [plan["name"] for plan in listed["plans"] if mark not in plan["name"]] == []
+
+
+async def test_two_orgs_hammering_get_no_error_and_see_nothing_of_each_other(
+    pooled: World,
+) -> None:
+    mine = await pooled.agent.plan(name="mine alone")
+    theirs = await pooled.neighbour.plan(name="theirs alone")
+    workers = [
+        hammer(agent, mark, [foreign["planId"]], str(number))
+        for agent, mark, foreign in (
+            (pooled.agent, "mine", theirs),
+            (pooled.neighbour, "theirs", mine),
+        )
+        for number in range(WORKERS)
+    ]
+    await retitled(pooled.neighbour, pooled.neighbours_plan)
+    await asyncio.gather(*workers)
+
+
+async def retitled(agent: Agent, plan: Body) -> None:
+    """Bring the plan every world begins with to its end, for its name has no mark."""
+    await agent.work_through(plan)
+
+
+# Settings
+
+
+async def settings_in(database: Database, org_id: UUID) -> dict[str, str]:
+    shown = [f"show {name}" for name in SETTINGS]
+    found = await database.read(org_id, *shown)
+    return dict(zip(SETTINGS, (rows[0][0] for rows in found), strict=True))
+
+
+async def test_every_transaction_has_our_settings_whichever_connection_it_gets(
+    pooled_place: Place,
+) -> None:
+    async with a_database(pooled_place, pool_size=3 * POOL) as database:
+        orgs = [UUID(int=number) for number in range(3 * POOL)]
+        found = await asyncio.gather(*[settings_in(database, org) for org in orgs])
+        assert database.wire.pooled
+    assert found == [SETTINGS] * len(orgs)
+
+
+async def left_behind(place: Place) -> list[tuple[Any, ...]]:
+    """What each connection of the pooler has kept, asked by somebody else who uses it too."""
+    async with AsyncExitStack() as stack:
+        found = []
+        for _ in range(POOL):  # all of them, for each is held by a transaction
+            other = await AsyncConnection.connect(place.app_dsn, prepare_threshold=None)
+            await stack.enter_async_context(other)
+            told = await other.execute(
+                """select pg_backend_pid(), current_setting('lock_timeout'),
+                          current_setting('enable_seqscan'),
+                          coalesce(current_setting('app.org_id', true), ''),
+                          (select count(*) from pg_prepared_statements),
+                          (select count(*) from pg_listening_channels())"""
+            )
+            found.append(await told.fetchone() or ())
+    assert len({row[0] for row in found}) == POOL
+    return [row[1:] for row in found]
+
+
+async def test_nothing_of_ours_stays_with_the_connections_of_the_pooler(pooled: World) -> None:
+    await asyncio.gather(*[pooled.agent.plan() for _ in range(2 * WORKERS)])
+    await post.listen(pooled.database, pooled.doorway.bus)
+    assert await left_behind(pooled.place) == [("0", "on", "", 0, 0)] * POOL
+
+
+async def test_whoever_waits_for_a_lock_is_told_busy_through_a_pooler_too(
+    pooled_place: Place,
+) -> None:
+    async with a_world(pooled_place, lock_timeout="50ms") as world:
+        plan = await world.agent.plan()
+        async with world.database.tenant(world.agent.org_id) as tx:
+            await tx.send("select from plan for update")
+            error = await world.agent.refused("get_next_step", planId=plan["planId"])
+    assert error["code"] == "BUSY"
+
+
+async def test_the_pooler_is_noticed_at_the_first_greeting_and_told_once(
+    pooled_place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_database(pooled_place) as database:
+        await asyncio.gather(*[settings_in(database, LOCAL_ORG) for _ in range(4)])
+    told = [record.message for record in caplog.records if "pooler" in record.message]
+    assert told == ["a pooler stands before the database: statements are not prepared"]
+
+
+async def test_without_a_pooler_none_is_noticed(own_place: Place) -> None:
+    async with a_database(own_place) as database:
+        assert await settings_in(database, LOCAL_ORG) == SETTINGS
+        assert not database.wire.pooled
+
+
+# News
+
+
+async def test_news_of_another_process_come_by_looking(pooled: World) -> None:
+    """Nobody listens through a pooler, and still an open page hears of it."""
+    here, feed = House(database=pooled.database), Feed()
+    lookout = post.Lookout()
+    with here.bus.told(pooled.agent.org_id, feed):
+        async with asyncio.timeout(5):
+            await listen_for_ever(here)  # ends: a pooler makes it deaf
+        plan = await pooled.agent.plan(name="from elsewhere")
+        await post.send(pooled.database, pooled.doorway.bus)
+        assert feed.take() == ()
+        await lookout.look(pooled.database, here.bus)
+        assert f"plan:{plan['planId']}" in feed.take()
