@@ -14,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from waybook.transport.web.dashboard.mishaps import error_page, for_people
+from waybook.transport.web.described import described
 from waybook.transport.web.elsewhere import for_our_pages, none_from_elsewhere
 from waybook.transport.web.endpoint import Mcp
 from waybook.transport.web.gate import Gate
@@ -94,6 +95,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
             Route("/healthz", operations.healthz),
             Route("/readyz", operations.readyz),
             Route("/metrics", operations.figures),
+            Route("/api/openapi.json", described),
             Route("/api/report", snapshots.report, methods=["POST"]),
             Route("/api/map", snapshots.map, methods=["POST"]),
             *(reading.routes() if reading else ()),

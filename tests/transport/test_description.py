@@ -1,0 +1,120 @@
+"""`/api/openapi.json` says what there is under /api: no more, no less, and as it is answered."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+from jsonschema import Draft202012Validator
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from transport.pages import a_reader
+from transport.test_reading import reading_as
+from waybook.background import render_once
+from waybook.transport.mcp.server import build_server
+from waybook.transport.web.app import build_app
+from waybook.transport.web.described import description
+from waybook.transport.web.hosts import Hosts
+from worlds import Agent, Body, World
+
+TOLD: dict[str, Any] = json.loads(description())
+#: Where a name in an address stands, in the source and on the wire.
+GAPS = {
+    "run_id": "runId",
+    "resource_id": "resourceId",
+    "plan_id": "planId",
+    "output_id": "outputId",
+}
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+def test_it_is_sound_openapi_as_far_as_json_schema_goes() -> None:
+    assert TOLD["openapi"] == "3.1.0"
+    for schema in TOLD["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+def test_every_route_is_described_and_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch, face_world: World
+) -> None:
+    kept: list[Route] = []
+
+    def remembering(*, routes: list[Route], **rest: Any) -> object:  # noqa: ANN401 - passed on
+        kept.extend(routes)
+        return Starlette(routes=routes, **rest)
+
+    monkeypatch.setattr("waybook.transport.web.app.Starlette", remembering)
+    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    reading = reading_as(face_world.agent)
+    build_app(server, hosts=Hosts(), ready=always, reading=reading)
+    served = {
+        (_as_told(route.path), method.lower())
+        for route in kept
+        if route.path.startswith("/api/")
+        for method in (route.methods or set()) - {"HEAD"}
+    }
+    assert served == {(path, method) for path, ways in TOLD["paths"].items() for method in ways}
+
+
+def _as_told(path: str) -> str:
+    for ours, theirs in GAPS.items():
+        path = path.replace(f"{{{ours}}}", f"{{{theirs}}}")
+    return path
+
+
+async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
+    """A call of every route that works, and one that is refused."""
+    run = await agent.run()
+    await agent.hand_in(await agent.job(run), "# Found")
+    while await render_once(agent.doorway.house):
+        pass
+    report = await agent.progress(run, detail=True)
+    document = report["stages"][0]["documents"][0]["resourceId"]
+    plan = await agent.plan(1)
+    kept = {"mediaType": "text/html", "title": "x", "content": "<p>x"}
+    output = await agent.call("store_research_output", planId=plan["planId"], **kept)
+    recipe: Body = {"steps": [], "edges": []}
+    bad = {"dag": {"slug": "x", "stages": [{"slug": "a", "recipe": recipe}], "transitions": []}}
+    posted = [b"{", json.dumps(bad).encode(), b'{"dag":{"slug":"x","stages":[]}}']
+    return [
+        ("/api/openapi.json", "/api/openapi.json", None),
+        *(
+            ("/api/runs/{runId}/progress", f"/api/runs/{i}/progress", None)
+            for i in (run["runId"], NOBODY, "x")
+        ),
+        *(
+            ("/api/documents/{resourceId}", f"/api/documents/{i}", None)
+            for i in (document, f"{document}?format=markdown", f"{document}?format=x", NOBODY)
+        ),
+        *(
+            ("/api/plans/{planId}/outputs", f"/api/plans/{i}/outputs", None)
+            for i in (plan["planId"], NOBODY)
+        ),
+        *(
+            ("/api/outputs/{outputId}", f"/api/outputs/{i}", None)
+            for i in (output["outputId"], NOBODY)
+        ),
+        *((path, path, body) for path in ("/api/report", "/api/map") for body in posted),
+    ]
+
+
+async def test_every_answer_is_as_described(face_world: World) -> None:
+    async with a_reader(face_world.agent) as client:
+        for path, address, body in await addresses(face_world.agent):
+            method = "get" if body is None else "post"
+            reply = await client.request(method, address, content=body)
+            conforms(path, method, reply)
+
+
+def conforms(path: str, method: str, reply: httpx2.Response) -> None:
+    answers = TOLD["paths"][path][method]["responses"]
+    assert str(reply.status_code) in answers, (path, reply.status_code, reply.text)
+    told = answers[str(reply.status_code)]
+    told = TOLD["components"]["responses"]["Refused"] if "$ref" in told else told
+    kind = reply.headers["content-type"].partition(";")[0]
+    assert kind in told["content"] or "*/*" in told["content"], (path, kind)
+    if kind == "application/json":
+        schema = {**told["content"][kind]["schema"], "components": TOLD["components"]}
+        Draft202012Validator(schema).validate(reply.json())
