@@ -5,9 +5,10 @@ import contextlib
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
@@ -26,16 +27,19 @@ from waybook.background import (
 from waybook.doorway import Caller, Channel, Doorway
 from waybook.endpoints.opening import opened_embedder, opened_model, opened_postman
 from waybook.endpoints.webhook_settings import read_webhook
-from waybook.errors import WaybookError
+from waybook.errors import Forbidden, WaybookError
+from waybook.orgs.names import sound_slug
 from waybook.postgres.supervisor import attach
 from waybook.record.scopes import EVERY, Scope
 from waybook.settings import Settings
 from waybook.store import post
 from waybook.store.calls import CallLog
 from waybook.store.database import Database
+from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE, migrate, pending
-from waybook.store.tenants import LOCAL_ORG
+from waybook.store.tenants import LOCAL_ORG, add_org
 from waybook.usecases.house import House
+from waybook.usecases.identify import by_token
 from waybook.usecases.library import Library
 from waybook.usecases.rate_limit import RateLimit
 from waybook.usecases.skill_folders import read_skills
@@ -50,9 +54,14 @@ class Running:
 
     doorway: Doorway
     settings: Settings
+    owner_dsn: str = ""
+    #: Whose token it was started with, if it was.
+    bearer: Caller | None = None
 
     def caller(self, channel: Channel) -> Caller:
-        """The one user of local mode, coming through this door."""
+        """The bearer of our token, or the one user of local mode, coming through this door."""
+        if self.bearer is not None:
+            return replace(self.bearer, channel=channel)
         return Caller(
             org_id=LOCAL_ORG,
             user=self.settings.user,
@@ -60,6 +69,30 @@ class Running:
             # Where nobody signs in, a page is the one place where a person can be supposed.
             scopes=EVERY if channel is Channel.DASHBOARD else EVERY - {Scope.REVIEW},
         )
+
+    async def identified(self, channel: Channel) -> Caller:
+        """The same, for somebody who stays: a token is looked up anew.
+
+        Raises:
+            Unidentified: it counts no more.
+        """
+        token = self.settings.token
+        if token is None:
+            return self.caller(channel)
+        return await by_token(self.doorway.house, token, channel)
+
+    async def found_org(self, slug: str) -> UUID:
+        """Make an org, as the owner of the database.
+
+        Raises:
+            InvalidInput: there is one of this slug, or none can be called so.
+            Forbidden: a token lets nobody do that.
+        """
+        if self.bearer is not None:
+            raise Forbidden("orgs are made by whoever runs the server, without a token")
+        org_id = UUID(new_id())
+        await asyncio.to_thread(add_org, self.owner_dsn, org_id, sound_slug(slug))
+        return org_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +133,13 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
             )
             calls = CallLog(database)
             async with _working(house, calls, settings.sweep_seconds if sweeping else 0):
-                yield Running(doorway=Doorway(house, calls), settings=settings)
+                token = settings.token
+                yield Running(
+                    doorway=Doorway(house, calls),
+                    settings=settings,
+                    owner_dsn=postgres.owner_dsn,
+                    bearer=await by_token(house, token, Channel.CLI) if token else None,
+                )
 
 
 def _rate_limit(settings: Settings) -> RateLimit | None:

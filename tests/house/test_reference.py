@@ -64,7 +64,9 @@ ORDER = [
     *("dag list", "dag show", "dag add", "dag schema"),
     *("audit list", "audit verify", "audit as-of"),
     *("webhooks list", "webhooks test", "webhooks retry"),
-    *("org erase", "user erase"),
+    *("org add", "org list", "org show", "org set", "org erase"),
+    *("user add", "user list", "user disable", "user enable", "user erase"),
+    *("token add", "token list", "token revoke"),
 ]
 
 

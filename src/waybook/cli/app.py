@@ -43,8 +43,9 @@ COMMANDS = {
         "Check the structure of any DAG, and show what it will come to.",
     ),
     "webhooks": ("waybook.cli.webhooks:group", "Whether notices arrive: list, test, retry."),
-    "org": ("waybook.cli.org:group", "Orgs: erase."),
-    "user": ("waybook.cli.user:group", "The users of an org: erase."),
+    "org": ("waybook.cli.org:group", "Orgs: add, list, show, set, erase."),
+    "user": ("waybook.cli.user:group", "The users of an org: add, list, disable, enable, erase."),
+    "token": ("waybook.cli.token:group", "API tokens: add, list, revoke."),
     "migrate": ("waybook.cli.migrate:command", "Bring the database up to date."),
     "doctor": (
         "waybook.cli.doctor:command",

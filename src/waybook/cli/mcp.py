@@ -11,7 +11,7 @@ import click
 
 from waybook.cli.lazy import load
 from waybook.cli.logs import log_while_serving
-from waybook.cli.options import serving_options, settings_from
+from waybook.cli.options import serving_options, settings_from, token_option
 from waybook.errors import WaybookError
 from waybook.postgres.supervisor import Attachment, attach
 from waybook.settings import Settings
@@ -19,6 +19,7 @@ from waybook.settings import Settings
 
 @click.command()
 @serving_options
+@token_option
 def command(**flags: object) -> None:
     """Serve one agent over stdin and stdout.
 

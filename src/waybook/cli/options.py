@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from waybook.record.scopes import Scope
 from waybook.settings import Found, read_settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -22,6 +23,13 @@ DATABASE = (
         type=click.Path(path_type=Path),
         metavar="DIR",
         help="Where the embedded server keeps its data.",
+    ),
+)
+TOKEN = (
+    click.option(
+        "--token",
+        metavar="TOKEN",
+        help="The API token to act with; WAYBOOK_TOKEN hides it from lists of processes.",
     ),
 )
 SERVING = (
@@ -41,17 +49,37 @@ LISTENING = (
     ),
 )
 
+in_org = click.option(
+    "--org", metavar="SLUG", help="Which org; local, or that of the token, unless told otherwise."
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for machines.")
+
+
+def scopes_option(usual: tuple[Scope, ...], said: str) -> Callable[[Command], Command]:
+    """Let the command be told what somebody may do; `usual` if it is not."""
+    return click.option(
+        "--scope",
+        "scopes",
+        multiple=True,
+        type=click.Choice([str(scope) for scope in Scope]),
+        callback=lambda _, __, words: tuple(map(Scope, words)) or usual,
+        help=f"{said}; may be repeated ({', '.join(usual)}).",
+    )
 
 
 def database_options(command: Command) -> Command:
     """Let the command be told which database to use."""
-    return _with(command, DATABASE)
+    return _with(command, (*DATABASE, *TOKEN))
 
 
 def serving_options(command: Command) -> Command:
     """Let the command be told how to serve agents."""
     return _with(command, (*SERVING, *DATABASE))
+
+
+def token_option(command: Command) -> Command:
+    """Let the command be told as whom to act."""
+    return _with(command, TOKEN)
 
 
 def listening_options(command: Command) -> Command:

@@ -41,7 +41,8 @@ def command(**flags: object) -> None:
     log_while_serving(found)
     settings = found.settings
     with contextlib.closing(listen(settings.host, settings.port)) as listening:
-        known = replace(settings, port=listening.getsockname()[1])
+        # A token says who acts by a command; whoever serves acts by nobody's.
+        known = replace(settings, port=listening.getsockname()[1], token=None)
         run(_serve(replace(found, settings=known), listening))
 
 

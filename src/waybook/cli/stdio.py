@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from starlette.requests import Request
 
 from waybook.cli.lazy import load
+from waybook.errors import Unidentified
 from waybook.record.moment import Channel
 from waybook.settings import Settings
 from waybook.transport.entrance import Door, Entrance
@@ -25,7 +26,7 @@ class House(Protocol):
     @property
     def doorway(self) -> Door: ...
 
-    def caller(self, channel: Channel) -> Caller: ...
+    async def identified(self, channel: Channel) -> Caller: ...
 
 
 class Opening:
@@ -72,11 +73,18 @@ async def _serve(settings: Settings) -> None:
             return (await opening.opened()).doorway
 
         async def caller(_: Request | None) -> Caller:
-            return (await opening.opened()).caller(Channel.MCP)
+            return await (await opening.opened()).identified(Channel.MCP)
+
+        async def still(_: Request | None) -> bool:
+            try:
+                await caller(None)
+            except Unidentified:
+                return False
+            return True
 
         asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_SECONDS, opening.begin)
         try:
-            entrance = Entrance(doorway, caller)
+            entrance = Entrance(doorway, caller, still)
             server = build_server(
                 published_tools(), entrance, profile=settings.tools, one_line=True
             )

@@ -5,10 +5,14 @@ import click
 from waybook.cli.lazy import LazyGroup
 
 COMMANDS = {
+    "add": ("waybook.cli.users:add_command", "Let somebody into an org, a person or a service."),
+    "list": ("waybook.cli.users:list_command", "The users of an org."),
+    "disable": ("waybook.cli.users:disable_command", "Let a user in no more, from now on."),
+    "enable": ("waybook.cli.users:enable_command", "Let a user in again."),
     "erase": ("waybook.cli.erase:user", "Erase a user: their name gives way to a pseudonym."),
 }
 
 
 @click.group(cls=LazyGroup, table=COMMANDS)
 def group() -> None:
-    """The users of an org: erase."""
+    """The users of an org: add, list, disable, enable, erase."""

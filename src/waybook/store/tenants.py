@@ -1,10 +1,14 @@
 """Orgs: the one of local mode, and how another comes into being."""
 
-from typing import Any
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
 
+from waybook.errors import InvalidInput
+from waybook.orgs.model import Org
 from waybook.record.moment import ReviewPolicy
 from waybook.store.sql import Statement, load
 
@@ -14,11 +18,41 @@ SQL = load("tenants")
 LOCAL_ORG = UUID("00000000-0000-7000-8000-000000000001")
 
 
+class Listed(NamedTuple):
+    """An org as the directory has it."""
+
+    org: Org
+    created_at: datetime
+
+
 def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
-    """Make an org. Only the owner of the database can."""
-    with psycopg.connect(owner_dsn, prepare_threshold=None) as connection:
-        connection.execute(f"set local app.org_id = '{org_id}'".encode())
-        connection.execute(SQL["add_org"].text.encode(), {"org_id": org_id, "slug": slug})
+    """Make an org. Only the owner of the database can.
+
+    Raises:
+        InvalidInput: there is one of this slug.
+    """
+    try:
+        with psycopg.connect(owner_dsn, prepare_threshold=None) as connection:
+            connection.execute(f"set local app.org_id = '{org_id}'".encode())
+            connection.execute(SQL["add_org"].text.encode(), {"org_id": org_id, "slug": slug})
+    except psycopg.errors.UniqueViolation:
+        raise InvalidInput(f"there is an org {slug} already", argument="slug") from None
+
+
+def orgs_statement() -> Statement:
+    """Ask for the directory of orgs."""
+    return SQL["orgs"]()
+
+
+def read_orgs(rows: Iterable[tuple[Any, ...]]) -> list[Listed]:
+    """The orgs that were found."""
+    return [
+        Listed(
+            Org(id=org_id, slug=slug, name=name, review_policy=ReviewPolicy(policy)),
+            created_at.astimezone(UTC),
+        )
+        for org_id, slug, name, policy, created_at in rows
+    ]
 
 
 def policy_statement() -> Statement:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from waybook.orgs.model import Org, User
+from waybook.orgs.model import Org, Token, User
 from waybook.record.scopes import Scope
 from waybook.store import identities
 from waybook.store.identities import Used
@@ -21,6 +21,17 @@ class Members:
     users: list[User]
     tokens: list[Used]
     now: datetime
+
+    @property
+    def counting(self) -> list[Used]:
+        """The tokens that count, as far as they themselves can tell."""
+        return [one for one in self.tokens if counts(one.token, self.now)]
+
+
+def counts(token: Token, now: datetime) -> bool:
+    """Whether a token is neither revoked nor expired."""
+    expired = token.expires_at is not None and token.expires_at <= now
+    return token.revoked_at is None and not expired
 
 
 async def list_members(call: Call) -> Members:

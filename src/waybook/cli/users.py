@@ -1,0 +1,130 @@
+"""`waybook user`: who may come into an org."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.inside import inside, quiet_settings, the_console
+from waybook.cli.options import as_json, database_options, in_org, scopes_option
+from waybook.orgs.manage import NewUser
+from waybook.orgs.model import User
+from waybook.record.scopes import Scope
+from waybook.settings import Settings
+from waybook.usecases.call import Call
+from waybook.usecases.list_members import list_members
+from waybook.usecases.manage_users import add_user, disable_user, enable_user
+
+USUAL = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--email", metavar="ADDRESS", help="Where they are reached.")
+@scopes_option(USUAL, "What they may do at most")
+@in_org
+@as_json
+@database_options
+def add_command(
+    *,
+    name: str,
+    email: str | None,
+    scopes: tuple[Scope, ...],
+    org: str | None,
+    as_json: bool,
+    **flags: object,
+) -> None:
+    """Let somebody into an org, a person or a service."""
+    new = NewUser(name=name, email=email, scopes=scopes)
+    user = _act(flags, org, lambda call: add_user(call, new))
+    hint = f"  next: waybook token add {user.name} --label laptop{_of(org)}"
+    _tell(user, f"{user.name} is in", hint, as_json=as_json)
+
+
+@click.command()
+@in_org
+@as_json
+@database_options
+def list_command(*, org: str | None, as_json: bool, **flags: object) -> None:
+    """The users of an org."""
+    users = asyncio.run(_list(quiet_settings(flags), org))
+    if as_json:
+        click.echo(json.dumps([told(user) for user in users], ensure_ascii=False))
+        return
+    if not users:
+        click.echo(f"Nobody yet. Let somebody in: waybook user add NAME{_of(org)}")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for column in ("name", "may", "email", "since (UTC)", ""):
+        table.add_column(column)
+    for user in users:
+        out = Text("✗ disabled", style="red") if user.disabled_at else Text("")
+        since = f"{user.created_at:%Y-%m-%d}"
+        table.add_row(user.name, " ".join(user.scopes), user.email or "", since, out)
+    the_console().print(table)
+
+
+async def _list(settings: Settings, org: str | None) -> list[User]:
+    async with inside(settings) as here:
+        return (await list_members(await here.at(org))).users
+
+
+@click.command()
+@click.argument("name")
+@in_org
+@as_json
+@database_options
+def disable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
+    """Let a user in no more, whatever they show, from now on."""
+    user = _act(flags, org, lambda call: disable_user(call, name))
+    _tell(user, f"{user.name} is kept out", "", as_json=as_json)
+
+
+@click.command()
+@click.argument("name")
+@in_org
+@as_json
+@database_options
+def enable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
+    """Let a user in again, with the tokens they had."""
+    user = _act(flags, org, lambda call: enable_user(call, name))
+    _tell(user, f"{user.name} is in again", "", as_json=as_json)
+
+
+def _act(flags: dict[str, object], org: str | None, act: Callable[[Call], Awaitable[User]]) -> User:
+    return asyncio.run(_acted(quiet_settings(flags), org, act))
+
+
+async def _acted(
+    settings: Settings, org: str | None, act: Callable[[Call], Awaitable[User]]
+) -> User:
+    async with inside(settings) as here:
+        return await act(await here.at(org))
+
+
+def _tell(user: User, said: str, hint: str, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(told(user), ensure_ascii=False))
+        return
+    click.secho(f"✓ {said}", fg="green")
+    if hint:
+        click.echo(hint)
+
+
+def _of(org: str | None) -> str:
+    return f" --org {org}" if org else ""
+
+
+def told(user: User) -> dict[str, object]:
+    """A user for machines."""
+    return {
+        "userId": user.id,
+        "name": user.name,
+        "email": user.email,
+        "scopes": [*user.scopes],
+        "createdAt": user.created_at.isoformat(),
+        "disabledAt": user.disabled_at.isoformat() if user.disabled_at else None,
+    }

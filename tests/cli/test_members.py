@@ -1,0 +1,167 @@
+"""Orgs, users and tokens on the command line, and what a token lets a command do."""
+
+import asyncio
+import json
+import sys
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from cli.terminal import Terminal
+
+
+@pytest.fixture
+def org(terminal: Terminal) -> str:
+    """An org of its own for each test."""
+    slug = f"acme-{uuid4().hex[:8]}"
+    made = terminal.told("org", "add", slug, "--name", "Acme")
+    assert (made["slug"], made["name"], made["reviewPolicy"]) == (slug, "Acme", "relayed")
+    return slug
+
+
+def a_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> Any:  # noqa: ANN401 - JSON
+    """Somebody in the org, who may do everything, and a token."""
+    terminal.say("user", "add", user, "--org", org, "--scope", "admin")
+    return terminal.told("token", "add", user, "--label", "laptop", "--org", org, *more)
+
+
+def test_an_org_is_listed_shown_and_set(terminal: Terminal, org: str) -> None:
+    assert org in [one["slug"] for one in terminal.told("org", "list")]
+    assert org in terminal.say("org", "list", columns=160)
+    terminal.say("org", "set", org, "--review-policy", "human", "--name", "Acme & Co")
+    shown = terminal.told("org", "show", org)
+    assert (shown["name"], shown["reviewPolicy"], shown["users"]) == ("Acme & Co", "human", 0)
+    assert "human" in terminal.say("org", "show", org)
+    assert terminal.run("org", "set", org).exit_code == 2
+
+
+@pytest.mark.parametrize("slug", ["", "Acme", "a b", "-a", "a-", "é", 64 * "a", "a;drop"])
+def test_a_slug_that_cannot_be_is_refused(terminal: Terminal, slug: str) -> None:
+    failed = terminal.run("org", "add", "--", slug)
+    assert failed.exit_code == 1
+    assert "a slug has" in failed.stderr
+
+
+def test_an_org_is_made_once_and_one_that_is_not_there_is_named(
+    terminal: Terminal, org: str
+) -> None:
+    again = terminal.run("org", "add", org)
+    assert (again.exit_code, "already" in again.stderr) == (1, True)
+    nobody = terminal.run("user", "list", "--org", f"{org}x")
+    assert f"did you mean {org}?" in " ".join(nobody.stderr.split())
+
+
+def test_users_come_and_are_kept_out_and_come_again(terminal: Terminal, org: str) -> None:
+    assert "Nobody yet" in terminal.say("user", "list", "--org", org)
+    said = terminal.say("user", "add", "ann", "--org", org, "--email", "ann@example.org")
+    assert f"waybook token add ann --label laptop --org {org}" in said
+    [ann] = terminal.told("user", "list", "--org", org)
+    assert ann["scopes"] == ["plan:write", "run:write", "review"]
+    terminal.say("user", "disable", "ann", "--org", org)
+    assert "disabled" in terminal.say("user", "list", "--org", org, columns=160)
+    assert terminal.run("user", "disable", "ann", "--org", org).exit_code == 1
+    assert terminal.told("user", "enable", "ann", "--org", org)["disabledAt"] is None
+    assert terminal.run("user", "enable", "bob", "--org", org).exit_code == 1
+
+
+def test_a_token_is_shown_once_with_how_to_use_it(terminal: Terminal, org: str) -> None:
+    terminal.say("user", "add", "ann", "--org", org)
+    said = terminal.say("token", "add", "ann", "--label", "laptop", "--org", org, columns=200)
+    secret = next(word for word in said.split() if word.startswith("wb_"))
+    assert f'--header "Authorization: Bearer {secret}"' in said
+    assert "claude mcp add --transport http waybook http://127.0.0.1:8750/mcp" in said
+    [listed] = terminal.told("token", "list", "--org", org)
+    assert (listed["label"], listed["scopes"]) == ("laptop", ["plan:write", "run:write"])
+    shown = terminal.say("token", "list", "--org", org, columns=200)
+    assert "laptop" in shown
+    assert secret not in shown + json.dumps(listed)
+
+
+def test_a_token_expires_after_ninety_days_or_never_and_does_no_more_than_its_user(
+    terminal: Terminal, org: str
+) -> None:
+    a_token(terminal, org)
+    usual, never = (
+        terminal.told("token", "add", "ann", "--label", "x", "--org", org, *more)
+        for more in ((), ("--never",))
+    )
+    assert (usual["expiresAt"] is None, never["expiresAt"]) == (False, None)
+    terminal.say("user", "add", "bob", "--org", org, "--scope", "plan:read")
+    failed = terminal.run("token", "add", "bob", "--label", "x", "--org", org)
+    assert (failed.exit_code, "plan:write" in failed.stderr) == (1, True)
+
+
+def test_a_revoked_token_is_listed_among_all_alone(terminal: Terminal, org: str) -> None:
+    given = a_token(terminal, org)
+    assert "counts no more" in terminal.say("token", "revoke", given["tokenId"], "--org", org)
+    assert terminal.told("token", "list", "--org", org) == []
+    assert "revoked" in terminal.say("token", "list", "--all", "--org", org, columns=200)
+    assert terminal.run("token", "revoke", given["tokenId"], "--org", org).exit_code == 1
+    assert terminal.run("token", "revoke", given["tokenId"]).exit_code == 1
+
+
+def test_a_command_with_a_token_acts_in_its_org_with_its_scopes(
+    terminal: Terminal, org: str
+) -> None:
+    given = a_token(terminal, org, "ann", "--scope", "plan:write")
+    plan = {
+        "name": f"of {org}",
+        "researchQuestion": "Which?",
+        "steps": [{"stepType": "search", "instructions": "Look."}],
+    }
+    acting = ("--token", given["token"])
+    made = terminal.told("call", "create_research_plan", json.dumps(plan), *acting)
+    assert [one["planId"] for one in terminal.told("plans", *acting)] == [made["planId"]]
+    assert made["planId"] not in terminal.say("plans", "--json")
+    assert terminal.run("status", made["planId"]).exit_code == 1
+    refused = terminal.run("user", "list", *acting)
+    assert (refused.exit_code, "admin" in refused.stderr) == (1, True)
+    assert terminal.run("org", "add", f"{org}-2", *acting).exit_code == 1
+
+
+def test_an_admins_token_looks_after_its_own_org_alone(terminal: Terminal, org: str) -> None:
+    given = a_token(terminal, org, "ann", "--scope", "admin")
+    acting = ("--token", given["token"])
+    assert [one["slug"] for one in terminal.told("org", "list", *acting)] == [org]
+    assert [one["name"] for one in terminal.told("user", "list", *acting)] == ["ann"]
+    assert terminal.run("user", "list", "--org", "local", *acting).exit_code == 1
+    assert terminal.run("org", "add", f"{org}-2", *acting).exit_code == 1
+
+
+@pytest.mark.parametrize("token", ["wb_" + 40 * "x", "nonsense", "wb_"])
+def test_a_token_that_does_not_count_stops_the_command(terminal: Terminal, token: str) -> None:
+    failed = terminal.run("plans", "--token", token)
+    assert failed.exit_code == 1
+    assert "Show a credential that counts here" in failed.stderr
+    assert token not in failed.stderr
+
+
+def test_an_agent_over_stdio_is_its_token_and_is_refused_once_it_is_revoked(
+    terminal: Terminal, org: str
+) -> None:
+    given = a_token(terminal, org)
+    asyncio.run(_over_stdio(terminal, org, given))
+
+
+async def _over_stdio(terminal: Terminal, org: str, given: Any) -> None:  # noqa: ANN401 - JSON
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "waybook", "mcp"],
+        env={"WAYBOOK_DATA_DIR": str(terminal.data_dir), "WAYBOOK_TOKEN": given["token"]},
+    )
+    async with Client(command) as client:
+        listed = await client.call_tool("list_active_plans", {})
+        assert not listed.is_error, listed
+        await asyncio.to_thread(terminal.say, "token", "revoke", given["tokenId"], "--org", org)
+        refused = await client.call_tool("list_active_plans", {})
+    assert refused.is_error
+    assert "FORBIDDEN" in str(refused.content[0])
+
+
+def test_the_audit_of_an_org_holds(terminal: Terminal, org: str) -> None:
+    given = a_token(terminal, org, "ann", "--scope", "admin")
+    assert terminal.run("audit", "verify", "--token", given["token"]).exit_code == 0
+    told = terminal.say("audit", "list", "--token", given["token"], columns=200)
+    assert "made a token" in told
