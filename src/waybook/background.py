@@ -10,6 +10,7 @@ from uuid import UUID
 
 from waybook.errors import WaybookError
 from waybook.record.moment import Channel
+from waybook.settings import Settings
 from waybook.store import post
 from waybook.usecases.call import Call
 from waybook.usecases.deliver_notices import deliver_notices
@@ -17,6 +18,7 @@ from waybook.usecases.exchange import Caller
 from waybook.usecases.house import House
 from waybook.usecases.index_research import index_research
 from waybook.usecases.render_documents import render_documents
+from waybook.usecases.retain import retain
 from waybook.usecases.sweep_stalls import sweep_stalls
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,8 @@ BEFORE_WARMING_SECONDS = 2.0
 LINGER_SECONDS = 0.05
 #: How long the use of a token may wait for company before it is noted, in seconds.
 NOTE_USES_SECONDS = 1.0
+#: How often to look for what was kept long enough.
+RETAIN_SECONDS = 3_600.0
 #: How long to wait before listening again, at first and at most.
 RETRY_SECONDS = (0.5, 30.0)
 
@@ -99,6 +103,16 @@ async def index_once(house: House) -> int:
     """Index some of what waits in every org; returns how much was done."""
     orgs = await house.database.directory()
     return sum([await index_research(_call(house, org_id)) for org_id in orgs])
+
+
+async def retain_for_ever(owner_dsn: str, settings: Settings) -> None:
+    """Let go what was kept long enough, and make room for what comes, until cancelled."""
+    while True:
+        try:
+            await retain(owner_dsn, settings)
+        except WaybookError as fault:
+            log.warning("what is old will be let go later: %s", fault)
+        await asyncio.sleep(RETAIN_SECONDS)
 
 
 async def deliver_for_ever(house: House, every_seconds: float) -> None:

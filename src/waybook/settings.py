@@ -37,6 +37,11 @@ class Settings:
     stall_seconds: int = 1800
     #: How long a claimed job is its holder's without a sign of life.
     lease_seconds: int = 900
+    #: How many days calls are logged for, answers can be repeated for, and plans and runs that are
+    #: over are kept; 0 is for ever.
+    keep_calls_days: int = 30
+    keep_answers_days: int = 30
+    keep_archived_days: int = 0
     #: How often the stall sweep looks, in seconds; 0 switches it off.
     sweep_seconds: int = 30
     #: The tool profile: plan, research, runs or all.
@@ -216,6 +221,10 @@ def _check(settings: Settings) -> None:
     _check_model(settings)
     if settings.calls_per_second < 0 or settings.burst < 1:
         raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
+    if min(settings.keep_calls_days, settings.keep_answers_days, settings.keep_archived_days) < 0:
+        raise Misconfigured(
+            "keep_calls_days, keep_answers_days and keep_archived_days are days, or 0 for ever"
+        )
     least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
     if least < 1 or settings.sweep_seconds < 0:
         raise Misconfigured(

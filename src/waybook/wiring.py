@@ -21,6 +21,7 @@ from waybook.background import (
     look_for_ever,
     note_uses_for_ever,
     render_for_ever,
+    retain_for_ever,
     send_for_ever,
     sweep_for_ever,
 )
@@ -132,7 +133,8 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
                 rate_limit=_rate_limit(settings),
             )
             calls = CallLog(database)
-            async with _working(house, calls, settings.sweep_seconds if sweeping else 0):
+            owner_dsn = postgres.owner_dsn if sweeping and settings.sweep_seconds else None
+            async with _working(house, calls, settings, owner_dsn):
                 token = settings.token
                 yield Running(
                     doorway=Doorway(house, calls),
@@ -192,7 +194,9 @@ async def opened(postgres: Server, settings: Settings) -> AsyncIterator[Database
 
 
 @asynccontextmanager
-async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIterator[None]:
+async def _working(
+    house: House, calls: CallLog, settings: Settings, owner_dsn: str | None
+) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(calls.run()),
         asyncio.create_task(note_uses_for_ever(house)),
@@ -200,11 +204,13 @@ async def _working(house: House, calls: CallLog, sweep_seconds: int) -> AsyncIte
         asyncio.create_task(listen_for_ever(house)),
         asyncio.create_task(look_for_ever(house, LOOK_SECONDS)),
     ]
-    if sweep_seconds:
+    if owner_dsn is not None:
+        sweep_seconds = settings.sweep_seconds
         tasks.append(asyncio.create_task(sweep_for_ever(house, sweep_seconds)))
         tasks.append(asyncio.create_task(render_for_ever(house, sweep_seconds)))
         tasks.append(asyncio.create_task(index_for_ever(house, sweep_seconds)))
         tasks.append(asyncio.create_task(deliver_for_ever(house, sweep_seconds)))
+        tasks.append(asyncio.create_task(retain_for_ever(owner_dsn, settings)))
     try:
         yield
     finally:

@@ -72,3 +72,13 @@ def test_a_user_is_erased_and_the_audit_holds(terminal: Terminal, attachment: At
     entries = terminal.told("audit", "list", plan_id)
     assert {entry["actor"] for entry in entries} == {told["pseudonym"]}
     assert terminal.told("audit", "verify")["ok"]
+
+
+def test_what_was_kept_long_enough_is_let_go(terminal: Terminal, attachment: Attachment) -> None:
+    terminal.call("list_skills", sessionId="long ago")
+    with psycopg.connect(attachment.admin_dsn) as admin:
+        admin.execute("update mcp_tool_call_log set at = at - interval '90 days'")
+    said = terminal.say("retain")
+    assert "mcp_tool_call_log" in said
+    assert "✓ nothing is older than it may be" in said
+    assert terminal.told("retain") == {"gone": {}}

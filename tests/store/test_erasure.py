@@ -15,11 +15,14 @@ from dumps import dump
 from erasures import LEFT, add_user, quietly, rows_of, slug_of, tables, verdicts
 from waybook.doorway import Caller, Channel
 from waybook.errors import Busy, NotFound
+from waybook.orgs.manage import NewUser
+from waybook.record.scopes import Scope
 from waybook.store import owners
 from waybook.store.ids import new_id
 from waybook.store.tenants import LOCAL_ORG
+from waybook.usecases import manage_users
 from waybook.usecases.call import Call
-from waybook.usecases.erase import erase_org
+from waybook.usecases.erase import erase_org, erase_user
 from waybook.usecases.verify_erasures import calls_of_everybody
 from worlds import Agent, World, a_step, check_audit
 
@@ -152,6 +155,20 @@ async def test_the_org_of_local_mode_is_emptied_and_stays(own_world: World) -> N
     assert set(rows_of(own_world.place, LOCAL_ORG)) == {"org", *LEFT}
     assert [v.ok for v in await verdicts(own_world, LOCAL_ORG)] == [True, True]
     await local.plan()
+
+
+async def test_the_org_of_local_mode_begins_a_new_chain_of_users(own_world: World) -> None:
+    """Of the old one there are two tombstones, and the new one is held against neither."""
+    place = own_world.place
+    local = Agent(own_world.doorway, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
+    call = Call(house=own_world.doorway.house, caller=local.caller)
+    for name in ("ann", "bob"):
+        await manage_users.add_user(call, NewUser(name=name, scopes=(Scope.REVIEW,)))
+    await erase_user(place.owner_dsn, "local", "ann", by="operator", progress=quietly)
+    await erase_org(place.owner_dsn, "local", by="operator", progress=quietly)
+    await manage_users.add_user(call, NewUser(name="eve", scopes=(Scope.REVIEW,)))
+    await check_audit(own_world.doorway.house, LOCAL_ORG)
+    assert [v.ok for v in await verdicts(own_world, LOCAL_ORG)] == [True, True]
 
 
 async def test_an_org_that_is_not_there_is_named(own_world: World) -> None:

@@ -15,9 +15,11 @@ from waybook.store.sql import Query, Rows, load
 
 SOURCE = Path(str(files("waybook")))
 #: Several statements at a time, run by the owner: the migrations' own tests run them.
-OPERATOR = frozenset({"erasure", "migrate", "renaming", "tenants"})
+OPERATOR = frozenset(
+    {"archived_plans", "archived_runs", "erasure", "migrate", "renaming", "retention", "tenants"}
+)
 #: Their queries are fetched by a name in a variable.
-BY_NAME = frozenset({"migrate", "schema_dump"})
+BY_NAME = frozenset({"archived_plans", "archived_runs", "migrate", "schema_dump"})
 
 FILES = sorted(path.stem for path in (SOURCE / "store").glob("*.sql") if path.stem != "schema")
 

@@ -46,6 +46,7 @@ COMMANDS = {
     "org": ("waybook.cli.org:group", "Orgs: add, list, show, set, erase."),
     "user": ("waybook.cli.user:group", "The users of an org: add, list, disable, enable, erase."),
     "token": ("waybook.cli.token:group", "API tokens: add, list, revoke."),
+    "retain": ("waybook.cli.retain:command", "Let go what was kept long enough."),
     "migrate": ("waybook.cli.migrate:command", "Bring the database up to date."),
     "doctor": (
         "waybook.cli.doctor:command",

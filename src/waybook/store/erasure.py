@@ -10,8 +10,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from waybook.errors import NotFound
-from waybook.store.audit import GENESIS, Head
-from waybook.store.owners import Owner, owning, sweeping
+from waybook.store.audit import GENESIS, Head, Sealed, first_broken, read_entries
+from waybook.store.owners import Owner, office, owning
 from waybook.store.sql import as_json_text, load
 from waybook.store.tenants import LOCAL_ORG
 from waybook.store.tombstones import Erasure, Tombstone, sealed
@@ -42,7 +42,7 @@ def find_org(owner_dsn: str, slug: str) -> UUID:
     Raises:
         NotFound: there is none.
     """
-    with sweeping(owner_dsn) as owner:
+    with office(owner_dsn) as here, here.everybody() as owner:
         found = owner.ask(SQL["find_org"], slug=slug)
     if not found:
         raise NotFound(f"there is no org “{slug}” here", org=slug)
@@ -93,6 +93,16 @@ def delete_everything(
 def tables_in_order(owner: Owner) -> list[str]:
     """Every table of orgs, those first to which no other one points."""
     return [table for (table,) in owner.ask(SQL["tables"])]
+
+
+def whole_chain(owner: Owner, subject_id: str) -> list[Sealed]:
+    """All entries of a chain, oldest first."""
+    return read_entries(owner.ask(SQL["whole_chain"], id=subject_id))
+
+
+def is_sound(entries: list[Sealed], end: bytes) -> bool:
+    """Whether every seal holds, and the last one is the one that is remembered."""
+    return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
 
 # What is left

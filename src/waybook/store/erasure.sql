@@ -67,3 +67,9 @@ values (%(erasure)s, %(subject)s, %(subject_id)s, %(entries)s, %(seal_before)s, 
 
 -- name: now
 select app_now();
+
+-- name: whole_chain
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where subject_id = %(id)s
+ order by seq;

@@ -19,16 +19,18 @@ from waybook.record.pseudonyms import (
     without_members,
 )
 from waybook.record.replay import replay
-from waybook.store.audit import GENESIS, Sealed, changes_of, first_broken, read_entries, seal
+from waybook.store.audit import GENESIS, Sealed, changes_of, seal
 from waybook.store.erasure import (
     MOST_PASSES,
     Erased,
     Progress,
     Written,
+    is_sound,
     lock_org,
     record,
     tables_in_order,
     the_time,
+    whole_chain,
 )
 from waybook.store.owners import Owner, Rows, owning
 from waybook.store.sql import as_json_text, load
@@ -96,7 +98,11 @@ def _without_user(owner: Owner, name: str) -> dict[str, int]:
 def _chains_sealed_anew(
     owner: Owner, to: Renaming, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
-    """Seal every chain anew that names the person, until none is left that does."""
+    """Seal every chain anew that names the person, until none is left that does.
+
+    Raises:
+        Refused: one is broken; whoever seals it anew hides that.
+    """
     stones: dict[str, tuple[Tombstone, int]] = {}
     for _ in range(MOST_PASSES):
         named = owner.ask(SQL["chains_naming"], name=to.name, told=_in_json(to.name))
@@ -113,7 +119,7 @@ def _sealed_anew(
     owner: Owner, subject: str, subject_id: str, to: Renaming
 ) -> tuple[Tombstone, int]:
     end = owner.ask(SQL["lock_end"], subject, id=subject_id)
-    entries = _whole_chain(owner, subject_id)
+    entries = whole_chain(owner, subject_id)
     _refuse_broken(f"{subject} {subject_id}", entries, end)
     anew = list(_resealed(entries, to))
     changed = [new for old, new in zip(entries, anew, strict=True) if new != old]
@@ -123,10 +129,6 @@ def _sealed_anew(
         owner.do(SQL["move_end"], subject, id=subject_id, hash=anew[-1].hash)
     before = bytes(end[0][1])
     return Tombstone(subject, subject_id, len(anew), before, anew[-1].hash), touched
-
-
-def _whole_chain(owner: Owner, subject_id: str) -> list[Sealed]:
-    return read_entries(owner.ask(SQL["whole_chain"], id=subject_id))
 
 
 def _write_anew(owner: Owner, entries: list[Sealed]) -> None:
@@ -139,8 +141,7 @@ def _refuse_broken(name: str, entries: list[Sealed], end: Rows) -> None:
     Raises:
         Refused: it is.
     """
-    sound = end and not first_broken(entries) and entries[-1].hash == bytes(end[0][1])
-    if not sound:
+    if not end or not is_sound(entries, bytes(end[0][1])):
         raise Refused(
             f"the audit of {name} is broken, and sealing it anew would hide that; nothing was "
             "erased. Look into it first: waybook audit verify says what is wrong"
@@ -173,7 +174,7 @@ class Leaving(NamedTuple):
 def org_sealed_anew(owner: Owner, who: Leaving) -> list[tuple[Tombstone, int]]:
     """Seal the chain of the org anew without the person; one entry more says that they went."""
     end = owner.ask(SQL["org_end"])
-    entries = _whole_chain(owner, str(who.org_id))
+    entries = whole_chain(owner, str(who.org_id))
     if not entries:
         return []
     _refuse_broken(f"org {who.org_id}", entries, end)

@@ -37,12 +37,6 @@ select audit_seq, audit_hash from {table} where id = %(id)s for update;
 -- name: move_end
 update {table} set audit_hash = %(hash)s where id = %(id)s;
 
--- name: whole_chain
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
- where subject_id = %(id)s
- order by seq;
-
 -- name: seal_anew
 update audit_entry
    set actor = %(actor)s, details = %(details)s, hash = %(hash)s

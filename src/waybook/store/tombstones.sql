@@ -13,10 +13,11 @@ select erasure, subject, subject_id::text, entries, seal_before, seal_after from
 select erasures, erasure_hash from org where org_id = app_org();
 
 -- name: returned
--- What was erased, and is there all the same: in the audit, or as rows.
+-- What was erased, and is there all the same: in the audit, or as rows. The org of local mode goes
+-- on, and so does its chain.
 select t.erasure, t.subject, t.subject_id::text
   from tombstone t
- where t.seal_after is null
+ where t.seal_after is null and t.subject <> 'org'
    and (exists (select from audit_entry e where e.subject_id = t.subject_id)
         or exists (select from plan p where p.id = t.subject_id)
         or exists (select from run r where r.id = t.subject_id)
@@ -25,11 +26,13 @@ select t.erasure, t.subject, t.subject_id::text
  order by t.erasure, t.subject_id;
 
 -- name: sealed_anew
--- Where a chain was last sealed anew, and with which seal.
-select entries, seal_after from tombstone
- where subject_id = %(subject_id)s and seal_after is not null
- order by erasure desc
- limit 1;
+-- Where a chain was last sealed anew, and with which seal; nothing, where it ended since.
+select t.entries, t.seal_after
+  from (select entries, seal_after from tombstone
+         where subject_id = %(subject_id)s
+         order by erasure desc
+         limit 1) t
+ where t.seal_after is not null;
 
 -- name: everybody
 -- Every org there is or was, for whoever verifies them all.

@@ -1,0 +1,219 @@
+"""What is kept for a while only: the log of calls, stored answers, and, if so wished, what is over.
+
+Run by the owner, again and again, by any number of processes; one of them does it at a time.
+"""
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from waybook.store.erasure import Written, clear_up, is_sound, lock_org, record, whole_chain
+from waybook.store.owners import Office, Owner, office
+from waybook.store.sql import Query, load
+from waybook.store.tombstones import Tombstone
+
+SQL = load("retention")
+OF_PLANS = load("archived_plans")
+OF_RUNS = load("archived_runs")
+
+#: How many rows are deleted at a time, and how many plans or runs.
+MOST_ROWS = 5_000
+MOST_SUBJECTS = 50
+#: The weeks for which the log of calls has its partition ready.
+WEEKS_AHEAD = 4
+WEEK = timedelta(days=7)
+NOBODY = UUID(int=0)
+#: While we wait to change the log of calls, nobody else gets at it.
+DDL_TIMEOUT = "2s"
+
+_PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
+
+
+class Keep(NamedTuple):
+    """How many days each is kept; 0 is for ever."""
+
+    calls: int
+    answers: int
+    archived: int
+
+
+class Housekeeping(NamedTuple):
+    """Keeping house once: where, by which rules, at which time, and whether to leave off."""
+
+    here: Office
+    keep: Keep
+    now: datetime
+    stopped: Callable[[], bool]
+
+    @contextmanager
+    def turn(self, org_id: UUID) -> Iterator[Owner | None]:
+        """A transaction in this org, unless somebody else keeps house, or it is time to leave."""
+        with self.here.org(org_id) as owner:
+            yield owner if not self.stopped() and _alone(owner) else None
+
+
+def retain(
+    owner_dsn: str, keep: Keep, stopped: Callable[[], bool] = lambda: False
+) -> dict[str, int]:
+    """Keep house once; returns how many rows of each table went, and how many partitions."""
+    gone: Counter[str] = Counter()
+    with office(owner_dsn) as here:
+        with here.everybody() as owner:
+            ((now,),) = owner.ask(SQL["time_now"])
+            orgs = [row[0] for row in owner.ask(SQL["orgs"])]
+            erased = [row[0] for row in owner.ask(SQL["orgs_gone"])]
+        make_partitions(here, now)
+        if keep.calls:
+            gone["partitions"] += drop_partitions(here, now - timedelta(days=keep.calls))
+        chores = Housekeeping(here, keep, now, stopped)
+        for org_id in orgs:
+            gone.update(_retain_in(chores, org_id))
+    for org_id in erased:
+        clear_up(owner_dsn, org_id)
+    return {table: rows for table, rows in sorted(gone.items()) if rows}
+
+
+# Partitions
+
+
+def make_partitions(here: Office, now: datetime) -> None:
+    """Make the partitions of this week and the next ones, where they are not there yet.
+
+    What no partition was made for is in the default one, and so are calls that were logged before
+    partitions were made; a week of which it has some stays with it.
+    """
+    with here.everybody() as owner:
+        there = _partitions(owner)
+    for week in weeks(now.astimezone(UTC).date()):
+        name = f"mcp_tool_call_log_{week:%Y%m%d}"
+        if name not in there:
+            with contextlib.suppress(psycopg.errors.CheckViolation):
+                _make_partition(here, name, week)
+
+
+def _make_partition(here: Office, name: str, week: date) -> None:
+    with here.everybody(DDL_TIMEOUT) as owner:
+        if _alone(owner) and name not in _partitions(owner):
+            bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
+            owner.make(SQL["make_partition"], name, **bounds)
+
+
+def weeks(today: date) -> Iterator[date]:
+    """The Mondays of this week and of the next ones.
+
+    >>> [str(monday) for monday in weeks(date(2030, 1, 3))][:2]
+    ['2029-12-31', '2030-01-07']
+    """
+    monday = today - timedelta(days=today.weekday())
+    return (monday + ahead * WEEK for ahead in range(WEEKS_AHEAD + 1))
+
+
+def drop_partitions(here: Office, before: datetime) -> int:
+    """Drop the partitions of which every row is older; returns how many."""
+    with here.everybody(DDL_TIMEOUT) as owner:
+        old = [name for name in _partitions(owner) if _end_of(name) <= before]
+        if not old or not _alone(owner):
+            return 0
+        for name in old:
+            owner.do(SQL["drop_partition"], name)
+    return len(old)
+
+
+def _partitions(owner: Owner) -> list[str]:
+    found = (str(name) for (name,) in owner.ask(SQL["partitions"]))
+    return [name for name in found if _PARTITION.fullmatch(name)]
+
+
+def _end_of(name: str) -> datetime:
+    begin = datetime.strptime(name.rpartition("_")[-1], "%Y%m%d").replace(tzinfo=UTC)
+    return begin + WEEK
+
+
+def _midnight(day: date) -> str:
+    return f"{day.isoformat()} 00:00:00+00"
+
+
+# Rows
+
+
+def _retain_in(chores: Housekeeping, org_id: UUID) -> Counter[str]:
+    gone: Counter[str] = Counter()
+    keep = chores.keep
+    for table, days, query in (
+        ("mcp_tool_call_log", keep.calls, SQL["old_calls"]),
+        ("idempotency_answer", keep.answers, SQL["old_answers"]),
+    ):
+        if days:
+            gone[table] += _delete_rows(chores, org_id, query, chores.now - timedelta(days=days))
+    if keep.archived:
+        for subject in ("plan", "run"):
+            gone.update(_erase_archived(chores, org_id, subject))
+    return gone
+
+
+def _delete_rows(chores: Housekeeping, org_id: UUID, query: Query, before: datetime) -> int:
+    """Delete what is older, some at a time, so that nobody waits long for anything."""
+    gone, rows = 0, MOST_ROWS
+    while rows == MOST_ROWS:
+        with chores.turn(org_id) as owner:
+            rows = owner.do(query, before=before, most=MOST_ROWS) if owner else 0
+        gone += rows
+    return gone
+
+
+def _erase_archived(chores: Housekeeping, org_id: UUID, subject: str) -> Counter[str]:
+    """Erase plans or runs that are over, some at a time, each time with a record of it."""
+    gone: Counter[str] = Counter()
+    before = chores.now - timedelta(days=chores.keep.archived)
+    after = str(NOBODY)
+    while after:
+        with chores.turn(org_id) as owner:
+            after = _erase_some(owner, subject, before, after, gone) if owner else ""
+    return gone
+
+
+def _erase_some(
+    owner: Owner, subject: str, before: datetime, after: str, gone: Counter[str]
+) -> str:
+    """Erase the next few; returns the last of them that were looked at, or nothing."""
+    head = lock_org(owner)
+    asked = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
+    found = owner.ask(asked, before=before, after=after, most=MOST_SUBJECTS)
+    stones = [
+        Tombstone(subject, subject_id, entries, bytes(seal))
+        for subject_id, entries, seal in found
+        # What is broken stays, for somebody to look into.
+        if is_sound(whole_chain(owner, subject_id), bytes(seal))
+    ]
+    if stones:
+        counts = _delete_subjects(owner, subject, [stone.subject_id for stone in stones])
+        record(owner, head, Written(what="archived", by="waybook", counts=counts, stones=stones))
+        gone.update(counts)
+    return found[-1][0] if len(found) == MOST_SUBJECTS else ""
+
+
+def _delete_subjects(owner: Owner, subject: str, ids: list[str]) -> dict[str, int]:
+    told = [UUID(one) for one in ids]
+    if subject == "run":
+        return _delete_in_order(owner, OF_RUNS, ids=told)
+    sources = [row[0] for row in owner.ask(SQL["sources_alone"], ids=told)]
+    return _delete_in_order(owner, OF_PLANS, ids=told, sources=sources)
+
+
+def _delete_in_order(owner: Owner, queries: Mapping[str, Query], **ids: object) -> dict[str, int]:
+    """Run them all; each is named for the table it deletes from."""
+    counts = {table: owner.do(query, "", "", **ids) for table, query in queries.items()}
+    return {table: rows for table, rows in sorted(counts.items()) if rows}
+
+
+def _alone(owner: Owner) -> bool:
+    """Whether nobody else keeps house, until the end of this transaction."""
+    ((alone,),) = owner.ask(SQL["only_one"])
+    return bool(alone)

@@ -1,0 +1,332 @@
+"""Retention: what was kept long enough goes, nothing else does, and room is made for what comes."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Barrier
+
+import psycopg
+import pytest
+
+from dumps import dump
+from erasures import LEFT, rows_of, slug_of, verdicts, verified
+from servers import Place
+from waybook.errors import Misconfigured
+from waybook.store import retention
+from waybook.store.owners import office
+from waybook.store.retention import Keep, retain
+from waybook.usecases.erase import erase_org
+from worlds import Agent, Body, World, a_step
+
+FOR_EVER = Keep(0, 0, 0)
+
+
+@pytest.fixture
+def admin(own_place: Place) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(own_place.admin_dsn, autocommit=True) as connection:
+        yield connection
+
+
+def partitions(admin: psycopg.Connection) -> list[str]:
+    found = admin.execute(
+        """select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+            where i.inhparent = 'mcp_tool_call_log'::regclass order by 1"""
+    )
+    return [str(row[0]) for row in found.fetchall()]
+
+
+def today(admin: psycopg.Connection) -> datetime:
+    ((now,),) = admin.execute("select now()").fetchall()
+    told: datetime = now
+    return told.astimezone(UTC)
+
+
+def named(moment: datetime) -> str:
+    monday = moment - timedelta(days=moment.weekday())
+    return f"mcp_tool_call_log_{monday:%Y%m%d}"
+
+
+# The log of calls
+
+
+async def test_calls_go_into_the_partition_of_their_week(
+    own_world: World, admin: psycopg.Connection
+) -> None:
+    retain(own_world.place.owner_dsn, FOR_EVER)
+    now = today(admin)
+    made = [named(now + timedelta(weeks=ahead)) for ahead in range(5)]
+    assert set(partitions(admin)) == {"mcp_tool_call_log_default", *made}
+    await own_world.agent.plan()
+    await own_world.doorway.calls.flush()
+    held = admin.execute(
+        "select tableoid::regclass::text, count(*) from mcp_tool_call_log group by 1"
+    )
+    assert held.fetchall() == [(named(today(admin)), 2)]
+
+
+def test_every_partition_is_guarded_like_the_whole(
+    own_place: Place, admin: psycopg.Connection
+) -> None:
+    retain(own_place.owner_dsn, FOR_EVER)
+    guarded = admin.execute(
+        """select c.relname from pg_class c join pg_policies p on p.tablename = c.relname
+            where c.relrowsecurity and c.relforcerowsecurity and p.qual = '(org_id = app_org())'
+              and p.with_check = p.qual and c.relacl is null"""
+    ).fetchall()
+    assert set(partitions(admin)) - {"mcp_tool_call_log_default"} <= {row[0] for row in guarded}
+
+
+def test_a_partition_is_dropped_once_all_of_it_is_old_enough(
+    own_place: Place, admin: psycopg.Connection
+) -> None:
+    now = today(admin)
+    with office(own_place.owner_dsn) as here:
+        for weeks in range(1, 8):
+            retention.make_partitions(here, now - timedelta(weeks=weeks))
+    monday = (now - timedelta(days=now.weekday())).replace(
+        hour=0, minute=0, second=0, microsecond=0
+    )
+    before = set(partitions(admin))
+    gone = retain(own_place.owner_dsn, Keep(30, 0, 0))
+    expected = {
+        name
+        for weeks in range(1, 8)
+        if monday - timedelta(weeks=weeks - 1) <= now - timedelta(days=30)
+        for name in [named(now - timedelta(weeks=weeks))]
+    }
+    assert before - set(partitions(admin)) == expected
+    assert gone == {"partitions": len(expected)}
+    assert 2 <= len(expected) <= 4
+
+
+async def test_what_no_partition_was_made_for_is_kept_and_goes_when_it_is_old(
+    own_world: World, admin: psycopg.Connection
+) -> None:
+    """Nobody served while a week began; or the log is older than partitions are."""
+    for agent in (own_world.agent, own_world.neighbour):
+        await agent.status(await agent.plan())
+    await own_world.doorway.calls.flush()
+    assert partitions(admin) == ["mcp_tool_call_log_default"]
+    admin.execute(
+        "update mcp_tool_call_log set at = at - interval '40 days' where tool like 'get%'"
+    )
+    gone = retain(own_world.place.owner_dsn, Keep(30, 0, 0))
+    assert gone == {"mcp_tool_call_log": 2}
+    assert named(today(admin)) not in partitions(admin)  # the week stays with the default
+    assert named(today(admin) + timedelta(weeks=1)) in partitions(admin)
+    left = admin.execute("select tool, count(*) from mcp_tool_call_log group by 1").fetchall()
+    assert left == [("create_research_plan", 3)]
+    assert retain(own_world.place.owner_dsn, Keep(30, 0, 0)) == {}
+
+
+def test_several_at_once_do_it_once(own_place: Place, admin: psycopg.Connection) -> None:
+    gate = Barrier(4)
+
+    def run() -> dict[str, int]:
+        gate.wait(10)
+        return retain(own_place.owner_dsn, Keep(30, 30, 30))
+
+    with ThreadPoolExecutor(4) as threads:
+        done = [one.result(60) for one in [threads.submit(run) for _ in range(4)]]
+    assert done == [{}] * 4
+    retain(own_place.owner_dsn, FOR_EVER)
+    assert len(partitions(admin)) == 6
+
+
+def test_whoever_serves_cannot_do_it(own_place: Place) -> None:
+    if own_place.server.role:
+        pytest.skip("one user does everything here")
+    with pytest.raises(Misconfigured, match="owner_url names the owner"):
+        retain(own_place.app_dsn, FOR_EVER)
+
+
+# Answers
+
+
+async def test_an_answer_is_repeated_until_it_is_old(
+    own_world: World, admin: psycopg.Connection
+) -> None:
+    agent, neighbour = own_world.agent, own_world.neighbour
+    for key in ("old", "young"):
+        await agent.plan(idempotencyKey=key)
+    own_world.neighbour_may_change = True
+    await neighbour.plan(idempotencyKey="old")
+    admin.execute("update idempotency_answer set created_at = now() - interval '25 hours'")
+    admin.execute(
+        "update idempotency_answer set created_at = now() - interval '9 days' where key = 'old'"
+    )
+    assert retain(own_world.place.owner_dsn, Keep(0, 0, 0)) == {}
+    assert retain(own_world.place.owner_dsn, Keep(0, 7, 0)) == {"idempotency_answer": 2}
+    assert (await agent.plan(idempotencyKey="young")).get("replayed") is True
+    assert "replayed" not in await agent.plan(idempotencyKey="old")
+
+
+async def test_many_answers_go_some_at_a_time(
+    own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "MOST_ROWS", 3)
+    for number in range(7):
+        await own_world.agent.plan(1, idempotencyKey=f"k{number}")
+    admin.execute("update idempotency_answer set created_at = now() - interval '2 days'")
+    assert retain(own_world.place.owner_dsn, Keep(0, 1, 0)) == {"idempotency_answer": 7}
+
+
+# What is over
+
+
+async def worked_through(agent: Agent, word: str) -> Body:
+    """A plan that is over, with research and a source of its own, and one it shares."""
+    plan = await agent.plan([a_step(f"Look for {word}.")], name=f"Plan {word}")
+    taken = await agent.take(plan, sessionId=f"session {word}")
+    shared = {"title": "A shared book", "quote": "Everybody says so."}
+    await agent.call(
+        "store_research",
+        stepId=taken["stepId"],
+        kind="note",
+        title=f"Note {word}",
+        content=f"About {word}.",
+        sources=[{"title": f"Source {word}"}, shared],
+    )
+    usage = {"inputTokens": 1, "model": f"model {word}"}
+    await agent.submit(taken, f"Found {word}.", sessionId=f"session {word}", usage=usage)
+    await agent.call(
+        "store_research_output",
+        planId=plan["planId"],
+        mediaType="text/plain",
+        title=f"Output {word}",
+        content=f"All about {word}.",
+    )
+    return plan
+
+
+async def a_finished_run(agent: Agent) -> Body:
+    run = await agent.run(models="a")
+    for stage in ("scope", "gather", "report"):
+        told = await agent.work_off(run)
+        if told["status"] == "run_complete":
+            break
+        await agent.feedback(run, told.get("stageSlug") or stage)
+    return run
+
+
+def make_old(admin: psycopg.Connection, *ids: str) -> None:
+    for table in ("plan", "run"):
+        change = f"update {table} set updated_at = now() - interval '100 days'"  # noqa: S608 - ours
+        admin.execute(f"{change} where id = any (%s)".encode(), (list(ids),))
+
+
+async def test_a_plan_that_is_over_long_enough_goes_with_all_that_is_its_own(
+    own_world: World, admin: psycopg.Connection
+) -> None:
+    agent, place = own_world.agent, own_world.place
+    old, young = [await worked_through(agent, word) for word in ("xylophone", "marimba")]
+    open_one = await agent.plan(name="Still open")
+    make_old(admin, old["planId"], open_one["planId"])
+    theirs = rows_of(place, own_world.neighbour.org_id)
+    assert retain(place.owner_dsn, FOR_EVER) == {}
+    gone = retain(place.owner_dsn, Keep(0, 0, 90))
+    assert gone["plan"] == gone["plan_brief"] == gone["source"] == 1
+    assert gone["artifact"] == 2
+    left = [line for line in dump(place).splitlines() if re.search("xylophone", line)]
+    assert left == []
+    there = rows_of(place, agent.org_id)
+    assert [table for table, rows in there.items() if old["planId"] in str(rows)] == ["tombstone"]
+    assert "A shared book" in str(there["source"])
+    assert (await agent.refused("get_plan_status", planId=old["planId"]))["code"] == "NOT_FOUND"
+    for plan in (young, open_one):
+        assert (await agent.status(plan))["planId"] == plan["planId"]
+    found = await agent.call("search_sources", query="marimba")
+    assert found["hits"]
+    assert rows_of(place, own_world.neighbour.org_id) == theirs
+    (verdict,) = await verdicts(own_world, agent.org_id)
+    assert verdict.ok
+    assert verdict.note is not None
+    assert "archived plans and runs were erased at " in verdict.note
+    assert retain(place.owner_dsn, Keep(0, 0, 90)) == {}
+
+
+async def test_a_run_that_is_over_long_enough_goes_too(
+    own_world: World, admin: psycopg.Connection
+) -> None:
+    agent, place = own_world.agent, own_world.place
+    run, open_run = await a_finished_run(agent), await agent.run()
+    assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "run_complete"
+    make_old(admin, run["runId"], open_run["runId"])
+    gone = retain(place.owner_dsn, Keep(0, 0, 90))
+    assert gone["run"] == gone["run_brief"] == 1
+    there = rows_of(place, agent.org_id)
+    assert [table for table, rows in there.items() if run["runId"] in str(rows)] == ["tombstone"]
+    assert (await agent.job(open_run))["runId"] == open_run["runId"]
+
+
+async def test_more_than_a_handful_go_some_at_a_time_and_all_are_on_record(
+    own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "MOST_SUBJECTS", 2)
+    agent = own_world.agent
+    plans = [await agent.plan(1) for _ in range(5)]
+    for plan in plans:
+        await agent.work_through(plan)
+    make_old(admin, *(plan["planId"] for plan in plans))
+    assert retain(own_world.place.owner_dsn, Keep(0, 0, 90))["plan"] == 5
+    told = await verdicts(own_world, agent.org_id)
+    assert [verdict.ok for verdict in told] == [True, True, True]
+
+
+async def test_a_plan_whose_audit_is_broken_stays_for_somebody_to_look_into(
+    own_world: World, admin: psycopg.Connection
+) -> None:
+    own_world.is_sound = False
+    agent = own_world.agent
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    make_old(admin, plan["planId"])
+    admin.execute(
+        "update audit_entry set actor = 'mallory' where subject_id = %s", (plan["planId"],)
+    )
+    assert retain(own_world.place.owner_dsn, Keep(0, 0, 90)) == {}
+    assert (await verified(own_world, "plan", plan["planId"])).broken == 1
+
+
+async def test_what_comes_back_after_it_was_erased_is_found(
+    own_world: World, admin: psycopg.Connection
+) -> None:
+    own_world.is_sound = False
+    agent = own_world.agent
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    kept = admin.execute("select * from plan where id = %s", (plan["planId"],)).fetchall()
+    make_old(admin, plan["planId"])
+    retain(own_world.place.owner_dsn, Keep(0, 0, 90))
+    places = ", ".join(["%s"] * len(kept[0]))
+    told = [psycopg.types.json.Json(v) if isinstance(v, dict) else v for v in kept[0]]
+    admin.execute(f"insert into plan values ({places})".encode(), told)  # noqa: S608 - ours
+    (verdict,) = await verdicts(own_world, agent.org_id)
+    assert verdict.faults == (f"plan {plan['planId']} was erased, and is there again",)
+
+
+async def test_a_record_that_is_deleted_is_missed(
+    own_world: World, admin: psycopg.Connection
+) -> None:
+    own_world.is_sound = False
+    agent = own_world.agent
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    make_old(admin, plan["planId"])
+    retain(own_world.place.owner_dsn, Keep(0, 0, 90))
+    admin.execute("delete from tombstone; delete from erasure")
+    (verdict,) = await verdicts(own_world, agent.org_id)
+    assert verdict.broken == 1
+    assert verdict.faults == ("erasure 1 is missing: 1 were written",)
+
+
+async def test_what_was_logged_after_an_org_was_erased_goes_next_time(own_world: World) -> None:
+    agent, place = own_world.agent, own_world.place
+    await agent.plan()
+    await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=lambda *_: None)
+    await agent.ask("get_plan_status", {"planId": "x"})
+    await own_world.doorway.calls.flush()
+    assert "mcp_tool_call_log" in rows_of(place, agent.org_id)
+    retain(place.owner_dsn, FOR_EVER)
+    assert set(rows_of(place, agent.org_id)) == LEFT
