@@ -86,6 +86,24 @@ class Settings:
     #: How many calls a second an org may make, and how many at once; 0 is as many as it likes.
     calls_per_second: int = 0
     burst: int = 120
+    #: Whose sign-in counts here: an issuer of OpenID Connect, exactly as it calls itself.
+    oidc_issuer: str | None = None
+    #: Whom its access tokens must be for; if not said, the address agents connect to.
+    oidc_audience: str | None = None
+    #: As what the pages are known to the issuer, so that people can sign in there.
+    oidc_client_id: str | None = None
+    oidc_client_secret: str | None = field(default=None, repr=False)
+    #: The org of everybody who comes from there, or the claim that names it.
+    oidc_org: str | None = None
+    oidc_org_claim: str | None = None
+    #: The claim by which the audit calls people; an email counts only if it is verified.
+    oidc_user_claim: str = "email"
+    #: The claim that says what an access token lets one do.
+    oidc_scopes_claim: str = "scope"
+    #: Whether somebody who was never seen here becomes a user: allow or deny.
+    oidc_new_users: str = "allow"
+    #: What such a user may do at most.
+    oidc_new_user_scopes: str = "plan:read plan:write run:write review"
 
     @property
     def base_url(self) -> str:

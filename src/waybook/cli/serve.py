@@ -12,19 +12,23 @@ from starlette.types import ASGIApp
 from waybook.cli.logs import log_while_serving
 from waybook.cli.options import listening_options, serving_options, settings_from
 from waybook.doorway import Caller, Channel, Doorway
+from waybook.endpoints.issued import SignIns
+from waybook.endpoints.opening import opened_issuer
 from waybook.settings import Found, Settings, as_host
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.routes import dashboard_routes
+from waybook.transport.web.dashboard.sign_in import HERE, SignIn
 from waybook.transport.web.figures import figures
 from waybook.transport.web.gate import Gate, admitted, still_admitted
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.pace import Pace
 from waybook.transport.web.reading import Reading
+from waybook.transport.web.resource_metadata import ResourceMetadata
 from waybook.transport.web.serving import listen, run, serve
-from waybook.usecases.identify import by_token
+from waybook.usecases.by_issuer import by_bearer
 from waybook.wiring import Running, running, settle_memory
 
 
@@ -48,18 +52,21 @@ def command(**flags: object) -> None:
 
 async def _serve(found: Found, listening: socket.socket) -> None:
     settings = found.settings
-    async with running(settings) as house:
-        app = app_of(house, found)
+    async with opened_issuer(settings) as issuer, running(settings) as house:
+        app = app_of(house, found, issuer)
         settle_memory()
         _announce(settings)
         await serve(app, listening, house.doorway.bus.close)
     click.echo("Stopped; everything acknowledged is in the database.")
 
 
-def app_of(house: Running, found: Found) -> ASGIApp:
-    """The whole HTTP face of a house, for whoever its settings let in."""
+def app_of(house: Running, found: Found, issuer: SignIns | None = None) -> ASGIApp:
+    """The whole HTTP face of a house, for whoever its settings let in, or the issuer speaks for."""
     settings, asks = found.settings, found.settings.asks_everybody
     entrance = entrance_of(house, asks=asks)
+    door = SignIn(house=house.doorway.house, base_url=settings.base_url, issuer=issuer)
+    metadata = ResourceMetadata(issuer.settings) if issuer and asks else None
+    pages = dashboard_routes(house.doorway, admitted if asks else partial(_person, house), found)
     server = build_server(published_tools(), entrance, profile=settings.tools)
     return build_app(
         server,
@@ -68,8 +75,12 @@ def app_of(house: Running, found: Found) -> ASGIApp:
         metrics=partial(figures, house.doorway),
         reading=Reading(entrance_of(house, Channel.REST, asks=asks)),
         pace=Pace(entrance) if house.doorway.house.rate_limit else None,
-        pages=dashboard_routes(house.doorway, admitted if asks else partial(_person, house), found),
-        gate=gate_of(house, settings) if asks else None,
+        pages=[
+            *pages,
+            *(door.routes() if asks else ()),
+            *(metadata.routes() if metadata else ()),
+        ],
+        gate=gate_of(door, metadata, settings) if asks else None,
     )
 
 
@@ -79,9 +90,15 @@ def hosts_of(settings: Settings) -> Hosts:
     return Hosts(settings.host_names, as_host(settings.base_url) if encrypted else None)
 
 
-def gate_of(house: Running, settings: Settings) -> Gate:
+def gate_of(door: SignIn, metadata: ResourceMetadata | None, settings: Settings) -> Gate:
     """Who is let in, where everybody is asked."""
-    return Gate(bearer=partial(by_token, house.doorway.house), metrics_token=settings.metrics_token)
+    return Gate(
+        bearer=partial(by_bearer, door.house, door.issuer),
+        browser=door.browser,
+        sign_in=HERE,
+        metrics_token=settings.metrics_token,
+        metadata_url=metadata.address if metadata else None,
+    )
 
 
 async def _person(house: Running, _: Request) -> Caller:

@@ -1,4 +1,4 @@
-"""One address somewhere else, asked with JSON and answering with JSON, within bounds.
+"""One address somewhere else, asked with JSON or a form and answering with JSON, within bounds.
 
 However the other side behaves, an exchange ends: with what it answered, or with one kind of
 error. It has so many seconds, waits included; an answer has so many bytes; redirections are not
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import httpx2
 import orjson
@@ -33,6 +33,13 @@ MOST_RETRIES = 2
 #: Answers to a wrong key, which like to repeat a part of it.
 ABOUT_THE_KEY = frozenset({401, 403})
 MOST_TOLD = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    method: str
+    content: bytes
+    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +83,35 @@ class Exchange:
             EndpointFailed: it did not, or not with a success, or not with JSON; `status` is that
                 of its answer, if there was one.
         """
+        return await self._answered("POST", orjson.dumps(body), {}, seconds)
+
+    async def post_form(
+        self, fields: Mapping[str, str], headers: Mapping[str, str], *, seconds: float
+    ) -> Json:
+        """What the other side answers to a form.
+
+        Raises:
+            EndpointFailed: as with `post`.
+        """
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        content = urlencode(fields).encode()
+        return await self._answered("POST", content, {**kind, **headers}, seconds)
+
+    async def get(self, *, seconds: float) -> Json:
+        """What there is to read.
+
+        Raises:
+            EndpointFailed: as with `post`.
+        """
+        return await self._answered("GET", b"", {}, seconds)
+
+    async def _answered(
+        self, method: str, content: bytes, headers: Mapping[str, str], seconds: float
+    ) -> Json:
+        asked = _Asked(method, content, {**self._headers, **headers})
         try:
             async with asyncio.timeout(max(0.0, seconds)) as limit:
-                answer = await self._ask(orjson.dumps(body), limit.when() or 0.0)
+                answer = await self._ask(asked, limit.when() or 0.0)
             return self._read(answer)
         except TimeoutError:
             failed = EndpointFailed(f"it gave no whole answer within {max(0.0, seconds):.3g} s")
@@ -96,7 +129,7 @@ class Exchange:
         try:
             async with (
                 asyncio.timeout(max(0.0, seconds)),
-                self._posted(content, {**self._headers, **headers}) as response,
+                self._sent(_Asked("POST", content, {**self._headers, **headers})) as response,
             ):
                 return response.status_code
         except TimeoutError:
@@ -108,27 +141,27 @@ class Exchange:
         if self._making is not None:
             await (await self._making).aclose()
 
-    async def _ask(self, content: bytes, deadline: float) -> _Answer:
+    async def _ask(self, asked: _Asked, deadline: float) -> _Answer:
         for _ in range(MOST_RETRIES):
-            answer = await self._once(content)
+            answer = await self._once(asked)
             wait = _seconds(answer.come_again) if answer.status in COME_AGAIN else None
             if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
                 return answer
             await asyncio.sleep(wait)
-        return await self._once(content)
+        return await self._once(asked)
 
-    async def _once(self, content: bytes) -> _Answer:
-        async with self._posted(content, self._headers) as response:
+    async def _once(self, asked: _Asked) -> _Answer:
+        async with self._sent(asked) as response:
             body = await self._body(response)
             return _Answer(response.status_code, response.headers.get("retry-after"), body)
 
     @asynccontextmanager
-    async def _posted(
-        self, content: bytes, headers: Mapping[str, str]
-    ) -> AsyncIterator[httpx2.Response]:
+    async def _sent(self, asked: _Asked) -> AsyncIterator[httpx2.Response]:
         client = await self._client()
         try:
-            async with client.stream("POST", self.url, content=content, headers=headers) as told:
+            async with client.stream(
+                asked.method, self.url, content=asked.content, headers=asked.headers
+            ) as told:
                 yield told
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None

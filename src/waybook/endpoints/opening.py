@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Protocol
 
+from waybook.endpoints.issued import SignIns
+from waybook.endpoints.issuer_settings import read_issuer
 from waybook.endpoints.question import Model
 from waybook.endpoints.webhook_settings import WebhookSettings
 from waybook.notices.letter import Letter, Outcome, Postman
@@ -46,6 +48,21 @@ async def opened_model(settings: Settings) -> AsyncIterator[Model | None]:
         yield endpoint
     finally:
         await endpoint.close()
+
+
+@asynccontextmanager
+async def opened_issuer(settings: Settings) -> AsyncIterator[SignIns | None]:
+    """Whose sign-in counts here, if somebody's does."""
+    configured = read_issuer(settings)
+    if configured is None or not settings.asks_everybody:
+        yield None
+        return
+    module = await asyncio.to_thread(import_module, "waybook.endpoints.issuer")
+    issuer = module.Issuer(configured)
+    try:
+        yield issuer
+    finally:
+        await issuer.close()
 
 
 class OpenPostman(Postman, Protocol):

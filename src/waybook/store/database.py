@@ -6,6 +6,7 @@ everything and commits. Nothing goes back and forth in between.
 
 import asyncio
 from datetime import datetime
+from hashlib import sha256
 from typing import TypeAlias
 from uuid import UUID
 
@@ -231,6 +232,13 @@ class Database:
         """
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
+        async with Lent(self._lines, self.wire, opening, turn) as tx:
+            return await tx.commit(*statements)
+
+    async def finding(self, slug: str, *statements: Statement | str) -> Results:
+        """One look, in one message, for the org of this slug: it begins with the directory."""
+        opening = self._opened(BEGIN_READING, "set local app.sweep = 'on'")
+        turn = UUID(bytes=sha256(slug.encode()).digest()[:16])
         async with Lent(self._lines, self.wire, opening, turn) as tx:
             return await tx.commit(*statements)
 

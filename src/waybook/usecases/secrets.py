@@ -7,7 +7,16 @@ from waybook import redaction
 from waybook.settings import Found, Settings
 
 #: Settings that are nothing but a secret.
-SECRETS = frozenset({"embeddings_key", "model_key", "webhook_secret", "token", "metrics_token"})
+SECRETS = frozenset(
+    {
+        "embeddings_key",
+        "model_key",
+        "webhook_secret",
+        "token",
+        "metrics_token",
+        "oidc_client_secret",
+    }
+)
 
 
 #: Addresses that let in whoever knows them.

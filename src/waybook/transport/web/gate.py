@@ -16,9 +16,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from waybook.errors import Unidentified, WaybookError
+from waybook.errors import Forbidden, Unidentified, WaybookError
 from waybook.record.moment import Channel
-from waybook.transport.web.bearer import Shown, challenge, shown_in
+from waybook.transport.web.bearer import Shown, challenge, lacking, shown_in
+from waybook.transport.web.dashboard.going_on import asked_for_here, going_on
 from waybook.transport.web.dashboard.mishaps import error_page, for_people
 from waybook.transport.web.reading import status_of
 from waybook.transport.web.replies import json_reply, refusal
@@ -69,16 +70,15 @@ class Gate:
             Unidentified: nobody we know.
             Unavailable: that cannot be found out now.
         """
-        channel = door_of(request.url.path)
-        if channel is Channel.DASHBOARD:
+        channel, shown = door_of(request.url.path), shown_in(request.scope)
+        if channel is Channel.DASHBOARD or (not shown.tried and is_look(request)):
             person = await self.browser(request) if self.browser else None
             if person is None:
                 raise Unidentified
             return person
-        secret = shown_in(request.scope).secret
-        if secret is None:
+        if shown.secret is None:
             raise Unidentified
-        return await self.bearer(secret, channel)
+        return await self.bearer(shown.secret, channel)
 
     async def _refused(self, request: Request) -> Response | None:
         """The refusal, or nothing once we know who asks."""
@@ -92,7 +92,7 @@ class Gate:
         except Unidentified as fault:
             return self._challenge(request, fault)
         except WaybookError as fault:
-            return json_reply(fault.as_json(), status_of(fault.code))
+            return json_reply(fault.as_json(), status_of(fault.code), headers_of(fault))
         request.state.admitted_by = self
         return None
 
@@ -113,12 +113,31 @@ class Gate:
             page = error_page(request, HTTPStatus.UNAUTHORIZED, fault.message)
             page.headers.update(headers)
             return page
-        then = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        then = then if request.method == "GET" else "/"
+        then = asked_for_here(request)
+        if is_link_from_elsewhere(request):
+            return going_on(request, then)
         return RedirectResponse(f"{self.sign_in}?then={quote(then, safe='')}", HTTPStatus.SEE_OTHER)
 
 
 NOTHING: Final = "There is nothing at this address."
+
+
+def is_look(request: Request) -> bool:
+    """Whether this only reads what pages link to: documents and outputs, for whoever signed in."""
+    return request.method == "GET" and door_of(request.url.path) is Channel.REST
+
+
+def is_link_from_elsewhere(request: Request) -> bool:
+    """Whether somebody followed a link on another site's page: their session is not sent then."""
+    return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
+
+
+def headers_of(fault: WaybookError) -> dict[str, str]:
+    """What a credential lacks that counts, as RFC 6750 has it."""
+    needed = fault.details.get("needed")
+    if not isinstance(fault, Forbidden) or not isinstance(needed, list):
+        return {}
+    return {"www-authenticate": lacking(needed)}
 
 
 def door_of(path: str) -> Channel:

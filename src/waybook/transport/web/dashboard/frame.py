@@ -93,7 +93,13 @@ def page(
 ) -> HTMLResponse:
     """A page, or the part of it that is asked for."""
     template = TEMPLATES.get_template(f"{name}.html")
-    told = {"path": request.url.path, "query": dict(request.query_params), **view}
+    told = {
+        "path": request.url.path,
+        "query": dict(request.query_params),
+        # Whoever has signed in, where people do.
+        "person": getattr(request.state, "person", None),
+        **view,
+    }
     part = request.query_params.get("part", "")
     text = _part(template, part, told) if part in template.blocks else template.render(told)
     return HTMLResponse(shown(text), status_code, HEADERS)

@@ -1,0 +1,123 @@
+"""Signing in at an issuer with a browser: the code flow of OpenID Connect with PKCE, without state.
+
+What a flow has to remember is kept by the browser itself, in a cookie of its own: whoever comes
+back with a code must be the one who was sent.
+"""
+
+import json
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+from urllib.parse import urlencode
+
+from waybook.endpoints.issued import Claims, SignIns
+from waybook.errors import Unidentified
+
+LENGTH: Final = 32
+#: What we ask of the issuer: who somebody is.
+ASKED: Final = "openid profile email"
+LONGEST_CODE: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """One attempt to sign in."""
+
+    state: str
+    nonce: str
+    verifier: str
+    #: Where somebody wants to go then.
+    then: str
+
+    def kept(self) -> str:
+        """What the browser keeps."""
+        return urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+
+
+def new_flow(then: str) -> Flow:
+    """An attempt that nobody can guess."""
+    state, nonce, verifier = (secrets.token_urlsafe(LENGTH) for _ in range(3))
+    return Flow(state=state, nonce=nonce, verifier=verifier, then=then)
+
+
+def read_flow(kept: str) -> Flow | None:
+    """The attempt a browser kept, or nothing.
+
+    >>> flow = new_flow("/inbox")
+    >>> read_flow(flow.kept()) == flow, read_flow("e30="), read_flow("?")
+    (True, None, None)
+    """
+    try:
+        found = json.loads(urlsafe_b64decode(kept.encode()))
+        flow = Flow(**found)
+    except (ValueError, TypeError):
+        return None
+    return flow if all(isinstance(value, str) for value in asdict(flow).values()) else None
+
+
+async def way_to_sign_in(issuer: SignIns, flow: Flow, back: str) -> str:
+    """Where to send the browser; it comes back to the address `back`.
+
+    Raises:
+        Unavailable: the issuer cannot be asked where that is.
+    """
+    authorize = (await issuer.doors()).authorize
+    challenge = urlsafe_b64encode(sha256(flow.verifier.encode()).digest()).decode().rstrip("=")
+    asked = {
+        "response_type": "code",
+        "client_id": issuer.settings.client_id or "",
+        "redirect_uri": back,
+        "scope": ASKED,
+        "state": flow.state,
+        "nonce": flow.nonce,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+    }
+    return f"{authorize}{'&' if '?' in authorize else '?'}{urlencode(asked)}"
+
+
+async def signed_in(
+    issuer: SignIns, flow: Flow, returned: dict[str, str], *, back: str, now: datetime
+) -> Claims:
+    """Who came back, by what they brought with them.
+
+    Raises:
+        Unidentified: it is not good.
+        Unavailable: the issuer cannot be asked.
+    """
+    if not secrets.compare_digest(returned.get("state", "").encode(), flow.state.encode()):
+        raise Unidentified("somebody else was sent to sign in")
+    if returned.get("iss", issuer.settings.issuer) != issuer.settings.issuer:
+        raise Unidentified("they come from another issuer")
+    code = returned.get("code", "")
+    if not 0 < len(code) <= LONGEST_CODE:
+        raise Unidentified("they come back without a code")
+    handed = await issuer.redeem(
+        {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": back,
+            "code_verifier": flow.verifier,
+        }
+    )
+    return await _identity(issuer, flow, handed, now)
+
+
+async def _identity(issuer: SignIns, flow: Flow, handed: Claims, now: datetime) -> Claims:
+    """What the ID token says, if it was made for us and for this attempt."""
+    client, text = issuer.settings.client_id or "", handed.get("id_token")
+    if not isinstance(text, str):
+        raise Unidentified("the issuer does not say who it is")
+    claims = await issuer.claims(text, audience=client, now=now)
+    nonce, meant = claims.get("nonce"), claims.get("aud")
+    if not isinstance(nonce, str) or not secrets.compare_digest(
+        nonce.encode(), flow.nonce.encode()
+    ):
+        raise Unidentified("it was made for another attempt")
+    several = isinstance(meant, list) and len(meant) > 1
+    if claims.get("azp", None if several else client) != client:
+        raise Unidentified("it was made for another program")
+    return claims

@@ -1,0 +1,226 @@
+"""An issuer of sign-ins: where its doors are, which keys it signs with, and whether it said so.
+
+Its keys are fetched when they are first needed, and again when a token names a key that is not
+known: a new key works at once, and whoever makes up names of keys costs one question in half a
+minute. What is fetched takes the place of what was known, so a key that was withdrawn is gone.
+While the issuer is out of reach, the keys that are known go on.
+"""
+
+import asyncio
+import logging
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from waybook.endpoints.exchange import Exchange
+from waybook.endpoints.issued import Claims
+from waybook.endpoints.issuer_settings import IssuerSettings, is_guarded
+from waybook.endpoints.jwt_checks import Key, check_claims, header_of, key_of, signed_claims
+from waybook.errors import EndpointFailed, Unavailable, Unidentified
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES: Final = 256 * 1024
+SECONDS: Final = 5.0
+#: The least time between two looks, whatever is asked of us meanwhile.
+PAUSE_SECONDS: Final = 30.0
+#: Keys older than this are looked for again, beside the calls, so that withdrawn ones end.
+STALE_SECONDS: Final = 900.0
+MOST_KEYS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doors:
+    """What an issuer says of itself."""
+
+    keys: str
+    authorize: str
+    token: str
+    #: Whether the client's secret goes into the form, and not into a header.
+    secret_in_form: bool
+
+
+class Issuer:
+    """The one issuer there is; close it at the end."""
+
+    def __init__(
+        self, settings: IssuerSettings, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock` says how many seconds have passed."""
+        self.settings = settings
+        self._clock = clock
+        self._keys: tuple[Key, ...] = ()
+        self._doors: Doors | None = None
+        self._tried_at: float | None = None
+        self._fetched_at: float | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
+        """What a token says, if it is the issuer's, for this audience and for now.
+
+        Raises:
+            Unidentified: it is not.
+            Unavailable: its key is not known, and the issuer cannot be asked.
+        """
+        header = header_of(text)
+        claims = signed_claims(text, await self._key(header), header)
+        check_claims(claims, issuer=self.settings.issuer, audience=audience, now=now)
+        return claims
+
+    async def doors(self) -> Doors:
+        """Where people sign in.
+
+        Raises:
+            Unavailable: it is not known, and the issuer cannot be asked.
+        """
+        if self._doors is None:
+            await self._look()
+        if self._doors is None or not all(
+            map(is_guarded, (self._doors.authorize, self._doors.token))
+        ):
+            raise Unavailable("the sign-in service cannot be reached right now; try again")
+        return self._doors
+
+    async def redeem(self, fields: Mapping[str, str]) -> Claims:
+        """What the issuer hands out for the code somebody came back with.
+
+        Raises:
+            Unidentified: nothing.
+            Unavailable: it cannot be asked.
+        """
+        doors = await self.doors()
+        sent, headers = self._as_client(fields, in_form=doors.secret_in_form)
+        exchange = Exchange(
+            doors.token, headers={}, secret=self.settings.client_secret, most_bytes=MOST_BYTES
+        )
+        try:
+            told = await exchange.post_form(sent, headers, seconds=SECONDS)
+        except EndpointFailed as fault:
+            if fault.details.get("status") in {400, 401, 403}:
+                raise Unidentified("the issuer hands out nothing for that code") from None
+            raise Unavailable("the sign-in service does not answer right now") from fault
+        finally:
+            await exchange.close()
+        if not isinstance(told, dict):
+            raise Unidentified("the issuer hands out something unknown")
+        return told
+
+    def _as_client(
+        self, fields: Mapping[str, str], *, in_form: bool
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """The fields and the headers by which the issuer knows who redeems a code."""
+        client, secret = self.settings.client_id or "", self.settings.client_secret
+        if secret is None or in_form:
+            known = {"client_id": client, **({"client_secret": secret} if secret else {})}
+            return {**fields, **known}, {}
+        pair = f"{quote(client, safe='')}:{quote(secret, safe='')}"
+        return {**fields}, {"authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+
+    async def close(self) -> None:
+        """Stop looking."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    # Keys
+
+    async def _key(self, header: Claims) -> Key:
+        found = self._known(header)
+        if found is None:
+            await self._look()
+            found = self._known(header)
+        elif self._is_stale():
+            self._start()
+        if found is not None:
+            return found
+        if self._fetched_at is None or self._fetched_at != self._tried_at:
+            raise Unavailable("the sign-in service cannot be reached right now; try again")
+        raise Unidentified("it is signed with a key that the issuer does not have")
+
+    def _known(self, header: Claims) -> Key | None:
+        """The key a token names; the only fitting one, if it names none."""
+        fitting = [key for key in self._keys if header["alg"] in key.algorithms]
+        if "kid" in header:
+            fitting = [key for key in fitting if key.name == header["kid"]]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _is_stale(self) -> bool:
+        return self._fetched_at is None or self._clock() - self._fetched_at > STALE_SECONDS
+
+    # Looking
+
+    async def _look(self) -> None:
+        """Ask the issuer anew, unless that was done a moment ago; everybody waits for one look."""
+        looking = self._start()
+        if looking is not None:
+            await asyncio.shield(looking)
+
+    def _start(self) -> asyncio.Task[None] | None:
+        if self._looking is not None and not self._looking.done():
+            return self._looking
+        if self._tried_at is not None and self._clock() - self._tried_at < PAUSE_SECONDS:
+            return None
+        self._tried_at = self._clock()
+        self._looking = asyncio.create_task(self._fetch(self._tried_at))
+        return self._looking
+
+    async def _fetch(self, at: float) -> None:
+        try:
+            async with asyncio.timeout(SECONDS):
+                doors = await self._find_doors()
+                told = await fetched(doors.keys)
+        except (EndpointFailed, TimeoutError) as fault:
+            log.warning("the issuer %s cannot be asked: %s", self.settings.issuer, fault)
+            return
+        listed = told.get("keys") if isinstance(told, dict) else None
+        self._doors, self._keys = doors, keys_of(listed if isinstance(listed, list) else ())
+        self._fetched_at = at
+
+    async def _find_doors(self) -> Doors:
+        """What the issuer says of itself, at the address of OpenID Connect or of RFC 8414."""
+        issuer = self.settings.issuer.rstrip("/")
+        try:
+            return self._doors_in(await fetched(f"{issuer}/.well-known/openid-configuration"))
+        except EndpointFailed as fault:
+            if fault.details.get("status") != 404:  # noqa: PLR2004 - it is not there
+                raise
+        where = urlsplit(issuer)
+        known = f"{where.scheme}://{where.netloc}/.well-known/oauth-authorization-server"
+        return self._doors_in(await fetched(f"{known}{where.path}"))
+
+    def _doors_in(self, told: object) -> Doors:
+        if not isinstance(told, dict) or told.get("issuer") != self.settings.issuer:
+            raise EndpointFailed("it calls itself by another name than oidc_issuer")
+        keys, authorize, token = (
+            str(told.get(name, ""))
+            for name in ("jwks_uri", "authorization_endpoint", "token_endpoint")
+        )
+        if not is_guarded(keys):
+            raise EndpointFailed("it does not say where its keys are, or not safely")
+        ways = told.get("token_endpoint_auth_methods_supported")
+        listed = ways if isinstance(ways, list) else ["client_secret_basic"]
+        in_form = "client_secret_basic" not in listed and "client_secret_post" in listed
+        return Doors(keys=keys, authorize=authorize, token=token, secret_in_form=in_form)
+
+
+def keys_of(listed: Iterable[object]) -> tuple[Key, ...]:
+    """The keys that can be used, of those an issuer publishes."""
+    found = (key_of(one) for _, one in zip(range(MOST_KEYS), listed, strict=False))
+    return tuple(key for key in found if key is not None)
+
+
+async def fetched(address: str) -> object:
+    """What is published at an address.
+
+    Raises:
+        EndpointFailed: nothing that can be used.
+    """
+    exchange = Exchange(address, headers={}, most_bytes=MOST_BYTES)
+    try:
+        return await exchange.get(seconds=SECONDS)
+    finally:
+        await exchange.close()

@@ -1,0 +1,70 @@
+"""Browsers that signed in, each known by the hash of a secret that only it has."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from waybook.record.scopes import Scope, granted
+from waybook.store.sql import Statement, load
+
+SQL = load("web_sessions")
+
+
+class Person(NamedTuple):
+    """Whoever sits at a browser that signed in."""
+
+    org_id: UUID
+    session_id: str
+    #: The token they signed in with, if it was one.
+    token_id: str | None
+    name: str
+    #: What the org is called.
+    org: str
+    #: What session, user and token all may do.
+    scopes: frozenset[Scope]
+    #: Whether they were last seen so long ago that it should be noted.
+    to_note: bool
+
+
+def by_session_statements() -> list[Statement]:
+    """Ask whose session this is; for a message that bears a secret."""
+    return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
+
+
+def read_person(rows: list[tuple[Any, ...]]) -> Person | None:
+    """The person these statements found, if the session counts."""
+    if not rows:
+        return None
+    org_id, session_id, token_id, name, org, *listed, to_note = rows[0]
+    scopes = frozenset(Scope)
+    for one in listed:
+        scopes &= scopes if one is None else granted(map(Scope, one))
+    return Person(org_id, session_id, token_id, name, org, scopes, to_note)
+
+
+def start_statement(
+    session_id: str, secret_hash: bytes, user_id: str, scopes: Iterable[Scope]
+) -> Statement:
+    """Let a person's browser in."""
+    return SQL["insert_session"](
+        id=session_id,
+        user_id=user_id,
+        token_id=None,
+        hash=secret_hash,
+        scopes=f"{{{','.join(sorted(scopes))}}}",
+    )
+
+
+def start_by_token_statement(session_id: str, secret_hash: bytes, token_id: str) -> Statement:
+    """Let the browser of whoever showed a token in."""
+    return SQL["insert_session_by_token"](id=session_id, hash=secret_hash, token_id=token_id)
+
+
+def seen_statement(session_id: str) -> Statement:
+    """Note that somebody was there."""
+    return SQL["session_seen"](id=session_id)
+
+
+def end_statement(session_id: str) -> Statement:
+    """Let it count no more."""
+    return SQL["end_session"](id=session_id)

@@ -1,0 +1,131 @@
+"""People sign in, with and without JavaScript: by a token, and where their org has accounts."""
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, expect
+
+from browser.axe import accessible
+from browser.site import Site
+from sign_in_worlds import Team, a_served_team
+from trust_worlds import a_token
+from waybook.record.moment import ReviewPolicy
+from waybook.record.scopes import Scope
+from worlds import World
+
+#: What a browser says of an answer that is no success, wherever it stands.
+REFUSED = "Failed to load resource"
+
+
+@dataclass
+class Door:
+    """A server that knows nobody yet, and where it is."""
+
+    team: Team
+    address: str
+
+    @property
+    def world(self) -> World:
+        return self.team.world
+
+
+@pytest.fixture
+async def door(world: World) -> AsyncIterator[Door]:
+    async with a_served_team(world) as (team, address):
+        yield Door(team, address)
+
+
+@pytest.fixture(params=[True, False], ids=["scripted", "without JavaScript"])
+async def context(
+    browser: Browser, request: pytest.FixtureRequest
+) -> AsyncIterator[BrowserContext]:
+    made = await browser.new_context(java_script_enabled=bool(request.param))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def tab(context: BrowserContext, door: Door) -> AsyncIterator[Page]:
+    page, watched = await context.new_page(), Site(door.address, door.world)
+    watched.watch(page)
+    yield page
+    assert [fault for fault in watched.faults if REFUSED not in fault] == []
+
+
+async def sign_in(tab: Page, secret: str) -> None:
+    await tab.get_by_label("Token").fill(secret)
+    await tab.get_by_role("button", name="Sign in").click()
+
+
+async def test_a_person_signs_in_decides_and_signs_out_and_nothing_stays(
+    tab: Page, door: Door
+) -> None:
+    world, agent = door.world, door.world.agent
+    await world.set_policy(ReviewPolicy.HUMAN)
+    pat = await a_token(agent, "pat", scopes=(Scope.REVIEW,))
+    plan = await agent.plan(1, name="Rivers of the south")
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Nile or Amazon?")
+    await tab.goto(f"{door.address}/inbox")
+    await expect(tab).to_have_title("Sign in · Waybook")
+    await sign_in(tab, "wb_" + 40 * "x")
+    await expect(tab.get_by_role("alert")).to_contain_text("does not let you in")
+    await expect(tab.get_by_label("Token")).to_have_value("")
+    await sign_in(tab, pat.secret)
+    await expect(tab).to_have_url(f"{door.address}/inbox")
+    await expect(tab.get_by_text("pat in org-")).to_be_visible()
+    await expect(tab.get_by_text("Next door")).to_have_count(0)
+    await tab.get_by_role("button", name="Approve").click()
+    done = tab.get_by_text("Done: pat approved it").or_(tab.get_by_text("Nothing waits for you"))
+    await expect(done).to_be_visible()
+    assert (await agent.status(plan))["status"] == "completed"
+    await tab.goto(f"{door.address}/?state=all")
+    await expect(tab.get_by_text("Rivers of the south")).to_be_visible()
+    await expect(tab.get_by_text("Next door")).to_have_count(0)
+    await tab.get_by_role("button", name="Sign out").click()
+    await expect(tab).to_have_title("Sign in · Waybook")
+    await tab.go_back()
+    await expect(tab).to_have_title("Sign in · Waybook")
+    await expect(tab.get_by_text("Rivers of the south")).to_have_count(0)
+
+
+async def test_people_sign_in_where_their_org_has_its_accounts(tab: Page, door: Door) -> None:
+    """The session goes with no request from elsewhere, and yet the way back ends signed in."""
+    known = {"email": "ann@example.org", "email_verified": True}
+    door.team.there.person |= known
+    plan = await door.world.agent.plan(1, name="Rivers of the south")
+    await tab.goto(f"{door.address}/plans/{plan['planId']}")
+    await tab.get_by_role("link", name="Sign in with your organisation").click()
+    await expect(tab).to_have_url(f"{door.address}/plans/{plan['planId']}")
+    await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
+    # A link on another site: that site's request brings no session, what it leads to does.
+    elsewhere = door.team.there.url.replace("127.0.0.1", "localhost")
+    await tab.goto(f"{elsewhere}/link?to={door.address}/inbox")
+    await tab.get_by_role("link", name="There").click()
+    await expect(tab).to_have_url(f"{door.address}/inbox")
+    await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
+
+
+async def test_everybody_can_use_the_door(browser: Browser, door: Door, tmp_path: Path) -> None:
+    folder = Path(os.environ.get("WAYBOOK_PICTURES") or tmp_path)
+    pat = await a_token(door.world.agent, "pat", scopes=(Scope.REVIEW,))
+    for width in (1280, 390):
+        context = await browser.new_context(viewport={"width": width, "height": 800})
+        page = await context.new_page()
+        await page.goto(door.address)
+        await accessible(page)
+        await page.screenshot(path=folder / f"sign-in-{width}.png")
+        await sign_in(page, "wb_wrong")
+        await expect(page.get_by_role("alert")).to_be_visible()
+        await accessible(page)
+        await page.emulate_media(color_scheme="dark")
+        await page.screenshot(path=folder / f"sign-in-refused-{width}.png")
+        await page.emulate_media(color_scheme="light")
+        await sign_in(page, pat.secret)
+        await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        await accessible(page)
+        await page.screenshot(path=folder / f"signed-in-{width}.png")
+        await context.close()

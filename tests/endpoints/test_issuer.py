@@ -1,0 +1,329 @@
+"""Tokens of an issuer: which are believed, and how often it is asked for its keys."""
+
+import asyncio
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from issuers import FakeIssuer, a_key, an_issuer, rsa_key
+from waybook.endpoints.issued import issued
+from waybook.endpoints.issuer import PAUSE_SECONDS, STALE_SECONDS, Issuer
+from waybook.endpoints.issuer_settings import IssuerSettings, read_issuer
+from waybook.endpoints.jwt_checks import KEYS, header_of, key_of
+from waybook.errors import Misconfigured, Unavailable, Unidentified
+from waybook.record.scopes import Scope
+from waybook.settings import Settings
+from worlds import NOON, Body
+
+AUDIENCE = "http://localhost/mcp"
+
+
+class Watch:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[FakeIssuer]:
+    async with an_issuer() as made:
+        yield made
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+async def issuer(there: FakeIssuer, watch: Watch) -> AsyncIterator[Issuer]:
+    made = Issuer(settings(there.url), clock=watch)
+    yield made
+    await made.close()
+
+
+def settings(url: str, **more: object) -> IssuerSettings:
+    named: Body = {"oidc_issuer": url, "oidc_org": "acme", "public_url": "http://localhost"}
+    read = read_issuer(Settings(**{**named, **more}))
+    assert read is not None
+    return read
+
+
+async def believed(issuer: Issuer, text: str) -> Any:  # noqa: ANN401 - JSON
+    return await issuer.claims(text, audience=AUDIENCE, now=NOON)
+
+
+async def test_a_token_is_believed_by_every_algorithm_we_take(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
+    there.keys = [a_key(algorithm) for algorithm in KEYS]
+    for key in there.keys:
+        assert (await believed(issuer, there.token(key=key)))["sub"] == "ann-1"
+
+
+# Bad ones
+
+
+def forged(there: FakeIssuer, header: Body) -> str:
+    """A token whose header says something else, with the signature it had."""
+    _, payload, signature = there.token().split(".")
+    return f"{encoded(header)}.{payload}.{signature}"
+
+
+def encoded(part: object) -> str:
+    return urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+
+
+def unsigned(there: FakeIssuer) -> str:
+    return f"{encoded({'alg': 'none', 'typ': 'JWT'})}.{there.token().split('.')[1]}."
+
+
+def by_public_key(there: FakeIssuer) -> str:
+    """Signed with what everybody can read, as if that were a secret."""
+    public = there.keys[0].private.public_key()
+    pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    header, payload = {"alg": "HS256", "kid": there.keys[0].name}, there.token().split(".")[1]
+    signed = f"{encoded(header)}.{payload}".encode()
+    hidden = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256)
+    signature = urlsafe_b64encode(hidden.sign(signed, pem)).decode().rstrip("=")
+    return f"{signed.decode()}.{signature}"
+
+
+def altered(there: FakeIssuer) -> str:
+    header, payload, signature = there.token().split(".")
+    claims = json.loads(urlsafe_b64decode(payload + "=="))
+    return f"{header}.{encoded({**claims, 'sub': 'bob'})}.{signature}"
+
+
+SOON, AGO = int(NOON.timestamp()) + 61, int(NOON.timestamp()) - 60
+BAD: dict[str, Callable[[FakeIssuer], str]] = {
+    "wrong audience": lambda there: there.token(aud="http://elsewhere/mcp"),
+    "audience of the pages": lambda there: there.token(aud="waybook-pages"),
+    "no audience": lambda there: there.token(aud=None),
+    "audiences without ours": lambda there: there.token(aud=["a", "b"]),
+    "an audience that is no text": lambda there: there.token(aud={AUDIENCE: 1}),
+    "expired": lambda there: there.token(exp=AGO),
+    "no end": lambda there: there.token(exp=None),
+    "an end that is no time": lambda there: there.token(exp="tomorrow"),
+    "an end that is true": lambda there: there.token(exp=True),
+    "not yet valid": lambda there: there.token(nbf=SOON),
+    "made in the future": lambda there: there.token(iat=SOON),
+    "other issuer": lambda there: there.token(iss="https://elsewhere.example"),
+    "issuer with a slash": lambda there: there.token(iss=f"{there.url}/"),
+    "no subject": lambda there: there.token(sub=None),
+    "a subject that is no text": lambda there: there.token(sub=7),
+    "a subject with a line break": lambda there: there.token(sub="ann\nbob"),
+    "a subject too long": lambda there: there.token(sub="x" * 256),
+    "not signed": unsigned,
+    "signed with the public key": by_public_key,
+    "unknown key": lambda there: there.token(header={"kid": "nobody's"}),
+    "key of somebody else": lambda there: there.token(key=a_key(name=there.keys[0].name)),
+    "altered": altered,
+    "another algorithm of the same key": lambda there: forged(
+        there, {"alg": "ES384", "kid": there.keys[0].name}
+    ),
+    "truncated": lambda there: there.token()[:-10],
+    "without its signature": lambda there: there.token().rpartition(".")[0],
+    "without dots": lambda there: there.token().replace(".", ""),
+    "five parts": lambda there: f"{there.token()}.a.b",
+    "crit": lambda there: there.token(header={"crit": ["exp"]}),
+    "unencoded": lambda there: there.token(header={"b64": False}),
+    "wrong type": lambda there: there.token(header={"typ": "logout+jwt"}),
+    "too large": lambda there: there.token(padding="x" * 8_192),
+    "empty": lambda _: "",
+    "not in letters": lambda there: f"{there.token()}é",
+}
+
+
+async def test_no_bad_token_is_believed(there: FakeIssuer, issuer: Issuer) -> None:
+    await believed(issuer, there.token())
+    told = {}
+    for kind, made in BAD.items():
+        with suppress(Unidentified):
+            told[kind] = await believed(issuer, made(there))
+    assert told == {}
+
+
+async def test_clocks_may_be_a_minute_apart(there: FakeIssuer, issuer: Issuer) -> None:
+    await believed(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))
+    late = NOON + timedelta(seconds=361)
+    with pytest.raises(Unidentified):
+        await issuer.claims(there.token(), audience=AUDIENCE, now=late)
+
+
+@given(st.text(max_size=300) | st.from_regex(r"[\w-]{0,60}\.[\w-]{0,60}\.[\w-]{0,60}"))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    with suppress(Unidentified):
+        assert header_of(text)["alg"] in KEYS
+
+
+# Keys
+
+
+def test_keys_that_cannot_be_used_are_left_out() -> None:
+    good = a_key("RS256")
+    assert key_of(good.published()) is not None
+    secret = {"kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "1"}
+    bad = [secret, good.published(use="enc"), good.published(alg="HS256"), good.published(d="x")]
+    weak = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(rsa_key(1024).public_key()))
+    for found in (*bad, weak, {"kty": "RSA", "n": "!", "e": "AQAB"}, {}, None, "key", {"kty": []}):
+        assert key_of(found) is None, found
+
+
+async def test_a_new_key_works_at_once_and_a_withdrawn_one_no_more(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    old, new = there.keys[0], a_key()
+    await believed(issuer, there.token(key=old))
+    there.keys, watch.at = [new], PAUSE_SECONDS
+    await believed(issuer, there.token(key=new))
+    assert there.asked["jwks"] == 2
+    with pytest.raises(Unidentified):
+        await believed(issuer, there.token(key=old))
+
+
+async def test_a_flood_of_unknown_keys_costs_one_question(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    await believed(issuer, there.token())
+    flood = [there.token(header={"kid": f"made up {n}"}) for n in range(50)]
+    watch.at = PAUSE_SECONDS
+    answers = await asyncio.gather(
+        *(believed(issuer, text) for text in flood), return_exceptions=True
+    )
+    assert {type(answer) for answer in answers} == {Unidentified}
+    watch.at += PAUSE_SECONDS - 1
+    with pytest.raises(Unidentified):
+        await believed(issuer, flood[0])
+    assert there.asked["jwks"] == 2
+
+
+async def test_the_first_tokens_wait_for_one_look(there: FakeIssuer, issuer: Issuer) -> None:
+    await asyncio.gather(*(believed(issuer, there.token()) for _ in range(20)))
+    assert there.asked["jwks"] == 1
+
+
+async def test_known_keys_go_on_while_the_issuer_is_down(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    await believed(issuer, there.token())
+    there.down, watch.at = True, STALE_SECONDS + 1
+    await believed(issuer, there.token())
+    with pytest.raises(Unavailable):
+        await believed(issuer, there.token(key=a_key()))
+    await believed(issuer, there.token())
+
+
+async def test_an_issuer_that_was_down_at_first_is_asked_again(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    there.down = True
+    with pytest.raises(Unavailable):
+        await believed(issuer, there.token())
+    there.down = False
+    with pytest.raises(Unavailable):
+        await believed(issuer, there.token())
+    watch.at = PAUSE_SECONDS
+    await believed(issuer, there.token())
+
+
+async def test_withdrawn_keys_end_though_no_unknown_one_comes(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    old = there.token()
+    await believed(issuer, old)
+    there.keys, watch.at = [a_key()], STALE_SECONDS + 1
+    await believed(issuer, old)
+    assert issuer._looking is not None
+    await issuer._looking
+    with pytest.raises(Unidentified):
+        await believed(issuer, old)
+
+
+async def test_an_issuer_may_describe_itself_as_plain_oauth_does(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
+    there.plain_oauth = True
+    await believed(issuer, there.token())
+    assert there.asked["oauth-authorization-server"] == 1
+
+
+@pytest.mark.parametrize(
+    "published",
+    [[], {"keys": 7}, {"keys": [None, {"kty": "RSA"}]}, "x" * 300_000],
+    ids=lambda told: str(told)[:20],
+)
+async def test_whatever_is_published_nobody_is_believed_and_nothing_breaks(
+    there: FakeIssuer, issuer: Issuer, published: object
+) -> None:
+    there.published = published
+    with pytest.raises((Unidentified, Unavailable)):
+        await believed(issuer, there.token())
+
+
+async def test_an_issuer_by_another_name_is_not_ours(there: FakeIssuer) -> None:
+    elsewhere = Issuer(settings(there.url.replace("127.0.0.1", "localhost")))
+    with pytest.raises(Unavailable):
+        await believed(elsewhere, there.token())
+    await elsewhere.close()
+
+
+# Whom it speaks of
+
+
+def test_org_name_and_scopes_come_from_the_token() -> None:
+    read = settings("https://id.example.org", oidc_org=None, oidc_org_claim="tenant")
+    claims: Body = {"sub": "1", "tenant": "acme", "azp": "cli", "scope": "openid review nothing"}
+    who = issued(claims, read)
+    assert (who.org, who.name, who.client, who.scopes) == (
+        "acme",
+        "1",
+        "cli",
+        frozenset({Scope.REVIEW}),
+    )
+    with pytest.raises(Unidentified):
+        issued({"sub": "1"}, read)
+
+
+def test_an_email_is_a_name_only_if_it_is_verified() -> None:
+    read = settings("https://id.example.org")
+    claims: Body = {"sub": "1", "email": "ann@example.org"}
+    assert issued(claims, read).name == "1"
+    assert issued({**claims, "email_verified": "true"}, read).name == "1"
+    assert issued({**claims, "email_verified": True}, read).name == "ann@example.org"
+    named = settings("https://id.example.org", oidc_user_claim="preferred_username")
+    assert issued({**claims, "preferred_username": "ann"}, named).name == "ann"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"oidc_issuer": "http://id.example.org"},
+        {"oidc_issuer": "https://id.example.org?x=1"},
+        {"oidc_issuer": "https://user@id.example.org"},
+        {"oidc_issuer": "id.example.org"},
+        {"oidc_org": None},
+        {"oidc_org_claim": "org"},
+        {"oidc_client_secret": "s"},
+        {"oidc_new_users": "maybe"},
+        {"oidc_new_user_scopes": "everything"},
+        {"oidc_new_user_scopes": ""},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_work_are_refused(wrong: Body) -> None:
+    with pytest.raises(Misconfigured):
+        settings("https://id.example.org", **wrong)

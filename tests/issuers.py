@@ -1,0 +1,199 @@
+"""An issuer of sign-ins on loopback, over real sockets: it knows people, and consents to all.
+
+Its keys are made when it starts, so none is written down anywhere.
+"""
+
+import json
+import secrets
+from base64 import urlsafe_b64encode
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from html import escape
+from typing import Any
+from urllib.parse import urlencode
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from waybook.transport.web.serving import listen, serving
+from worlds import NOON, Body
+
+PRIVATE = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+
+
+@dataclass
+class SigningKey:
+    """A key of an issuer, with the name it is published under."""
+
+    name: str
+    algorithm: str
+    private: PRIVATE
+
+    def published(self, **more: object) -> Body:
+        public: Any = self.private.public_key()
+        kinds: dict[str, Any] = {
+            "RS": RSAAlgorithm,
+            "PS": RSAAlgorithm,
+            "ES": ECAlgorithm,
+            "Ed": OKPAlgorithm,
+        }
+        jwk = json.loads(kinds[self.algorithm[:2]].to_jwk(public))
+        return {**jwk, "kid": self.name, "use": "sig", "alg": self.algorithm, **more}
+
+
+@cache
+def rsa_key(bits: int = 2048) -> rsa.RSAPrivateKey:
+    """Slow to make, so one for all tests of a process."""
+    return rsa.generate_private_key(public_exponent=65537, key_size=bits)
+
+
+def a_key(algorithm: str = "ES256", name: str | None = None) -> SigningKey:
+    made: dict[str, Any] = {
+        "RS": rsa_key,
+        "PS": rsa_key,
+        "ES": lambda: ec.generate_private_key(
+            ec.SECP256R1() if algorithm == "ES256" else ec.SECP384R1()
+        ),
+        "Ed": ed25519.Ed25519PrivateKey.generate,
+    }
+    return SigningKey(name or secrets.token_hex(4), algorithm, made[algorithm[:2]]())
+
+
+@dataclass
+class FakeIssuer:
+    """Who may sign in is whoever `person` is just now."""
+
+    url: str = ""
+    keys: list[SigningKey] = field(default_factory=lambda: [a_key()])
+    #: What is published in place of the keys, if a test says so.
+    published: object = None
+    #: Said of every person.
+    person: Body = field(default_factory=lambda: {"sub": "ann-1", "org": "acme"})
+    scopes: str = "plan:read plan:write"
+    audience: str = "http://localhost/mcp"
+    now: datetime = NOON
+    asked: Counter[str] = field(default_factory=Counter)
+    down: bool = False
+    #: Only at the address of RFC 8414.
+    plain_oauth: bool = False
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    redeemed: list[dict[str, str]] = field(default_factory=list)
+    #: What is changed in ID tokens, by a test that lies.
+    lies: Body = field(default_factory=dict)
+
+    def token(
+        self, *, header: Body | None = None, key: SigningKey | None = None, **more: object
+    ) -> str:
+        """A token of ours as it should be, but for what is said; None takes a claim away."""
+        signing, at = key or self.keys[0], int(self.now.timestamp())
+        claims = {
+            "iss": self.url,
+            "aud": self.audience,
+            "iat": at,
+            "exp": at + 300,
+            "scope": self.scopes,
+            "client_id": "agent",
+            **self.person,
+            **more,
+        }
+        kept = {name: value for name, value in claims.items() if value is not None}
+        headers = {"kid": signing.name, "typ": "at+jwt", **(header or {})}
+        headers = {name: value for name, value in headers.items() if value is not None}
+        private: Any = signing.private
+        return jwt.encode(kept, private, algorithm=signing.algorithm, headers=headers)
+
+    # What it answers
+
+    def about(self) -> Body:
+        return {
+            "issuer": self.url,
+            "jwks_uri": f"{self.url}/jwks",
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token",
+            "registration_endpoint": f"{self.url}/register",
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
+            "scopes_supported": ["plan:read", "plan:write"],
+            "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
+        }
+
+    async def answer(self, request: Request) -> Response:
+        name = request.url.path.rpartition("/")[2]
+        self.asked[name] += 1
+        if self.down:
+            return Response(status_code=503)
+        if name == "openid-configuration" and self.plain_oauth:
+            return Response(status_code=404)
+        if name in {"openid-configuration", "oauth-authorization-server"}:
+            return JSONResponse(self.about())
+        told = {"keys": [key.published() for key in self.keys]}
+        return JSONResponse(told if self.published is None else self.published)
+
+    async def authorize(self, request: Request) -> Response:
+        """Consent at once, to whoever asks."""
+        asked = dict(request.query_params)
+        code = secrets.token_urlsafe(16)
+        self.codes[code] = asked
+        back = {"code": code, "state": asked["state"], "iss": self.url}
+        return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", 302)
+
+    async def redeem(self, request: Request) -> Response:
+        """Tokens for a code, once, to whoever knows what it was asked with."""
+        sent = {name: str(value) for name, value in (await request.form()).items()}
+        self.redeemed.append({**sent, "authorization": request.headers.get("authorization", "")})
+        asked = self.codes.pop(sent.get("code", ""), None)
+        proof = sha256(sent.get("code_verifier", "").encode()).digest()
+        challenge = urlsafe_b64encode(proof).decode().rstrip("=")
+        if asked is None or asked["code_challenge"] != challenge:
+            return JSONResponse({"error": "invalid_grant"}, 400)
+        client = asked["client_id"]
+        access = self.token(aud=asked.get("resource", "elsewhere"), client_id=client)
+        about = {"aud": client, "nonce": asked.get("nonce"), "scope": None, "client_id": None}
+        identity = self.token(header={"typ": "JWT"}, **{**about, **self.lies})
+        return JSONResponse(
+            {
+                "access_token": access,
+                "token_type": "Bearer",
+                "expires_in": 300,
+                "id_token": identity,
+            }
+        )
+
+    async def link(self, request: Request) -> Response:
+        """A page of another site, with a link to somewhere."""
+        where = escape(request.query_params["to"])
+        return HTMLResponse(f'<!doctype html><title>Elsewhere</title><a href="{where}">There</a>')
+
+    async def register(self, request: Request) -> Response:
+        """Every client is welcome."""
+        wanted = await request.json()
+        return JSONResponse({**wanted, "client_id": secrets.token_hex(8)}, 201)
+
+
+@asynccontextmanager
+async def an_issuer() -> AsyncIterator[FakeIssuer]:
+    """An issuer that answers while inside."""
+    issuer = FakeIssuer()
+    app = Starlette(
+        routes=[
+            Route("/.well-known/{name}", issuer.answer),
+            Route("/jwks", issuer.answer),
+            Route("/authorize", issuer.authorize),
+            Route("/token", issuer.redeem, methods=["POST"]),
+            Route("/link", issuer.link),
+            Route("/register", issuer.register, methods=["POST"]),
+        ]
+    )
+    async with serving(app, listen("127.0.0.1", 0)) as address:
+        issuer.url = address
+        yield issuer

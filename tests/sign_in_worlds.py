@@ -1,0 +1,84 @@
+"""Server mode with an issuer: two orgs who sign in at the same place, and the whole HTTP face."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import httpx2
+from starlette.types import ASGIApp
+
+from issuers import FakeIssuer, an_issuer
+from waybook.cli.serve import app_of
+from waybook.endpoints.issued import SignIns
+from waybook.endpoints.issuer import Issuer
+from waybook.endpoints.issuer_settings import read_issuer
+from waybook.settings import Found, Settings
+from waybook.transport.web.serving import address, listen, serving
+from waybook.wiring import Running
+from worlds import World
+
+
+@dataclass
+class Team:
+    """A world, the issuer its people sign in at, and the server's own view of it."""
+
+    world: World
+    there: FakeIssuer
+    issuer: SignIns | None
+    settings: Settings
+
+    def app(self) -> ASGIApp:
+        """The whole face, for nobody but those it knows."""
+        house = Running(doorway=self.world.doorway, settings=self.settings)
+        return app_of(house, Found(self.settings, {}), self.issuer)
+
+    def browser(self, base_url: str = "http://localhost") -> httpx2.AsyncClient:
+        """Somebody who keeps cookies, and follows no redirect."""
+        transport = httpx2.ASGITransport(self.app())
+        return httpx2.AsyncClient(transport=transport, base_url=base_url)
+
+
+def slug_of(org_id: UUID) -> str:
+    return f"org-{org_id}"
+
+
+def server_settings(there: FakeIssuer, **more: object) -> Settings:
+    known: dict[str, object] = {
+        "auth": "required",
+        "tools": "all",
+        "public_url": "http://localhost",
+        "oidc_issuer": there.url,
+        "oidc_org_claim": "org",
+        "oidc_client_id": "waybook-pages",
+        "oidc_client_secret": "hush hush",
+    }
+    return Settings(**{**known, **more})  # type: ignore[arg-type]  # as the test says
+
+
+@asynccontextmanager
+async def a_team(world: World, **more: object) -> AsyncIterator[Team]:
+    """Ann of our org is at the issuer's; the clock of both is the world's."""
+    async with an_issuer() as there:
+        there.now = world.clock.now
+        there.person = {"sub": "ann-1", "org": slug_of(world.agent.org_id)}
+        settings = server_settings(there, **more)
+        configured = read_issuer(settings)
+        assert configured is not None
+        there.audience = configured.audience
+        issuer = Issuer(configured)
+        yield Team(world, there, issuer, settings)
+        await issuer.close()
+
+
+@asynccontextmanager
+async def a_served_team(world: World, **more: object) -> AsyncIterator[tuple[Team, str]]:
+    """The same on a port of its own, with its address."""
+    listening: socket.socket = listen("127.0.0.1", 0)
+    where = address(listening)
+    async with (
+        a_team(world, public_url=where, **more) as team,
+        serving(team.app(), listening, world.doorway.bus.close),
+    ):
+        yield team, where

@@ -1,0 +1,269 @@
+"""Access tokens of an issuer at the doors of programs: which open, and how a client gets one."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+
+from endpoints.test_issuer import BAD
+from issuers import FakeIssuer
+from servers import Place, Server, create_database, drop_database
+from sign_in_worlds import a_served_team, a_team
+from transport.messages import LEGACY, a_request
+from trust_worlds import at, everything_stored
+from waybook.record.moment import ReviewPolicy
+from waybook.store.ids import new_id
+from waybook.usecases.manage_users import disable_user
+from worlds import Body, World, a_world
+
+PLAN = {
+    "name": "Tides",
+    "researchQuestion": "Why two a day?",
+    "steps": [{"stepType": "search", "instructions": "Find out."}],
+}
+CREATE = a_request("tools/call", name="create_research_plan", arguments=PLAN)
+RAW = {name.encode(): value.encode() for name, value in LEGACY.items()}
+METADATA = "/.well-known/oauth-protected-resource"
+
+
+@pytest.fixture(scope="module")
+def place(eighteen: Server) -> Iterator[Place]:
+    made = create_database(eighteen, f"issued_{new_id().replace('-', '')}")
+    yield made
+    drop_database(made)
+
+
+@pytest.fixture
+async def world(place: Place) -> AsyncIterator[World]:
+    async with a_world(place) as made:
+        yield made
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {text}"}
+
+
+async def stored(world: World) -> dict[str, str]:
+    """What is stored once all that is written behind the calls is written."""
+    await world.doorway.calls.flush()
+    return everything_stored(world.place)
+
+
+# Which open
+
+
+async def test_no_bad_token_opens_a_door_or_touches_a_row(world: World) -> None:
+    kinds: dict[str, Callable[[FakeIssuer], str]] = {
+        **{kind: made for kind, made in BAD.items() if kind != "empty"},
+        "an ID token": lambda there: there.token(header={"typ": "JWT"}, aud="waybook-pages"),
+        "of an unknown org": lambda there: there.token(org="nowhere"),
+        "of no org": lambda there: there.token(org=None),
+        "of a disabled user": lambda there: there.token(sub="dan-3"),
+    }
+    async with a_served_team(world) as (team, where):
+        good = bearer(team.there.token())
+        async with httpx2.AsyncClient(base_url=where, trust_env=False) as client:
+            await client.post("/mcp", headers={**LEGACY, **good}, content=CREATE)
+            dan = bearer(team.there.token(sub="dan-3"))
+            await client.post("/mcp", headers={**LEGACY, **dan}, content=CREATE)
+            await disable_user(at(world.agent), "dan-3")
+            before = await stored(world)
+            for kind, made in kinds.items():
+                shown = {b"authorization": b"Bearer " + made(team.there).encode()}
+                for door in (
+                    client.post("/mcp", headers={**RAW, **shown}, content=CREATE),
+                    client.get(f"/api/plans/{new_id()}/outputs", headers=shown),
+                ):
+                    reply = await door
+                    told = reply.headers["www-authenticate"]
+                    assert reply.status_code == 401, kind
+                    assert f'resource_metadata="{where}{METADATA}/mcp"' in told
+                    assert 'error="invalid_token"' in told, kind
+                    assert reply.json()["error"]["code"] == "FORBIDDEN"
+            assert await stored(world) == before
+
+
+async def test_a_good_token_works_and_its_name_stands_in_the_audit(world: World) -> None:
+    async with (
+        a_served_team(world) as (team, where),
+        httpx2.AsyncClient(base_url=where, trust_env=False) as client,
+    ):
+        good = bearer(team.there.token(scope="plan:write"))
+        made = await client.post("/mcp", headers={**LEGACY, **good}, content=CREATE)
+        plan_id = made.json()["result"]["structuredContent"]["planId"]
+        (entry,) = await world.entries(world.agent.org_id, plan_id)
+        assert entry.actor == "ann-1"
+        none = bearer(team.there.token(scope="openid"))
+        refused = await client.post("/mcp", headers={**LEGACY, **none}, content=CREATE)
+        assert refused.status_code == 403
+        assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
+        team.there.down = True
+        new = bearer(team.there.token(header={"kid": "new"}))
+        # The keys were fetched a moment ago, so this is known to be none of them.
+        assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
+
+
+async def test_while_no_key_is_known_and_the_issuer_is_down_clients_may_come_again(
+    world: World,
+) -> None:
+    async with a_team(world) as team, team.browser() as client:
+        team.there.down = True
+        shown = bearer(team.there.token())
+        reply = await client.get(f"/api/plans/{new_id()}/outputs", headers=shown)
+        assert reply.status_code == 503
+        assert reply.json()["error"]["code"] == "UNAVAILABLE"
+
+
+# Where a person decides
+
+
+async def test_ann_decides_on_the_page_what_her_agent_asked_for_and_it_cannot(
+    world: World,
+) -> None:
+    await world.set_policy(ReviewPolicy.HUMAN)
+    async with (
+        a_served_team(world) as (team, where),
+        httpx2.AsyncClient(base_url=where, trust_env=False) as client,
+        httpx2.AsyncClient(base_url=where, trust_env=False) as browser,
+    ):
+        scopes = "plan:write review"
+        agent = {**LEGACY, **bearer(team.there.token(scope=scopes))}
+
+        async def call(tool: str, **arguments: object) -> Body:
+            asked = a_request("tools/call", name=tool, arguments=arguments)
+            reply = await client.post("/mcp", headers=agent, content=asked)
+            told: Body = json.loads(reply.json()["result"]["content"][0]["text"])
+            return told
+
+        plan = await call("create_research_plan", **PLAN)
+        taken = await call("get_next_step", planId=plan["planId"])
+        await call("request_user_review", stepId=taken["stepId"], summary="Right?")
+        own = await call("submit_user_decision", planId=plan["planId"], decision="approve")
+        assert "whoever asked for this review cannot decide it" in str(own)
+        await signed_in_at(browser, where)
+        page = await browser.get("/inbox", headers={"accept": "text/html"})
+        fields = {
+            name: page.text.partition(f'name="{name}" value="')[2].partition('"')[0]
+            for name in ("token", "planId", "reviewId")
+        }
+        decided = await browser.post("/decisions", data={**fields, "decision": "approve"})
+        assert decided.status_code == 303
+        told = await call("get_plan_status", planId=plan["planId"])
+        assert told["status"] == "completed"
+
+
+async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
+    """To the issuer and back, as a browser goes."""
+    sent = await browser.get("/sign-in/oidc")
+    consented = await browser.get(sent.headers["location"])
+    back = await browser.get(consented.headers["location"].removeprefix(where))
+    assert back.status_code == 200, back.text
+
+
+async def test_a_session_that_has_ended_hears_of_nothing_any_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waybook.transport.web.dashboard.live.ASK_AGAIN_SECONDS", 0.0)
+    async with (
+        a_served_team(world) as (_, where),
+        httpx2.AsyncClient(base_url=where, trust_env=False) as browser,
+    ):
+        await signed_in_at(browser, where)
+        async with browser.stream("GET", "/live") as stream:
+            told = stream.aiter_lines()
+            assert "hello" in await heard(told)
+            await world.agent.plan(1)
+            assert "plans" in await heard(told)
+            await disable_user(at(world.agent), "ann-1")
+            await world.agent.plan(1)
+            assert "plans" not in await heard(told)
+        assert (await browser.get("/live")).status_code == 401
+
+
+async def heard(lines: AsyncIterator[str]) -> str:
+    """The next event; nothing where the stream has ended."""
+    async with asyncio.timeout(5):
+        async for line in lines:
+            if line.startswith("data:"):
+                return line
+    return ""
+
+
+# How a client gets one
+
+
+async def test_the_metadata_say_whose_tokens_open_the_door(world: World) -> None:
+    async with a_team(world) as team, team.browser() as client:
+        for path in (METADATA, f"{METADATA}/mcp"):
+            told = (await client.get(path)).json()
+            assert told["resource"] == "http://localhost/mcp"
+            assert told["authorization_servers"] == [team.there.url]
+            assert told["bearer_methods_supported"] == ["header"]
+            assert "plan:write" in told["scopes_supported"]
+        team.issuer = None
+        async with team.browser() as other:
+            assert (await other.get(METADATA)).status_code == 404
+            asked = await other.post("/mcp", content=b"{}")
+            assert "resource_metadata" not in asked.headers["www-authenticate"]
+
+
+class Memory:
+    """Where a client keeps what it was given."""
+
+    tokens: OAuthToken | None = None
+    client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+async def test_a_real_client_signs_in_by_itself_and_calls_a_tool(world: World) -> None:
+    """It knows nothing but our address: it finds the issuer, registers, and asks its person."""
+    came_back: asyncio.Queue[dict[str, list[str]]] = asyncio.Queue()
+
+    async def person(address: str) -> None:
+        async with httpx2.AsyncClient(trust_env=False) as browser:
+            consented = await browser.get(address)
+        await came_back.put(parse_qs(urlsplit(consented.headers["location"]).query))
+
+    async def wait() -> AuthorizationCodeResult:
+        told = await came_back.get()
+        return AuthorizationCodeResult(
+            code=told["code"][0], state=told["state"][0], iss=told["iss"][0]
+        )
+
+    async with a_served_team(world) as (team, where):
+        memory = Memory()
+        about = OAuthClientMetadata(redirect_uris=["http://localhost:3030/callback"])  # type: ignore[list-item]
+        signing = OAuthClientProvider(f"{where}/mcp", about, memory, person, wait)
+        async with (
+            httpx2.AsyncClient(auth=signing, trust_env=False) as http,
+            Client(streamable_http_client(f"{where}/mcp", http_client=http)) as client,
+        ):
+            made = await client.call_tool("create_research_plan", PLAN)
+        assert made.structured_content is not None
+        (entry,) = await world.entries(world.agent.org_id, str(made.structured_content["planId"]))
+        assert entry.actor == "ann-1"
+        assert team.there.redeemed[0]["resource"] == f"{where}/mcp"
+        assert memory.tokens is not None

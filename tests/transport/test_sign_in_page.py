@@ -1,0 +1,371 @@
+"""Signing in and out at a browser, without the browser: cookies, forms, limits, where it leads."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from html import unescape
+from http.cookies import SimpleCookie
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+
+from servers import Place, Server, create_database, drop_database
+from sign_in_worlds import Team, a_team, slug_of
+from trust_worlds import a_token, another_token, at
+from waybook.record.scopes import Scope
+from waybook.store.ids import new_id
+from waybook.transport.web.attempts import MOST, MOST_ADDRESSES, WITHIN_SECONDS, Attempts
+from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from worlds import Body, World, a_world
+
+PAGE = {"accept": "text/html"}
+#: What a browser says of a link on another site's page.
+LINK = {
+    "sec-fetch-site": "cross-site",
+    "sec-fetch-mode": "navigate",
+    "sec-fetch-dest": "document",
+}
+FORM = re.compile(r'name="token" value="([^"]+)"')
+
+
+@pytest.fixture(scope="module")
+def place(eighteen: Server) -> Iterator[Place]:
+    made = create_database(eighteen, f"door_{new_id().replace('-', '')}")
+    yield made
+    drop_database(made)
+
+
+@pytest.fixture
+async def world(place: Place) -> AsyncIterator[World]:
+    async with a_world(place) as made:
+        yield made
+
+
+@pytest.fixture
+async def team(world: World) -> AsyncIterator[Team]:
+    async with a_team(world) as made:
+        yield made
+
+
+@pytest.fixture
+async def browser(team: Team) -> AsyncIterator[httpx2.AsyncClient]:
+    async with team.browser() as client:
+        client.headers.update(PAGE)
+        yield client
+
+
+@pytest.fixture
+async def given(world: World) -> GivenToken:
+    return await a_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
+
+
+async def signs_in(browser: httpx2.AsyncClient, secret: str, **fields: str) -> httpx2.Response:
+    shown = await browser.get("/sign-in")
+    found = FORM.search(shown.text)
+    assert found, shown.text
+    return await browser.post("/sign-in", data={"token": found[1], "key": secret, **fields})
+
+
+def cookie(reply: httpx2.Response, name: str) -> Body:
+    """What a reply has the browser keep under this name."""
+    read = SimpleCookie()
+    for line in reply.headers.get_list("set-cookie"):
+        read.load(line)
+    return {**read[name], "value": read[name].value} if name in read else {}
+
+
+# With a token
+
+
+async def test_whoever_has_not_signed_in_is_led_to_the_door_and_back(
+    browser: httpx2.AsyncClient, given: GivenToken
+) -> None:
+    led = await browser.get("/plans/1?as=2")
+    assert (led.status_code, led.headers["location"]) == (
+        303,
+        "/sign-in?then=%2Fplans%2F1%3Fas%3D2",
+    )
+    shown = await browser.get(led.headers["location"])
+    assert shown.headers["cache-control"] == "no-store"
+    assert 'name="then" value="/plans/1?as=2"' in shown.text
+    assert "<script" not in shown.text
+    done = await signs_in(browser, given.secret, then="/plans/1?as=2")
+    assert (done.status_code, done.headers["location"]) == (303, "/plans/1?as=2")
+    home = await browser.get("/")
+    assert home.status_code == 200
+    assert "Sign out" in home.text
+    assert ">ann " in home.text
+    again = await browser.get("/sign-in?then=/inbox")
+    assert (again.status_code, again.headers["location"]) == (303, "/inbox")
+
+
+@pytest.mark.parametrize(
+    "then", ["//elsewhere", "https://elsewhere", "/\\elsewhere", "javascript:1"]
+)
+async def test_signing_in_leads_to_our_own_pages_alone(
+    browser: httpx2.AsyncClient, given: GivenToken, then: str
+) -> None:
+    assert (await signs_in(browser, given.secret, then=then)).headers["location"] == "/"
+    asked = await browser.get(f"//elsewhere/{then}", headers=LINK)
+    assert "elsewhere" not in asked.headers.get("location", "").partition("then=")[0]
+
+
+async def test_the_session_is_the_browsers_alone(
+    browser: httpx2.AsyncClient, given: GivenToken
+) -> None:
+    kept = cookie(await signs_in(browser, given.secret), "waybook")
+    assert len(kept["value"]) == 43
+    assert (kept["httponly"], kept["samesite"], kept["path"]) == (True, "strict", "/")
+    assert kept["secure"] == ""
+    assert kept["domain"] == ""
+
+
+async def test_over_https_the_session_has_a_name_that_only_this_host_can_set(
+    world: World, given: GivenToken
+) -> None:
+    async with (
+        a_team(world, public_url="https://plans.example") as team,
+        team.browser("https://plans.example") as browser,
+    ):
+        kept = cookie(await signs_in(browser, given.secret), "__Host-waybook")
+        assert (kept["httponly"], kept["samesite"], kept["secure"]) == (True, "strict", True)
+        assert (await browser.get("/", headers=PAGE)).status_code == 200
+
+
+async def test_a_wrong_token_is_told_kindly_and_never_why(
+    browser: httpx2.AsyncClient, world: World, given: GivenToken
+) -> None:
+    gone = await another_token(world.agent)
+    await revoke_token(at(world.agent), gone.token.id)
+    told = set()
+    for secret in ("", "hello", "wb_" + 40 * "x", gone.secret, given.secret[:-1]):
+        refused = await signs_in(browser, secret)
+        assert refused.status_code == 403
+        assert "waybook=" not in str(refused.headers.get_list("set-cookie"))
+        told.add(re.sub(r'value="[^"]*"', "", refused.text))
+    (said,) = told
+    assert "does not let you in" in said
+    assert (await browser.get("/")).status_code == 303
+
+
+async def test_a_form_that_is_not_ours_signs_nobody_in(
+    browser: httpx2.AsyncClient, given: GivenToken
+) -> None:
+    """Else a page of somebody else's could have us work under their name."""
+    for token in ("", "x" * 43):
+        refused = await browser.post("/sign-in", data={"token": token, "key": given.secret})
+        assert refused.status_code == 403
+    assert (await browser.get("/")).status_code == 303
+
+
+async def test_a_session_somebody_else_planted_is_not_taken_over(
+    team: Team, browser: httpx2.AsyncClient, given: GivenToken
+) -> None:
+    async with team.browser() as thief:
+        await signs_in(thief, given.secret)
+        planted = thief.cookies["waybook"]
+        browser.cookies.set("waybook", planted, domain="localhost.local", path="/")
+        # Whoever brings a session is signed in already; they sign in all the same.
+        token = FORM.search((await browser.get("/", headers=PAGE)).text)
+        assert token
+        done = await browser.post("/sign-in", data={"token": token[1], "key": given.secret})
+        assert cookie(done, "waybook")["value"] != planted
+        assert (await thief.get("/", headers=PAGE)).status_code == 303
+
+
+async def test_signing_out_ends_the_session_and_needs_our_form(
+    team: Team, browser: httpx2.AsyncClient, given: GivenToken
+) -> None:
+    await signs_in(browser, given.secret)
+    secret = browser.cookies["waybook"]
+    home = await browser.get("/")
+    await browser.post("/sign-out", data={"token": "x" * 43})
+    assert (await browser.get("/")).status_code == 200
+    token = FORM.search(home.text)
+    assert token
+    out = await browser.post("/sign-out", data={"token": token[1]})
+    assert (out.status_code, out.headers["location"]) == (303, "/sign-in")
+    assert "waybook" not in browser.cookies
+    async with team.browser() as other:
+        other.cookies.set("waybook", secret)
+        assert (await other.get("/", headers=PAGE)).status_code == 303
+
+
+async def test_a_session_opens_what_pages_link_to_and_no_door_of_programs(
+    browser: httpx2.AsyncClient, world: World, given: GivenToken
+) -> None:
+    plan = await world.agent.plan(1)
+    await world.agent.work_through(plan)
+    output = await world.agent.call(
+        "store_research_output",
+        planId=plan["planId"],
+        mediaType="text/plain",
+        title="T",
+        content="x",
+    )
+    theirs = world.neighbours_plan["planId"]
+    await signs_in(browser, given.secret)
+    assert (await browser.get(f"/api/outputs/{output['outputId']}")).text == "x"
+    assert (await browser.get(f"/plans/{theirs}")).status_code == 404
+    assert (await browser.get(f"/api/plans/{theirs}/outputs")).status_code == 404
+    assert (await browser.post("/mcp", content=b"{}")).status_code == 401
+    assert (await browser.post("/api/map", content=b"{}")).status_code == 401
+    both = {"authorization": "Bearer wb_" + 40 * "x"}
+    assert (
+        await browser.get(f"/api/outputs/{output['outputId']}", headers=both)
+    ).status_code == 401
+
+
+async def test_a_link_on_another_site_leads_on_to_where_the_session_is_sent(
+    browser: httpx2.AsyncClient,
+) -> None:
+    led = await browser.get("/inbox?x=1", headers=LINK)
+    assert led.status_code == 200
+    assert 'content="0;url=/inbox?x=1"' in led.text
+    assert (
+        await browser.get("/inbox", headers={"sec-fetch-site": "same-origin"})
+    ).status_code == 303
+    tricked = await browser.get("//elsewhere.example/", headers=LINK)
+    assert "elsewhere" not in tricked.text
+
+
+# How often
+
+
+async def test_ten_attempts_a_minute_and_no_more(
+    browser: httpx2.AsyncClient, given: GivenToken
+) -> None:
+    for _ in range(MOST):
+        assert (await signs_in(browser, "wb_wrong")).status_code == 403
+    refused = await signs_in(browser, given.secret)
+    assert refused.status_code == 429
+    assert 1 <= int(refused.headers["retry-after"]) <= WITHIN_SECONDS
+    assert "Too many attempts" in refused.text
+
+
+def test_attempts_are_counted_by_address_within_bounds() -> None:
+    now = [0.0]
+    attempts = Attempts(lambda: now[0])
+    assert [attempts.wait("10.0.0.1") for _ in range(MOST)] == [0] * MOST
+    assert attempts.wait("10.0.0.1") == WITHIN_SECONDS
+    assert attempts.wait("10.0.0.2") == 0
+    now[0] = WITHIN_SECONDS
+    assert attempts.wait("10.0.0.1") == 0
+    for number in range(2 * MOST_ADDRESSES):
+        attempts.wait(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
+    assert len(attempts._tried) <= MOST_ADDRESSES
+
+
+# At an issuer
+
+
+async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Response:
+    """To the issuer and back; what the way back brings."""
+    shown = await browser.get("/sign-in", params={"then": then})
+    link = re.search(r'href="(/sign-in/oidc[^"]*)"', shown.text)
+    assert link, shown.text
+    sent = await browser.get(unescape(link[1]))
+    assert sent.status_code == 303
+    return await browser.get(await back_from(sent.headers["location"]))
+
+
+async def back_from(address: str) -> str:
+    """Where the issuer sends somebody who consents, without the host."""
+    async with httpx2.AsyncClient(trust_env=False) as elsewhere:
+        consented = await elsewhere.get(address)
+    where = urlsplit(consented.headers["location"])
+    return f"{where.path}?{where.query}"
+
+
+async def test_people_sign_in_where_their_org_has_its_accounts(
+    team: Team, browser: httpx2.AsyncClient
+) -> None:
+    team.there.person |= {"email": "ann@example.org", "email_verified": True}
+    back = await goes(browser)
+    assert back.status_code == 200
+    assert 'content="0;url=/inbox"' in back.text
+    assert cookie(back, "waybook")["samesite"] == "strict"
+    assert cookie(back, "waybook_flow")["max-age"] == "0"
+    shown = await browser.get("/inbox")
+    assert "ann@example.org" in shown.text
+    (redeemed,) = team.there.redeemed
+    assert redeemed["authorization"].startswith("Basic ")
+    assert "client_secret" not in redeemed
+    asked = parse_qs(urlsplit((await browser.get("/sign-in/oidc")).headers["location"]).query)
+    assert asked["code_challenge_method"] == ["S256"]
+    assert asked["scope"] == ["openid profile email"]
+
+
+LIES: dict[str, Body] = {
+    "for another program": {"aud": "elsewhere"},
+    "for another attempt": {"nonce": "made up"},
+    "without an attempt": {"nonce": None},
+    "for two programs, by another": {"aud": ["waybook-pages", "other"], "azp": "other"},
+    "for two programs, by nobody": {"aud": ["waybook-pages", "other"]},
+    "of another issuer": {"iss": "https://elsewhere.example"},
+    "expired": {"exp": 1},
+    "of an unknown org": {"org": "nowhere"},
+}
+
+
+async def test_what_an_issuer_says_of_somebody_must_be_said_to_us_and_now(
+    team: Team, browser: httpx2.AsyncClient
+) -> None:
+    let_in = []
+    for kind, lie in LIES.items():
+        team.there.lies = lie
+        back = await goes(browser)
+        if back.status_code != 403 or cookie(back, "waybook"):
+            let_in.append(kind)
+    assert let_in == []
+    assert (await browser.get("/inbox")).status_code == 303
+
+
+async def test_a_way_back_counts_only_in_the_browser_that_was_sent(
+    team: Team, browser: httpx2.AsyncClient
+) -> None:
+    """Else somebody could have us work in their account."""
+    sent = await browser.get("/sign-in/oidc")
+    back = await back_from(sent.headers["location"])
+    async with team.browser() as victim:
+        assert (await victim.get(back)).status_code == 403
+        await victim.get("/sign-in/oidc")
+        assert (await victim.get(back)).status_code == 403
+        assert "waybook" not in victim.cookies
+    for changed in (f"{back}x", back.replace("iss=", "iss=x"), "/sign-in/callback?error=denied"):
+        assert (await browser.get(changed)).status_code == 403
+        await browser.get("/sign-in/oidc")
+    # None of these codes was even shown to the issuer.
+    assert team.there.redeemed == []
+
+
+async def test_where_the_issuer_is_down_people_are_told_so(
+    team: Team, browser: httpx2.AsyncClient
+) -> None:
+    team.there.down = True
+    reply = await browser.get("/sign-in/oidc")
+    assert reply.status_code == 503
+    assert "cannot be reached" in reply.text
+    assert (await browser.get("/sign-in")).status_code == 200
+
+
+async def test_a_person_of_another_org_sees_their_own_alone(
+    team: Team, browser: httpx2.AsyncClient
+) -> None:
+    team.world.neighbour_may_change = True
+    team.there.person = {"sub": "ned-9", "org": slug_of(team.world.neighbour.org_id)}
+    ours = await team.world.agent.plan(1, name="Our rivers")
+    await goes(browser)
+    home = await browser.get("/")
+    assert "Next door" in home.text
+    assert "Our rivers" not in home.text
+    assert (await browser.get(f"/plans/{ours['planId']}")).status_code == 404
+
+
+async def test_without_an_issuer_there_is_no_such_way(world: World, given: GivenToken) -> None:
+    async with a_team(world) as team:
+        team.issuer = None
+        async with team.browser() as browser:
+            assert "organisation" not in (await browser.get("/sign-in")).text
+            assert (await browser.get("/sign-in/oidc")).status_code == 404
+            assert (await signs_in(browser, given.secret)).status_code == 303

@@ -1,0 +1,135 @@
+"""Browsers that signed in: how long they count, and what ends them at once."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sign_in_worlds import a_team
+from trust_worlds import a_token, at
+from waybook.errors import Unidentified
+from waybook.orgs.secret import hash_of
+from waybook.record.scopes import Scope, granted
+from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from waybook.usecases.manage_users import disable_user
+from waybook.usecases.web_sessions import by_session, end, start_by_issuer, start_by_token
+from worlds import World
+
+CLAIMS = {"sub": "ann-1", "exp": 4_000_000_000}
+
+
+@pytest.fixture
+async def given(world: World) -> GivenToken:
+    return await a_token(world.agent, scopes=(Scope.PLAN_WRITE,), days=30)
+
+
+@pytest.fixture
+async def secret(world: World, given: GivenToken) -> str:
+    return (await start_by_token(world.doorway.house, given.secret)).secret
+
+
+@pytest.fixture
+async def persons(world: World) -> AsyncIterator[str]:
+    """The session of somebody who came from their issuer."""
+    async with a_team(world) as team:
+        assert team.issuer is not None
+        claims = {**CLAIMS, "org": team.there.person["org"]}
+        yield (await start_by_issuer(world.doorway.house, team.issuer, claims)).secret
+
+
+async def counts(world: World, secret: str) -> bool:
+    try:
+        await by_session(world.doorway.house, secret)
+    except Unidentified:
+        return False
+    return True
+
+
+async def test_a_session_made_with_a_token_is_that_token_in_another_form(
+    world: World, given: GivenToken, secret: str
+) -> None:
+    known = await by_session(world.doorway.house, secret)
+    assert known.caller.credential == f"token:{given.token.id}"
+    assert known.caller.scopes == granted([Scope.PLAN_WRITE])
+    assert (known.caller.org_id, known.person.name) == (world.agent.org_id, "ann")
+
+
+async def test_a_session_of_a_person_is_a_credential_of_its_own(world: World, persons: str) -> None:
+    known = await by_session(world.doorway.house, persons)
+    assert known.caller.credential == f"session:{known.person.session_id}"
+    assert Scope.REVIEW in known.caller.scopes
+    assert Scope.ADMIN not in known.caller.scopes
+
+
+async def test_a_session_ends_after_eight_idle_hours(world: World, secret: str) -> None:
+    world.clock.advance(hours=7, minutes=59)
+    assert await counts(world, secret)
+    world.clock.advance(hours=7, minutes=59)
+    assert await counts(world, secret)
+    world.clock.advance(hours=8)
+    assert not await counts(world, secret)
+
+
+async def test_a_page_that_lies_open_is_no_sign_of_life(world: World, secret: str) -> None:
+    for _ in range(2):
+        world.clock.advance(hours=3)
+        await by_session(world.doorway.house, secret, notes=False)
+    world.clock.advance(hours=2)
+    assert not await counts(world, secret)
+
+
+async def test_a_session_ends_after_seven_days_however_busy(world: World, secret: str) -> None:
+    for _ in range(7 * 4 - 1):
+        world.clock.advance(hours=6)
+        assert await counts(world, secret)
+    world.clock.advance(hours=6)
+    assert not await counts(world, secret)
+
+
+async def test_a_revoked_token_ends_its_sessions_at_once(
+    world: World, given: GivenToken, secret: str
+) -> None:
+    await revoke_token(at(world.agent), given.token.id)
+    assert not await counts(world, secret)
+
+
+async def test_an_expired_token_ends_its_sessions(world: World) -> None:
+    short = await a_token(world.agent, "dan", days=1)
+    started = await start_by_token(world.doorway.house, short.secret)
+    for _ in range(4):
+        assert await counts(world, started.secret)
+        world.clock.advance(hours=6)
+    assert not await counts(world, started.secret)
+
+
+async def test_a_disabled_user_has_no_session_any_more(
+    world: World, secret: str, persons: str
+) -> None:
+    await disable_user(at(world.agent), "ann")
+    assert not await counts(world, secret)
+    assert await counts(world, persons)
+    await disable_user(at(world.agent), "ann-1")
+    assert not await counts(world, persons)
+
+
+async def test_signing_out_ends_one_session_and_no_other(
+    world: World, given: GivenToken, secret: str
+) -> None:
+    other = await start_by_token(world.doorway.house, given.secret)
+    await end(world.doorway.house, secret)
+    await end(world.doorway.house, secret)
+    assert not await counts(world, secret)
+    assert await counts(world, other.secret)
+
+
+async def test_the_secret_is_kept_nowhere(world: World, secret: str) -> None:
+    (rows,) = await world.database.read(world.agent.org_id, "table web_session")
+    assert len(rows) == 1
+    assert hash_of(secret) in rows[0]
+    assert secret not in str(rows)
+
+
+async def test_what_nobody_was_given_counts_for_nothing(world: World, secret: str) -> None:
+    for made_up in ("", "x", 43 * "x", 43 * "é", 44 * "x"):
+        assert not await counts(world, made_up)
+    assert not await counts(world, hash_of(secret).hex()[:43])
+    assert await counts(world, secret)
