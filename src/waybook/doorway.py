@@ -18,6 +18,7 @@ import orjson
 
 from waybook.errors import Forbidden, RateLimited, Unavailable, WaybookError
 from waybook.record.moment import Channel
+from waybook.record.scopes import Scope
 from waybook.redaction import redacted
 from waybook.store.bus import Bus
 from waybook.store.calls import CallLog, LoggedCall
@@ -65,6 +66,7 @@ from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
 from waybook.usecases.flags import flagged
 from waybook.usecases.house import House
 from waybook.usecases.output_views import output_view
+from waybook.usecases.permission import require
 from waybook.usecases.rate_limit import RateLimit
 from waybook.usecases.read_documents import read_document
 from waybook.usecases.read_outputs import list_outputs, read_output
@@ -186,7 +188,7 @@ class Doorway:
             NotFound: it is not there, or not theirs.
         """
         self.admit(caller)
-        return await read_document(Call(house=self.house, caller=caller), resource_id)
+        return await read_document(self._reading(caller), resource_id)
 
     async def output(self, caller: Caller, output_id: str) -> ReadableOutput:
         """A deliverable of a plan of the caller's org, whole.
@@ -195,7 +197,7 @@ class Doorway:
             NotFound: it is not there, or not theirs.
         """
         self.admit(caller)
-        return await read_output(Call(house=self.house, caller=caller), output_id)
+        return await read_output(self._reading(caller), output_id)
 
     async def outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
         """The deliverables of a plan of the caller's org, with all their versions.
@@ -204,8 +206,17 @@ class Doorway:
             NotFound: the plan is not there, or not theirs.
         """
         self.admit(caller)
-        call = Call(house=self.house, caller=caller)
-        return [output_view(one) for one in await list_outputs(call, plan_id)]
+        found = await list_outputs(self._reading(caller), plan_id)
+        return [output_view(one) for one in found]
+
+    def _reading(self, caller: Caller) -> Call:
+        """A look by somebody who may.
+
+        Raises:
+            Forbidden: they may not even read.
+        """
+        require(caller, Scope.PLAN_READ, "reading")
+        return Call(house=self.house, caller=caller)
 
     def _turned_away(self, limit: RateLimit, caller: Caller, what: str, wait: float) -> RateLimited:
         """Count a refusal; of many in a row the log has the first, for they must cost little."""

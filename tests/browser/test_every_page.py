@@ -12,6 +12,7 @@ from playwright.async_api import Page
 from browser.a_days_work import Work, a_days_work
 from browser.axe import accessible
 from browser.site import Site
+from trust_worlds import a_token
 from waybook.transport.web.dashboard.routes import dashboard_routes
 
 #: By the name of the picture: the route, and what stands in its places.
@@ -30,6 +31,7 @@ PAGES = {
     "audit": "/audit",
     "calls": "/calls",
     "health": "/health",
+    "tokens": "/tokens",
 }
 #: What a page may ask for, itself counted, and what it may consist of.
 MOST_REQUESTS = 6
@@ -73,6 +75,7 @@ async def test_every_page_opens_and_everybody_can_use_it(
 ) -> None:
     folder = Path(os.environ.get("WAYBOOK_PICTURES") or tmp_path)
     work = await a_days_work(site.world)
+    await a_token(site.world.agent)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     for name, route in PAGES.items():

@@ -67,6 +67,7 @@ async def test_a_page_costs_the_same_number_of_queries_however_much_there_is(
         f"/audit?subject={plan_id}",
         "/calls",
         "/health",
+        "/tokens",
     )
 
     async def costs() -> dict[str, list[int]]:

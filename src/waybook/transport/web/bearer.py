@@ -52,10 +52,14 @@ def challenge(shown: Shown, metadata_url: str | None = None) -> str:
     return ", ".join(told)
 
 
-def lacking(scopes: list[str]) -> str:
-    """What a credential that counts cannot do here.
+def lacking(details: object) -> dict[str, str]:
+    """Which scope a credential that counts has not got, as a header, if an error says so.
 
-    >>> lacking(["plan:read"])
+    >>> lacking({"needed": ["plan:read"]})["www-authenticate"]
     'Bearer realm="waybook", error="insufficient_scope", scope="plan:read"'
     """
-    return f'Bearer realm="{REALM}", error="insufficient_scope", scope="{" ".join(scopes)}"'
+    match details:
+        case {"needed": list() as scopes}:
+            told = f'error="insufficient_scope", scope="{" ".join(map(str, scopes))}"'
+            return {"www-authenticate": f'Bearer realm="{REALM}", {told}'}
+    return {}

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from waybook.dag.page import POLICY, harmless, whole_page
 from waybook.errors import WaybookError
 from waybook.transport.entrance import Entrance
+from waybook.transport.web.bearer import lacking
 from waybook.transport.web.replies import json_reply, refusal, retry_header
 from waybook.usecases.exchange import Readable, ReadableOutput
 
@@ -131,7 +132,7 @@ def refused(body: Mapping[str, object]) -> Response:
     """An error of ours, with its status and when to come again."""
     match body:
         case {"error": {"code": str() as code, "details": details}}:
-            return json_reply(body, status_of(code), retry_header(details))
+            return json_reply(body, status_of(code), {**retry_header(details), **lacking(details)})
     return json_reply(body, HTTPStatus.BAD_REQUEST)
 
 

@@ -7,10 +7,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from waybook.doorway import Doorway
+from waybook.record.scopes import Scope
 from waybook.transport.web.dashboard.forms import token_for, with_token
 from waybook.transport.web.dashboard.frame import page
 from waybook.usecases.call import Call
 from waybook.usecases.exchange import Answer, Caller
+from waybook.usecases.permission import require
 from waybook.usecases.waiting import waiting
 
 
@@ -23,9 +25,11 @@ class Desk:
         """A look into the house, as whoever is asking; however often, it counts once.
 
         Raises:
+            Forbidden: they may not even look.
             RateLimited: their org looks too often.
         """
         caller = await self.caller(request)
+        require(caller, Scope.PLAN_READ, "looking")
         # Noted before anything is read: what changes from now on, the page will be told.
         if not hasattr(request.state, "position"):
             self.doorway.admit(caller)

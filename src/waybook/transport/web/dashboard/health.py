@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from waybook.record.scopes import Scope
 from waybook.settings import Found
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.usecases.examine_database import examine_database
 from waybook.usecases.findings import Finding, State, about_machine, about_server
 from waybook.usecases.house import House
 from waybook.usecases.list_deliveries import count_deliveries
+from waybook.usecases.permission import require
 from waybook.usecases.secrets import in_force
 from waybook.usecases.webhook_findings import about_notices, about_webhooks
 
@@ -25,6 +27,7 @@ class Health:
     async def __call__(self, request: Request) -> Response:
         """The page."""
         call, house = await self.desk.call(request), self.desk.doorway.house
+        require(call.caller, Scope.ADMIN, "looking at the server's health")
         seen = await examine_database(call)
         abilities = await house.library.abilities(house.database, call.caller.org_id)
         findings = [*about_server(seen, with_size=False)]

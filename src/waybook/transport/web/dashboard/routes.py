@@ -25,6 +25,7 @@ from waybook.transport.web.dashboard.run import RunPage
 from waybook.transport.web.dashboard.run_files import RunFiles
 from waybook.transport.web.dashboard.runs import Runs
 from waybook.transport.web.dashboard.step import StepPage
+from waybook.transport.web.dashboard.tokens import TokensPage
 from waybook.transport.web.dashboard.workflows import Workflows
 from waybook.usecases.exchange import Caller
 
@@ -44,11 +45,13 @@ def dashboard_routes(
         **_run_pages(desk),
         **_record_pages(desk),
         "/calls": Calls(desk),
-        "/health": Health(desk, found),
+        # Where there are many orgs, the machine is nobody's but the operator's.
+        "/health": Health(desk, None if found and found.settings.asks_everybody else found),
     }
     both: dict[str, Endpoint] = {
         "/plans/{plan_id}": PlanPage(desk),
         "/plans/{plan_id}/steps/{step_id}": StepPage(desk),
+        "/tokens": TokensPage(desk),
     }
     run = RunPage(desk)
     acts: dict[str, Endpoint] = {

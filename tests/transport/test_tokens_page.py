@@ -1,0 +1,167 @@
+"""The page of users and tokens, without a browser."""
+
+import re
+from dataclasses import replace
+
+import httpx2
+import pytest
+
+from transport.faces import a_browser, send, words
+from transport.pages import a_reader
+from trust_worlds import a_token, at
+from waybook.doorway import Channel
+from waybook.errors import Unidentified
+from waybook.record.moment import ReviewPolicy
+from waybook.record.scopes import Scope, granted
+from waybook.settings import Found, Settings
+from waybook.usecases.identify import by_token
+from waybook.usecases.list_members import list_members
+from waybook.usecases.manage_users import disable_user
+from worlds import Agent, World
+
+SECRET = re.compile(r"wb_[A-Za-z0-9]{40}")
+
+
+async def made(browser: httpx2.AsyncClient, **fields: object) -> httpx2.Response:
+    """Fill in the form that makes a token."""
+    told = {"act": "create", "user": "ann", "label": "laptop", "days": "90", **fields}
+    return await send(browser, "/tokens", **told)  # type: ignore[arg-type]  # fields may repeat
+
+
+async def test_a_token_is_shown_once_and_counts(world: World) -> None:
+    await a_token(world.agent)
+    async with a_browser(world.agent) as browser:
+        answer = await made(browser, scope=["plan:write", "review"])
+        again = await browser.get("/tokens")
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    secret = SECRET.findall(answer.text)[0]
+    assert set(SECRET.findall(answer.text)) == {secret}
+    assert f'--header "Authorization: Bearer {secret}"' in answer.text
+    caller = await by_token(world.doorway.house, secret, Channel.MCP)
+    assert (caller.user, caller.scopes) == (
+        "ann",
+        granted([Scope.PLAN_WRITE, Scope.REVIEW]),
+    )
+    assert SECRET.findall(again.text) == []
+    entry = (await world.entries(world.agent.org_id, str(world.agent.org_id)))[-1]
+    assert (entry.actor, entry.channel) == ("pat", "dashboard")
+
+
+async def test_revoking_is_asked_twice(world: World) -> None:
+    given = await a_token(world.agent)
+    async with a_browser(world.agent) as browser:
+        asked = await send(browser, "/tokens", act="revoke", id=given.token.id)
+        assert "Revoke it for good?" in words(asked.text)
+        await by_token(world.doorway.house, given.secret, Channel.MCP)
+        done = await send(browser, "/tokens", act="revoke", id=given.token.id, confirmed="yes")
+        assert (done.status_code, done.headers["location"]) == (303, "/tokens?done=revoke")
+        shown = words((await browser.get("/tokens?done=revoke")).text)
+    assert "The token counts no more." in shown
+    assert "revoked by pat" in shown
+    with pytest.raises(Unidentified):
+        await by_token(world.doorway.house, given.secret, Channel.MCP)
+
+
+async def test_users_are_let_in_kept_out_and_let_in_again(world: World) -> None:
+    async with a_browser(world.agent) as browser:
+        await send(browser, "/tokens", act="add_user", name="bob", scope="plan:write")
+        await send(browser, "/tokens", act="disable", user="bob")
+        assert "Enable" in words((await browser.get("/tokens")).text)
+        await send(browser, "/tokens", act="enable", user="bob")
+    [bob] = (await list_members(at(world.agent))).users
+    assert (bob.name, bob.disabled_at, bob.created_by) == ("bob", None, "pat")
+
+
+async def test_who_decides_reviews_is_set_here(world: World) -> None:
+    async with a_browser(world.agent) as browser:
+        await send(browser, "/tokens", act="policy", policy="human")
+    assert (await list_members(at(world.agent))).org.review_policy is ReviewPolicy.HUMAN
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"act": "dance"},
+        {"act": "create", "user": "ann", "label": " ", "scope": "review"},
+        {"act": "create", "user": "ann", "label": "x"},
+        {"act": "create", "user": "ann", "label": "x", "scope": "everything"},
+        {"act": "create", "user": "ann", "label": "x", "scope": "review", "days": "0"},
+        {"act": "create", "user": "ann", "label": "x", "scope": "review", "days": "-1"},
+        {"act": "create", "user": "ann", "label": "x", "scope": "review", "days": "99999"},
+        {"act": "create", "user": "nobody", "label": "x", "scope": "review"},
+        {"act": "create", "user": "dan", "label": "x", "scope": "review"},
+        {"act": "revoke", "id": "nonsense", "confirmed": "yes"},
+        {"act": "add_user", "name": "ann", "scope": "review"},
+        {"act": "add_user", "name": "<b>", "scope": ""},
+        {"act": "policy", "policy": "nobody"},
+        {"act": "enable", "user": "ann"},
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_is_said_on_the_page_and_changes_nothing(
+    world: World, fields: dict[str, str]
+) -> None:
+    await a_token(world.agent)
+    await a_token(world.agent, "dan")
+    await disable_user(at(world.agent), "dan")
+    before = await list_members(at(world.agent))
+    async with a_browser(world.agent) as browser:
+        answer = await send(browser, "/tokens", **fields)
+    assert answer.status_code in {400, 403, 404}
+    assert 'role="alert"' in answer.text
+    assert "<b><b>" not in answer.text
+    assert await list_members(at(world.agent)) == before
+
+
+async def test_a_form_of_somebody_elses_changes_nothing(world: World) -> None:
+    await a_token(world.agent)
+    async with a_browser(world.agent) as browser:
+        answer = await browser.post("/tokens", data={"act": "disable", "user": "ann"})
+    assert answer.status_code == 403
+    assert (await list_members(at(world.agent))).users[0].disabled_at is None
+
+
+@pytest.mark.parametrize("scope", [scope for scope in Scope if scope is not Scope.ADMIN])
+async def test_it_is_for_whoever_looks_after_the_org_and_so_is_health(
+    world: World, scope: Scope
+) -> None:
+    given = await a_token(world.agent)
+    holder = Agent(world.doorway, replace(world.agent.caller, scopes=granted([scope])))
+    async with a_browser(holder) as browser:
+        for page in ("/tokens", "/health"):
+            answer = await browser.get(page, headers={"accept": "text/html"})
+            assert answer.status_code == 403
+            assert given.token.label not in answer.text
+        for sure in ({}, {"confirmed": "yes"}):
+            form = {"act": "revoke", "id": given.token.id, **sure}
+            plan = f"/plans/{(await world.agent.plan())['planId']}"
+            assert (await send(browser, plan, at="/tokens", **form)).status_code == 403
+        assert (await browser.get("/")).status_code == 200
+    await by_token(world.doorway.house, given.secret, Channel.MCP)
+
+
+async def test_whoever_may_nothing_sees_nothing(world: World) -> None:
+    nobody = Agent(world.doorway, replace(world.agent.caller, scopes=frozenset()))
+    plan = await world.agent.plan()
+    async with a_browser(nobody) as browser:
+        for page in ("/", f"/plans/{plan['planId']}", f"/plans/{plan['planId']}/export.json"):
+            assert (await browser.get(page)).status_code == 403
+
+
+async def test_the_users_next_door_are_not_shown(world: World) -> None:
+    await a_token(world.neighbour, "ned")
+    await a_token(world.agent)
+    async with a_browser(world.agent) as browser:
+        shown = words((await browser.get("/tokens")).text)
+    assert "ann" in shown
+    assert "ned" not in shown
+
+
+@pytest.mark.parametrize("auth", ["none", "required"])
+async def test_the_machine_is_shown_where_there_is_one_org_alone(world: World, auth: str) -> None:
+    settings = Settings(auth=auth)
+    async with a_reader(world.agent, Found(settings, {"auth": "flag"})) as reader:
+        health = await reader.get("/health")
+    assert health.status_code == 200
+    assert ("Settings in force" in health.text) == (auth == "none")
