@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from waybook.errors import Forbidden, Unidentified, WaybookError
+from waybook.errors import Unidentified, WaybookError
 from waybook.record.moment import Channel
 from waybook.transport.web.bearer import Shown, challenge, lacking, shown_in
 from waybook.transport.web.dashboard.going_on import asked_for_here, going_on
@@ -92,7 +92,7 @@ class Gate:
         except Unidentified as fault:
             return self._challenge(request, fault)
         except WaybookError as fault:
-            return json_reply(fault.as_json(), status_of(fault.code), headers_of(fault))
+            return json_reply(fault.as_json(), status_of(fault.code), lacking(fault.details))
         request.state.admitted_by = self
         return None
 
@@ -130,14 +130,6 @@ def is_look(request: Request) -> bool:
 def is_link_from_elsewhere(request: Request) -> bool:
     """Whether somebody followed a link on another site's page: their session is not sent then."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
-
-
-def headers_of(fault: WaybookError) -> dict[str, str]:
-    """What a credential lacks that counts, as RFC 6750 has it."""
-    needed = fault.details.get("needed")
-    if not isinstance(fault, Forbidden) or not isinstance(needed, list):
-        return {}
-    return {"www-authenticate": lacking(needed)}
 
 
 def door_of(path: str) -> Channel:
