@@ -61,6 +61,7 @@ async def test_what_another_org_does_is_seen_nowhere(face_world: World) -> None:
     async with a_visitor(a_house(agent)) as client:
         before = await pages(agent, client, named)
         await everything(world.neighbour)
+        world.doorway.calls.dropped_of[world.neighbour.org_id] += 7
         await indexed(agent)
         after = await pages(agent, client, named)
     assert {path for path in before if before[path] != after[path]} == set()

@@ -17,7 +17,7 @@ from waybook.transport.web.hosts import Hosts
 from worlds import World
 
 NAME = "plans.example.org"
-HOSTS = Hosts(frozenset({NAME, f"{NAME}:8443"}))
+HOSTS = Hosts(frozenset({NAME, f"{NAME}:8443"}), encrypted=NAME)
 OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
@@ -34,7 +34,14 @@ OTHER_HOSTS = [
 #: Beside a request to localhost:8750.
 OUR_ORIGINS = [[], ["http://localhost:8750"], ["HTTP://LOCALHOST:8750"], [f"https://{NAME}"]]
 OTHER_ORIGINS = [
-    *("null", "", "http://evil.example", "https://evil.example:8750", f"https://{NAME}.evil"),
+    *(
+        "null",
+        "",
+        f"http://{NAME}",
+        "http://evil.example",
+        "https://evil.example:8750",
+        f"https://{NAME}.evil",
+    ),
     *("http://localhost", "http://localhost:3000", "http://127.0.0.1:8750", "http://[::1]:8750"),
     *("http://localhost:8750.evil.example", "http://localhost:8750@evil.example"),
     *("http://user@localhost:8750", "file://localhost:8750", "ftp://localhost:8750"),

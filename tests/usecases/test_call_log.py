@@ -83,6 +83,7 @@ async def test_a37_what_waits_is_bounded_and_what_is_dropped_is_counted(
     for _ in range(5):
         await agent.call("list_skills")
     assert log.dropped == 2
+    assert log.dropped_of == {world.agent.org_id: 2}
     await log.flush()
     assert len(await logged(world)) == 3
     await agent.call("list_skills")

@@ -5,7 +5,7 @@ The audit is the record; this is for looking at traffic. It may lose rows, and s
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -77,14 +77,20 @@ class CallLog:
         """Nothing is written until `run` runs."""
         self._database = database
         self._waiting: asyncio.Queue[LoggedCall] = asyncio.Queue(MOST_WAITING)
-        self.dropped = 0
+        #: How many calls of each org were answered and not logged.
+        self.dropped_of: Counter[UUID] = Counter()
+
+    @property
+    def dropped(self) -> int:
+        """How many there were of all orgs."""
+        return self.dropped_of.total()
 
     def note(self, call: LoggedCall) -> None:
         """Remember a call, or count it as dropped; never wait, never fail."""
         try:
             self._waiting.put_nowait(call)
         except asyncio.QueueFull:
-            self.dropped += 1
+            self.dropped_of[call.org_id] += 1
 
     async def run(self) -> None:
         """Write what waits, again and again, until cancelled."""
@@ -111,7 +117,7 @@ class CallLog:
                 async with self._database.tenant(org_id) as tx:
                     await tx.commit(*_statements(calls))
             except WaybookError as fault:
-                self.dropped += len(calls)
+                self.dropped_of[org_id] += len(calls)
                 log.warning("%d calls not logged: %s", len(calls), fault)
 
 

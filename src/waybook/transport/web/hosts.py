@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
-ORIGIN: Final = re.compile(r"https?://([^/\s]+)", re.IGNORECASE)
+ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,13 @@ class Hosts:
     def allow_origin(self, origin: str, host: str) -> bool:
         """Whether an `Origin` header names a page of ours: where this request came, or our name.
 
-        Another port of this machine is somebody else.
+        Another port of this machine is somebody else; so is a page that came in the clear under
+        the name that has https, for anybody on the way may have written it.
         """
         matched = ORIGIN.fullmatch(origin)
-        named = matched[1].lower() if matched else None
-        return named is not None and (named == host.lower() or named in self.names)
+        if matched is None:
+            return False
+        scheme, named = matched[1].lower(), matched[2].lower()
+        if named == self.encrypted:
+            return scheme == "https"
+        return named == host.lower() or named in self.names

@@ -22,7 +22,8 @@ class Calls:
         """The calls of a window."""
         asked = request.query_params.get("window", USUAL)
         window = asked if asked in WINDOWS else USUAL
-        counted = await count_calls(await self.desk.call(request), WINDOWS[window])
+        call = await self.desk.call(request)
+        counted = await count_calls(call, WINDOWS[window])
         return await self.desk.page(
             request,
             "calls",
@@ -30,5 +31,5 @@ class Calls:
             window=window,
             windows=tuple(WINDOWS),
             most=MOST_COUNTED,
-            dropped=self.desk.doorway.calls.dropped,
+            dropped=self.desk.doorway.calls.dropped_of[call.caller.org_id],
         )
