@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit sbom help env demo test test-rls test-offline quick check faults format lock bench bench-search clean
+.PHONY: audit fuzz sbom help env demo test test-rls test-offline quick check faults format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -17,6 +17,7 @@ help:
 	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
+	@echo "make fuzz    fuzzers, a minute for each target; what they find is kept"
 	@echo "make faults  what the tests do to runs some hundred times, ten thousand times"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
 	@echo "make bench-search  how well and how fast search finds; takes minutes"
@@ -37,6 +38,7 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml -o requirements/run.lock --no-header
 	echo uv | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes - -o requirements/uv.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements/audit.in -o requirements/audit.lock --no-header
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml requirements/fuzz.in -o requirements/fuzz.lock --no-header
 	$(MAKE) sbom
 
 demo: env
@@ -80,6 +82,20 @@ audit: $(AUDIT)
 # What we ship with, for whoever has to know.
 sbom: $(AUDIT)
 	@.venv-audit/bin/python tools/audit/sbom.py
+
+# The fuzzers live apart too: they have wheels for few machines.
+FUZZ := .venv-fuzz/.installed
+FUZZ_SECONDS := 60
+FUZZ_EXAMPLES := 200
+
+$(FUZZ): requirements/fuzz.lock | $(STAMP)
+	@test -x .venv-fuzz/bin/python || $(PYTHON) -m venv .venv-fuzz || uv venv --quiet --python $(PYTHON) .venv-fuzz
+	@VIRTUAL_ENV=.venv-fuzz $(UV) pip sync --quiet --require-hashes requirements/fuzz.lock
+	@touch $@
+
+fuzz: $(FUZZ)
+	@PYTHONPATH=src .venv-fuzz/bin/python tools/fuzz/run.py $(FUZZ_SECONDS)
+	@.venv-fuzz/bin/python tools/fuzz/api.py $(BIN)/waybook $(FUZZ_EXAMPLES)
 
 # Jobs that end at the same moment and connections cut between any two statements, at length.
 faults: env

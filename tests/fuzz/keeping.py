@@ -1,0 +1,27 @@
+"""The bytes a fuzzer found worth keeping: a file for each target, each byte a character."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus"
+#: What is kept: so many for each target, each and all of them so long at most.
+MOST_KEPT = 40
+LONGEST = 1_000
+MOST_BYTES = 200_000
+
+
+def kept(target: str) -> list[bytes]:
+    """What is kept for a target."""
+    return [text.encode("latin-1") for text in json.loads(_file(target).read_text("utf-8"))]
+
+
+def keep(target: str, found: Iterable[bytes]) -> None:
+    """Keep the first of these, without doubles."""
+    chosen = dict.fromkeys(one for one in found if len(one) <= LONGEST)
+    told = [one.decode("latin-1") for one in [*chosen][:MOST_KEPT]]
+    _file(target).write_text(json.dumps(told, indent=0) + "\n", "utf-8")
+
+
+def _file(target: str) -> Path:
+    return CORPUS / f"{target}.json"

@@ -1,0 +1,95 @@
+"""What a fuzzer may throw bytes at, and what must hold whatever they are.
+
+Each target takes bytes and returns; anything it raises is a find. `make fuzz` looks for such
+bytes, and `test_corpus` tries again what it found worth keeping.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+
+import orjson
+
+from waybook.conditions.budget import BUDGET
+from waybook.conditions.condition import compile_condition
+from waybook.conditions.values import Json
+from waybook.dag.definition import read_definition
+from waybook.dag.definition_text import parse_definition
+from waybook.dag.invariants import check
+from waybook.dag.snapshot import map_of, report_of
+from waybook.errors import BadExpression, WaybookError
+from waybook.record.oddities import is_odd, may_be_odd, odd_fields, oddities, visible
+from waybook.transport.web.jsonrpc import Unsound, read_message
+from waybook.transport.web.snapshots import read_snapshot
+from waybook.usecases.arguments import read_arguments
+from waybook.usecases.submit_step_result import SubmitStepResult
+
+#: What one evaluation may go beyond its budget by: the last operation is counted when it is done.
+BEYOND = 200_000
+VALUES: Mapping[str, Json] = {
+    "result": {"a": [1, 2.5, "x", None, {"b": True}], "s": "text", "n": -1},
+    "confidence": 0.5,
+    "report": None,
+    "step": {"order": 1, "type": "search", "attempt": 1},
+    "plan": {"done": 1, "total": 3, "failed": 0},
+}
+
+
+def condition(data: bytes) -> None:
+    """The lexer, the parser, the checker and the evaluator of conditions."""
+    text = data.decode("utf-8", "replace")
+    try:
+        compiled = compile_condition(text)
+    except BadExpression:
+        return
+    outcome = compiled.evaluate(VALUES)
+    assert outcome.cost <= BUDGET + BEYOND
+    assert not (outcome.fired and outcome.error)
+
+
+def definition(data: bytes) -> None:
+    """The reader of definitions, YAML or JSON."""
+    with suppress(WaybookError):
+        read_definition(parse_definition(data.decode("utf-8", "replace")))
+
+
+def message(data: bytes) -> None:
+    """The envelope of a message, and the arguments in it."""
+    read = read_message(data)
+    if isinstance(read, Unsound):
+        return
+    params = read.get("params", {})
+    assert isinstance(params, Mapping)
+    given = params.get("arguments", params)
+    with suppress(WaybookError):
+        read_arguments(SubmitStepResult, given if isinstance(given, dict) else {"a": given})
+
+
+def snapshot(data: bytes) -> None:
+    """What anybody's system may export."""
+    try:
+        value = read_snapshot(data)
+        report = report_of(value)
+    except WaybookError:
+        return
+    assert [*check(report)] == []
+    with suppress(WaybookError):
+        map_of(value)
+
+
+def text(data: bytes) -> None:
+    """The look at characters that nobody sees."""
+    said = data.decode("utf-8", "replace")
+    found = oddities(said)
+    shown = visible(said)
+    assert shown.count("⟦U+") - said.count("⟦U+") == sum(found.values())
+    assert not oddities(shown).keys() & {"control", "bidi", "tag", "annotation"}
+    if found:
+        assert is_odd(said)
+        assert may_be_odd(orjson.dumps([said]))
+        assert odd_fields({"a": said}) == {"a": found}
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = MappingProxyType(
+    {one.__name__: one for one in (condition, definition, message, snapshot, text)}
+)

@@ -1,0 +1,39 @@
+"""What a fuzzer once found is tried again with every change."""
+
+import pytest
+
+from fuzz.keeping import CORPUS, LONGEST, MOST_BYTES, MOST_KEPT, kept
+from fuzz.targets import TARGETS
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_nothing_that_was_found_breaks_anything(target: str) -> None:
+    for data in kept(target):
+        TARGETS[target](data)
+
+
+def test_every_target_has_something_kept_and_all_of_it_is_small() -> None:
+    assert {file.stem for file in CORPUS.iterdir()} == {*TARGETS}
+    for target in TARGETS:
+        assert 10 <= len(kept(target)) <= MOST_KEPT
+        assert all(len(data) <= LONGEST for data in kept(target))
+    assert sum(file.stat().st_size for file in CORPUS.iterdir()) < MOST_BYTES
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_target_tells_a_find_from_a_refusal(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What raises anything unnamed in there comes out: a fuzzer would see it."""
+
+    def broken(*_: object, **__: object) -> object:
+        raise KeyError(target)
+
+    inner = {
+        "condition": "compile_condition",
+        "definition": "parse_definition",
+        "message": "read_message",
+        "snapshot": "report_of",
+        "text": "visible",
+    }
+    monkeypatch.setattr(f"fuzz.targets.{inner[target]}", broken)
+    with pytest.raises(KeyError):
+        TARGETS[target](b"{}")

@@ -1,0 +1,22 @@
+"""One target under atheris: `one.py TARGET FOLDER [options of libFuzzer]`."""
+
+import sys
+from pathlib import Path
+
+import atheris
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+with atheris.instrument_imports(include=["waybook", "fuzz"]):
+    from fuzz.targets import TARGETS
+
+
+def main() -> None:
+    """Let it look."""
+    target, *rest = sys.argv[1:]
+    atheris.Setup([sys.argv[0], *rest], TARGETS[target])
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
