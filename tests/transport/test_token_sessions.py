@@ -1,0 +1,94 @@
+"""Who signs in to the pages with a token is that token: it decides nothing it asked for."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+
+from transport.faces import words
+from trust_worlds import a_token, a_visitor, another_token, at, served
+from waybook.doorway import Channel
+from waybook.record.moment import ReviewPolicy
+from waybook.record.scopes import Scope
+from waybook.transport.web.dashboard import live
+from waybook.usecases.identify import by_token
+from waybook.usecases.manage_orgs import change_org
+from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from worlds import Agent, Body, World
+
+FORM = re.compile(r'name="token" value="([^"]+)"')
+REVIEW = re.compile(r'name="reviewId" value="([^"]+)"')
+
+
+async def sign_in(browser: httpx2.AsyncClient, given: GivenToken) -> None:
+    form = FORM.search((await browser.get("/sign-in")).text)
+    assert form
+    done = await browser.post("/sign-in", data={"token": form[1], "key": given.secret})
+    assert done.status_code == 303
+
+
+@asynccontextmanager
+async def signed_in(world: World, given: GivenToken) -> AsyncIterator[httpx2.AsyncClient]:
+    async with a_visitor(world) as browser:
+        await sign_in(browser, given)
+        yield browser
+
+
+async def asked_by(world: World, given: GivenToken) -> Body:
+    """A plan whose review this token asked for."""
+    agent = Agent(world.doorway, await by_token(world.doorway.house, given.secret, Channel.MCP))
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Good?")
+    return plan
+
+
+async def decided(browser: httpx2.AsyncClient, plan: Body) -> httpx2.Response:
+    shown = (await browser.get(f"/plans/{plan['planId']}")).text
+    form, review = FORM.search(shown), REVIEW.search(shown)
+    assert form
+    assert review
+    told = {"token": form[1], "planId": plan["planId"], "reviewId": review[1]}
+    return await browser.post("/decisions", data={**told, "decision": "approve"})
+
+
+async def test_an_agent_that_signs_in_with_its_token_cannot_approve_itself(world: World) -> None:
+    await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
+    both = (Scope.PLAN_WRITE, Scope.REVIEW)
+    agents = await a_token(world.agent, scopes=both)
+    persons = await another_token(world.agent, scopes=both)
+    plan = await asked_by(world, agents)
+    async with signed_in(world, agents) as browser:
+        refused = await decided(browser, plan)
+    assert refused.status_code in {400, 403}
+    assert "whoever asked for this review cannot decide it" in words(refused.text)
+    assert (await world.agent.status(plan))["status"] == "awaiting_review"
+    async with signed_in(world, persons) as browser:
+        assert (await decided(browser, plan)).status_code == 303
+    assert (await world.agent.status(plan))["status"] == "completed"
+
+
+async def test_a_page_hears_no_more_once_its_token_is_revoked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "ASK_AGAIN_SECONDS", 0.0)
+    given = await a_token(world.agent)
+    async with (
+        served(world) as address,
+        httpx2.AsyncClient(base_url=address, trust_env=False, timeout=20) as browser,
+    ):
+        await sign_in(browser, given)
+        async with asyncio.timeout(20), browser.stream("GET", "/live") as stream:
+            lines = stream.aiter_lines()
+            assert (await anext(lines)).startswith("id: ")
+            await world.agent.plan(1)
+            heard = [await anext(lines) for _ in range(4)]
+            assert any("plan:" in line for line in heard)
+            await revoke_token(at(world.agent), given.token.id)
+            later = await world.agent.plan(1)
+            rest = [line async for line in lines]  # it ends
+            assert not any(later["planId"] in line for line in rest)
+        assert (await browser.get("/live")).status_code in {303, 401}
