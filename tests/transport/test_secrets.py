@@ -26,7 +26,9 @@ from endpoint_server import an_endpoint, answer
 from postgres.places import server_home
 from servers import PLACE, Place, Server, create_database, drop_database
 from transport.messages import LEGACY, a_request
+from trust_worlds import a_token
 from waybook.store.ids import new_id
+from worlds import a_world
 
 STEPS = [{"stepType": "search", "instructions": "Find out."}]
 
@@ -235,6 +237,39 @@ async def test_no_secret_turns_up_anywhere(place: Place, tmp_path: Path) -> None
     assert sender.found_in(kept) == set()
     said_by_postgresql = {"token: what broke", "JWT: what broke"}
     assert sender.found_in(server_log()) <= said_by_postgresql
+
+
+async def test_no_credential_turns_up_anywhere_where_tokens_are_asked_for(
+    place: Place, tmp_path: Path
+) -> None:
+    sender, log = Sender(), tmp_path / "log"
+    metrics = sender.remember("token of the metrics", f"figures-{unguessable()}")
+    settings = {
+        "WAYBOOK_DATABASE_URL": canary_url(sender, place),
+        "WAYBOOK_OWNER_URL": place.owner_dsn,
+        "WAYBOOK_AUTH": "required",
+        "WAYBOOK_METRICS_TOKEN": metrics,
+        "WAYBOOK_LOG_LEVEL": "DEBUG",
+    }
+    async with a_world(place) as world:
+        given = await a_token(world.agent)
+        good = sender.remember("a token that is good", given.secret)
+        with serving(settings, log) as where:
+            sender.client = httpx2.AsyncClient(base_url=where, trust_env=False)
+            await send_with_requests(sender)
+            header = {"authorization": f"Bearer {good}"}
+            assert "200" in await sender.call_with(header, "list_active_plans", {})
+            await sender.call_with(header, "get_next_step", {"planId": good})
+            await sender.call_with({}, "get_next_step", {"planId": good})
+            await sender.send("GET", f"/api/runs/x/progress?token={good}", headers=header)
+            await sender.send("GET", "/metrics", headers={"authorization": f"Bearer {metrics}"})
+            await sender.send("GET", "/metrics", headers=header)
+            await sender.client.aclose()
+    assert any(told.startswith("401") for told in sender.answers)
+    kept = dump(place)
+    assert "a token of ann" in kept
+    for told in ("\n".join(sender.answers), log.read_text(), kept, server_log()):
+        assert sender.found_in(told) == set()
 
 
 def server_log() -> str:
