@@ -64,6 +64,9 @@ def test_users_come_and_are_kept_out_and_come_again(terminal: Terminal, org: str
     assert terminal.run("user", "disable", "ann", "--org", org).exit_code == 1
     assert terminal.told("user", "enable", "ann", "--org", org)["disabledAt"] is None
     assert terminal.run("user", "enable", "bob", "--org", org).exit_code == 1
+    issuer = "https://id.example.org"
+    bob = terminal.told("user", "add", "bob", "--org", org, "--sign-in", issuer, "bob-2")
+    assert (bob["issuer"], bob["subject"]) == (issuer, "bob-2")
 
 
 def test_a_token_is_shown_once_with_how_to_use_it(terminal: Terminal, org: str) -> None:

@@ -24,6 +24,9 @@ USUAL = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 @click.command()
 @click.argument("name")
 @click.option("--email", metavar="ADDRESS", help="Where they are reached.")
+@click.option(
+    "--sign-in", nargs=2, metavar="ISSUER SUBJECT", help="Who they are at your identity provider."
+)
 @scopes_option(USUAL, "What they may do at most")
 @in_org
 @as_json
@@ -32,13 +35,15 @@ def add_command(
     *,
     name: str,
     email: str | None,
+    sign_in: tuple[str, str] | None,
     scopes: tuple[Scope, ...],
     org: str | None,
     as_json: bool,
     **flags: object,
 ) -> None:
     """Let somebody into an org, a person or a service."""
-    new = NewUser(name=name, email=email, scopes=scopes)
+    issuer, subject = sign_in or (None, None)
+    new = NewUser(name=name, email=email, issuer=issuer, subject=subject, scopes=scopes)
     user = _act(flags, org, lambda call: add_user(call, new))
     hint = f"  next: waybook token add {user.name} --label laptop{_of(org)}"
     _tell(user, f"{user.name} is in", hint, as_json=as_json)
@@ -124,6 +129,8 @@ def told(user: User) -> dict[str, object]:
         "userId": user.id,
         "name": user.name,
         "email": user.email,
+        "issuer": user.issuer,
+        "subject": user.subject,
         "scopes": [*user.scopes],
         "createdAt": user.created_at.isoformat(),
         "disabledAt": user.disabled_at.isoformat() if user.disabled_at else None,
