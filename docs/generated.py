@@ -150,7 +150,7 @@ def setting(name: str) -> str:
 
 DEFAULTS = {
     "data_dir": "`waybook` in `$XDG_DATA_HOME`, which is `~/.local/share` by default",
-    "calls_per_second": "`0`",
+    "calls_per_second": "`60` in server mode, `0` in local mode",
 }
 
 

@@ -103,11 +103,12 @@ def test_neither_address_nor_secret_is_printed() -> None:
     assert "s3cret" not in repr(found)
 
 
-def test_an_org_may_call_as_often_as_it_likes_unless_it_is_said_otherwise() -> None:
-    found = settings({})
-    assert (found.calls_per_second, found.burst) == (0, 120)
-    found = settings({"WAYBOOK_CALLS_PER_SECOND": "60", "WAYBOOK_BURST": "10"})
-    assert (found.calls_per_second, found.burst) == (60, 10)
+def test_in_server_mode_an_org_is_held_to_a_pace_unless_it_is_said_otherwise() -> None:
+    server = {"WAYBOOK_AUTH": "required"}
+    assert (settings({}).pace, settings({}).burst) == (0, 120)
+    assert (settings(server).pace, settings(server).burst) == (60, 120)
+    assert settings({**server, "WAYBOOK_CALLS_PER_SECOND": "0"}).pace == 0
+    assert settings({"WAYBOOK_CALLS_PER_SECOND": "7", "WAYBOOK_BURST": "10"}).pace == 7
 
 
 @pytest.mark.parametrize("given", [{"CALLS_PER_SECOND": "-1"}, {"BURST": "0"}, {"BURST": "many"}])

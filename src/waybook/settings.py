@@ -18,6 +18,8 @@ ENVIRONMENT = "WAYBOOK_"
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
 #: A secret that is shorter can be guessed.
 SECRET = 16
+#: How many calls a second an org may make in server mode, unless it is said.
+CALLS_PER_SECOND = 60
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -83,8 +85,8 @@ class Settings:
     webhook_format: str = "standard"
     #: A folder of texts in place of ours.
     webhook_templates_dir: str | None = None
-    #: How many calls a second an org may make, and how many at once; 0 is as many as it likes.
-    calls_per_second: int = 0
+    #: How many calls a second an org may make, 0 for as many as it likes; and how many at once.
+    calls_per_second: int | None = None
     burst: int = 120
     #: Whose sign-in counts here: an issuer of OpenID Connect, exactly as it calls itself.
     oidc_issuer: str | None = None
@@ -123,6 +125,13 @@ class Settings:
         if self.public_url or self.host not in EVERYWHERE:
             named.add(as_host(self.base_url))
         return frozenset(name.lower() for name in named if name)
+
+    @property
+    def pace(self) -> int:
+        """How many calls a second an org may make; in local mode nobody is there to be spared."""
+        if self.calls_per_second is not None:
+            return self.calls_per_second
+        return CALLS_PER_SECOND if self.asks_everybody else 0
 
     @property
     def asks_everybody(self) -> bool:
@@ -174,7 +183,7 @@ def read_settings(
             values[name], sources[name] = kept[name], f"file {path}"
         else:
             values[name], sources[name] = _default(name, setting.default, environment), "default"
-        values[name] = _typed(name, values[name], setting.default)
+        values[name] = _typed(name, values[name], setting.default, setting.type)
     settings = Settings(**values)  # type: ignore[arg-type]  # checked one by one just above
     _check(settings)
     return Found(settings, sources)
@@ -211,15 +220,17 @@ def _default(name: str, default: object, environment: Mapping[str, str]) -> obje
     return default
 
 
-def _typed(name: str, value: object, default: object) -> object:
+def _typed(name: str, value: object, default: object, kind: object) -> object:
     if isinstance(default, Path):
         return Path(str(value)).expanduser()
-    if isinstance(default, int) and not isinstance(value, int):
+    if value is None:
+        return None
+    if kind in (int, int | None) and not isinstance(value, int):
         try:
             return int(str(value))
         except ValueError:
             raise Misconfigured(f"{name} must be a whole number, not {value!r}") from None
-    return value if value is None or isinstance(default, int) else str(value)
+    return value if kind in (int, int | None) else str(value)
 
 
 def _check(settings: Settings) -> None:
@@ -237,7 +248,7 @@ def _check(settings: Settings) -> None:
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
         raise Misconfigured(f"port {settings.port} is not a port")
     _check_model(settings)
-    if settings.calls_per_second < 0 or settings.burst < 1:
+    if settings.pace < 0 or settings.burst < 1:
         raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
     if min(settings.keep_calls_days, settings.keep_answers_days, settings.keep_archived_days) < 0:
         raise Misconfigured(

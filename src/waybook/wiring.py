@@ -145,9 +145,7 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
 
 
 def _rate_limit(settings: Settings) -> RateLimit | None:
-    if not settings.calls_per_second:
-        return None
-    return RateLimit(settings.calls_per_second, settings.burst)
+    return RateLimit(settings.pace, settings.burst) if settings.pace else None
 
 
 async def run_migrations(settings: Settings) -> list[str]:

@@ -179,11 +179,15 @@ def limit_result(**values: object) -> None:
 def _refusal(kind: type[Arguments], fault: ValidationError) -> InvalidInput:
     errors = sorted(fault.errors(include_url=False), key=_least_useful)
     faults = [_fault(kind, error) for error in errors[:MAX_FAULTS]]
-    too_large = any(error["type"] in {"string_too_long", "too_long"} for error in errors)
-    refused = TooLarge if too_large else InvalidInput
+    limits = [
+        e["ctx"]["max_length"] for e in errors if e["type"] in {"string_too_long", "too_long"}
+    ]
     first = faults[0]
     more = f" (and {fault.error_count() - 1} more)" if fault.error_count() > 1 else ""
-    return refused(f"{first['at']}: {first['fault']}{more}", faults=faults)
+    said = f"{first['at']}: {first['fault']}{more}"
+    if limits:
+        return TooLarge(said, faults=faults, limit=limits[0])
+    return InvalidInput(said, faults=faults)
 
 
 def _least_useful(error: ErrorDetails) -> bool:

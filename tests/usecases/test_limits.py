@@ -1,0 +1,238 @@
+"""Every limit: what is just as large passes, one more is refused by name and nothing is written."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import NamedTuple
+
+import psycopg
+import pytest
+
+from servers import Server, create_database, drop_database
+from usecases.test_bad_input import digest
+from waybook.conditions.condition import LONGEST_SOURCE
+from waybook.plan.limits import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
+from waybook.run.limits import MAX_MODELS
+from waybook.store.ids import new_id
+from waybook.store.line import Wire
+from waybook.usecases.arguments import MAX_BODY, MAX_DEPTH, MAX_RESULT, check_json
+from waybook.usecases.store_research import MOST_SOURCES, MOST_TAGS
+from worlds import Agent, Body, World, a_step, a_world
+
+#: What the specification names, by the words it has for it.
+PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256 * 1024}
+
+
+class Limit(NamedTuple):
+    """A call of a certain size, which may be so large and no larger."""
+
+    most: int
+    code: str
+    tool: str
+    asked: Callable[[Agent, int], Awaitable[Body]]
+
+
+def a_text(length: int) -> str:
+    return "x" * length
+
+
+def a_plan(**more: object) -> Body:
+    named = {"name": "Rivers", "researchQuestion": "Which river is longest?"}
+    return {**named, "steps": [a_step()], **more}
+
+
+def condition(expression: str = "confidence < 0.5") -> Body:
+    return {
+        "afterStepOrder": 1,
+        "conditionExpression": expression,
+        "ifTrueAction": "continue",
+    }
+
+
+async def steps(_: Agent, count: int) -> Body:
+    return a_plan(steps=[a_step()] * count)
+
+
+async def more_steps(agent: Agent, count: int) -> Body:
+    adding = {"action": "add_steps", "steps": [a_step()] * (count - 3)}
+    return {"planId": (await agent.plan(3))["planId"], "modifications": [adding]}
+
+
+async def modifications(agent: Agent, count: int) -> Body:
+    plan = await agent.plan(1)
+    each = {"action": "update_step_instructions", "stepId": plan["stepIds"][0]}
+    changes = [{**each, "instructions": f"Look {n}."} for n in range(count)]
+    return {"planId": plan["planId"], "modifications": changes}
+
+
+async def conditions(_: Agent, count: int) -> Body:
+    return a_plan(branchingConditions=[condition()] * count)
+
+
+async def expression(_: Agent, length: int) -> Body:
+    source = "confidence < 0.5"
+    return a_plan(branchingConditions=[condition(source + " " * (length - len(source)))])
+
+
+async def body(_: Agent, size: int) -> Body:
+    """A plan whose arguments take so many bytes as JSON."""
+    asked = a_plan(steps=[*(a_step(a_text(17_000)) for _ in range(61)), a_step()])
+    last = asked["steps"][-1]
+    last["instructions"] += a_text(size - check_json(asked))
+    return asked
+
+
+async def instructions(_: Agent, length: int) -> Body:
+    return a_plan(steps=[a_step(a_text(length))])
+
+
+async def a_name(_: Agent, length: int) -> Body:
+    return a_plan(name=a_text(length))
+
+
+async def a_key(_: Agent, length: int) -> Body:
+    return a_plan(idempotencyKey=a_text(length))
+
+
+async def a_session(_: Agent, length: int) -> Body:
+    return a_plan(sessionId=a_text(length))
+
+
+async def required(_: Agent, count: int) -> Body:
+    return a_plan(steps=[a_step(requiredSources=count)])
+
+
+async def result(agent: Agent, size: int) -> Body:
+    """A text that takes so many bytes as JSON."""
+    step = await agent.take(await agent.plan())
+    return {"stepId": step["stepId"], "resultSummary": a_text(size - 2)}
+
+
+async def report(agent: Agent, size: int) -> Body:
+    step = await agent.take(await agent.plan())
+    told = {"stepId": step["stepId"], "resultSummary": "found"}
+    return {**told, "stepExecutionReport": a_text(size - 2)}
+
+
+async def depth(agent: Agent, levels: int) -> Body:
+    step = await agent.take(await agent.plan())
+    value: object = "x"
+    for _ in range(levels - 1):  # the arguments are a level of their own
+        value = [value]
+    return {"stepId": step["stepId"], "resultSummary": value}
+
+
+async def reviewed(agent: Agent, size: int) -> Body:
+    step = await agent.take(await agent.plan())
+    told = {"stepId": step["stepId"], "summary": "Is it right?"}
+    return {**told, "resultSummary": a_text(size - 2)}
+
+
+async def questions(agent: Agent, count: int) -> Body:
+    step = await agent.take(await agent.plan())
+    return {"stepId": step["stepId"], "summary": "Is it right?", "questions": ["Is it?"] * count}
+
+
+def research(**more: object) -> Body:
+    return {"kind": "note", "title": "Rivers", "content": "Long ones.", **more}
+
+
+async def content(_: Agent, size: int) -> Body:
+    return research(content=a_text(size - 2))
+
+
+async def sources(_: Agent, count: int) -> Body:
+    return research(sources=[{"title": f"Source {n}"} for n in range(count)])
+
+
+async def tags(_: Agent, count: int) -> Body:
+    return research(tags=[f"tag {n}" for n in range(count)])
+
+
+async def models(_: Agent, count: int) -> Body:
+    named = {"dagSlug": "deep-research", "name": "Rivers", "input": "Which?"}
+    return {**named, "models": [f"m{n}" for n in range(count)]}
+
+
+async def run_input(_: Agent, size: int) -> Body:
+    named = {"dagSlug": "deep-research", "name": "Rivers", "models": ["m"]}
+    return {**named, "input": a_text(size - 2)}
+
+
+async def document(agent: Agent, size: int) -> Body:
+    job = await agent.job(await agent.run(models="a"))
+    return {"jobId": job["jobId"], "attempt": job["attempt"], "content": a_text(size - 2)}
+
+
+CREATE, SUBMIT, STORE = "create_research_plan", "submit_step_result", "store_research"
+LIMITS: dict[str, Limit] = {
+    "steps of a plan": Limit(MAX_STEPS, "TOO_LARGE", CREATE, steps),
+    "steps of a plan that grows": Limit(MAX_STEPS, "TOO_LARGE", "modify_plan", more_steps),
+    "modifications at once": Limit(50, "TOO_LARGE", "modify_plan", modifications),
+    "conditions of a plan": Limit(MAX_CONDITIONS, "TOO_LARGE", CREATE, conditions),
+    "letters of a condition": Limit(LONGEST_SOURCE, "BAD_EXPRESSION", CREATE, expression),
+    "bytes of all arguments": Limit(MAX_BODY, "TOO_LARGE", CREATE, body),
+    "levels of arguments": Limit(MAX_DEPTH, "INVALID_INPUT", SUBMIT, depth),
+    "letters of instructions": Limit(20_000, "TOO_LARGE", CREATE, instructions),
+    "letters of a name": Limit(200, "TOO_LARGE", CREATE, a_name),
+    "letters of a key": Limit(200, "TOO_LARGE", CREATE, a_key),
+    "letters of a session": Limit(200, "TOO_LARGE", CREATE, a_session),
+    "sources a step may want": Limit(MAX_REQUIRED_SOURCES, "INVALID_INPUT", CREATE, required),
+    "bytes of a result": Limit(MAX_RESULT, "TOO_LARGE", SUBMIT, result),
+    "bytes of a report": Limit(MAX_RESULT, "TOO_LARGE", SUBMIT, report),
+    "bytes of a result in review": Limit(MAX_RESULT, "TOO_LARGE", "request_user_review", reviewed),
+    "questions of a review": Limit(50, "TOO_LARGE", "request_user_review", questions),
+    "bytes of research": Limit(MAX_RESULT, "TOO_LARGE", STORE, content),
+    "sources of research": Limit(MOST_SOURCES, "TOO_LARGE", STORE, sources),
+    "tags of research": Limit(MOST_TAGS, "TOO_LARGE", STORE, tags),
+    "models of a run": Limit(MAX_MODELS, "TOO_LARGE", "start_run", models),
+    "bytes of a run's input": Limit(MAX_RESULT, "TOO_LARGE", "start_run", run_input),
+    "bytes of a document": Limit(MAX_RESULT, "TOO_LARGE", "submit_job_result", document),
+}
+
+
+@pytest.fixture
+async def alone(eighteen: Server) -> AsyncIterator[World]:
+    """A database nobody else writes to."""
+    place = create_database(eighteen, f"limits_{new_id().replace('-', '')}")
+    async with a_world(place) as world:
+        yield world
+    drop_database(place)
+
+
+@pytest.fixture
+def admin(alone: World) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(alone.place.admin_dsn, autocommit=True) as connection:
+        yield connection
+
+
+def test_the_limits_are_those_of_the_specification() -> None:
+    assert [limit == promised for limit, promised in PROMISED.items()] == [True] * len(PROMISED)
+    assert (Wire().lock_timeout, Wire().statement_timeout) == ("5s", "10s")
+
+
+@pytest.mark.parametrize("name", LIMITS)
+async def test_as_much_passes_and_one_more_is_refused_by_name_and_not_written(
+    alone: World, admin: psycopg.Connection, name: str
+) -> None:
+    limit, agent = LIMITS[name], alone.agent
+    await agent.call(limit.tool, **await limit.asked(agent, limit.most))
+    asked = await limit.asked(agent, limit.most + 1)
+    before = digest(admin)
+    error = await agent.refused(limit.tool, **asked)
+    assert (error["code"], digest(admin) == before) == (limit.code, True), error
+    assert f"{limit.most}" in error["message"].replace(",", "")
+    if limit.code == "TOO_LARGE":
+        assert error["details"]["limit"] == limit.most
+
+
+async def test_a_statement_that_takes_too_long_is_busy_and_not_written(
+    alone: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, hasty = alone.agent, Wire("5s", "50ms", pooled=True)
+    plan = await agent.plan()
+    before = digest(admin)
+    async with alone.database.tenant(agent.org_id) as tx:
+        await tx.send("select from plan for update")
+        monkeypatch.setattr(alone.database, "wire", hasty)
+        error = await agent.refused("get_next_step", planId=plan["planId"])
+    assert (error["code"], error["details"]) == ("BUSY", {"retryAfter": 1})
+    assert digest(admin) == before
