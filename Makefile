@@ -108,6 +108,7 @@ bench: env
 	@$(BIN)/python benchmarks/layout.py
 	@PYTHONPATH=tests $(BIN)/python benchmarks/pages.py
 	@$(BIN)/python benchmarks/live.py
+	@$(BIN)/python benchmarks/flood.py
 
 # Apart, for it fills a database of 200,000 artifacts first.
 bench-search: env
