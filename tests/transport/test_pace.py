@@ -24,7 +24,7 @@ from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.forms import COOKIE
 from waybook.transport.web.dashboard.routes import dashboard_routes
 from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.pace import PAUSE_SECONDS, Pace
+from waybook.transport.web.pace import PAUSES, Pace
 from waybook.transport.web.reading import Reading
 from waybook.transport.web.serving import listen, serving
 from waybook.usecases.rate_limit import SECOND, RateLimit
@@ -158,7 +158,7 @@ async def test_whoever_calls_too_often_waits_at_the_gate_and_may_then_be_let_in(
     flooded.meanwhile = flooded.later
     reply = await http.post("/mcp", headers=LEGACY, content=CALL)
     assert not reply.json()["result"]["isError"]
-    assert flooded.pauses == [PAUSE_SECONDS]
+    assert flooded.pauses == [PAUSES[0]]
 
 
 async def test_nobody_else_waits_there(http: httpx2.AsyncClient, flooded: Flooded) -> None:

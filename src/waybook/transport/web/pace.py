@@ -6,24 +6,29 @@ without asking the protocol library.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import cycle
 from typing import Final
+from uuid import UUID
 
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from waybook.errors import RateLimited, WaybookError
 from waybook.transport.entrance import Entrance
 from waybook.transport.faults import compact
 from waybook.transport.web.jsonrpc import tool_called
+from waybook.transport.web.places import Places
 from waybook.transport.web.replies import json_reply, retry_header
 
-#: How long a request of an org that calls too often waits at the gate.
-PAUSE_SECONDS: Final = 1.0
+#: How long a request of an org that calls too often waits at the gate, in turns: a second in the
+#: middle, and not all alike, lest they all come back at the same moment.
+PAUSES: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
 #: Where programs ask for something that counts.
 COUNTED: Final = ("/mcp", "/api/")
 MODERN: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -33,15 +38,21 @@ MODERN: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
 class Pace:
     entrance: Entrance
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
+    places: Places = field(default_factory=Places)
+    pauses: Iterator[float] = field(default_factory=partial(cycle, PAUSES))
 
-    async def slow_down(self, request: Request) -> None:
-        """Let a request wait if its org has called too often; by then there may be room."""
+    async def slow_down(self, request: Request) -> UUID | None:
+        """Let a request wait if its org has called too often; by then there may be room.
+
+        Returns whose it is, if that is known.
+        """
         try:
             doorway, caller = await self.entrance.doorway(), await self.entrance.caller(request)
         except WaybookError:
-            return  # whoever it is for says what stands in the way
+            return None  # whoever it is for says what stands in the way
         if doorway.wait(caller):
-            await self.pause(PAUSE_SECONDS)
+            await self.pause(next(self.pauses))
+        return caller.org_id
 
     async def admit(self, request: Request) -> None:
         """Count a request that does not enter by the doorway.
@@ -72,12 +83,23 @@ class Pace:
 
 
 def at_a_pace(pace: Pace, app: ASGIApp) -> ASGIApp:
-    """Slow down those who call too often."""
+    """Slow down those who call too often, and work on a few requests of each org at a time."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        org_id = None
         if scope["type"] == "http" and scope["path"].startswith(COUNTED):
-            await pace.slow_down(Request(scope, receive))
-        await app(scope, receive, send)
+            org_id = await pace.slow_down(Request(scope, receive))
+        if org_id is None:
+            await app(scope, receive, send)
+            return
+        async with pace.places.of(org_id) as give_up:
+
+            async def answering(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    give_up()  # what goes on for long from here is news
+                await send(message)
+
+            await app(scope, receive, answering)
 
     return guarded
 

@@ -1,0 +1,71 @@
+"""Places at work: a few for each org, in the order they came, and never lost."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from waybook.transport.web.places import Places
+
+LONG = 3_600.0
+
+
+async def begin(places: Places, org: str, begun: list[str], end: asyncio.Event) -> None:
+    """Take a place, say so, and keep it until told."""
+    async with places.of(org):
+        begun.append(org)
+        await end.wait()
+
+
+async def settled() -> None:
+    """Let everybody go as far as they get."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_flood_waits_for_itself_and_another_org_for_nobody() -> None:
+    places, begun, end = Places(4, LONG), list[str](), asyncio.Event()
+    flood = [asyncio.create_task(begin(places, "theirs", begun, end)) for _ in range(50)]
+    await settled()
+    assert begun == ["theirs"] * 4
+    other = asyncio.create_task(begin(places, "ours", begun, end))
+    await settled()
+    assert begun[4:] == ["ours"]
+    end.set()
+    await asyncio.gather(*flood, other)
+    assert begun.count("theirs") == 50
+
+
+async def test_who_gives_their_place_up_before_the_end_makes_room_once() -> None:
+    places, begun, end = Places(1, LONG), list[str](), asyncio.Event()
+    async with places.of("ours") as give_up:
+        waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(2)]
+        await settled()
+        assert begun == []
+        give_up()
+        give_up()
+        await settled()
+        assert len(begun) == 1
+    await settled()
+    assert len(begun) == 1
+    end.set()
+    await asyncio.gather(*waiting)
+
+
+async def test_who_takes_too_long_keeps_nobody_waiting() -> None:
+    places = Places(1, patience=0)
+    async with AsyncExitStack() as stack, asyncio.timeout(5):
+        for _ in range(3):
+            await stack.enter_async_context(places.of("ours"))
+
+
+async def test_who_goes_away_while_waiting_takes_no_place_along() -> None:
+    places, begun, end = Places(1, LONG), list[str](), asyncio.Event()
+    async with places.of("ours"):
+        waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]
+        await settled()
+        waiting[0].cancel()
+    waiting[1].cancel()  # its turn has just come
+    end.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert len(begun) in {1, 2}
+    async with asyncio.timeout(5), places.of("ours"):
+        pass
