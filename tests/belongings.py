@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tool_calls import MUTATING, PREPARE, a_call_of, a_gathering, a_late_result
+from trust_worlds import a_token
 from waybook.background import render_once
 from worlds import Agent, World
 
@@ -30,6 +31,7 @@ async def belongings(world: World) -> Mapping[str, str]:
         "plan at work": other["planId"],
         "late result": await a_late_result(ned),
         "output": delivered["outputId"],
+        "token": (await a_token(ned)).token.id,
         **await _their_run(ned),
     }
 

@@ -19,6 +19,7 @@ async def sound_forms(agent: Agent) -> dict[str, tuple[str, dict[str, str]]]:
         ),
         "/decisions": ("/decisions", await _decision(agent)),
         **await _of_runs(agent),
+        "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
     }
 
 

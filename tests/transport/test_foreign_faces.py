@@ -38,7 +38,7 @@ QUERIES = {"/audit": ("subject",), "/audit.{form}": ("subject",)}
 #: Other words of queries: they choose, or say after which place to go on.
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
-    *("event", "actor", "channel", "since", "until", "format", "part"),
+    *("event", "actor", "channel", "since", "until", "format", "part", "then"),
 }
 #: For every address that takes a form: forms, with ID where an id goes.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
@@ -49,6 +49,11 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"planId": "ID", "reviewId": "ID", "decision": "wait"},
     ),
     "/feedback": ({"runId": "ID", "stageSlug": "scope", "feedback": "Go on.", "models": "a"},),
+    "/tokens": (
+        {"act": "revoke", "id": "ID"},
+        {"act": "revoke", "id": "ID", "confirmed": "yes"},
+        {"act": "disable", "user": "ID"},
+    ),
     "/runs/{run_id}/retry": ({"stage": "scope", "key": "k"},),
     "/runs/{run_id}/regenerate": ({"document": "ID", "key": "k"},),
     "/plans/{plan_id}": (
