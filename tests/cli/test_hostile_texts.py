@@ -89,9 +89,23 @@ COMMANDS = {
     "dag show": ("hostile",),
     "call": ("get_research_context", '{"planId":"PLAN"}'),
     "doctor": (),
+    "org list": (),
+    "user list": (),
+    "token list": (),
 }
 #: Commands that show nothing stored, or only what they are given in the same breath.
-OTHERS = {"demo", "serve", "mcp", "feedback", "report", "map", "migrate", "webhooks", "output"}
+OTHERS = {
+    "retain",
+    "demo",
+    "serve",
+    "mcp",
+    "feedback",
+    "report",
+    "map",
+    "migrate",
+    "webhooks",
+    "output",
+}
 
 
 def words_of(command: str, stored: Stored) -> list[str]:

@@ -8,8 +8,10 @@ from rich.table import Table
 
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json
 from waybook.orgs.model import Org
 from waybook.record.moment import ReviewPolicy
+from waybook.record.oddities import visible
 from waybook.settings import Settings
 from waybook.store.tenants import Listed
 from waybook.usecases.find_orgs import find_orgs
@@ -57,7 +59,7 @@ def list_command(*, as_json: bool, **flags: object) -> None:
     """The orgs there are."""
     found = asyncio.run(_list(quiet_settings(flags)))
     if as_json:
-        click.echo(json.dumps([told(one.org) for one in found], ensure_ascii=False))
+        say_json([told(one.org) for one in found])
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in ("org", "name", "reviews", "since (UTC)"):
@@ -83,10 +85,10 @@ def show_command(*, slug: str, as_json: bool, **flags: object) -> None:
     members = asyncio.run(_show(quiet_settings(flags), slug))
     counted = {"users": len(members.users), "tokens": len(members.counting)}
     if as_json:
-        click.echo(json.dumps({**told(members.org), **counted}, ensure_ascii=False))
+        say_json({**told(members.org), **counted})
         return
     org = members.org
-    click.echo(f"{click.style(org.slug, bold=True)}  {org.name or ''}")
+    click.echo(f"{click.style(org.slug, bold=True)}  {visible(org.name or '')}")
     click.echo(f"  reviews  {org.review_policy}")
     click.echo(f"  users    {counted['users']}")
     click.echo(f"  tokens   {counted['tokens']} that count")
@@ -111,7 +113,7 @@ def set_command(
         raise click.UsageError("Say what to set: --name or --review-policy.")
     org = asyncio.run(_set(quiet_settings(flags), slug, name, _policy(review_policy)))
     if as_json:
-        click.echo(json.dumps(told(org), ensure_ascii=False))
+        say_json(told(org))
         return
     click.secho(
         f"✓ {org.slug}: {org.name or 'no name'}, reviews are {org.review_policy}", fg="green"

@@ -10,7 +10,9 @@ from rich.text import Text
 
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options, in_org, scopes_option
+from waybook.cli.printing import say_json
 from waybook.orgs.model import Token
+from waybook.record.oddities import visible
 from waybook.record.scopes import Scope
 from waybook.record.spans import ago
 from waybook.settings import Settings
@@ -83,7 +85,7 @@ def list_command(*, every: bool, org: str | None, as_json: bool, **flags: object
     members = asyncio.run(_list(quiet_settings(flags), org))
     shown = members.tokens if every else members.counting
     if as_json:
-        click.echo(json.dumps([told(one) for one in shown], ensure_ascii=False))
+        say_json([told(one) for one in shown])
         return
     if not shown:
         click.echo("No token counts here. Make one: waybook token add USER --label TEXT")
@@ -128,7 +130,7 @@ def revoke_command(*, token_id: str, org: str | None, as_json: bool, **flags: ob
     if as_json:
         click.echo(json.dumps({"tokenId": token.id, "revokedAt": _time(token.revoked_at)}))
         return
-    click.secho(f"✓ {token.label} counts no more", fg="green")
+    click.secho(f"✓ {visible(token.label)} counts no more", fg="green")
 
 
 async def _revoke(settings: Settings, org: str | None, token_id: str) -> Token:

@@ -1,7 +1,6 @@
 """`waybook user`: who may come into an org."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 
 import click
@@ -10,8 +9,10 @@ from rich.text import Text
 
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options, in_org, scopes_option
+from waybook.cli.printing import say_json
 from waybook.orgs.manage import NewUser
 from waybook.orgs.model import User
+from waybook.record.oddities import visible
 from waybook.record.scopes import Scope
 from waybook.settings import Settings
 from waybook.usecases.call import Call
@@ -57,7 +58,7 @@ def list_command(*, org: str | None, as_json: bool, **flags: object) -> None:
     """The users of an org."""
     users = asyncio.run(_list(quiet_settings(flags), org))
     if as_json:
-        click.echo(json.dumps([told(user) for user in users], ensure_ascii=False))
+        say_json([told(user) for user in users])
         return
     if not users:
         click.echo(f"Nobody yet. Let somebody in: waybook user add NAME{_of(org)}")
@@ -112,9 +113,9 @@ async def _acted(
 
 def _tell(user: User, said: str, hint: str, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(told(user), ensure_ascii=False))
+        say_json(told(user))
         return
-    click.secho(f"✓ {said}", fg="green")
+    click.secho(f"✓ {visible(said)}", fg="green")
     if hint:
         click.echo(hint)
 
