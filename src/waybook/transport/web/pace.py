@@ -76,6 +76,7 @@ class Pace:
             elif doorway.wait(caller):
                 doorway.admit(caller, tool)
         except RateLimited as fault:
+            await self.pause(next(self.pauses))  # many came for the one call that was left
             return refusal_of(request, message, fault, is_tool=tool is not None)
         except WaybookError:
             return None  # whoever it is for says what stands in the way
