@@ -1,0 +1,83 @@
+"""Where everybody is asked: what a stranger finds open, and which names and pages may ask."""
+
+import re
+from collections.abc import AsyncIterator
+from itertools import product
+
+import httpx2
+import pytest
+
+from sign_in_worlds import Team, a_team
+from transport.test_strangers import (
+    ELSE,
+    EMBEDDED,
+    OTHER_HOSTS,
+    OTHER_ORIGINS,
+    asked,
+    judge,
+)
+from transport.whole_house import routes_of
+from waybook.store.ids import new_id
+from worlds import World
+
+#: What everybody may see, and what they get there.
+OPEN = {
+    "/healthz": 200,
+    "/readyz": 200,
+    "/sign-in": 200,
+    "/sign-in/oidc": 303,
+    "/sign-in/callback": 403,
+    "/static/{version}/{name}": 200,
+    "/metrics": 404,
+    "/.well-known/oauth-protected-resource": 200,
+    "/.well-known/oauth-protected-resource/mcp": 200,
+}
+
+
+@pytest.fixture
+async def team(face_world: World) -> AsyncIterator[Team]:
+    async with a_team(face_world) as made:
+        yield made
+
+
+def addressed(route: str) -> str:
+    """An address of this route, of nothing that there is."""
+    places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_id())}
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: places[found[1]], route)
+
+
+def paths_of(team: Team) -> dict[str, str]:
+    return {route.path: addressed(route.path) for route in routes_of(team.app())}
+
+
+async def test_a_stranger_finds_nothing_open_but_the_door(team: Team) -> None:
+    app, paths = team.app(), paths_of(team)
+    assert set(OPEN) <= set(paths)
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as stranger:
+        for (route, path), kind in product(paths.items(), ("text/html", "application/json")):
+            reply = await stranger.get(path, headers={"accept": kind})
+            judge(reply)
+            if route in OPEN:
+                assert reply.status_code == OPEN[route], route
+            elif reply.status_code == 303:
+                assert reply.headers["location"].startswith("/sign-in?then="), route
+            else:
+                assert reply.status_code == 401, (route, kind)
+            if route not in {"/sign-in", *OPEN}:
+                sent = await stranger.post(path, headers={"accept": kind})
+                judge(sent)
+                assert sent.status_code in {401, 303}, (route, kind)
+
+
+async def test_neither_another_name_nor_another_site_gets_as_far_as_the_gate(team: Team) -> None:
+    app, ours = team.app(), ("host", "localhost")
+    for path, method in product(paths_of(team).values(), ("GET", "POST")):
+        for host in OTHER_HOSTS:
+            assert (await asked(app, method, path, [("host", host)]))[0] == 421, (path, host)
+        for origin in OTHER_ORIGINS:
+            told = [ours, ("origin", origin)]
+            if origin != "http://localhost":
+                assert (await asked(app, method, path, told))[0] == 403, (path, origin)
+        for said in EMBEDDED:
+            assert (await asked(app, method, path, [ours, *said.items()]))[0] == 403, (path, said)
