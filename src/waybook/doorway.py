@@ -67,7 +67,6 @@ from waybook.usecases.flags import flagged
 from waybook.usecases.house import House
 from waybook.usecases.output_views import output_view
 from waybook.usecases.permission import require
-from waybook.usecases.rate_limit import RateLimit
 from waybook.usecases.read_documents import read_document
 from waybook.usecases.read_outputs import list_outputs, read_output
 from waybook.usecases.skills import Skill
@@ -167,9 +166,13 @@ class Doorway:
         Raises:
             RateLimited: there were too many.
         """
+        if not caller.counted and self.count(caller):
+            raise self.turned_away(caller, what)
+
+    def count(self, caller: Caller) -> float:
+        """Count a call of this org, unless it has to wait; tells for how many seconds."""
         limit = self.house.rate_limit
-        if limit is not None and (wait := limit.take(_purse(caller), self.clock())):
-            raise self._turned_away(limit, caller, what, wait)
+        return limit.take(_purse(caller), self.clock()) if limit is not None else 0.0
 
     def wait(self, caller: Caller) -> float:
         """How many seconds until a call of this org is admitted: none, if it is now."""
@@ -218,9 +221,15 @@ class Doorway:
         require(caller, Scope.PLAN_READ, "reading")
         return Call(house=self.house, caller=caller)
 
-    def _turned_away(self, limit: RateLimit, caller: Caller, what: str, wait: float) -> RateLimited:
-        """Count a refusal; of many in a row the log has the first, for they must cost little."""
-        tool, fault = TOOLS.get(what), limit.refusal(wait)
+    def turned_away(self, caller: Caller, what: str = OTHER) -> RateLimited:
+        """What is told to whoever calls too often.
+
+        Of many refusals in a row the log has the first, for they must cost little.
+        """
+        limit = self.house.rate_limit
+        if limit is None:
+            return RateLimited()
+        tool, fault = TOOLS.get(what), limit.refusal(self.wait(caller))
         self.counted[tool.name if tool else OTHER, fault.code] += 1
         if limit.is_first_refusal(_purse(caller)) and tool is not None and tool.logged:
             self.calls.note(

@@ -7,7 +7,7 @@ from uuid import UUID
 from starlette.requests import Request
 
 from waybook.doorway import Answer, Caller, Channel, Tool
-from waybook.errors import NotFound, WaybookError
+from waybook.errors import NotFound, RateLimited, WaybookError
 from waybook.store.bus import Bus
 from waybook.transport.entrance import Entrance
 from waybook.transport.mcp.catalogue import catalogue
@@ -57,7 +57,6 @@ class RememberingDoorway:
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
     requests: list[Request | None] = field(default_factory=list)
-    admitted: list[tuple[Caller, str]] = field(default_factory=list)
     #: What is read of any document.
     readable: Readable | type[WaybookError] = NotFound
     #: What is read of any output.
@@ -65,11 +64,11 @@ class RememberingDoorway:
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)
 
-    def wait(self, _: Caller) -> float:
+    def count(self, _: Caller) -> float:
         return 0.0
 
-    def admit(self, caller: Caller, what: str = "other") -> None:
-        self.admitted.append((caller, what))
+    def turned_away(self, _: Caller, what: str = "") -> RateLimited:
+        return RateLimited(what)
 
     async def is_ready(self) -> bool:
         return True

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from transport.doors import TOOLS
 from transport.messages import LEGACY, a_request, modern_headers
 from transport.pages import TOKEN
+from trust_worlds import a_token, bearer, served
 from waybook.doorway import Caller, Channel, Doorway
 from waybook.errors import Forbidden
 from waybook.store.calls import CallLog
@@ -24,7 +25,7 @@ from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.forms import COOKIE
 from waybook.transport.web.dashboard.routes import dashboard_routes
 from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.pace import PAUSES, Pace
+from waybook.transport.web.pace import CROWD, MOST_CROWDS, PAUSES, Pace
 from waybook.transport.web.reading import Reading
 from waybook.transport.web.serving import listen, serving
 from waybook.usecases.rate_limit import SECOND, RateLimit
@@ -220,3 +221,37 @@ async def test_a_form_sent_too_often_is_refused_like_a_page(
 async def test_a_page_counts_once_however_much_it_reads(http: httpx2.AsyncClient) -> None:
     pages = [await http.get("/inbox") for _ in range(BURST + 1)]
     assert [page.status_code for page in pages] == [200] * BURST + [429]
+
+
+async def test_where_everybody_is_asked_who_they_are_they_are_held_to_it_at_the_gate(
+    world: World,
+) -> None:
+    given = await a_token(world.agent)
+    house = replace(world.doorway.house, rate_limit=RateLimit(2, BURST))
+    here = replace(world, doorway=Doorway(house, CallLog(house.database)))
+    here.doorway.clock = lambda: 100 * SECOND
+    async with (
+        served(here) as address,
+        httpx2.AsyncClient(base_url=address, trust_env=False, headers=bearer(given)) as client,
+    ):
+        sent = [await client.post("/mcp", headers=LEGACY, content=CALL) for _ in range(BURST + 1)]
+    refused = ["RATE_LIMITED" in reply.text for reply in sent]
+    assert refused == [False] * BURST + [True]
+    # Told before the protocol library was asked: that knows no such header.
+    assert ["retry-after" in reply.headers for reply in sent] == refused
+
+
+async def test_the_more_of_an_org_wait_the_longer_they_do(flooded: Flooded) -> None:
+    entrance = Entrance(lambda: _at(flooded.doorway), flooded.caller(Channel.MCP))
+    flooded.use_up()
+    pace = Pace(entrance, flooded.pause)
+    asked = Request({"type": "http", "path": "/mcp", "headers": [], "state": {}})
+    for already, times in ((0, 1), (CROWD, 2), (5 * CROWD, 6), (1_000 * CROWD, MOST_CROWDS)):
+        pace.held[flooded.agent.org_id] = already
+        assert await pace.counted(asked) is None
+        assert flooded.pauses[-1] / times in PAUSES
+    assert not asked.state.counted
+
+
+async def _at(doorway: Doorway) -> Doorway:
+    return doorway

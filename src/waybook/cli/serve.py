@@ -74,7 +74,7 @@ def app_of(house: Running, found: Found, issuer: SignIns | None = None) -> ASGIA
         ready=entrance_of(house).answers,
         metrics=partial(figures, house.doorway),
         reading=Reading(entrance_of(house, Channel.REST, asks=asks)),
-        pace=Pace(entrance) if house.doorway.house.rate_limit else None,
+        pace=Pace(entrance) if house.doorway.house.rate_limit is not None else None,
         pages=[
             *pages,
             *(door.routes() if asks else ()),

@@ -1,16 +1,19 @@
 """How a face enters: the doorway, opened when it is first needed, and who is calling."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 from uuid import UUID
 
 from starlette.requests import Request
 
-from waybook.errors import WaybookError
+from waybook.errors import RateLimited, WaybookError
 from waybook.store.bus import Bus
 from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
 from waybook.usecases.skills import Skill
+
+#: Where a request remembers that it was counted; or, if that is false, that it was one too many.
+COUNTED: Final = "counted"
 
 
 class Door(Protocol):
@@ -24,11 +27,11 @@ class Door(Protocol):
     def bus(self) -> Bus:
         """Where changes are made known."""
 
-    def wait(self, caller: Caller, /) -> float:
-        """How many seconds until a call of this org is admitted."""
+    def count(self, caller: Caller, /) -> float:
+        """Count a call of this org, or tell how many seconds it has to wait."""
 
-    def admit(self, caller: Caller, what: str = ..., /) -> None:
-        """Count something that does not enter, or refuse it."""
+    def turned_away(self, caller: Caller, what: str = ..., /) -> RateLimited:
+        """What is told to whoever calls too often."""
 
     async def is_ready(self) -> bool:
         """Whether the database answers."""
@@ -69,8 +72,7 @@ class Entrance:
     ) -> Answer:
         """Call a tool of the doorway's table; a door that stays shut is an answer too."""
         try:
-            doorway = await self.doorway()
-            caller = await self.caller(request)
+            doorway, caller = await self._entering(request, tool)
         except WaybookError as error:
             return Answer(error.as_json(), is_error=True)
         return await doorway.enter(caller, tool, arguments)
@@ -81,8 +83,8 @@ class Entrance:
         Raises:
             NotFound: it is not there, or not theirs.
         """
-        doorway = await self.doorway()
-        return await doorway.document(await self.caller(request), resource_id)
+        doorway, caller = await self._entering(request)
+        return await doorway.document(caller, resource_id)
 
     async def output(self, request: Request | None, output_id: str) -> ReadableOutput:
         """A deliverable of a plan, as whoever is asking may read it.
@@ -90,8 +92,8 @@ class Entrance:
         Raises:
             NotFound: it is not there, or not theirs.
         """
-        doorway = await self.doorway()
-        return await doorway.output(await self.caller(request), output_id)
+        doorway, caller = await self._entering(request)
+        return await doorway.output(caller, output_id)
 
     async def outputs(
         self, request: Request | None, plan_id: str
@@ -101,8 +103,8 @@ class Entrance:
         Raises:
             NotFound: the plan is not there, or not theirs.
         """
-        doorway = await self.doorway()
-        return await doorway.outputs(await self.caller(request), plan_id)
+        doorway, caller = await self._entering(request)
+        return await doorway.outputs(caller, plan_id)
 
     async def news(self, request: Request | None) -> tuple[Bus, UUID]:
         """Where changes are made known, and whose whoever is asking may hear of."""
@@ -112,3 +114,17 @@ class Entrance:
     async def answers(self) -> bool:
         """Whether somebody is there, down to the database."""
         return await (await self.doorway()).is_ready()
+
+    async def _entering(self, request: Request | None, what: str = "") -> tuple[Door, Caller]:
+        """The doorway, and whoever enters; if they were counted on the way, they are not again.
+
+        Raises:
+            RateLimited: they were one too many.
+        """
+        doorway, caller = await self.doorway(), await self.caller(request)
+        counted = None if request is None else getattr(request.state, COUNTED, None)
+        if counted is None:
+            return doorway, caller
+        if not counted:
+            raise doorway.turned_away(caller, what)
+        return doorway, replace(caller, counted=True)

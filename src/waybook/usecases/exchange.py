@@ -22,6 +22,8 @@ class Caller:
     scopes: frozenset[Scope] = EVERY
     #: The credential they showed: `token:ID`, `session:ID`, … Where nobody shows one, the door.
     credential: str | None = None
+    #: Whether this call has been counted already, where it came in.
+    counted: bool = False
 
     @property
     def principal(self) -> str:

@@ -72,8 +72,8 @@ class RateLimit:
             burst=self.burst,
         )
 
-    def __len__(self) -> int:
-        """Of how many something is remembered."""
+    def remembered(self) -> int:
+        """Of how many something is kept."""
         return len(self._until)
 
     def _forget(self, now: int) -> None:

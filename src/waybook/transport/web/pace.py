@@ -6,6 +6,7 @@ without asking the protocol library.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from waybook.errors import RateLimited, WaybookError
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import COUNTED, Entrance
 from waybook.transport.faults import compact
 from waybook.transport.web.jsonrpc import tool_called
 from waybook.transport.web.places import Places
@@ -29,8 +30,11 @@ from waybook.transport.web.replies import json_reply, retry_header
 #: How long a request of an org that calls too often waits at the gate, in turns: a second in the
 #: middle, and not all alike, lest they all come back at the same moment.
 PAUSES: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
+#: With every so many of an org that wait, the next ones wait as much longer; up to so many times.
+CROWD: Final = 32
+MOST_CROWDS: Final = 10
 #: Where programs ask for something that counts.
-COUNTED: Final = ("/mcp", "/api/")
+PATHS: Final = ("/mcp", "/api/")
 MODERN: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
 
 
@@ -40,56 +44,57 @@ class Pace:
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
     places: Places = field(default_factory=Places)
     pauses: Iterator[float] = field(default_factory=partial(cycle, PAUSES))
+    #: How many requests of each org wait here.
+    held: Counter[UUID] = field(default_factory=Counter)
 
-    async def slow_down(self, request: Request) -> UUID | None:
-        """Let a request wait if its org has called too often; by then there may be room.
+    async def counted(self, request: Request) -> UUID | None:
+        """Count a request; if its org calls too often, let it wait: by then there may be room.
 
-        Returns whose it is, if that is known.
+        The request remembers what came of it. Returns whose it is, if it is to be worked on.
         """
         try:
             doorway, caller = await self.entrance.doorway(), await self.entrance.caller(request)
         except WaybookError:
             return None  # whoever it is for says what stands in the way
-        if doorway.wait(caller):
-            await self.pause(next(self.pauses))
-        return caller.org_id
+        too_many = bool(doorway.count(caller))
+        if too_many:
+            await self._hold(caller.org_id)
+            too_many = bool(doorway.count(caller))
+        setattr(request.state, COUNTED, not too_many)
+        return None if too_many else caller.org_id
 
-    async def admit(self, request: Request) -> None:
-        """Count a request that does not enter by the doorway.
+    async def _hold(self, org_id: UUID) -> None:
+        """Wait; the longer, the more of an org wait already."""
+        self.held[org_id] += 1
+        try:
+            crowds = 1 + self.held[org_id] // CROWD
+            await self.pause(next(self.pauses) * min(crowds, MOST_CROWDS))
+        finally:
+            self.held[org_id] -= 1
+            if not self.held[org_id]:
+                del self.held[org_id]
 
-        Raises:
-            RateLimited: there were too many.
-        """
-        doorway = await self.entrance.doorway()
-        doorway.admit(await self.entrance.caller(request))
+    async def refused(self, request: Request, what: str = "") -> RateLimited | None:
+        """What a request is told that was one too many."""
+        if getattr(request.state, COUNTED, True):
+            return None
+        doorway, caller = await self.entrance.doorway(), await self.entrance.caller(request)
+        return doorway.turned_away(caller, what)
 
     async def turned_away(self, request: Request, message: Mapping[str, object]) -> Response | None:
-        """The refusal of a message of MCP, if it is one too many.
-
-        A tool's call is counted when it enters, anything else here.
-        """
+        """The refusal of a message of MCP that was one too many."""
         tool = tool_called(message)
-        try:
-            doorway, caller = await self.entrance.doorway(), await self.entrance.caller(request)
-            if tool is None:
-                doorway.admit(caller)
-            elif doorway.wait(caller):
-                doorway.admit(caller, tool)
-        except RateLimited as fault:
-            await self.pause(next(self.pauses))  # many came for the one call that was left
-            return refusal_of(request, message, fault, is_tool=tool is not None)
-        except WaybookError:
-            return None  # whoever it is for says what stands in the way
-        return None
+        fault = await self.refused(request, tool or "")
+        return refusal_of(request, message, fault, is_tool=tool is not None) if fault else None
 
 
 def at_a_pace(pace: Pace, app: ASGIApp) -> ASGIApp:
-    """Slow down those who call too often, and work on a few requests of each org at a time."""
+    """Count those who call, and work on a few requests of each org at a time."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         org_id = None
-        if scope["type"] == "http" and scope["path"].startswith(COUNTED):
-            org_id = await pace.slow_down(Request(scope, receive))
+        if scope["type"] == "http" and scope["path"].startswith(PATHS):
+            org_id = await pace.counted(Request(scope, receive))
         if org_id is None:
             await app(scope, receive, send)
             return

@@ -34,11 +34,8 @@ class Snapshots:
         return await self._answer(request, map_of)
 
     async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
-        if self.pace:
-            try:
-                await self.pace.admit(request)
-            except WaybookError as fault:
-                return refused(fault.as_json())
+        if self.pace and (fault := await self.pace.refused(request)):
+            return refused(fault.as_json())
         body = await request.body()
         async with self.turns:
             return await asyncio.to_thread(answered, body, door)
