@@ -18,6 +18,8 @@ FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()
   from org, generate_series(1, 3000);
+insert into plan_brief (org_id, plan_id, research_question, created_at, created_by)
+select org_id, id, 'Which?', now(), 'ann' from plan;
 insert into plan_step (org_id, id, plan_id, step_order, step_type, status, attempt)
 select org_id, gen_random_uuid(), id, 1, 'search', 'pending', 1 from plan;
 analyze;

@@ -3,17 +3,18 @@
 Nobody else can: the role that serves may add to the audit and read it, and nothing more.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 import psycopg
 import pytest
 
 from erasures import verified
-from servers import Place
+from servers import Place, Server, create_database, drop_database
 from waybook.store import audit
+from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE
-from worlds import Agent, World
+from worlds import Agent, World, a_world
 
 # Whoever serves
 
@@ -151,6 +152,20 @@ class Owner:
             (self._chain.id,),
         )
         return audit.read_entries(rows.fetchall())
+
+
+@pytest.fixture(scope="module")
+def tampered_place(server: Server) -> Iterator[Place]:
+    """A database of its own: what is done here to one org would stand in the way of others."""
+    place = create_database(server, f"tampered_{new_id().replace('-', '')}")
+    yield place
+    drop_database(place)
+
+
+@pytest.fixture
+async def world(tampered_place: Place) -> AsyncIterator[World]:
+    async with a_world(tampered_place) as made:
+        yield made
 
 
 @pytest.fixture

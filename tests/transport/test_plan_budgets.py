@@ -19,6 +19,7 @@ TAG = re.compile(r"<[a-z]")
 def rendered(sheet: PlanSheet) -> str:
     shown = {"view": plan_view(sheet), "plan": sheet.plan, "refusal": None, "now": NOON}
     framed = {"path": f"/plans/{sheet.plan.id}", "query": {}, "waiting": 1, "token": "t" * 43}
+    framed |= {"person": None}
     return TEMPLATES.get_template("plan.html").render({**framed, **shown})
 
 

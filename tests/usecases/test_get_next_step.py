@@ -4,7 +4,7 @@ from waybook.doorway import Channel
 from worlds import Agent, Clock, a_step
 
 
-async def test_a_ready_step_comes_with_all_it_takes(agent: Agent) -> None:
+async def test_a_ready_step_comes_with_all_it_takes(agent: Agent, clock: Clock) -> None:
     schema = {"type": "object", "required": ["river"]}
     plan = await agent.plan([a_step("Look.", title="First", resultSchema=schema)])
     step_id = plan["stepIds"][0]
@@ -18,6 +18,8 @@ async def test_a_ready_step_comes_with_all_it_takes(agent: Agent) -> None:
         "instructions": "Look.",
         "attempt": 1,
         "resultSchema": schema,
+        "createdBy": "ann",
+        "createdAt": clock.now.isoformat(),
         "next": {
             "tool": "submit_step_result",
             "args": {"stepId": step_id, "attempt": 1},
@@ -98,7 +100,7 @@ async def test_a_plan_under_review_shows_the_review(agent: Agent, clock: Clock) 
     assert reply["next"]["tool"] == "get_plan_status"
 
 
-async def test_a_completed_plan_says_how_to_write_it_up(agent: Agent) -> None:
+async def test_a_completed_plan_says_how_to_write_it_up(agent: Agent, clock: Clock) -> None:
     plan = await agent.plan(2, outputFormattingNotes="As a table.")
     await agent.submit(await agent.take(plan), outputFormattingNotes="In bold.")
     await agent.submit(await agent.take(plan), usage={"inputTokens": 3})
@@ -110,7 +112,13 @@ async def test_a_completed_plan_says_how_to_write_it_up(agent: Agent) -> None:
         "outputFormattingInstructions": None,
         "planFormattingNotes": "As a table.",
         "stepFormattingNotes": [
-            {"stepId": plan["stepIds"][0], "stepOrder": 1, "notes": "In bold."}
+            {
+                "stepId": plan["stepIds"][0],
+                "stepOrder": 1,
+                "notes": "In bold.",
+                "completedBy": "ann",
+                "completedAt": clock.now.isoformat(),
+            }
         ],
         "outputs": [],
         "outputMissing": False,

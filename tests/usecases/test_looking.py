@@ -28,6 +28,8 @@ STATUS_FIELDS = {
     "revision",
     "outcome",
     "reason",
+    "createdBy",
+    "createdAt",
     "next",
 }
 
@@ -75,6 +77,8 @@ async def test_the_status_of_a_plan_at_work(agent: Agent, clock: Clock) -> None:
             "status": "completed",
             "resultSummary": {"river": "Nile"},
             "confidence": 0.85,
+            "completedBy": "ann",
+            "completedAt": noon,
         }
     ]
     assert status["pendingSteps"] == [
@@ -179,6 +183,8 @@ async def test_a_plan_in_the_list_has_its_counts(agent: Agent, clock: Clock) -> 
         "counts": {"done": 1, "total": 4, "failed": 1, "inProgress": 1},
         "revision": 2,
         "lastActivityAt": clock.now.isoformat(),
+        "createdBy": "ann",
+        "createdAt": clock.now.isoformat(),
     }
 
 
