@@ -75,7 +75,7 @@ COLUMNS = {
     "bar": ("", 132),
     "stages": ("stages", 0),
     "steps": ("steps", 110),
-    "activity": ("activity", 0),
+    "activity": ("activity", 72),
 }
 
 
