@@ -26,7 +26,8 @@ def made(plan: Plan) -> str:
     """The page as it is sent."""
     sheet = a_sheet(plan)
     shown = {"view": plan_view(sheet), "plan": plan, "refusal": None, "now": NOON}
-    framed = {"path": f"/plans/{plan.id}", "query": {}, "waiting": 1, "token": "t" * 43}
+    asked = {"path": f"/plans/{plan.id}", "query": {}}
+    framed = {**asked, "person": None, "waiting": 1, "token": "t" * 43}
     return TEMPLATES.get_template("plan.html").render({**framed, **shown})
 
 

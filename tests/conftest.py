@@ -10,8 +10,7 @@ import servers
 import without_org
 from looking_out import complain, noted, stop_watching, watch_over_this_run
 from poolers import NO_PGBOUNCER
-from servers import FIFTEEN, NO_FIFTEEN, Place, Server, create_database, drop_database
-from waybook.store.ids import new_id
+from servers import FIFTEEN, NO_FIFTEEN, Place, Server, fresh_place
 from worlds import Agent, Clock, World, a_world
 
 settings.register_profile(
@@ -88,19 +87,22 @@ def server(request: pytest.FixtureRequest) -> Server:
 @pytest.fixture(scope="session")
 def shared_place(server: Server) -> Iterator[Place]:
     """A migrated database for all tests of this worker that keep to orgs of their own."""
-    yield from _a_place(server)
+    with fresh_place(server) as place:
+        yield place
 
 
 @pytest.fixture
 def own_place(server: Server) -> Iterator[Place]:
     """A migrated database for one test alone."""
-    yield from _a_place(server)
+    with fresh_place(server) as place:
+        yield place
 
 
-def _a_place(server: Server) -> Iterator[Place]:
-    place = create_database(server, f"test_{new_id().replace('-', '')}")
-    yield place
-    drop_database(place)
+@pytest.fixture(scope="module")
+def module_place(eighteen: Server) -> Iterator[Place]:
+    """A migrated database for the tests of one file, where one server is enough."""
+    with fresh_place(eighteen) as place:
+        yield place
 
 
 @pytest.fixture
@@ -115,6 +117,14 @@ async def own_world(own_place: Place) -> AsyncIterator[World]:
     """The same in a database of its own."""
     async with a_world(own_place) as made:
         yield made
+
+
+@pytest.fixture
+async def alone(eighteen: Server) -> AsyncIterator[World]:
+    """The same on one server only."""
+    with fresh_place(eighteen) as place:
+        async with a_world(place) as made:
+            yield made
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from postgres.places import leave
 from postgres.processes import eventually
 from waybook.postgres.cluster import BOOTSTRAP
 from waybook.postgres.supervisor import attach
+from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE, migrate
 
 PLACE = "WAYBOOK_TEST_PLACE"
@@ -219,13 +220,14 @@ def _ensure_bootstrapped(server: Server) -> None:
             admin.execute(BOOTSTRAP.encode())
 
 
-def create_database(server: Server, dbname: str, template: str = TEMPLATE) -> Place:
-    """A database of its own: by default as the migrations leave it."""
+@contextmanager
+def fresh_place(server: Server, template: str = TEMPLATE) -> Iterator[Place]:
+    """A database of its own, for a while: by default as the migrations leave it."""
+    dbname = f"test_{new_id().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         admin.execute(f"create database {dbname} template {template} owner {server.owner}")
-    return Place(server=server, dbname=dbname)
-
-
-def drop_database(place: Place) -> None:
-    with psycopg.connect(place.server.admin_dsn, autocommit=True) as admin:
-        admin.execute(f"drop database if exists {place.dbname} with (force)")
+    try:
+        yield Place(server=server, dbname=dbname)
+    finally:
+        with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+            admin.execute(f"drop database if exists {dbname} with (force)")

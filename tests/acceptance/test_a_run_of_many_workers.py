@@ -10,11 +10,10 @@ import pytest
 
 from decisions import decision
 from definitions import a_definition, a_recipe_step, a_stage
-from servers import Server, create_database, drop_database
+from servers import Server, fresh_place
 from waybook.background import render_once
 from waybook.dag.invariants import check
 from waybook.doorway import Answer
-from waybook.store.ids import new_id
 from worlds import Agent, Body, World, a_world
 
 WORKERS = 32
@@ -27,10 +26,9 @@ JOBS = len(MODELS) ** 3
 @pytest.fixture
 async def crowded(eighteen: Server) -> AsyncIterator[World]:
     """A world with half as many connections as workers."""
-    place = create_database(eighteen, f"crowded_{new_id().replace('-', '')}")
-    async with a_world(place, pool_size=POOL) as world:
-        yield world
-    drop_database(place)
+    with fresh_place(eighteen) as place:
+        async with a_world(place, pool_size=POOL) as world:
+            yield world
 
 
 async def a_wide_stage(agent: Agent) -> Body:

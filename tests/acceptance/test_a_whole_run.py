@@ -1,16 +1,13 @@
 """Runs from the first job to the last page: what was promised before is what then is there."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from decisions import decision
 from run_documents import render_all
-from servers import Server, create_database, drop_database
 from waybook.dag.invariants import check
-from waybook.store.ids import new_id
-from worlds import Agent, Body, World, a_world
+from worlds import Agent, Body, World
 
 
 def promised(n: int) -> list[int]:
@@ -113,17 +110,8 @@ async def test_a_dialectic_has_the_jobs_it_promised_and_comes_to_its_end(
     await a_dialectic(world, n)
 
 
-@pytest.fixture
-async def once(eighteen: Server) -> AsyncIterator[World]:
-    """A world on one server only."""
-    place = create_database(eighteen, f"once_{new_id().replace('-', '')}")
-    async with a_world(place) as world:
-        yield world
-    drop_database(place)
-
-
-async def test_a_dialectic_of_four_models_has_the_jobs_it_promised(once: World) -> None:
-    await a_dialectic(once, 4)
+async def test_a_dialectic_of_four_models_has_the_jobs_it_promised(alone: World) -> None:
+    await a_dialectic(alone, 4)
 
 
 @decision("B10")

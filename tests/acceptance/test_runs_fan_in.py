@@ -12,9 +12,8 @@ import pytest
 
 from decisions import decision
 from definitions import a_definition, a_recipe_step, a_stage
-from servers import Server, create_database, drop_database
+from servers import Server, fresh_place
 from waybook.store.database import Results, Tx
-from waybook.store.ids import new_id
 from worlds import Agent, Body, World, a_world
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
@@ -25,11 +24,10 @@ AT_A_TIME = 100
 @pytest.fixture
 async def two_lines(eighteen: Server) -> AsyncIterator[World]:
     """A world in a database of its own, with two connections and no more."""
-    place = create_database(eighteen, f"fan_in_{new_id().replace('-', '')}")
-    async with a_world(place, pool_size=2) as world:
-        await world.agent.call("add_dag", definition=fan_in())
-        yield world
-    drop_database(place)
+    with fresh_place(eighteen) as place:
+        async with a_world(place, pool_size=2) as world:
+            await world.agent.call("add_dag", definition=fan_in())
+            yield world
 
 
 def fan_in() -> Body:

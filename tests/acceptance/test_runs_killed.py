@@ -15,15 +15,13 @@ import psycopg
 import pytest
 
 from run_documents import a_run_of_three_steps, available, pages, render_all
-from servers import Server, create_database, drop_database
 from waybook.dag.invariants import check
 from waybook.doorway import Doorway
 from waybook.errors import Unavailable
 from waybook.store.calls import CallLog
 from waybook.store.database import Results, Tx
-from waybook.store.ids import new_id
 from waybook.usecases.house import House
-from worlds import Agent, Body, World, a_database, a_world
+from worlds import Agent, Body, World, a_database
 
 PATIENCE = 30
 TABLES = (
@@ -39,15 +37,6 @@ TABLES = (
     "audit_entry",
     "idempotency_answer",
 )
-
-
-@pytest.fixture
-async def alone(eighteen: Server) -> AsyncIterator[World]:
-    """A world in a database of its own."""
-    place = create_database(eighteen, f"killed_{new_id().replace('-', '')}")
-    async with a_world(place) as world:
-        yield world
-    drop_database(place)
 
 
 class Cut:

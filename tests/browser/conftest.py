@@ -8,9 +8,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from browser.site import Site, a_site
-from servers import Server, create_database, drop_database
-from waybook.store.ids import new_id
-from worlds import World, a_world
+from worlds import World
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 #: It looks for nothing outside, and needs no rights that tests do not have.
@@ -38,12 +36,9 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-async def world(eighteen: Server) -> AsyncIterator[World]:
+def world(alone: World) -> World:
     """A world on one server only: pages do not know which."""
-    place = create_database(eighteen, f"pages_{new_id().replace('-', '')}")
-    async with a_world(place) as made:
-        yield made
-    drop_database(place)
+    return alone
 
 
 @pytest.fixture

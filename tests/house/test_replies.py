@@ -2,34 +2,26 @@
 
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
 from house.repository import read, sections
-from servers import Place, Server, create_database, drop_database
+from servers import Place
 from tool_calls import a_call_of
 from waybook.doorway import TOOLS, Answer, Doorway
 from waybook.endpoints.question import Question, Told
 from waybook.record.usage import Usage
-from waybook.store.ids import new_id
 from waybook.usecases.skill_folders import read_skills
 from worlds import Agent, Body, World, a_step, a_world
 
 TICKED = re.compile(r"`(\w+)`")
 
 
-@pytest.fixture(scope="module")
-def place(eighteen: Server) -> Iterator[Place]:
-    made = create_database(eighteen, f"test_{new_id().replace('-', '')}")
-    yield made
-    drop_database(made)
-
-
 @pytest.fixture
-async def a_place_to_act(place: Place) -> AsyncIterator[World]:
-    async with a_world(place) as made:
+async def a_place_to_act(module_place: Place) -> AsyncIterator[World]:
+    async with a_world(module_place) as made:
         yield made
 
 

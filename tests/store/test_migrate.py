@@ -10,11 +10,10 @@ from threading import Barrier
 import psycopg
 import pytest
 
-from servers import Place, Server, create_database, drop_database
+from servers import Place, Server, fresh_place
 from waybook.errors import Misconfigured, Unavailable
 from waybook.store import migrate as migrations
 from waybook.store import schema_dump
-from waybook.store.ids import new_id
 from waybook.store.migrate import Migration, migrate, shipped
 from waybook.store.sql import Query
 from waybook.store.tenants import LOCAL_ORG
@@ -25,9 +24,8 @@ SCHEMA = Path(schema_dump.__file__).with_name("schema.sql")
 @pytest.fixture
 def empty(server: Server) -> Iterator[Place]:
     """A database nobody has migrated yet."""
-    place = create_database(server, f"empty_{new_id().replace('-', '')}", template="template0")
-    yield place
-    drop_database(place)
+    with fresh_place(server, template="template0") as place:
+        yield place
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from postgres.processes import eventually
-from servers import Place, Server, create_database, drop_database
+from servers import Place, Server, fresh_place
 from statements import prepared
 from waybook.store import definitions, documents, jobs, runs
 from waybook.store.ids import new_id
@@ -65,12 +65,11 @@ analyze;
 @pytest.fixture(scope="module")
 def full(server: Server) -> Iterator[Place]:
     """A database with many jobs of two orgs."""
-    place = create_database(server, f"full_{new_id().replace('-', '')}")
-    add_org(place.owner_dsn, UUID(new_id()), "neighbour")
-    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
-        admin.execute(FILL.encode())
-    yield place
-    drop_database(place)
+    with fresh_place(server) as place:
+        add_org(place.owner_dsn, UUID(new_id()), "neighbour")
+        with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+            admin.execute(FILL.encode())
+        yield place
 
 
 class Node(NamedTuple):

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from postgres.processes import eventually
-from servers import Place, Server, create_database, drop_database
+from servers import Place, Server, fresh_place
 from statements import prepared
 from waybook.store import contexts, plans
 from waybook.store.idempotency import Key
@@ -63,13 +63,12 @@ analyze;
 @pytest.fixture(scope="module")
 def full(server: Server) -> Iterator[Place]:
     """A database with many plans of two orgs."""
-    place = create_database(server, f"full_{new_id().replace('-', '')}")
-    add_org(place.owner_dsn, UUID(new_id()), "neighbour")
     counted = FILL % {"plans": PLANS, "steps": STEPS}
-    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
-        admin.execute(counted.encode())
-    yield place
-    drop_database(place)
+    with fresh_place(server) as place:
+        add_org(place.owner_dsn, UUID(new_id()), "neighbour")
+        with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+            admin.execute(counted.encode())
+        yield place
 
 
 def explained(place: Place, statement: Statement) -> Any:  # noqa: ANN401 - as PostgreSQL tells it

@@ -10,9 +10,8 @@ import psycopg
 import pytest
 
 from erasures import verified
-from servers import Place, Server, create_database, drop_database
+from servers import Place, Server, fresh_place
 from waybook.store import audit
-from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE
 from worlds import Agent, World, a_world
 
@@ -157,9 +156,8 @@ class Owner:
 @pytest.fixture(scope="module")
 def tampered_place(server: Server) -> Iterator[Place]:
     """A database of its own: what is done here to one org would stand in the way of others."""
-    place = create_database(server, f"tampered_{new_id().replace('-', '')}")
-    yield place
-    drop_database(place)
+    with fresh_place(server) as place:
+        yield place
 
 
 @pytest.fixture

@@ -6,15 +6,13 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from servers import Server, create_database, drop_database
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
-from waybook.store.ids import new_id
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.metrics import Metric
 from waybook.transport.web.serving import listen, serving
-from worlds import World, a_world
+from worlds import World
 
 CALLS = Metric(name="waybook_calls_total", help="Calls so far.", kind="counter", value=3)
 
@@ -34,12 +32,9 @@ async def address() -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def face_world(eighteen: Server) -> AsyncIterator[World]:
+def face_world(alone: World) -> World:
     """A world on one server only, in a database of its own: the faces do not know which."""
-    place = create_database(eighteen, f"faces_{new_id().replace('-', '')}")
-    async with a_world(place) as made:
-        yield made
-    drop_database(place)
+    return alone
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,17 +1,16 @@
 """Nobody comes in whom we do not know: every kind of bad token, at every door."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import httpx2
 import pytest
 
-from servers import Place, Server, create_database, drop_database
+from servers import Place
 from transport.messages import LEGACY, a_request
 from trust_worlds import a_token, a_visitor, another_token, at, bearer, everything_stored, served
 from waybook.record.scopes import Scope
-from waybook.store.ids import new_id
 from waybook.usecases.manage_tokens import GivenToken, revoke_token
 from waybook.usecases.manage_users import disable_user
 from worlds import World, a_world
@@ -96,17 +95,9 @@ def _changed(secret: str) -> str:
     return secret[:-1] + ("a" if secret[-1] != "a" else "b")
 
 
-@pytest.fixture(scope="module")
-def place(eighteen: Server) -> Iterator[Place]:
-    """A database of our own on one server: what is stored is compared as a whole."""
-    made = create_database(eighteen, f"gate_{new_id().replace('-', '')}")
-    yield made
-    drop_database(made)
-
-
 @pytest.fixture
-async def world(place: Place) -> AsyncIterator[World]:
-    async with a_world(place) as made:
+async def world(module_place: Place) -> AsyncIterator[World]:
+    async with a_world(module_place) as made:
         yield made
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -19,7 +19,7 @@ from mcp.shared.auth import (
 
 from endpoints.test_issuer import BAD
 from issuers import FakeIssuer
-from servers import Place, Server, create_database, drop_database
+from servers import Place
 from sign_in_worlds import a_served_team, a_team
 from transport.messages import LEGACY, a_request
 from trust_worlds import at, everything_stored
@@ -38,16 +38,9 @@ RAW = {name.encode(): value.encode() for name, value in LEGACY.items()}
 METADATA = "/.well-known/oauth-protected-resource"
 
 
-@pytest.fixture(scope="module")
-def place(eighteen: Server) -> Iterator[Place]:
-    made = create_database(eighteen, f"issued_{new_id().replace('-', '')}")
-    yield made
-    drop_database(made)
-
-
 @pytest.fixture
-async def world(place: Place) -> AsyncIterator[World]:
-    async with a_world(place) as made:
+async def world(module_place: Place) -> AsyncIterator[World]:
+    async with a_world(module_place) as made:
         yield made
 
 

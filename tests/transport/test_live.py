@@ -8,22 +8,17 @@ import httpx2
 import pytest
 
 from browser.site import Site, a_site
-from servers import Server, create_database, drop_database
 from waybook.store.bus import Bus
-from waybook.store.ids import new_id
 from waybook.transport.web.dashboard import live
-from worlds import World, a_world
+from worlds import World
 
 PATIENCE = 20.0
 
 
 @pytest.fixture
-async def world(eighteen: Server) -> AsyncIterator[World]:
+def world(alone: World) -> World:
     """A world on one server only: streams do not know which."""
-    place = create_database(eighteen, f"live_{new_id().replace('-', '')}")
-    async with a_world(place) as made:
-        yield made
-    drop_database(place)
+    return alone
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from psycopg.conninfo import conninfo_to_dict
 from dumps import dump
 from endpoint_server import an_endpoint, answer
 from postgres.places import server_home
-from servers import PLACE, Place, Server, create_database, drop_database
+from servers import PLACE, Place, Server, fresh_place
 from transport.messages import LEGACY, a_request
 from trust_worlds import a_token
 from waybook.store.ids import new_id
@@ -39,9 +39,8 @@ def unguessable() -> str:
 
 @pytest.fixture
 def place(eighteen: Server) -> Iterator[Place]:
-    made = create_database(eighteen, f"secrets_{unguessable()[:20]}")
-    yield made
-    drop_database(made)
+    with fresh_place(eighteen) as made:
+        yield made
 
 
 class Sender:

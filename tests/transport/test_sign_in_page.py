@@ -1,7 +1,7 @@
 """Signing in and out at a browser, without the browser: cookies, forms, limits, where it leads."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from html import unescape
 from http.cookies import SimpleCookie
 from urllib.parse import parse_qs, urlsplit
@@ -9,11 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from servers import Place, Server, create_database, drop_database
+from servers import Place
 from sign_in_worlds import Team, a_team, slug_of
 from trust_worlds import a_token, another_token, at
 from waybook.record.scopes import Scope
-from waybook.store.ids import new_id
 from waybook.transport.web.attempts import MOST, MOST_ADDRESSES, WITHIN_SECONDS, Attempts
 from waybook.usecases.manage_tokens import GivenToken, revoke_token
 from worlds import Body, World, a_world
@@ -28,16 +27,9 @@ LINK = {
 FORM = re.compile(r'name="token" value="([^"]+)"')
 
 
-@pytest.fixture(scope="module")
-def place(eighteen: Server) -> Iterator[Place]:
-    made = create_database(eighteen, f"door_{new_id().replace('-', '')}")
-    yield made
-    drop_database(made)
-
-
 @pytest.fixture
-async def world(place: Place) -> AsyncIterator[World]:
-    async with a_world(place) as made:
+async def world(module_place: Place) -> AsyncIterator[World]:
+    async with a_world(module_place) as made:
         yield made
 
 

@@ -1,7 +1,7 @@
 """Real clients with tokens: in their org alone, and only for as long as the token counts."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -11,11 +11,10 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from servers import Place, Server, create_database, drop_database
+from servers import Place
 from trust_worlds import a_token, another_token, at, bearer, served
 from waybook.record.moment import ReviewPolicy
 from waybook.record.scopes import Scope
-from waybook.store.ids import new_id
 from waybook.transport.mcp import subscriptions
 from waybook.usecases.manage_orgs import change_org
 from waybook.usecases.manage_tokens import GivenToken, revoke_token
@@ -31,16 +30,9 @@ PLAN: Body = {
 }
 
 
-@pytest.fixture(scope="module")
-def place(eighteen: Server) -> Iterator[Place]:
-    made = create_database(eighteen, f"clients_{new_id().replace('-', '')}")
-    yield made
-    drop_database(made)
-
-
 @pytest.fixture
-async def world(place: Place) -> AsyncIterator[World]:
-    async with a_world(place) as made:
+async def world(module_place: Place) -> AsyncIterator[World]:
+    async with a_world(module_place) as made:
         yield made
 
 

@@ -4,17 +4,15 @@ import json
 import logging
 import math
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
-from servers import Server, create_database, drop_database
 from tool_calls import a_call_of, arguments_of
 from waybook.doorway import TOOLS, Answer
-from waybook.store.ids import new_id
-from worlds import Agent, World, a_world
+from worlds import Agent, World
 
 #: Codes that say the caller asked for something that cannot be.
 NAMED = {
@@ -84,15 +82,6 @@ BAD: dict[str, Any] = {
     "quotes": "'; drop table plan; --",
     "controls": "\x01\x02\x1b[31m\x7f\u202e",
 }
-
-
-@pytest.fixture
-async def alone(eighteen: Server) -> AsyncIterator[World]:
-    """A database nobody else writes to."""
-    place = create_database(eighteen, f"alone_{new_id().replace('-', '')}")
-    async with a_world(place) as world:
-        yield world
-    drop_database(place)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ from endpoint_server import (
     nobodys_url,
     nonsense,
 )
-from servers import Place, Server, create_database, drop_database
+from servers import Place
 from tool_calls import a_late_result
 from waybook.doorway import Doorway
 from waybook.endpoints.asking import ModelEndpoint
@@ -33,7 +33,6 @@ from waybook.record.moment import Json
 from waybook.record.usage import Totals, Usage
 from waybook.research.extraction import fenced, mark_of, prompt
 from waybook.store.calls import CallLog
-from waybook.store.ids import new_id
 from waybook.usecases.call import Call
 from waybook.usecases.count_usage import count_usage
 from worlds import Agent, Body, World, a_world
@@ -53,17 +52,9 @@ USED = {"inputTokens": 12, "outputTokens": 3, "model": "m-2030"}
 TWICE = {"inputTokens": 24, "outputTokens": 6, "model": "m-2030"}
 
 
-@pytest.fixture(scope="module")
-def place(eighteen: Server) -> Iterator[Place]:
-    """One server is enough: nothing here depends on which."""
-    made = create_database(eighteen, f"models_{new_id().replace('-', '')}")
-    yield made
-    drop_database(made)
-
-
 @pytest.fixture
-async def world(place: Place) -> AsyncIterator[World]:
-    async with a_world(place) as made:
+async def world(module_place: Place) -> AsyncIterator[World]:
+    async with a_world(module_place) as made:
         yield made
 
 

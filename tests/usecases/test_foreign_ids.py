@@ -77,8 +77,7 @@ async def test_without_row_level_security_every_one_of_these_places_would_give_t
     asked = await askings(own_world.agent)
     own_world.is_sound = False
     without_row_level_security(own_world.place)
-    with stripping() as removed:
-        assert removed > 0
+    with stripping():
         betrayed = {one.name: await one.betrayed(own_world.agent, theirs) for one in asked}
     assert {name for name, kinds in betrayed.items() if not kinds} == WITHIN_OURS
 

@@ -1,21 +1,19 @@
 """Every limit: what is just as large passes, one more is refused by name and nothing is written."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 import psycopg
 import pytest
 
-from servers import Server, create_database, drop_database
 from usecases.test_bad_input import digest
 from waybook.conditions.condition import LONGEST_SOURCE
 from waybook.plan.limits import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
 from waybook.run.limits import MAX_MODELS
-from waybook.store.ids import new_id
 from waybook.store.line import Wire
 from waybook.usecases.arguments import MAX_BODY, MAX_DEPTH, MAX_RESULT, check_json
 from waybook.usecases.store_research import MOST_SOURCES, MOST_TAGS
-from worlds import Agent, Body, World, a_step, a_world
+from worlds import Agent, Body, World, a_step
 
 #: What the specification names, by the words it has for it.
 PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256 * 1024}
@@ -187,15 +185,6 @@ LIMITS: dict[str, Limit] = {
     "bytes of a run's input": Limit(MAX_RESULT, "TOO_LARGE", "start_run", run_input),
     "bytes of a document": Limit(MAX_RESULT, "TOO_LARGE", "submit_job_result", document),
 }
-
-
-@pytest.fixture
-async def alone(eighteen: Server) -> AsyncIterator[World]:
-    """A database nobody else writes to."""
-    place = create_database(eighteen, f"limits_{new_id().replace('-', '')}")
-    async with a_world(place) as world:
-        yield world
-    drop_database(place)
 
 
 @pytest.fixture

@@ -1,0 +1,19 @@
+"""The benchmarks that draw what the product draws: they still know what it is drawn from."""
+
+import subprocess
+import sys
+
+from house.repository import ROOT
+
+
+def test_the_benchmark_of_pages_makes_each_of_its_pages() -> None:
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "pages.py"), "--rounds", "1"],
+        env={"PYTHONPATH": str(ROOT / "tests")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    assert [line.split()[0] for line in run.stdout.splitlines()] == ["the", "13", "500", "5,000"]
