@@ -59,9 +59,9 @@ async def add_user(place: Place, agent: Agent, name: str) -> None:
     await a_token(agent.acting_as(name), new_id())
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
-            """insert into web_session (org_id, id, user_id, token_id, hash, scopes, created_at,
+            """insert into web_session (org_id, id, user_id, token_id, hash, created_at,
                                         last_seen_at, expires_at)
-               values (%s, %s, %s, %s, sha256(%s::text::bytea), '{admin}', now(), now(), now())""",
+               values (%s, %s, %s, %s, sha256(%s::text::bytea), now(), now(), now())""",
             (agent.org_id, new_id(), given.user.id, given.token.id, new_id()),
         )
 

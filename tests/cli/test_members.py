@@ -69,6 +69,27 @@ def test_users_come_and_are_kept_out_and_come_again(terminal: Terminal, org: str
     assert (bob["issuer"], bob["subject"]) == (issuer, "bob-2")
 
 
+def test_what_a_user_may_do_is_changed_and_the_audit_tells(terminal: Terminal, org: str) -> None:
+    given = a_token(terminal, org, "ann", "--scope", "plan:write")
+    step = '{"stepType": "search", "instructions": "Look."}'
+    plan = f'{{"name": "x", "researchQuestion": "Which?", "steps": [{step}]}}'
+    acting = ("--token", given["token"])
+    said = terminal.say("user", "scopes", "ann", "review", "plan:read", "--org", org)
+    assert "ann may now, at most: plan:read review" in said
+    refused = terminal.run("call", "create_research_plan", plan, *acting)
+    assert (refused.exit_code, "plan:write" in refused.stderr + refused.stdout) == (1, True)
+    told = terminal.told("user", "scopes", "ann", "admin", "--org", org)
+    assert told["scopes"] == ["admin"]
+    assert terminal.told("call", "create_research_plan", plan, *acting)["planId"]
+    for wrong in ((), ("everything",)):
+        assert terminal.run("user", "scopes", "ann", *wrong, "--org", org).exit_code == 2
+    assert terminal.run("user", "scopes", "bob", "review", "--org", org).exit_code == 1
+    looking = terminal.told("token", "add", "ann", "--label", "x", "--org", org, "--scope", "admin")
+    listed = terminal.say("audit", "list", "--token", looking["token"], columns=200)
+    assert "changed what a user may do" in listed
+    assert terminal.run("audit", "verify", "--token", looking["token"]).exit_code == 0
+
+
 def test_a_token_is_shown_once_with_how_to_use_it(terminal: Terminal, org: str) -> None:
     terminal.say("user", "add", "ann", "--org", org)
     said = terminal.say("token", "add", "ann", "--label", "laptop", "--org", org, columns=200)

@@ -65,7 +65,7 @@ ORDER = [
     *("audit list", "audit verify", "audit as-of"),
     *("webhooks list", "webhooks test", "webhooks retry"),
     *("org add", "org list", "org show", "org set", "org erase"),
-    *("user add", "user list", "user disable", "user enable", "user erase"),
+    *("user add", "user list", "user scopes", "user disable", "user enable", "user erase"),
     *("token add", "token list", "token revoke"),
 ]
 

@@ -1,5 +1,6 @@
 """What may be done to users and tokens, and that the entries make the rows again."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -85,16 +86,36 @@ def test_nothing_is_done_twice() -> None:
     assert manage.change_org(ORG, moment, policy=ReviewPolicy.RELAYED) == (ORG, None)
 
 
+@given(SCOPES, SCOPES)
+def test_what_a_user_may_do_becomes_what_was_said_and_nothing_else_changes(
+    old: tuple[Scope, ...], new: tuple[Scope, ...]
+) -> None:
+    user = a_user(*old)
+    changed, entry = manage.change_scopes(user, new, a_moment())
+    assert changed == replace(user, scopes=tuple(one for one in Scope if one in new))
+    assert (entry is None) == (set(old) == set(new))
+    if entry is not None:
+        assert [change.field for change in entry.changes] == ["scopes"]
+        assert entry.details["scopes"] == [*changed.scopes]
+
+
+def test_nobody_is_left_with_nothing_they_may_do() -> None:
+    with pytest.raises(InvalidInput):
+        manage.change_scopes(a_user(), (), a_moment())
+
+
 def test_the_entries_make_the_rows_again_and_say_who() -> None:
     moment = a_moment()
     recorded = manage.record_org(ORG, moment)
     org, changed = manage.change_org(ORG, moment, name=" Acme ", policy=ReviewPolicy.HUMAN)
     user, added = manage.add_user(NewUser(name="ann", scopes=(Scope.REVIEW,)), moment)
     token, given_ = manage.add_token(user, a_token(Scope.PLAN_READ, lasts=timedelta(1)), moment)
-    disabled, shut = manage.disable_user(user, moment)
+    limited, less = manage.change_scopes(user, (Scope.PLAN_READ,), moment)
+    disabled, shut = manage.disable_user(limited, moment)
     revoked, ended = manage.revoke_token(token, moment)
     assert isinstance(changed, Entry)
-    entries = (recorded, changed, added, given_, shut, ended)
+    assert isinstance(less, Entry)
+    entries = (recorded, changed, added, given_, less, shut, ended)
     assert replay(change for entry in entries for change in entry.changes) == {
         "org": {"o": row_of(org)},
         "user": {user.id: row_of(disabled)},
@@ -105,5 +126,5 @@ def test_the_entries_make_the_rows_again_and_say_who() -> None:
     assert {entry.details["doneAs"] for entry in entries} == {"token:1"}
     assert [entry.details["action"] for entry in entries] == [
         *("org_recorded", "org_changed", "user_added"),
-        *("token_added", "user_disabled", "token_revoked"),
+        *("token_added", "user_scopes_changed", "user_disabled", "token_revoked"),
     ]

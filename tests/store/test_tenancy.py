@@ -42,7 +42,6 @@ DEFAULTS = {"app_org()", "now()", "false", "0", "'[]'::json", "'waiting'::text",
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery"),
-    *("org_user", "web_session"),
 }
 MAY_DELETE = {"plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"}
 
@@ -206,11 +205,13 @@ def test_only_the_owner_and_the_serving_role_have_any_rights(
     of_columns = """select c.relname, a.attname from pg_attribute a
                        join pg_class c on c.oid = a.attrelid
                       where $ours and a.attacl is not null"""
-    # What an org says of itself, its slug staying what others know it by; and of a token, that it
-    # was used and that it counts no more.
+    # What an org says of itself, its slug staying what others know it by; of a user, what they may;
+    # and of a token and a browser, that it was used and that it counts no more.
     assert sorted(ask(catalogue, of_columns)) == [
         *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
         *(("org", name) for name in ("audit_hash", "audit_seq", "name", "review_policy")),
+        *(("org_user", name) for name in ("disabled_at", "scopes")),
+        *(("web_session", name) for name in ("ended_at", "last_seen_at")),
     ]
     assert ask(catalogue, "select defaclobjtype from pg_default_acl") == []
 
@@ -263,9 +264,8 @@ def a_delivery() -> Statement:
 
 A_SESSION = Query(
     "a_session",
-    """insert into web_session (id, user_id, token_id, hash, scopes, created_at, last_seen_at,
-                                expires_at)
-       values (%(id)s, %(user)s, %(token)s, sha256(%(id)s::uuid::text::bytea), '{plan:read}',
+    """insert into web_session (id, user_id, token_id, hash, created_at, last_seen_at, expires_at)
+       values (%(id)s, %(user)s, %(token)s, sha256(%(id)s::uuid::text::bytea),
                app_now(), app_now(), app_now())""",
 )
 

@@ -73,6 +73,18 @@ async def test_users_are_let_in_kept_out_and_let_in_again(world: World) -> None:
     assert (bob.name, bob.disabled_at, bob.created_by) == ("bob", None, "pat")
 
 
+async def test_what_somebody_may_do_is_changed_here(world: World) -> None:
+    given = await a_token(world.agent)
+    async with a_browser(world.agent) as browser:
+        fields = {"act": "scopes", "user": "ann", "scope": ["review", "plan:read"]}
+        done = await send(browser, "/tokens", **fields)  # type: ignore[arg-type]  # they repeat
+        assert done.headers["location"] == "/tokens?done=scopes"
+        shown = words((await browser.get("/tokens?done=scopes")).text)
+    assert "That is what they may do from now on." in shown
+    caller = await by_token(world.doorway.house, given.secret, Channel.MCP)
+    assert caller.scopes == {Scope.PLAN_READ}
+
+
 async def test_who_decides_reviews_is_set_here(world: World) -> None:
     async with a_browser(world.agent) as browser:
         await send(browser, "/tokens", act="policy", policy="human")
@@ -96,6 +108,9 @@ async def test_who_decides_reviews_is_set_here(world: World) -> None:
         {"act": "add_user", "name": "<b>", "scope": ""},
         {"act": "policy", "policy": "nobody"},
         {"act": "enable", "user": "ann"},
+        {"act": "scopes", "user": "ann"},
+        {"act": "scopes", "user": "ann", "scope": "everything"},
+        {"act": "scopes", "user": "nobody", "scope": "review"},
     ],
     ids=str,
 )

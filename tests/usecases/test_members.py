@@ -22,7 +22,7 @@ from waybook.usecases.identify import by_token
 from waybook.usecases.list_members import list_members
 from waybook.usecases.manage_orgs import change_org
 from waybook.usecases.manage_tokens import AskedToken, add_token, revoke_token
-from waybook.usecases.manage_users import add_user, disable_user, enable_user
+from waybook.usecases.manage_users import add_user, change_scopes, disable_user, enable_user
 from waybook.usecases.verify_audit import Verdict, audited_subjects, verify_audit
 from worlds import World, a_world
 
@@ -88,6 +88,37 @@ async def test_a_disabled_user_is_kept_out_whatever_they_show(world: World) -> N
     assert (await by_token(house, given.secret, Channel.MCP)).user == "ann"
 
 
+async def test_what_a_user_may_do_counts_at_once_for_every_token_in_every_process(
+    world: World,
+) -> None:
+    wide = await a_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
+    narrow = await another_token(world.agent, scopes=(Scope.PLAN_READ,))
+    theirs = await a_token(world.neighbour, scopes=(Scope.PLAN_WRITE,))
+    houses = (world.doorway.house, world.agent.elsewhere().doorway.house)
+
+    async def may(secret: str) -> frozenset[Scope]:
+        seen = {(await by_token(house, secret, Channel.MCP)).scopes for house in houses}
+        (scopes,) = seen
+        return scopes
+
+    for scopes, left in (
+        ((Scope.PLAN_READ,), granted([Scope.PLAN_READ])),
+        ((Scope.REVIEW, Scope.RUN_WRITE), granted([Scope.REVIEW])),
+        ((Scope.ADMIN,), granted([Scope.PLAN_WRITE, Scope.REVIEW])),
+    ):
+        await change_scopes(at(world.agent), "ann", scopes)
+        assert await may(wide.secret) == left
+        assert await may(narrow.secret) == {Scope.PLAN_READ}
+        assert await may(theirs.secret) == granted([Scope.PLAN_WRITE])
+
+
+async def test_saying_again_what_a_user_may_do_leaves_no_trace(world: World) -> None:
+    await a_token(world.agent, may=(Scope.REVIEW,), scopes=(Scope.REVIEW,))
+    before = len(await world.entries(world.agent.org_id, str(world.agent.org_id)))
+    await change_scopes(at(world.agent), "ann", (Scope.REVIEW, Scope.REVIEW))
+    assert len(await world.entries(world.agent.org_id, str(world.agent.org_id))) == before
+
+
 async def test_the_secret_is_kept_nowhere(world: World) -> None:
     given = await a_token(world.agent)
     with psycopg.connect(world.place.admin_dsn) as admin:
@@ -116,6 +147,7 @@ async def test_whoever_does_not_look_after_the_org_changes_and_sees_nothing(
         add_user(call, NewUser(name="eve", scopes=(scope,))),
         disable_user(call, "ann"),
         enable_user(call, "ann"),
+        change_scopes(call, "ann", (Scope.ADMIN,)),
         add_token(call, AskedToken(user="ann", label="more")),
         revoke_token(call, given.token.id),
         change_org(call, policy=ReviewPolicy.RELAYED),
@@ -138,6 +170,7 @@ async def test_the_users_and_tokens_next_door_are_not_there(world: World) -> Non
         revoke_token(at(world.agent), new_id()),
         revoke_token(at(world.agent), "nonsense"),
         disable_user(at(world.agent), "ned"),
+        change_scopes(at(world.agent), "ned", (Scope.PLAN_READ,)),
         add_token(at(world.agent), AskedToken(user="ned", label="x")),
     ):
         with pytest.raises(NotFound):
@@ -160,18 +193,19 @@ async def test_the_chain_of_the_org_tells_who_did_what_and_makes_the_rows_again(
     given = await a_token(world.agent)
     await change_org(at(world.agent), name="Acme", policy=ReviewPolicy.HUMAN)
     await revoke_token(at(world.agent), given.token.id)
+    await change_scopes(at(world.agent), "ann", (Scope.REVIEW, Scope.PLAN_READ))
     await disable_user(at(world.agent), "ann")
     entries = await world.entries(world.agent.org_id, str(world.agent.org_id))
     assert [json.loads(entry.details)["action"] for entry in entries] == [
         *("org_recorded", "user_added", "token_added"),
-        *("org_changed", "token_revoked", "user_disabled"),
+        *("org_changed", "token_revoked", "user_scopes_changed", "user_disabled"),
     ]
     assert {(entry.subject, entry.actor, entry.channel) for entry in entries} == {
         ("org", "ann", "mcp")
     }
     [verdict] = await verdicts(world)
     assert verdict.ok
-    assert verdict.entries == 6
+    assert verdict.entries == 7
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from waybook.errors import Unidentified
 from waybook.orgs.secret import hash_of
 from waybook.record.scopes import Scope, granted
 from waybook.usecases.manage_tokens import GivenToken, revoke_token
-from waybook.usecases.manage_users import disable_user
+from waybook.usecases.manage_users import change_scopes, disable_user
 from waybook.usecases.web_sessions import by_session, end, start_by_issuer, start_by_token
 from worlds import World
 
@@ -109,6 +109,17 @@ async def test_a_disabled_user_has_no_session_any_more(
     assert await counts(world, persons)
     await disable_user(at(world.agent), "ann-1")
     assert not await counts(world, persons)
+
+
+async def test_what_a_user_may_do_counts_at_once_at_every_browser(
+    world: World, secret: str, persons: str
+) -> None:
+    house = world.doorway.house
+    for user, browser, most in (("ann", secret, {Scope.PLAN_WRITE}), ("ann-1", persons, {*Scope})):
+        for scope in (Scope.PLAN_READ, Scope.REVIEW, Scope.ADMIN):
+            await change_scopes(at(world.agent), user, (scope,))
+            known = await by_session(house, browser)
+            assert known.caller.scopes == granted([scope]) & granted(most)
 
 
 async def test_signing_out_ends_one_session_and_no_other(

@@ -17,7 +17,7 @@ from waybook.record.scopes import Scope
 from waybook.settings import Settings
 from waybook.usecases.call import Call
 from waybook.usecases.list_members import list_members
-from waybook.usecases.manage_users import add_user, disable_user, enable_user
+from waybook.usecases.manage_users import add_user, change_scopes, disable_user, enable_user
 
 USUAL = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 
@@ -76,6 +76,31 @@ def list_command(*, org: str | None, as_json: bool, **flags: object) -> None:
 async def _list(settings: Settings, org: str | None) -> list[User]:
     async with inside(settings) as here:
         return (await list_members(await here.at(org))).users
+
+
+@click.command()
+@click.argument("name")
+@click.argument(
+    "scopes",
+    nargs=-1,
+    required=True,
+    type=click.Choice([str(scope) for scope in Scope]),
+    metavar="SCOPE...",
+)
+@in_org
+@as_json
+@database_options
+def scopes_command(
+    *, name: str, scopes: tuple[str, ...], org: str | None, as_json: bool, **flags: object
+) -> None:
+    """Change what a user may do at most, from now on.
+
+    These scopes take the place of those they had, and no token, sign-in or browser of theirs can do
+    more: plan:read, plan:write, run:write, review, admin. Whoever may do nothing is disabled.
+    """
+    wanted = tuple(map(Scope, scopes))
+    user = _act(flags, org, lambda call: change_scopes(call, name, wanted))
+    _tell(user, f"{user.name} may now, at most: {' '.join(user.scopes)}", "", as_json=as_json)
 
 
 @click.command()

@@ -105,6 +105,21 @@ def enable_user(user: User, moment: Moment) -> tuple[User, Entry]:
     return changed, _entry("user_enabled", moment, _changed(user, changed), user=user.name)
 
 
+def change_scopes(
+    user: User, scopes: tuple[Scope, ...], moment: Moment
+) -> tuple[User, Entry | None]:
+    """Let somebody do this at most from now on; if so it is already, there is no entry.
+
+    Raises:
+        InvalidInput: they could do nothing; whoever is to be kept out is disabled.
+    """
+    changed = replace(user, scopes=_sound_scopes(scopes))
+    if changed == user:
+        return user, None
+    told: dict[str, Json] = {"user": user.name, "scopes": [*changed.scopes]}
+    return changed, _entry("user_scopes_changed", moment, _changed(user, changed), **told)
+
+
 def add_token(user: User, new: NewToken, moment: Moment) -> tuple[Token, Entry]:
     """Give a user a token.
 

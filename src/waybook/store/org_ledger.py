@@ -34,7 +34,10 @@ def _users(patches: Patches) -> Iterator[Statement]:
     for patch in patches.made(Entity.USER):
         yield _filled(SQL["insert_user"], patch.id, patch.values)
     for patch in patches.changed(Entity.USER):
-        yield _filled(SQL["update_user"], patch.id, patch.values)
+        if "disabled_at" in patch.values:
+            yield _filled(SQL["admit_user"], patch.id, patch.values)
+        if "scopes" in patch.values:
+            yield _filled(SQL["limit_user"], patch.id, patch.values)
 
 
 def _tokens(patches: Patches) -> Iterator[Statement]:

@@ -3,8 +3,11 @@ insert into org_user (id, name, email, issuer, subject, scopes, created_at, crea
 values (%(id)s, %(name)s, %(email)s, %(issuer)s, %(subject)s, %(scopes)s::text[], %(created_at)s,
         %(created_by)s);
 
--- name: update_user
+-- name: admit_user
 update org_user set disabled_at = %(disabled_at)s where id = %(id)s;
+
+-- name: limit_user
+update org_user set scopes = %(scopes)s::text[] where id = %(id)s;
 
 -- name: insert_token
 insert into api_token (id, user_id, label, hash, scopes, created_at, created_by, expires_at)

@@ -403,7 +403,7 @@ alter table org_user force row level security;
 create policy tenant on org_user as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
-grant select, insert, update on org_user to waybook_app;
+grant select, insert on org_user to waybook_app;
 
 create table passage (
   org_id uuid not null default app_org(),
@@ -831,7 +831,6 @@ create table web_session (
   user_id uuid not null,
   token_id uuid,
   hash bytea not null,
-  scopes text[] not null,
   created_at timestamp with time zone not null,
   last_seen_at timestamp with time zone not null,
   expires_at timestamp with time zone not null,
@@ -839,8 +838,7 @@ create table web_session (
   constraint web_session_pkey PRIMARY KEY (org_id, id),
   constraint web_session_org_id_token_id_fkey FOREIGN KEY (org_id, token_id) REFERENCES api_token(org_id, id),
   constraint web_session_org_id_user_id_fkey FOREIGN KEY (org_id, user_id) REFERENCES org_user(org_id, id),
-  constraint web_session_hash_check CHECK ((length(hash) = 32)),
-  constraint web_session_scopes_check CHECK ((cardinality(scopes) > 0))
+  constraint web_session_hash_check CHECK ((length(hash) = 32))
 );
 CREATE INDEX web_session_hash ON public.web_session USING btree (hash);
 CREATE INDEX web_session_user ON public.web_session USING btree (org_id, user_id);
@@ -851,7 +849,7 @@ create policy bearer on web_session as permissive for select to public
 create policy tenant on web_session as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
-grant select, insert, update on web_session to waybook_app;
+grant select, insert on web_session to waybook_app;
 
 create table webhook_delivery (
   org_id uuid not null default app_org(),

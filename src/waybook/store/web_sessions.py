@@ -1,6 +1,5 @@
 """Browsers that signed in, each known by the hash of a secret that only it has."""
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -20,7 +19,7 @@ class Person(NamedTuple):
     name: str
     #: What the org is called.
     org: str
-    #: What session, user and token all may do.
+    #: What both the user and the token may do.
     scopes: frozenset[Scope]
     #: Whether they were last seen so long ago that it should be noted.
     to_note: bool
@@ -35,24 +34,16 @@ def read_person(rows: list[tuple[Any, ...]]) -> Person | None:
     """The person these statements found, if the session counts."""
     if not rows:
         return None
-    org_id, session_id, token_id, name, org, *listed, to_note = rows[0]
-    scopes = frozenset(Scope)
-    for one in listed:
-        scopes &= scopes if one is None else granted(map(Scope, one))
+    org_id, session_id, token_id, name, org, users, tokens, to_note = rows[0]
+    scopes = granted(map(Scope, users))
+    if token_id is not None:
+        scopes &= granted(map(Scope, tokens))
     return Person(org_id, session_id, token_id, name, org, scopes, to_note)
 
 
-def start_statement(
-    session_id: str, secret_hash: bytes, user_id: str, scopes: Iterable[Scope]
-) -> Statement:
+def start_statement(session_id: str, secret_hash: bytes, user_id: str) -> Statement:
     """Let a person's browser in."""
-    return SQL["insert_session"](
-        id=session_id,
-        user_id=user_id,
-        token_id=None,
-        hash=secret_hash,
-        scopes=f"{{{','.join(sorted(scopes))}}}",
-    )
+    return SQL["insert_session"](id=session_id, user_id=user_id, hash=secret_hash)
 
 
 def start_by_token_statement(session_id: str, secret_hash: bytes, token_id: str) -> Statement:

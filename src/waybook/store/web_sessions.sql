@@ -7,7 +7,7 @@ select set_config('app.org_id', s.org_id::text, true)
 -- name: person_of_session
 -- Who sits at this browser, if its session still counts: it ends with its user and with its token.
 select s.org_id, s.id::text, s.token_id::text, u.name, coalesce(o.name, o.slug),
-       s.scopes, u.scopes, t.scopes,
+       u.scopes, t.scopes,
        s.last_seen_at < app_now() - interval '1 minute'
   from web_session s
   join org_user u on u.id = s.user_id
@@ -24,15 +24,13 @@ select s.org_id, s.id::text, s.token_id::text, u.name, coalesce(o.name, o.slug),
             and (t.expires_at is null or t.expires_at > app_now())));
 
 -- name: insert_session
-insert into web_session (id, user_id, token_id, hash, scopes, created_at, last_seen_at, expires_at)
-values (%(id)s, %(user_id)s, %(token_id)s, %(hash)s, %(scopes)s, app_now(), app_now(),
-        app_now() + interval '7 days');
+insert into web_session (id, user_id, hash, created_at, last_seen_at, expires_at)
+values (%(id)s, %(user_id)s, %(hash)s, app_now(), app_now(), app_now() + interval '7 days');
 
 -- name: insert_session_by_token
 -- The same for whoever showed a token: it may do what the token may.
-insert into web_session (id, user_id, token_id, hash, scopes, created_at, last_seen_at, expires_at)
-select %(id)s, t.user_id, t.id, %(hash)s, t.scopes, app_now(), app_now(),
-       app_now() + interval '7 days'
+insert into web_session (id, user_id, token_id, hash, created_at, last_seen_at, expires_at)
+select %(id)s, t.user_id, t.id, %(hash)s, app_now(), app_now(), app_now() + interval '7 days'
   from api_token t
  where t.id = %(token_id)s;
 

@@ -41,6 +41,7 @@ ACTIONS = {
     "org_recorded": "began to note what becomes of the org",
     "org_changed": "changed the org",
     "user_added": "let a user in",
+    "user_scopes_changed": "changed what a user may do",
     "user_disabled": "disabled a user",
     "user_enabled": "enabled a user",
     "user_erased": "erased a user",

@@ -1,17 +1,22 @@
-"""Users of an org: let in, kept out, let in again."""
+"""Users of an org: let in, let do more or less, kept out, let in again."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from waybook.errors import InvalidInput, NotFound
+from waybook.orgs import manage
 from waybook.orgs.manage import NewUser
-from waybook.orgs.manage import add_user as add
-from waybook.orgs.manage import disable_user as disable
-from waybook.orgs.manage import enable_user as enable
 from waybook.orgs.model import User
+from waybook.record.changes import Entry
+from waybook.record.moment import Moment
+from waybook.record.scopes import Scope
 from waybook.store import identities
 from waybook.store.database import Taken
 from waybook.usecases.call import Call
 from waybook.usecases.held_org import held_org
+
+#: What becomes of a user, and the entry of it, if there is anything to do.
+Rule: TypeAlias = Callable[[User, Moment], tuple[User, Entry | None]]
 
 
 async def add_user(call: Call, new: NewUser) -> User:
@@ -22,7 +27,7 @@ async def add_user(call: Call, new: NewUser) -> User:
         InvalidInput: somebody is called so already, or nobody can be.
     """
     async with held_org(call) as held:
-        user, entry = add(new, held.moment)
+        user, entry = manage.add_user(new, held.moment)
         try:
             await held.write(entry)
         except Taken:
@@ -41,10 +46,7 @@ async def disable_user(call: Call, name: str) -> User:
         NotFound: there is nobody of this name.
         IllegalMove: they are disabled already.
     """
-    async with held_org(call, identities.user_statement(name)) as held:
-        user, entry = disable(meant_user(held.found[0], name), held.moment)
-        await held.write(entry)
-    return user
+    return await _changed(call, name, manage.disable_user)
 
 
 async def enable_user(call: Call, name: str) -> User:
@@ -55,9 +57,25 @@ async def enable_user(call: Call, name: str) -> User:
         NotFound: there is nobody of this name.
         IllegalMove: they are not disabled.
     """
+    return await _changed(call, name, manage.enable_user)
+
+
+async def change_scopes(call: Call, name: str, scopes: tuple[Scope, ...]) -> User:
+    """Let them do this at most: from the next request on, by whatever credential.
+
+    Raises:
+        Forbidden: the caller does not look after the org.
+        NotFound: there is nobody of this name.
+        InvalidInput: they could do nothing.
+    """
+    return await _changed(call, name, lambda user, now: manage.change_scopes(user, scopes, now))
+
+
+async def _changed(call: Call, name: str, rule: Rule) -> User:
     async with held_org(call, identities.user_statement(name)) as held:
-        user, entry = enable(meant_user(held.found[0], name), held.moment)
-        await held.write(entry)
+        user, entry = rule(meant_user(held.found[0], name), held.moment)
+        if entry is not None:
+            await held.write(entry)
     return user
 
 

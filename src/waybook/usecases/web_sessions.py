@@ -67,9 +67,7 @@ async def start_by_issuer(house: House, issuer: SignIns, claims: Claims) -> Star
     if not member.scopes:
         raise Forbidden("you may do nothing here; ask whoever looks after this place")
     secret, session_id = secrets.token_urlsafe(SECRET_BYTES), new_id()
-    started = web_sessions.start_statement(
-        session_id, hash_of(secret), member.user_id, member.scopes
-    )
+    started = web_sessions.start_statement(session_id, hash_of(secret), member.user_id)
     async with house.database.tenant(looked.org_id) as tx:
         await tx.commit(started)
     caller = Caller(

@@ -32,7 +32,7 @@ from waybook.usecases.manage_tokens import (
     add_token,
     revoke_token,
 )
-from waybook.usecases.manage_users import add_user, disable_user, enable_user
+from waybook.usecases.manage_users import add_user, change_scopes, disable_user, enable_user
 
 LONGEST_DAYS: Final = 3_650
 #: What is said after something was done.
@@ -40,6 +40,7 @@ NOTES: Final = {
     "revoke": "The token counts no more.",
     "policy": "Reviews are decided so from now on.",
     "add_user": "They may come in; give them a token.",
+    "scopes": "That is what they may do from now on.",
     "disable": "They are kept out, whatever they show.",
     "enable": "They may come in again.",
 }
@@ -137,6 +138,10 @@ async def _add_user(call: Call, said: Said) -> None:
     await add_user(call, NewUser(name=said.text("name"), scopes=_scopes(said)))
 
 
+async def _change_scopes(call: Call, said: Said) -> None:
+    await change_scopes(call, said.text("user"), _scopes(said))
+
+
 async def _disable(call: Call, said: Said) -> None:
     await disable_user(call, said.text("user"))
 
@@ -154,6 +159,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "revoke": _revoke,
     "policy": _policy,
     "add_user": _add_user,
+    "scopes": _change_scopes,
     "disable": _disable,
     "enable": _enable,
 }

@@ -1,0 +1,32 @@
+"""Tables of which the serving role may change some columns, and those of its own org alone."""
+
+import psycopg
+from psycopg import sql
+
+from trust_worlds import a_token
+from waybook.usecases.web_sessions import start_by_token
+from worlds import World
+
+COLUMNS = """select c.relname, a.attname
+               from pg_attribute a join pg_class c on c.oid = a.attrelid
+              where c.relnamespace = 'public'::regnamespace and a.attacl is not null"""
+TOUCH = sql.SQL("update {0} set {1} = {1} where org_id = {2}")
+
+
+async def test_no_column_is_changed_for_another_org(world: World) -> None:
+    for somebody in (world.agent, world.neighbour):
+        given = await a_token(somebody)
+        await start_by_token(world.doorway.house, given.secret)
+    with psycopg.connect(world.place.app_dsn) as connection:
+        if world.place.server.role:
+            connection.execute(f"set local role {world.place.server.role}".encode())
+        connection.execute(f"set local app.org_id = '{world.agent.org_id}'".encode())
+        columns = connection.execute(COLUMNS).fetchall()
+        assert {table for table, _ in columns} == {"org", "org_user", "api_token", "web_session"}
+        for table, column in columns:
+            named = sql.Identifier(table), sql.Identifier(column)
+            touched = [
+                connection.execute(TOUCH.format(*named, org_id)).rowcount
+                for org_id in (world.agent.org_id, world.neighbour.org_id)
+            ]
+            assert touched == [1, 0], (table, column)
