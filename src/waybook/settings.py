@@ -20,6 +20,8 @@ EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listen
 SECRET = 16
 #: How many calls a second an org may make in server mode, unless it is said.
 CALLS_PER_SECOND = 60
+#: How long each is kept.
+KEEPING = ("keep_calls_days", "keep_answers_days", "keep_sessions_days", "keep_archived_days")
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -39,10 +41,11 @@ class Settings:
     stall_seconds: int = 1800
     #: How long a claimed job is its holder's without a sign of life.
     lease_seconds: int = 900
-    #: How many days calls are logged for, answers can be repeated for, and plans and runs that are
-    #: over are kept; 0 is for ever.
+    #: How many days calls are logged for, answers can be repeated for, browsers are known that have
+    #: signed out, and plans and runs that are over are kept; 0 is for ever.
     keep_calls_days: int = 30
     keep_answers_days: int = 30
+    keep_sessions_days: int = 30
     keep_archived_days: int = 0
     #: How often the stall sweep looks, in seconds; 0 switches it off.
     sweep_seconds: int = 30
@@ -250,10 +253,9 @@ def _check(settings: Settings) -> None:
     _check_model(settings)
     if settings.pace < 0 or settings.burst < 1:
         raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
-    if min(settings.keep_calls_days, settings.keep_answers_days, settings.keep_archived_days) < 0:
-        raise Misconfigured(
-            "keep_calls_days, keep_answers_days and keep_archived_days are days, or 0 for ever"
-        )
+    keep = {name: getattr(settings, name) for name in KEEPING}
+    if min(keep.values()) < 0:
+        raise Misconfigured(f"{', '.join(keep)} are days, or 0 for ever")
     least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
     if least < 1 or settings.sweep_seconds < 0:
         raise Misconfigured(

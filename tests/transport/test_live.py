@@ -101,21 +101,22 @@ async def test_a_silent_stream_beats(site: Site, monkeypatch: pytest.MonkeyPatch
         assert "data: beat" in [await anext(lines) for _ in range(6)]
 
 
+@pytest.mark.parametrize(("limit", "status"), [("MOST_STREAMS", 503), ("MOST_OF_ORG", 429)])
 async def test_more_streams_than_there_may_be_are_refused_until_one_ends(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, limit: str, status: int
 ) -> None:
-    monkeypatch.setattr(live, "MOST_STREAMS", 1)
-    async with streamed(site) as stream:
-        await stream.event()
-        async with streamed(site) as second:
-            assert second.answer.status_code == 503
-            assert second.answer.headers["retry-after"] == "30"
-    bus = site.world.doorway.bus
-    async with asyncio.timeout(PATIENCE):
-        while bus.orgs():  # noqa: ASYNC110 - nobody says when a stream is gone
-            await asyncio.sleep(0)
-    async with streamed(site) as stream:
-        assert stream.answer.status_code == 200
+    monkeypatch.setattr(live, limit, 1)
+    async with a_site(world) as site:
+        async with streamed(site) as stream:
+            await stream.event()
+            async with streamed(site) as second:
+                assert second.answer.status_code == status
+                assert second.answer.headers["retry-after"] == "30"
+        async with asyncio.timeout(PATIENCE):
+            while world.doorway.bus.orgs():  # noqa: ASYNC110 - nobody says when a stream is gone
+                await asyncio.sleep(0)
+        async with streamed(site) as stream:
+            assert stream.answer.status_code == 200
 
 
 async def test_streams_end_when_the_server_stops(world: World) -> None:

@@ -18,8 +18,9 @@ from waybook.wiring import run_migrations, server
 def command(*, as_json: bool, **flags: object) -> None:
     """Let go what was kept long enough.
 
-    Old calls, old answers, and plans and runs that are over for long enough, as keep_calls_days,
-    keep_answers_days and keep_archived_days say. A serving process does this every hour.
+    Old calls, old answers, browsers that signed out, and plans and runs that are over for long
+    enough, as keep_calls_days, keep_answers_days, keep_sessions_days and keep_archived_days say. A
+    serving process does this every hour.
     """
     gone = asyncio.run(_retain(quiet_settings(flags)))
     if as_json:

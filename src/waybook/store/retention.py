@@ -1,4 +1,4 @@
-"""What is kept for a while only: the log of calls, stored answers, and, if so wished, what is over.
+"""What is kept for a while only: calls, answers, old sessions and, if so wished, what is over.
 
 Run by the owner, again and again, by any number of processes; one of them does it at a time.
 """
@@ -42,6 +42,7 @@ class Keep(NamedTuple):
     calls: int
     answers: int
     archived: int
+    sessions: int = 0
 
 
 class Housekeeping(NamedTuple):
@@ -149,6 +150,7 @@ def _retain_in(chores: Housekeeping, org_id: UUID) -> Counter[str]:
     for table, days, query in (
         ("mcp_tool_call_log", keep.calls, SQL["old_calls"]),
         ("idempotency_answer", keep.answers, SQL["old_answers"]),
+        ("web_session", keep.sessions, SQL["old_sessions"]),
     ):
         if days:
             gone[table] += _delete_rows(chores, org_id, query, chores.now - timedelta(days=days))

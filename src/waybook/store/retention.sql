@@ -44,6 +44,16 @@ delete from idempotency_answer
  where (tool, key) in (select tool, key from idempotency_answer
                         where org_id = app_org() and created_at < %(before)s limit %(most)s);
 
+-- name: old_sessions
+-- Browsers that count no more: let go, too old, or not seen for as long as a session may be idle.
+delete from web_session
+ where id in (select id from web_session
+               where org_id = app_org()
+                 and (ended_at < %(before)s
+                      or expires_at < %(before)s
+                      or last_seen_at < %(before)s - interval '8 hours')
+               limit %(most)s);
+
 -- name: archived_plans
 -- Plans that are over and were not touched since, ours until we are done with them.
 select id::text, audit_seq, audit_hash from plan

@@ -20,6 +20,7 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
         calls=settings.keep_calls_days,
         answers=settings.keep_answers_days,
         archived=settings.keep_archived_days,
+        sessions=settings.keep_sessions_days,
     )
     stopped = Event()
     try:

@@ -23,11 +23,14 @@ from mcp.shared.subscriptions import ServerEvent
 from waybook.record.news import News
 from waybook.store.bus import Bus
 from waybook.transport.entrance import Entrance
+from waybook.transport.listeners import Listeners
 from waybook.transport.mcp.refusals import Context, invalid
 from waybook.transport.mcp.resource_kinds import KINDS
 
-#: Streams at the same time, and resources one client of an older revision may subscribe to.
+#: Streams at the same time, and of one org; and resources one client of an older revision may
+#: subscribe to.
 MOST_STREAMS: Final = 500
+MOST_OF_ORG: Final = 125
 MOST_RESOURCES: Final = 1_000
 #: How often whoever listens is asked anew whether they may.
 ASK_AGAIN_SECONDS: Final = 20.0
@@ -81,25 +84,26 @@ class Streams:
     """`subscriptions/listen`: each call is a stream."""
 
     entrance: Entrance
-    _open: int = 0
+    listeners: Listeners = field(default_factory=lambda: Listeners(MOST_STREAMS, MOST_OF_ORG))
 
     async def listen(
         self, context: Context, params: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
         """Tell of changes until the client has had enough, or the server stops."""
         bus, org_id = await self.entrance.news(context.request)
-        if self._open >= MOST_STREAMS or bus.is_closed:
+        if full := self.listeners.fault(org_id):
+            raise MCPError(wire.INTERNAL_ERROR, full.message, full.as_json())
+        if bus.is_closed:
             raise MCPError(wire.INTERNAL_ERROR, "No more streams can be opened now")
         stream = Stream(bus, org_id)
         handler = ListenHandler(stream)
         stream.close = handler.close
-        self._open += 1
         asking = asyncio.create_task(self._ask_again(context, stream))
         try:
-            return await handler(context, params)
+            with self.listeners.one_more(org_id):
+                return await handler(context, params)
         finally:
             asking.cancel()
-            self._open -= 1
 
     async def _ask_again(self, context: Context, stream: Stream) -> None:
         """End the stream of somebody whose credential counts no more."""

@@ -8,26 +8,28 @@ of a topic by itself: over the stream go names, nothing of what they name.
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from waybook.errors import Unavailable
 from waybook.store.feed import Feed
+from waybook.transport.listeners import Listeners
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.frame import HEADERS
 from waybook.transport.web.gate import still_admitted
-from waybook.transport.web.replies import refusal
+from waybook.transport.web.reading import status_of
+from waybook.transport.web.replies import json_reply, retry_header
 from waybook.usecases.exchange import Caller
 
 #: A stream that is silent for so long says that it is still there.
 BEAT_SECONDS: Final = 15.0
 #: The least time between two events of a stream.
 PAUSE_SECONDS: Final = 0.1
-#: Streams at the same time; each costs little, but not nothing.
+#: Streams at the same time, and of one org.
 MOST_STREAMS: Final = 1_000
+MOST_OF_ORG: Final = 250
 LONGEST_POSITION: Final = 64
 #: How long somebody may go on listening without being asked anew whether they may; with the
 #: longest silence, less than half a minute.
@@ -43,14 +45,13 @@ STREAMED: Final = {
 @dataclass(slots=True)
 class Live:
     desk: Desk
-    open: int = 0
+    listeners: Listeners = field(default_factory=lambda: Listeners(MOST_STREAMS, MOST_OF_ORG))
 
     async def stream(self, request: Request) -> Response:
         """The changes of whoever asks, as they happen."""
         caller = await self.desk.caller(request)
-        if self.open >= MOST_STREAMS:
-            full = Unavailable("too many pages are being told of changes; try again later")
-            return refusal(503, full.code, str(full), {"retry-after": "30"})
+        if full := self.listeners.fault(caller.org_id):
+            return json_reply(full.as_json(), status_of(full.code), retry_header(full.details))
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
         told = self._told(request, caller, since[:LONGEST_POSITION])
         return StreamingResponse(told, headers=STREAMED, media_type="text/event-stream")
@@ -63,18 +64,16 @@ class Live:
     async def _told(self, request: Request, caller: Caller, since: str) -> AsyncIterator[str]:
         feed, bus = Feed(), self.desk.doorway.house.bus
         asking = AskingAgain(request)
-        self.open += 1
-        try:
-            with bus.told(caller.org_id, feed, since):
-                yield _event(bus.position(caller.org_id), "hello", *feed.take())
-                while not feed.has_ended:
-                    topics = await feed.read(BEAT_SECONDS)
-                    if not await asking.still():
-                        return
-                    yield _event(bus.position(caller.org_id), *topics or ("beat",))
-                    await asyncio.sleep(PAUSE_SECONDS)
-        finally:
-            self.open -= 1
+        if self.listeners.fault(caller.org_id):
+            return  # others came first, since it was asked; whoever comes back is told so
+        with self.listeners.one_more(caller.org_id), bus.told(caller.org_id, feed, since):
+            yield _event(bus.position(caller.org_id), "hello", *feed.take())
+            while not feed.has_ended:
+                topics = await feed.read(BEAT_SECONDS)
+                if not await asking.still():
+                    return
+                yield _event(bus.position(caller.org_id), *topics or ("beat",))
+                await asyncio.sleep(PAUSE_SECONDS)
 
 
 class AskingAgain:

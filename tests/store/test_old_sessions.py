@@ -1,0 +1,54 @@
+"""Browsers are forgotten some days after they ended, whichever way, and not before."""
+
+import psycopg
+import pytest
+
+from trust_worlds import a_token
+from waybook.orgs.secret import hash_of
+from waybook.store import retention
+from waybook.store.retention import Keep, retain
+from waybook.usecases.web_sessions import by_session, end, start_by_token
+from worlds import World
+
+#: What becomes of a browser, and whether it is gone ten days later: signed out, too old, or idle.
+FATES = (
+    ("ended_at = now() - interval '9 days 23 hours'", False),
+    ("ended_at = now() - interval '10 days 1 hour'", True),
+    ("expires_at = now() - interval '9 days 23 hours'", False),
+    ("expires_at = now() - interval '10 days 1 hour'", True),
+    ("last_seen_at = now() - interval '10 days 7 hours'", False),
+    ("last_seen_at = now() - interval '10 days 9 hours'", True),
+    ("last_seen_at = last_seen_at", False),
+)
+
+
+async def test_a_browser_is_forgotten_long_after_it_ended_and_no_earlier(
+    own_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "MOST_ROWS", 2)
+    house, owner_dsn = own_world.doorway.house, own_world.place.owner_dsn
+    kept, browsers = set[bytes](), list[str]()
+    with psycopg.connect(own_world.place.admin_dsn, autocommit=True) as admin:
+        for somebody in (own_world.agent, own_world.neighbour):
+            given = await a_token(somebody)
+            for fate, gone in FATES:
+                secret = (await start_by_token(house, given.secret)).secret
+                change = f"update web_session set {fate} where hash = %s"  # noqa: S608 - ours
+                admin.execute(change.encode(), (hash_of(secret),))
+                kept |= set() if gone else {hash_of(secret)}
+                browsers.append(secret)
+        assert retain(owner_dsn, Keep(0, 0, 0)) == {}
+        assert retain(owner_dsn, Keep(0, 0, 0, sessions=10)) == {"web_session": 6}
+        assert {row[0] for row in admin.execute("select hash from web_session").fetchall()} == kept
+        assert retain(owner_dsn, Keep(0, 0, 0, sessions=10)) == {}
+    for secret in browsers[len(FATES) - 1 :: len(FATES)]:  # those nothing happened to
+        assert (await by_session(house, secret)).person.name == "ann"
+
+
+async def test_whoever_serves_ends_a_session_and_cannot_delete_it(own_world: World) -> None:
+    house = own_world.doorway.house
+    given = await a_token(own_world.agent)
+    await end(house, (await start_by_token(house, given.secret)).secret)
+    async with house.database.tenant(own_world.agent.org_id) as tx:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await tx.commit("delete from web_session")

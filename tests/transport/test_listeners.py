@@ -1,0 +1,105 @@
+"""Whoever listens to changes: an org that takes all it may have leaves room for the others."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack
+from typing import NamedTuple
+from uuid import UUID
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from trust_worlds import a_token, bearer, served
+from waybook.errors import RateLimited, Unavailable
+from waybook.transport.listeners import Listeners
+from waybook.transport.mcp import subscriptions
+from waybook.transport.web.cookies import SESSION
+from waybook.transport.web.dashboard import live
+from waybook.usecases.manage_tokens import GivenToken
+from waybook.usecases.web_sessions import start_by_token
+from worlds import World
+
+PATIENCE = 20.0
+ORGS = st.integers(0, 3).map(lambda number: UUID(int=number))
+
+
+@given(st.lists(st.tuples(ORGS, st.booleans()), max_size=60), st.integers(1, 6), st.integers(1, 3))
+def test_nobody_has_more_than_their_part_and_whoever_has_less_is_refused_only_if_all_is_taken(
+    moves: list[tuple[UUID, bool]], most: int, most_of_org: int
+) -> None:
+    listeners, inside = Listeners(most, most_of_org), list[tuple[UUID, ExitStack]]()
+    for org_id, comes in moves:
+        theirs = [one for one in inside if one[0] == org_id]
+        fault = listeners.fault(org_id)
+        assert isinstance(fault, RateLimited) == (len(theirs) == most_of_org)
+        assert isinstance(fault, Unavailable) == (len(inside) == most and len(theirs) < most_of_org)
+        if comes and fault is None:
+            stack = ExitStack()
+            stack.enter_context(listeners.one_more(org_id))
+            inside.append((org_id, stack))
+        elif theirs and not comes:
+            theirs[0][1].close()
+            inside.remove(theirs[0])
+
+
+class Page(NamedTuple):
+    """An open page; while its lines are kept, it listens."""
+
+    answer: httpx2.Response
+    lines: AsyncIterator[str]
+
+
+async def a_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
+    """An open page of whoever signed in so, or what it is told in the place of a stream."""
+    cookies = {SESSION: secret}
+    client = await stack.enter_async_context(
+        httpx2.AsyncClient(base_url=address, cookies=cookies, trust_env=False, timeout=20)
+    )
+    answer = await stack.enter_async_context(client.stream("GET", "/live"))
+    page = Page(answer, answer.aiter_lines())
+    async with asyncio.timeout(PATIENCE):
+        first = await anext(page.lines)
+    assert ("RATE_LIMITED" in first) == (answer.status_code == 429)
+    return page
+
+
+async def test_an_org_whose_pages_take_all_they_may_leaves_room_for_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_OF_ORG", 2)
+    ours, theirs = [
+        (await start_by_token(world.doorway.house, (await a_token(somebody)).secret)).secret
+        for somebody in (world.agent, world.neighbour)
+    ]
+    async with served(world) as address, AsyncExitStack() as stack:
+        pages = [await a_page(stack, address, ours) for _ in range(3)]
+        assert [page.answer.status_code for page in pages] == [200, 200, 429]
+        assert pages[-1].answer.headers["retry-after"] == "30"
+        assert (await a_page(stack, address, theirs)).answer.status_code == 200
+
+
+async def test_an_org_whose_agents_take_all_they_may_leaves_room_for_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "MOST_OF_ORG", 1)
+    ours, theirs = await a_token(world.agent), await a_token(world.neighbour)
+    async with asyncio.timeout(PATIENCE), served(world) as address, AsyncExitStack() as stack:
+        ann, ned = [await a_client(stack, address, one) for one in (ours, theirs)]
+        await stack.enter_async_context(ann.listen(resources_list_changed=True))
+        with pytest.raises(MCPError, match="already") as refused:
+            await stack.enter_async_context(ann.listen(resources_list_changed=True))
+        assert refused.value.error.data["error"]["code"] == "RATE_LIMITED"
+        await stack.enter_async_context(ned.listen(resources_list_changed=True))
+
+
+async def a_client(stack: AsyncExitStack, address: str, given: GivenToken) -> Client:
+    http = await stack.enter_async_context(
+        httpx2.AsyncClient(headers=bearer(given), trust_env=False, timeout=20)
+    )
+    transport = streamable_http_client(f"{address}/mcp", http_client=http)
+    return await stack.enter_async_context(Client(transport, mode="2026-07-28"))
