@@ -54,7 +54,7 @@ def query_files() -> list[str]:
     """Every file of queries that calls run."""
     named = (file.name for file in files("waybook.store").iterdir())
     found = {name.removesuffix(".sql") for name in named if name.endswith(".sql")}
-    return sorted(found - OPERATORS - {"schema"})
+    return sorted(found - OPERATORS - {"schema", "parts"})
 
 
 def queries() -> list[Query]:

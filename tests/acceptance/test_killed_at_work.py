@@ -1,18 +1,14 @@
 """A process killed at its work: what it was told is durable, what it was not never happened."""
 
-import asyncio
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from acceptance.doomed import a_doomed_process, said
 from worlds import Agent, Body, World
-
-PATIENCE = 30
 
 #: Takes a step, or submits one, and says how far it came; then it waits to be killed.
 WORKER = """
@@ -68,24 +64,8 @@ def a_worker(
     """A process of its own that makes this call, stops at this moment, and is killed."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", WORKER, *named, moment, tool, json.dumps(arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
-    try:
+    with a_doomed_process(WORKER, *named, moment, tool, json.dumps(arguments)) as process:
         yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=PATIENCE)
-
-
-async def said(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    async with asyncio.timeout(PATIENCE):
-        return (await asyncio.to_thread(process.stdout.readline)).strip()
 
 
 async def resumed(agent: Agent, plan: Body, session: str) -> Body:

@@ -4,9 +4,7 @@ Nothing is lost, nothing is there twice, and whoever comes next goes on.
 """
 
 import asyncio
-import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from acceptance.doomed import PATIENCE, a_doomed_process, said
 from run_documents import a_run_of_three_steps, available, pages, render_all
 from waybook.dag.invariants import check
 from waybook.doorway import Doorway
@@ -23,7 +22,6 @@ from waybook.store.database import Results, Tx
 from waybook.usecases.house import House
 from worlds import Agent, Body, World, a_database
 
-PATIENCE = 30
 TABLES = (
     "dag_definition",
     "run",
@@ -297,18 +295,8 @@ asyncio.run(main())
 def a_renderer(world: World, moment: str) -> Iterator[subprocess.Popen[str]]:
     """A process that renders, stops at this moment, and is killed."""
     place = world.place
-    process = subprocess.Popen(
-        [sys.executable, "-c", WORKER, place.app_dsn, place.server.role or "", moment],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
-    try:
+    with a_doomed_process(WORKER, place.app_dsn, place.server.role or "", moment) as process:
         yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("moment", ["rendering", "written", "committed"])
@@ -318,9 +306,7 @@ async def test_a_process_killed_while_it_renders_leaves_the_rest_to_others(
     agent = alone.agent
     run = await to_render(agent)
     with a_renderer(alone, moment) as process:
-        assert process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
-            assert (await asyncio.to_thread(process.stdout.readline)).strip() == moment
+        assert await said(process) == moment
         assert len(await available(agent, run)) == (3 if moment == "committed" else 0)
     await eventually_rendered(agent, run)
     made = [row[:3] for row in await pages(alone, agent)]

@@ -1,20 +1,16 @@
 """A process killed between a change and its notice: nothing is lost, nothing is invented."""
 
-import asyncio
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from acceptance.doomed import a_doomed_process, said
 from endpoint_server import an_endpoint
 from waybook.notices.schedule import Standing
 from waybook.usecases.deliver_notices import LEASE
 from webhook_worlds import SECRET, TAKEN, a_teller, told, verified
 from worlds import Body, Clock, World
-
-PATIENCE = 30
 
 #: Completes a plan, or delivers what there is to tell, and says how far it came; then it waits.
 TELLER = """
@@ -88,24 +84,8 @@ def a_process(
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     rest = [world.clock.now.isoformat(), url, SECRET, moment, json.dumps(arguments)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", TELLER, *named, *rest],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
-    try:
+    with a_doomed_process(TELLER, *named, *rest) as process:
         yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=PATIENCE)
-
-
-async def said(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    async with asyncio.timeout(PATIENCE):
-        return (await asyncio.to_thread(process.stdout.readline)).strip()
 
 
 async def last_step(world: World) -> Body:

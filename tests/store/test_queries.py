@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from servers import Place
-from waybook.store.sql import Query, Rows, load
+from waybook.store.sql import Query, Rows, filled, load
 
 SOURCE = Path(str(files("waybook")))
 #: Several statements at a time, run by the owner: the migrations' own tests run them.
@@ -21,7 +21,9 @@ OPERATOR = frozenset(
 #: Their queries are fetched by a name in a variable.
 BY_NAME = frozenset({"archived_plans", "archived_runs", "migrate", "schema_dump"})
 
-FILES = sorted(path.stem for path in (SOURCE / "store").glob("*.sql") if path.stem != "schema")
+#: The schema as it comes out, and what stands in several queries.
+NO_QUERIES = frozenset({"parts", "schema"})
+FILES = sorted({path.stem for path in (SOURCE / "store").glob("*.sql")} - NO_QUERIES)
 
 _COLUMNS = re.compile(r"(?:insert into \w+|as v)\s*\(([^)]*)\)")
 _PLACE = re.compile(r"%\((\w+)\)s")
@@ -29,8 +31,7 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 def prepared(file: str, name: str) -> str:
     """The query with parameters in its places; a list of rows becomes one row of them."""
-    text = (SOURCE / "store" / f"{file}.sql").read_text()
-    text = text.split(f"-- name: {name}\n")[1].split("-- name:")[0]
+    text = load(file)[name].text
     columns = _COLUMNS.search(text)
     numbers = count(1)
 
@@ -68,6 +69,22 @@ def uses() -> Iterator[tuple[str, str]]:
 def test_every_named_query_is_run_by_one_place(file: str) -> None:
     mentioned = Counter(uses())
     assert {name: mentioned[file, name] for name in load(file)} == dict.fromkeys(load(file), 1)
+
+
+def test_every_part_stands_in_several_places_and_in_none_by_its_name() -> None:
+    texts = [query.text for file in FILES for query in load(file).values()]
+    for name, part in load("parts").items():
+        assert sum(text.count(part.text) for text in texts) > 1, name
+        assert not any(f":{name}" in text for text in texts), name
+
+
+def test_a_part_there_is_not_is_noticed_when_the_query_is_read() -> None:
+    with pytest.raises(KeyError, match="no_such_part"):
+        filled("select :no_such_part from t")
+
+
+def test_a_cast_is_no_part() -> None:
+    assert filled("select id::text, $1::uuid") == "select id::text, $1::uuid"
 
 
 def test_every_query_that_is_run_has_been_written() -> None:

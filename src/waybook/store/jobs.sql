@@ -3,17 +3,13 @@
 select run_id::text from job where id = %(job_id)s;
 
 -- name: load_job
-select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
-       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
+select :row_of_job
   from job j
  where j.id = %(job_id)s;
 
 -- name: held_job
 -- The job a session holds and has not handed in; of several, the one it took first.
-select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
-       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
+select :row_of_job
   from job j
  where j.run_id = %(run_id)s
    and j.completed_at is null
@@ -28,35 +24,21 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit
 -- name: free_job
 -- The first job nobody works on; one that was claimed by somebody who has been silent too long is
 -- free again.
-select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
-       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
+select :row_of_job
   from job j
  where j.run_id = %(run_id)s
-   and j.completed_at is null
-   and j.job_type <> 'RENDER'
-   and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
-   and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
-        or j.status = 'processing'
-           and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second')
+   and :job_is_free
  order by j.rank, j.id
  limit 1
    for update of j skip locked;
 
 -- name: free_job_for_model
 -- The same for whoever asks for one model.
-select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
-       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
+select :row_of_job
   from job j
  where j.run_id = %(run_id)s
    and j.model = %(model)s
-   and j.completed_at is null
-   and j.job_type <> 'RENDER'
-   and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
-   and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
-        or j.status = 'processing'
-           and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second')
+   and :job_is_free
  order by j.rank, j.id
  limit 1
    for update of j skip locked;
@@ -114,9 +96,7 @@ select coalesce(j.held_session, j.held_by), j.stage_slug, j.step_key, j.model, j
  limit %(most)s;
 
 -- name: failed_jobs
-select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
-       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted
+select :row_of_job
   from job j
  where j.run_id = %(run_id)s
    and j.stage_slug = %(stage)s
@@ -140,9 +120,7 @@ select (select p.content from job_part p where p.job_id = b.id)
 
 -- name: to_render
 -- What the server has to render for a run and nobody else renders just now, oldest first.
-select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
-       j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
-       j.error, j.continues_id::text, j.part, j.document_id::text, j.counted,
+select :row_of_job,
        d.document_key, d.model, d.lineage, d.version, d.content
   from job j
   join document d on d.id = j.document_id

@@ -259,11 +259,7 @@ select 'usage', u.id::text, json_build_object(
 -- its steps counted by status; an empty text finds all.
 select p.id::text, p.name, p.status, b.research_question, b.created_at, b.created_by,
        p.updated_at, app_now(),
-       (select json_object_agg(c.status, c.steps)
-          from (select s.status, count(*) as steps
-                  from plan_step s
-                 where s.plan_id = p.id
-                 group by s.status) c)
+       :steps_of_plan
   from plan p
   join plan_brief b on b.plan_id = p.id
  where (not %(open_only)s or p.completed_at is null)
@@ -274,13 +270,8 @@ select p.id::text, p.name, p.status, b.research_question, b.created_at, b.create
 
 -- name: open_reviews
 -- What waits for a person, longest waiting first.
-select r.id::text, p.id::text, p.name, s.id::text, s.step_order, s.title, s.attempt,
-       b.instructions, r.summary, r.questions, r.result_summary, r.requested_at, r.requested_by,
-       app_now()
-  from review r
-  join plan p on p.id = r.plan_id
-  join plan_step s on s.id = r.step_id
-  join step_brief b on b.step_id = s.id
+select :row_of_review
+  from :review_with_its_step
  where r.decision is null
    and p.completed_at is null
    and (%(plan_id)s::uuid is null or r.plan_id = %(plan_id)s::uuid)
@@ -289,13 +280,8 @@ select r.id::text, p.id::text, p.name, s.id::text, s.step_order, s.title, s.atte
 
 -- name: one_review
 -- A review, open or decided, as it stands now.
-select r.id::text, p.id::text, p.name, s.id::text, s.step_order, s.title, s.attempt,
-       b.instructions, r.summary, r.questions, r.result_summary, r.requested_at, r.requested_by,
-       app_now(), r.decision, r.feedback, r.decided_by, r.decided_at, p.status
-  from review r
-  join plan p on p.id = r.plan_id
-  join plan_step s on s.id = r.step_id
-  join step_brief b on b.step_id = s.id
+select :row_of_review, r.decision, r.feedback, r.decided_by, r.decided_at, p.status
+  from :review_with_its_step
  where r.id = %(review_id)s;
 
 -- name: review_lines
@@ -313,11 +299,7 @@ select r.id::text, p.id::text, p.name, s.step_order, left(r.summary, %(wide)s), 
 -- A page of plans in an order that does not change while they do: newest plan first. Open ones
 -- are found by their own index, however many are over.
 select p.id::text, p.name, p.status, p.updated_at,
-       (select json_object_agg(c.status, c.steps)
-          from (select s.status, count(*) as steps
-                  from plan_step s
-                 where s.plan_id = p.id
-                 group by s.status) c),
+       :steps_of_plan,
        (select json_build_array(s.step_order,
                                 coalesce(s.title, (select left(b.instructions, %(wide)s)
                                                      from step_brief b
@@ -335,28 +317,14 @@ select p.id::text, p.name, p.status, p.updated_at,
            from plan p
           where %(open_only)s
             and p.completed_at is null
-            and p.id < %(before)s::uuid
-            and (%(state)s::text is null or p.status = %(state)s::text)
-            and (%(creator)s::text is null
-                 or %(creator)s::text = (select b.created_by
-                                           from plan_brief b
-                                          where b.plan_id = p.id))
-            and (starts_with(p.id::text, lower(%(text)s::text))
-                 or strpos(lower(p.name), lower(%(text)s::text)) > 0)
+            and :plan_is_asked_for
           order by p.id desc
           limit %(most)s)
          union all
         (select p.id, p.name, p.status, p.updated_at
            from plan p
           where not %(open_only)s
-            and p.id < %(before)s::uuid
-            and (%(state)s::text is null or p.status = %(state)s::text)
-            and (%(creator)s::text is null
-                 or %(creator)s::text = (select b.created_by
-                                           from plan_brief b
-                                          where b.plan_id = p.id))
-            and (starts_with(p.id::text, lower(%(text)s::text))
-                 or strpos(lower(p.name), lower(%(text)s::text)) > 0)
+            and :plan_is_asked_for
           order by p.id desc
           limit %(most)s)) p
  order by p.id desc;

@@ -25,21 +25,7 @@ select input, created_at, created_by
 -- name: find_runs
 -- Runs by the beginning of their id or a part of their name, newest activity first, each with its
 -- stages in the order they were started, and the steps of each counted; an empty text finds all.
-select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-       r.completed_at, app_now(),
-       (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
-                                         g.feedback is not null,
-                                         (select count(*) from stage_step s
-                                           where s.run_id = g.run_id
-                                             and s.stage_slug = g.stage_slug
-                                             and s.closed_at is not null),
-                                         (select count(*) from stage_step s
-                                           where s.run_id = g.run_id
-                                             and s.stage_slug = g.stage_slug
-                                             and s.failed > 0 and s.closed_at is null))
-                        order by g.started_at, g.stage_slug)
-          from stage_run g
-         where g.run_id = r.id)
+select :row_of_run
   from run r
   join run_brief b on b.run_id = r.id
  where (not %(open_only)s or r.completed_at is null)
@@ -148,21 +134,7 @@ select 'usage', u.id::text, json_build_object(
 -- name: runs_page
 -- Runs that were started before one of them, latest first, with what a list shows of each: its
 -- stages as above, their models, how many documents there are to read, and where it stands.
-select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-       r.completed_at, app_now(),
-       (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
-                                         g.feedback is not null,
-                                         (select count(*) from stage_step s
-                                           where s.run_id = g.run_id
-                                             and s.stage_slug = g.stage_slug
-                                             and s.closed_at is not null),
-                                         (select count(*) from stage_step s
-                                           where s.run_id = g.run_id
-                                             and s.stage_slug = g.stage_slug
-                                             and s.failed > 0 and s.closed_at is null))
-                        order by g.started_at, g.stage_slug)
-          from stage_run g
-         where g.run_id = r.id),
+select :row_of_run,
        (select json_object_agg(g.stage_slug, g.models) from stage_run g where g.run_id = r.id),
        (select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                                coalesce(d.reviewer, '')))

@@ -13,10 +13,7 @@ with candidate as (
      from passage p
     where p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0 then
             ('''@' || app_org() || '''')::tsquery && websearch_to_tsquery('english', %(every)s) end
-      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-      and (%(tags)s::text is null
-           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+      and :passage_fits
     limit %(candidates)s)
   union all
   (select p.subject_id, p.part, p.words, p.created_at, false
@@ -25,24 +22,10 @@ with candidate as (
             ('''@' || app_org() || '''')::tsquery && websearch_to_tsquery('english', %(some)s) end
       and not coalesce(p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0
                                        then websearch_to_tsquery('english', %(every)s) end, false)
-      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-      and (%(tags)s::text is null
-           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+      and :passage_fits
     limit %(candidates)s)
-), asked as materialized (
-  select websearch_to_tsquery('english', t.query) as query, t.weight
-    from json_to_recordset(%(terms)s::json) as t (query text, weight float8)
-)
-select c.subject_id::text, c.part, s.share
-  from candidate c
- cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
-                       from asked a where c.words @@ a.query) s
- where c.has_every or s.share >= %(least)s::float8
- order by c.has_every desc, s.share desc,
-          ts_rank('{0.1, 0.2, 0.8, 1}', c.words, websearch_to_tsquery('english', %(some)s)) desc,
-          c.created_at desc, c.subject_id, c.part
- limit %(most)s;
+), :terms_asked
+:best_candidates;
 
 -- name: by_words_among
 -- The same, looking at one passage after the other: at those of a plan and of the sources its
@@ -51,38 +34,23 @@ with among as (
   (select p.subject_id, p.part, p.words, p.created_at
      from passage p
     where %(plan_id)s::uuid is null
-      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-      and (%(tags)s::text is null
-           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+      and :passage_fits
     order by p.created_at desc
     limit %(newest)s)
   union all
   (select p.subject_id, p.part, p.words, p.created_at
      from passage p
     where p.plan_id = %(plan_id)s::uuid
-      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-      and (%(tags)s::text is null
-           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+      and :passage_fits
     order by p.created_at desc
     limit %(newest)s)
   union all
   (select p.subject_id, p.part, p.words, p.created_at
-     from (select distinct l.source_id
-             from artifact a
-             join artifact_source l on l.artifact_id = a.id
-            where a.plan_id = %(plan_id)s::uuid) l
+     from :sources_of_plan l
      join passage p on p.subject_id = l.source_id
-    where (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-      and (%(tags)s::text is null
-           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+    where :passage_fits
     limit %(newest)s)
-), asked as materialized (
-  select websearch_to_tsquery('english', t.query) as query, t.weight
-    from json_to_recordset(%(terms)s::json) as t (query text, weight float8)
-), candidate as (
+), :terms_asked, candidate as (
   select c.*, coalesce(c.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0
                                    then websearch_to_tsquery('english', %(every)s) end, false)
               as has_every
@@ -90,15 +58,7 @@ with among as (
    where c.words @@ websearch_to_tsquery('english', %(every)s)
       or c.words @@ websearch_to_tsquery('english', %(some)s)
 )
-select c.subject_id::text, c.part, s.share
-  from candidate c
- cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
-                       from asked a where c.words @@ a.query) s
- where c.has_every or s.share >= %(least)s::float8
- order by c.has_every desc, s.share desc,
-          ts_rank('{0.1, 0.2, 0.8, 1}', c.words, websearch_to_tsquery('english', %(some)s)) desc,
-          c.created_at desc, c.subject_id, c.part
- limit %(most)s;
+:best_candidates;
 
 -- name: found
 -- What was found: the passage that stands for it, and whose it is.

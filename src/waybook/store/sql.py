@@ -7,7 +7,7 @@ and refuses the rest.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from itertools import chain, count
@@ -29,6 +29,8 @@ FEW_ROWS = 4
 BATCH = 32
 
 _PLACE = pattern(r"%\((\w+)\)s")
+#: A part of `parts.sql`, as `psql` would name it; a cast has two colons.
+_PART = pattern(r"(?<!:):([a-z_]+)")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
 
@@ -83,7 +85,7 @@ class Query:
         """Find the places; one behind `values` is for a list of rows."""
         self.name = name
         #: The text as the driver reads it, for what is not sent in a message.
-        self.text = text.strip().rstrip(";")
+        self.text = text
         #: The places, each once, in order of appearance.
         self.places = tuple(dict.fromkeys(_PLACE.findall(self.text)))
         listed = _ROWS_PLACE.search(self.text)
@@ -140,11 +142,25 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
 
 
 def load(name: str) -> Mapping[str, Query]:
-    """The named queries of `store/NAME.sql`."""
+    """The named queries of `store/NAME.sql`, with the parts they share with others."""
+    return {named: Query(named, filled(body)) for named, body in _read(name).items()}
+
+
+@cache
+def _read(name: str) -> Mapping[str, str]:
+    """What stands under each name in `store/NAME.sql`."""
     text = files("waybook.store").joinpath(f"{name}.sql").read_text(encoding="utf-8")
-    pieces = text.split("-- name: ")[1:]
-    named = (piece.split("\n", 1) for piece in pieces)
-    return {head.strip(): Query(head.strip(), _without_comments(body)) for head, body in named}
+    pieces = (piece.split("\n", 1) for piece in text.split("-- name: ")[1:])
+    return {head.strip(): _without_comments(body).strip().rstrip(";") for head, body in pieces}
+
+
+def filled(body: str) -> str:
+    """A text with the parts of `parts.sql` in their places; a part may have parts itself.
+
+    Raises:
+        KeyError: there is no such part.
+    """
+    return _PART.sub(lambda part: filled(_read("parts")[part[1]]), body)
 
 
 def _without_comments(body: str) -> str:

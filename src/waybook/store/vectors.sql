@@ -12,10 +12,7 @@ values %(rows)s
 with size as materialized (
   select count(*) as passages
     from (select from passage p
-           where (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-             and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-             and (%(tags)s::text is null
-                  or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+           where :passage_fits
            limit %(few)s::integer + 1) counted
 ), compared as (
   select v.subject_id, v.part, v.embedding <#> %(embedding)s::halfvec as distance
@@ -23,10 +20,7 @@ with size as materialized (
     join passage_vector v on v.subject_id = p.subject_id and v.part = p.part
    where (select passages from size) <= %(few)s::integer
      and v.model = %(model)s
-     and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-     and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-     and (%(tags)s::text is null
-          or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+     and :passage_fits
    order by (v.embedding <#> %(embedding)s::halfvec) + 0
    limit %(most)s
 ), walked as (
@@ -35,10 +29,7 @@ with size as materialized (
     join passage p on p.subject_id = v.subject_id and p.part = v.part
    where (select passages from size) > %(few)s::integer
      and v.model = %(model)s
-     and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-     and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-     and (%(tags)s::text is null
-          or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+     and :passage_fits
    order by v.embedding <#> %(embedding)s::halfvec
    limit %(most)s
 )
@@ -52,23 +43,14 @@ with among as (
   (select p.subject_id, p.part
      from passage p
     where p.plan_id = %(plan_id)s::uuid
-      and (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-      and (%(tags)s::text is null
-           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+      and :passage_fits
     order by p.created_at desc
     limit %(newest)s)
   union all
   (select p.subject_id, p.part
-     from (select distinct l.source_id
-             from artifact a
-             join artifact_source l on l.artifact_id = a.id
-            where a.plan_id = %(plan_id)s::uuid) l
+     from :sources_of_plan l
      join passage p on p.subject_id = l.source_id
-    where (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
-      and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
-      and (%(tags)s::text is null
-           or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)))
+    where :passage_fits
     limit %(newest)s)
 )
 select v.subject_id::text, v.part, -(v.embedding <#> %(embedding)s::halfvec) as nearness

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 from waybook.store import plans
 from waybook.usecases.call import Call
-
-ENOUGH = 5
+from waybook.usecases.meant import ENOUGH, the_one_meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +53,7 @@ async def meant_plan(call: Call, text: str | None) -> FoundPlan:
         InvalidInput: there are several.
     """
     found = await find_plans(call, text or "", open_only=text is None, limit=ENOUGH)
-    found = [plan for plan in found if text in {plan.id, plan.name}] or found
-    if not found:
-        said = f"there is no plan “{text}” here" if text else "no plan is open"
-        raise NotFound(said, next_call=NextCall("list_active_plans", {}, "see the plans"))
-    if len(found) > 1:
-        names = ", ".join(f"{plan.id} ({plan.name})" for plan in found)
-        said = f"“{text}” could mean several plans" if text else "several plans are open"
-        raise InvalidInput(
-            f"{said}, say which: {names}", next_call=NextCall("list_active_plans", {}, "see them")
-        )
-    return found[0]
+    return the_one_meant(found, text, what="plan", tool="list_active_plans")
 
 
 def _found(row: tuple[Any, ...]) -> FoundPlan:

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.run.model import Chart
 from waybook.run.standing import RunState
 from waybook.store import runs
 from waybook.usecases.call import Call
+from waybook.usecases.meant import ENOUGH, the_one_meant
 from waybook.usecases.run_call import chart_by_name
-
-ENOUGH = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,17 +99,7 @@ async def meant_run(call: Call, text: str | None) -> FoundRun:
         InvalidInput: there are several.
     """
     found = await find_runs(call, text or "", open_only=text is None, limit=ENOUGH)
-    found = [run for run in found if text in {run.id, run.name}] or found
-    if not found:
-        said = f"there is no run “{text}” here" if text else "no run is open"
-        raise NotFound(said, next_call=NextCall("list_dags", {}, "see the runs"))
-    if len(found) > 1:
-        names = ", ".join(f"{run.id} ({run.name})" for run in found)
-        said = f"“{text}” could mean several runs" if text else "several runs are open"
-        raise InvalidInput(
-            f"{said}, say which: {names}", next_call=NextCall("list_dags", {}, "see them")
-        )
-    return found[0]
+    return the_one_meant(found, text, what="run", tool="list_dags")
 
 
 def _found(row: Sequence[Any], chart: Chart) -> FoundRun:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from waybook.store import documents, jobs, runs
+from waybook.store import documents, jobs
 from waybook.usecases.call import Call, known
 from waybook.usecases.read_documents import Listed, in_order
 from waybook.usecases.run_call import look_at_run
-from waybook.usecases.watch_run import MOST_WORKERS, RunBoard, board_of
+from waybook.usecases.watch_run import RunBoard, beside, board_of
 
 MOST_FAILURES = 100
 MOST_NEWS = 12
@@ -49,9 +49,7 @@ async def overlook_run(call: Call, run_id: str) -> RunWhole:
         call,
         run_id,
         documents.readable_statement(run_id),
-        runs.brief_statement(run_id),
-        jobs.workers_statement(run_id, MOST_WORKERS),
-        runs.news_statement(run_id, MOST_NEWS),
+        *beside(run_id, MOST_NEWS),
         jobs.failures_statement(run_id, MOST_FAILURES),
     )
     readable, brief, workers, news, failures = seen.found

@@ -12,6 +12,7 @@ from waybook.record.moment import Json
 from waybook.run.model import Chart, Run
 from waybook.run.standing import RunState, awaiting_feedback, run_state
 from waybook.store import documents, jobs, runs
+from waybook.store.sql import Statement
 from waybook.usecases.call import Call, known
 from waybook.usecases.get_run_progress import report_on
 from waybook.usecases.run_call import SeenRun, look_at_run
@@ -86,11 +87,18 @@ async def watch_run(call: Call, run_id: str) -> RunBoard:
         call,
         run_id,
         documents.available_statement(run_id),
-        runs.brief_statement(run_id),
-        jobs.workers_statement(run_id, MOST_WORKERS),
-        runs.news_statement(run_id, MOST_NEWS),
+        *beside(run_id, MOST_NEWS),
     )
     return board_of(seen, *seen.found)
+
+
+def beside(run_id: str, most_news: int) -> tuple[Statement, ...]:
+    """What finds the rest of a board: what was asked, who works, what happened last."""
+    return (
+        runs.brief_statement(run_id),
+        jobs.workers_statement(run_id, MOST_WORKERS),
+        runs.news_statement(run_id, most_news),
+    )
 
 
 def board_of(

@@ -1,0 +1,102 @@
+-- What stands in several queries, once: each of them has `:name` in the place of it.
+
+-- name: row_of_job
+-- A job as `read_job` reads it.
+j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
+j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
+j.error, j.continues_id::text, j.part, j.document_id::text, j.counted;
+
+-- name: job_is_free
+-- Nobody works on it; whoever claimed it and has been silent too long does not.
+j.completed_at is null
+and j.job_type <> 'RENDER'
+and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
+and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
+     or j.status = 'processing'
+        and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second');
+
+-- name: stages_of_run
+-- The stages of a run in the order they were started, the steps of each counted.
+(select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
+                                  g.feedback is not null,
+                                  (select count(*) from stage_step s
+                                    where s.run_id = g.run_id
+                                      and s.stage_slug = g.stage_slug
+                                      and s.closed_at is not null),
+                                  (select count(*) from stage_step s
+                                    where s.run_id = g.run_id
+                                      and s.stage_slug = g.stage_slug
+                                      and s.failed > 0 and s.closed_at is null))
+                 order by g.started_at, g.stage_slug)
+   from stage_run g
+  where g.run_id = r.id);
+
+-- name: row_of_run
+-- A run in a list.
+r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
+r.completed_at, app_now(),
+:stages_of_run;
+
+-- name: steps_of_plan
+-- The steps of a plan, counted by status.
+(select json_object_agg(c.status, c.steps)
+   from (select s.status, count(*) as steps
+           from plan_step s
+          where s.plan_id = p.id
+          group by s.status) c);
+
+-- name: plan_is_asked_for
+-- What a list of plans was narrowed to.
+p.id < %(before)s::uuid
+and (%(state)s::text is null or p.status = %(state)s::text)
+and (%(creator)s::text is null
+     or %(creator)s::text = (select b.created_by
+                               from plan_brief b
+                              where b.plan_id = p.id))
+and (starts_with(p.id::text, lower(%(text)s::text))
+     or strpos(lower(p.name), lower(%(text)s::text)) > 0);
+
+-- name: row_of_review
+-- A review, its plan and its step.
+r.id::text, p.id::text, p.name, s.id::text, s.step_order, s.title, s.attempt,
+b.instructions, r.summary, r.questions, r.result_summary, r.requested_at, r.requested_by,
+app_now();
+
+-- name: review_with_its_step
+review r
+join plan p on p.id = r.plan_id
+join plan_step s on s.id = r.step_id
+join step_brief b on b.step_id = s.id;
+
+-- name: passage_fits
+-- What a search was narrowed to.
+(%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
+and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+and (%(tags)s::text is null
+     or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)));
+
+-- name: sources_of_plan
+-- The sources a plan's artifacts came from.
+(select distinct l.source_id
+   from artifact a
+   join artifact_source l on l.artifact_id = a.id
+  where a.plan_id = %(plan_id)s::uuid);
+
+-- name: terms_asked
+-- Each word of a search with its weight.
+asked as materialized (
+  select websearch_to_tsquery('english', t.query) as query, t.weight
+    from json_to_recordset(%(terms)s::json) as t (query text, weight float8)
+);
+
+-- name: best_candidates
+-- Of the candidates those that hold enough of what was asked, the best first.
+select c.subject_id::text, c.part, s.share
+  from candidate c
+ cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
+                       from asked a where c.words @@ a.query) s
+ where c.has_every or s.share >= %(least)s::float8
+ order by c.has_every desc, s.share desc,
+          ts_rank('{0.1, 0.2, 0.8, 1}', c.words, websearch_to_tsquery('english', %(some)s)) desc,
+          c.created_at desc, c.subject_id, c.part
+ limit %(most)s;

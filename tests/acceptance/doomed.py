@@ -1,0 +1,34 @@
+"""Processes that stop at a moment, say so, and are killed there."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATIENCE = 30.0
+
+
+@contextmanager
+def a_doomed_process(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python process of its own; it is killed when we are done with it, wherever it stands."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+async def said(process: subprocess.Popen[str]) -> str:
+    """The next line it says."""
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        return (await asyncio.to_thread(process.stdout.readline)).strip()
