@@ -28,9 +28,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from waybook.redaction import redacted, redacted_json
+
+
+#: What is longer is no message: somebody's text got into it.
+LONGEST_MESSAGE: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class WaybookError(Exception):
 
         Whoever sends a secret to the wrong place does not get it back, and no log does.
         """
-        self.message = redacted(message or (type(self).__doc__ or "").strip())
+        self.message = redacted((message or type(self).__doc__ or "").strip()[:LONGEST_MESSAGE])
         if self.retry_after is not None:
             details.setdefault("retryAfter", self.retry_after)
         self.details = details

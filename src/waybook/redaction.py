@@ -16,7 +16,7 @@ COVERED: Final = "…"
 SHORTEST_KNOWN: Final = 6
 
 #: The word itself is how we tell people what to write there.
-_IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}@")
+_IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
 _IN_WORDS = re.compile(r"(password\s{0,8}=\s{0,8})('[^']{0,1024}'|[^\s&]{1,1024})", re.IGNORECASE)
 
 #: Each with what is left of it.

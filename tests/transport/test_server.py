@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 import pytest
@@ -164,3 +164,19 @@ def test_a_call_s_headers_are_checked_without_listing_the_tools() -> None:
         server.get_tool_input_schema("get_next_step") == TOOLS["get_next_step"].listed.input_schema
     )
     assert server.get_tool_input_schema("start_run") is None
+
+
+ASKING: Mapping[str, Callable[[Client, str], Awaitable[object]]] = {
+    "a tool": lambda client, name: client.call_tool(name, {}),
+    "a prompt": lambda client, name: client.get_prompt(name),
+    "a resource": lambda client, name: client.read_resource(name),
+}
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize("what", ASKING)
+async def test_of_a_long_name_only_the_beginning_is_said_back(era: Era, what: str) -> None:
+    async with Client(build_server(TOOLS, an_entrance(RememberingDoorway())), mode=era) as client:
+        with pytest.raises(MCPError) as refusal:
+            await ASKING[what](client, "x:" + "-eyJaaaaaaaa" * 20_000)
+    assert len(str(refusal.value.error)) < 2_000

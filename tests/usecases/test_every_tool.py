@@ -59,6 +59,12 @@ async def test_an_unknown_argument_is_refused_by_name(agent: Agent, tool: str) -
     assert all(name in error["message"] for name in arguments_of(tool))
 
 
+async def test_of_a_long_unknown_argument_only_the_beginning_is_said_back(agent: Agent) -> None:
+    error = await agent.refused("list_active_plans", **{"-eyJaaaaaaaa" * 20_000: 1})
+    assert error["code"] == "INVALID_INPUT"
+    assert len(str(error)) < 2_000
+
+
 def test_reading_tools_are_those_without_a_key() -> None:
     assert [name for name, tool in TOOLS.items() if tool.reads_only] == [
         name for name in TOOLS if name not in MUTATING

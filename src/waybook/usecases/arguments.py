@@ -29,6 +29,8 @@ MAX_BODY = 1024 * 1024
 MAX_DEPTH = 64
 MAX_INT = 2**63 - 1
 MAX_FAULTS = 10
+#: So much of an unknown argument's name is said back.
+LONGEST_NAME = 100
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
@@ -231,7 +233,7 @@ def _in_words(error: ErrorDetails) -> str:
 
 
 def _fault(kind: type[Arguments], error: ErrorDetails) -> dict[str, str]:
-    at = ".".join(str(part) for part in error["loc"]) or "arguments"
+    at = ".".join(str(part)[:LONGEST_NAME] for part in error["loc"]) or "arguments"
     said = _in_words(error)
     if error["type"] == "extra_forbidden":
         known = ", ".join(sorted(str(f.alias) for f in kind.model_fields.values()))

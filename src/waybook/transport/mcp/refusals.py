@@ -14,6 +14,8 @@ from waybook.usecases.exchange import Answer
 Context = ServerRequestContext[None]
 
 CALLERS_FAULT: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
+#: How much of a name or an address is said back to whoever sent it.
+MOST_SAID: Final = 500
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ def code_of(answer: Answer) -> str | None:
 
 def invalid(message: str, **data: object) -> MCPError:
     """The caller asked for something that cannot be."""
-    return MCPError(INVALID_PARAMS, redacted(message), redacted_json(data) or None)
+    return MCPError(INVALID_PARAMS, brief(message), _brief_data(data) or None)
 
 
 def refused(answer: Answer, message: str) -> MCPError:
@@ -53,5 +55,30 @@ async def keep_internals(ctx: Context, call_next: CallNext) -> HandlerResult:
 
 def cover_secrets(error: MCPError) -> None:
     """Let the library's own words give nothing back either, such as the name of a method."""
-    told = {"message": redacted(error.message), "data": redacted_json(error.data)}
+    told = {"message": brief(error.message), "data": _brief_data(error.data)}
     error.error = error.error.model_copy(update=told)
+
+
+def brief(text: str) -> str:
+    """The text without secrets, and no longer than it takes to recognise it.
+
+    >>> brief("Unknown tool: " + 1000 * "x")[-4:], len(brief(1000 * "x"))
+    ('xxx…', 501)
+    """
+    # Somewhat more is looked at, so that no secret is cut in two and then taken for none.
+    said = redacted(text[: 4 * MOST_SAID])
+    return said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]}…"
+
+
+def _brief_data(data: object) -> object:
+    """What an error carries; an address or a name in it is as brief as the message is."""
+    match data:
+        case dict():
+            return {
+                name: brief(told) if isinstance(told, str) else redacted_json(told)
+                for name, told in data.items()
+            }
+        case str():
+            return brief(data)
+        case _:
+            return redacted_json(data)

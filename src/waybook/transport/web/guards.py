@@ -1,5 +1,6 @@
 """What stands before every route: clean headers, names we answer to, bodies of bounded size."""
 
+import asyncio
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -8,6 +9,9 @@ from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.replies import refusal
 
 BODY_LIMIT: Final = 1024 * 1024
+
+#: How long a body may take to come in.
+BODY_SECONDS: Final = 60.0
 
 # A client that is still sending does not read: a body a little too large is heard out first.
 HEARD_OUT: Final = 8 * BODY_LIMIT
@@ -88,13 +92,22 @@ def unpacked(app: ASGIApp) -> ASGIApp:
 
 
 def within(limit: int, app: ASGIApp) -> ASGIApp:
-    """Read the whole body before anything else, or refuse it (413)."""
+    """Read the whole body before anything else, or refuse it: too large (413), too slow (408)."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        body = None if declared_size(scope) > HEARD_OUT else await read_body(receive, limit)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                heard = declared_size(scope) <= HEARD_OUT
+                body = await read_body(receive, limit) if heard else None
+        except TimeoutError:
+            reply = refusal(
+                408, "INVALID_INPUT", "The body took too long.", {"connection": "close"}
+            )
+            await reply(scope, receive, send)
+            return
         if body is None:
             message = f"A request body may have {limit} bytes; split the work into smaller calls."
             reply = refusal(413, "TOO_LARGE", message, {"connection": "close"})

@@ -12,6 +12,7 @@ import uvloop
 from starlette.types import ASGIApp
 
 from waybook.errors import Misconfigured
+from waybook.transport.web.heads import BoundedHeads
 
 BACKLOG: Final = 2048  # connections that may wait to be taken
 PATIENCE: Final = 10  # seconds that requests in flight may take after the call to stop
@@ -75,7 +76,7 @@ async def serving(
     """
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=BoundedHeads,
         ws="none",
         lifespan="on",
         log_config=None,

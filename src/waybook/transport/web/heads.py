@@ -1,0 +1,126 @@
+"""Heads of requests, within bounds: the library takes them of any size, and waits for ever.
+
+Nobody is known yet while a head comes in, so whoever can reach us could fill our memory with one
+header that does not end, or keep every connection with a head that is never whole.
+"""
+
+from asyncio import TimerHandle, Transport
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+#: Address, names and values of all headers together.
+MOST_BYTES: Final = 64 * 1024
+MOST_HEADERS: Final = 200
+#: How long a head may take, from the connection or from the last answer on.
+SECONDS: Final = 30.0
+
+TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 26\r\n"
+    b"connection: close\r\n"
+    b"\r\n"
+    b"The headers are too large."
+)
+
+
+class TooMuch(Exception):  # noqa: N818 - it is for the parser, which stops then
+    """A head goes beyond what one may have."""
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """One connection, whose heads are small and soon whole."""
+
+    #: What the head has so far.
+    _bytes = 0
+    _headers = 0
+    #: Bytes of which nothing has come yet, neither a head nor a body: the parser keeps them.
+    _kept = 0
+    _timer: TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as theirs
+        """Expect a head from now on."""
+        super().connection_made(transport)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._stop_expecting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        self._kept += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._kept > MOST_BYTES:
+            self._refuse()
+        elif self.cycle is None or self.cycle.response_complete:
+            # What comes behind an answer is the rest of a body that nobody reads, or a new head.
+            self._expect()
+
+    def on_message_begin(self) -> None:
+        """A head begins; those behind a body, too."""
+        super().on_message_begin()
+        self._bytes = self._headers = 0
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the address."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, whole."""
+        self._headers += 1
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._kept = 0
+        self._stop_expecting()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body, which is bounded elsewhere."""
+        self._kept = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """All is there."""
+        self._kept = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that it is no request; or that it is too much of one."""
+        if self._is_too_much():
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        if self._is_too_much():
+            raise TooMuch
+
+    def _is_too_much(self) -> bool:
+        return self._bytes > MOST_BYTES or self._headers > MOST_HEADERS
+
+    def _refuse(self) -> None:
+        self.transport.write(TOO_LARGE)
+        self.transport.close()
+
+    def _expect(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(SECONDS, self._give_up)
+
+    def _stop_expecting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        self.transport.close()

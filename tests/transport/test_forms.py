@@ -1,0 +1,69 @@
+"""Forms: what is read of one, before anybody is known."""
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from waybook.errors import Forbidden
+from waybook.transport.web.dashboard.forms import COOKIE, FIELD, sent
+
+TOKEN = "t" * 43
+
+
+async def receive(request: Request) -> PlainTextResponse:
+    try:
+        fields = await sent(request)
+    except Forbidden as fault:
+        return PlainTextResponse(fault.message, 403)
+    return PlainTextResponse(str(fields["said"]))
+
+
+@pytest.fixture
+def browser() -> httpx2.AsyncClient:
+    """One that has seen a page of ours."""
+    app = Starlette(routes=[Route("/", receive, methods=["POST"])])
+    return httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app),
+        base_url="http://localhost",
+        cookies={COOKIE: TOKEN},
+    )
+
+
+async def test_a_form_of_ours_is_read(browser: httpx2.AsyncClient) -> None:
+    answer = await browser.post("/", data={FIELD: TOKEN, "said": "grüß dich"})
+    assert (answer.status_code, answer.text) == (200, "grüß dich")
+
+
+def in_parts(alphabet: str, said: bytes) -> tuple[bytes, dict[str, str]]:
+    """A form in the other way, which lets its sender choose the alphabet."""
+    fields = {FIELD: TOKEN.encode(), "said": said}
+    parts = [
+        b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), value)
+        for name, value in fields.items()
+    ]
+    kind = f"multipart/form-data; boundary=x; charset={alphabet}"
+    return b"".join([*parts, b"--x--\r\n"]), {"content-type": kind}
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "said"),
+    [("utf-8", b"hello"), ("punycode", b"aaaa-" + b"b" * 1_000_000)],
+    ids=["short", "a megabyte that takes hours"],
+)
+async def test_a_form_in_parts_is_not_even_read(
+    browser: httpx2.AsyncClient, alphabet: str, said: bytes
+) -> None:
+    body, headers = in_parts(alphabet, said)
+    answer = await browser.post("/", content=body, headers=headers)
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("token", ["", "é" * 43, "t" * 42, "T" * 43, "t" * 43 + "\0"])
+async def test_another_token_is_refused_whatever_it_is(
+    browser: httpx2.AsyncClient, token: str
+) -> None:
+    answer = await browser.post("/", data={FIELD: token, "said": "hello"})
+    assert answer.status_code == 403
