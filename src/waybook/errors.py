@@ -32,7 +32,6 @@ from typing import ClassVar, Final
 
 from waybook.redaction import redacted, redacted_json
 
-
 #: What is longer is no message: somebody's text got into it.
 LONGEST_MESSAGE: Final = 4_000
 

@@ -25,7 +25,7 @@ TOO_LARGE: Final = (
 )
 
 
-class TooMuch(Exception):  # noqa: N818 - it is for the parser, which stops then
+class TooMuch(Exception):
     """A head goes beyond what one may have."""
 
 
