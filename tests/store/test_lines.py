@@ -54,6 +54,13 @@ async def test_a_transaction_that_is_not_committed_is_undone_before_the_next(
     assert found == [(None,)]
 
 
+async def test_no_statement_is_compiled_however_costly_the_server_thinks_it(
+    own_place: Place,
+) -> None:
+    async with a_database(own_place) as database, database.tenant(LOCAL_ORG) as tx:
+        assert await tx.send("show jit") == [[("off",)]]
+
+
 async def test_settings_outlive_a_transaction_that_is_undone(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         for _ in range(2):

@@ -4,7 +4,6 @@ What a flow has to remember is kept by the browser itself, in a cookie of its ow
 back with a code must be the one who was sent.
 """
 
-import json
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import asdict, dataclass
@@ -12,6 +11,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final
 from urllib.parse import urlencode
+
+import orjson
 
 from waybook.endpoints.issued import Claims, SignIns
 from waybook.errors import Unidentified
@@ -34,7 +35,7 @@ class Flow:
 
     def kept(self) -> str:
         """What the browser keeps."""
-        return urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+        return urlsafe_b64encode(orjson.dumps(asdict(self))).decode()
 
 
 def new_flow(then: str) -> Flow:
@@ -51,7 +52,7 @@ def read_flow(kept: str) -> Flow | None:
     (True, None, None)
     """
     try:
-        found = json.loads(urlsafe_b64decode(kept.encode()))
+        found = orjson.loads(urlsafe_b64decode(kept.encode()))
         flow = Flow(**found)
     except (ValueError, TypeError):
         return None

@@ -142,9 +142,9 @@ class SignIn:
         flow = read_flow(kept(request, FLOW))
         if flow is None or self.issuer is None:
             return self._page(request, "/", NOT_LET_IN, HTTPStatus.FORBIDDEN)
-        if refused := self._too_often(request, flow.then):
-            return refused
         then, returned = own_path(flow.then, "/"), dict(request.query_params)
+        if refused := self._too_often(request, then):
+            return refused
         try:
             now = await time_there(self.house)
             claims = await signed_in(self.issuer, flow, returned, back=self._back, now=now)

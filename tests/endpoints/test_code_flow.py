@@ -1,0 +1,48 @@
+"""What a browser keeps while somebody signs in elsewhere comes back as it was, or is nothing."""
+
+from base64 import urlsafe_b64encode
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.endpoints.code_flow import new_flow, read_flow
+
+WHOLE = {"state": "s", "nonce": "n", "verifier": "v", "then": "/"}
+
+
+def kept(text: bytes) -> str:
+    return urlsafe_b64encode(text).decode()
+
+
+@given(then=st.text())
+def test_an_attempt_comes_back_as_it_was(then: str) -> None:
+    flow = new_flow(then)
+    assert read_flow(flow.kept()) == flow
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\xff",
+        100_000 * b"[",
+        b'{"state":' + 100_000 * b"[",
+        orjson.dumps({**WHOLE, "more": ""}),
+        orjson.dumps({**WHOLE, "state": 1}),
+        orjson.dumps({**WHOLE, "then": None}),
+        orjson.dumps({name: "x" for name in WHOLE if name != "nonce"}),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_what_is_none_is_nothing(text: bytes) -> None:
+    assert read_flow(kept(text)) is None
+
+
+@given(st.text() | st.binary().map(kept))
+def test_whatever_a_browser_sends_is_an_attempt_or_nothing(text: str) -> None:
+    assert read_flow(text) is None
