@@ -19,7 +19,7 @@ from waybook.dag.invariants import check
 from waybook.dag.snapshot import map_of, report_of
 from waybook.errors import BadExpression, WaybookError
 from waybook.record.oddities import is_odd, may_be_odd, odd_fields, oddities, visible
-from waybook.transport.web.jsonrpc import Unsound, read_message
+from waybook.transport.jsonrpc import Unsound, read_message
 from waybook.transport.web.snapshots import read_snapshot
 from waybook.usecases.arguments import read_arguments
 from waybook.usecases.submit_step_result import SubmitStepResult

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import jsonrpc_message_adapter
 
-from waybook.transport.web.jsonrpc import Unsound, read_message, tool_with_progress
+from waybook.transport.jsonrpc import Unsound, read_message, tool_with_progress
 
 
 @settings(deadline=None)

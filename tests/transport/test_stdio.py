@@ -55,7 +55,7 @@ async def a_process(kind: str) -> Process:
     )
 
 
-async def test_garbage_on_stdin_is_survived_and_stdout_is_protocol_only() -> None:
+async def test_garbage_on_stdin_is_refused_and_stdout_is_protocol_only() -> None:
     process = await a_process("chatty")
     request = {
         "jsonrpc": "2.0",
@@ -68,9 +68,12 @@ async def test_garbage_on_stdin_is_survived_and_stdout_is_protocol_only() -> Non
     garbage = [b"\x00\xff", b"[" * 10_000, b'{"jsonrpc":"2.0"}', b"1e400", b'"\\ud800"', b""]
     process.stdin.write(b"\n".join([*garbage, json.dumps(request).encode(), b""]))
     async with asyncio.timeout(PATIENCE):
+        refused = [json.loads(await process.stdout.readline()) for _ in garbage[:-1]]
         reply = json.loads(await process.stdout.readline())
         process.stdin.close()
         rest, _ = await process.communicate()
+    codes = [(told["id"], told["error"]["code"]) for told in refused]
+    assert codes == [(None, code) for code in (-32700, -32700, -32600, -32600, -32700)]
     assert reply["id"] == 7
     assert reply["result"]["structuredContent"] == {"tool": "get_next_step", "arguments": {}}
     assert rest == b""

@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from waybook.transport.jsonrpc import Unsound, read_message, tool_with_progress
 from waybook.transport.web.guards import BODY_LIMIT, replayed
-from waybook.transport.web.jsonrpc import Unsound, read_message, tool_with_progress
 from waybook.transport.web.pace import Pace
 from waybook.transport.web.replies import json_reply
 

@@ -5,10 +5,11 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from waybook.transport.jsonrpc import MESSAGE_LIMIT
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.replies import refusal
 
-BODY_LIMIT: Final = 1024 * 1024
+BODY_LIMIT: Final = MESSAGE_LIMIT
 
 #: How long a body may take to come in.
 BODY_SECONDS: Final = 60.0

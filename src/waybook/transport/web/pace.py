@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from waybook.errors import RateLimited, WaybookError
 from waybook.transport.entrance import COUNTED, Entrance
 from waybook.transport.faults import compact
-from waybook.transport.web.jsonrpc import tool_called
+from waybook.transport.jsonrpc import tool_called
 from waybook.transport.web.places import Places
 from waybook.transport.web.replies import json_reply, retry_header
 

@@ -2,10 +2,13 @@
 
 Both protocol eras then refuse the same things in the same words: what is not JSON, or not one
 message. The library by itself takes lone surrogates in one era, and answers with its validator's
-words in the other.
+words in the other. Over stdio it would read a line of any length, and say nothing to what it cannot
+read.
 """
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,8 +24,17 @@ class Unsound:
     message: str
 
 
+#: How many bytes a message may have, through whichever door it comes.
+MESSAGE_LIMIT: Final = 1024 * 1024
+
 NOT_JSON: Final = Unsound(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = Unsound(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
+
+# A request is too long by its parameters: what else it says stands before them or after them.
+_ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,200}")\s*'
+_OTHER: Final = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*'
+_ID_AHEAD: Final = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*){0,2}" + _ID + b",")
+_ID_BEHIND: Final = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _OTHER + rb"){0,2}\}\s*\Z")
 
 
 def read_message(body: bytes) -> Mapping[str, object] | Unsound:
@@ -57,6 +69,24 @@ def is_message(message: object) -> bool:
 def is_id(value: object) -> bool:
     """Whether this can name a request."""
     return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def id_of(beginning: bytes, end: bytes) -> str | int | None:
+    """The id of a request of which only the beginning and the end are left, if they show it.
+
+    >>> id_of(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', b'"id":9}}')
+    7
+    >>> id_of(b'{"method":"tools/call","params":{"id":8,', b'"id":9},"jsonrpc":"2.0","id":"a"}')
+    'a'
+    >>> id_of(b'{"method":"tools/call","params":{"id":8,', b'"id":9}}') is None
+    True
+    """
+    found = _ID_AHEAD.match(beginning) or _ID_BEHIND.search(end)
+    identity: str | int | None = None
+    if found:
+        with suppress(ValueError):
+            identity = from_json(found[1])
+    return identity
 
 
 def tool_with_progress(message: Mapping[str, object]) -> str | None:

@@ -1,0 +1,110 @@
+"""Bombs thrown at `waybook mcp`: each gets an answer, and the same session works on."""
+
+import json
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import sql
+
+import bombs
+from cli.limited import MEBIBYTE, Session, a_session
+from cli.terminal import Terminal
+from database_rows import NOTED, TABLES
+from waybook.postgres.supervisor import Attachment
+
+#: What is no JSON of ours at all.
+LINES = {
+    "not UTF-8": b"\xff\xfe\xfd",
+    "not UTF-8 in a request": b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
+    "a surrogate in UTF-8": b'{"jsonrpc":"2.0","id":1,"method":"\xed\xa0\x80"}',
+    "UTF-16": '{"jsonrpc":"2.0","id":1,"method":"ping"}'.encode("utf-16-le"),
+    "NULs": b"\0" * 1000,
+    "no message": b'{"id":1,"method":"ping"}',
+    "many messages": b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+    **{name: text.encode() for name, text in bombs.VALUES.items()},
+}
+STEPS = '"steps":[{"stepType":"custom","instructions":"Do."}]'
+PLAN = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"create_research_plan",'
+
+
+def in_a_plan(value: str) -> bytes:
+    """The request for a plan that would be made, but for its question."""
+    return f'{PLAN}"arguments":{{"name":"a","researchQuestion":{value},{STEPS}}}}}}}'.encode()
+
+
+def stored(attachment: Attachment) -> dict[str, int]:
+    """How many rows each table has; calls are noted, whatever comes of them."""
+    with psycopg.connect(attachment.admin_dsn) as admin:
+        tables = [name for (name,) in admin.execute(TABLES) if name != NOTED]
+        count = sql.SQL("select count(*) from {}")
+        counts = {name: count.format(sql.Identifier(name)) for name in tables}
+        return {name: admin.execute(one).fetchall()[0][0] for name, one in counts.items()}
+
+
+def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
+    """A request whose parameters have so many bytes."""
+    yield before + b'"'
+    for _ in range(size // MEBIBYTE):
+        yield b"x" * MEBIBYTE
+    yield b'"' + after
+
+
+def refusals(session: Session) -> list[tuple[object, object]]:
+    """What was refused as no message since the last time: whose it was, and the code."""
+    said = [(told["id"], told["error"]["code"]) for told in session.said]
+    session.said.clear()
+    return said
+
+
+async def test_every_line_gets_an_answer_and_the_next_call_works(terminal: Terminal) -> None:
+    async with a_session("--data-dir", str(terminal.data_dir)) as session:
+        for name, line in LINES.items():
+            await session.write([line, b"\n"])
+            await session.works()
+            ((whose, code),) = refusals(session)
+            assert whose is None, name
+            assert code in {-32700, -32600}, name
+        await session.write([b"\n", b"  \r\n"])
+        await session.works()
+        assert refusals(session) == []  # nothing was said to nothing
+        assert await session.end() == b""
+
+
+async def test_no_argument_makes_a_plan_or_ends_the_session(
+    terminal: Terminal, attachment: Attachment
+) -> None:
+    async with a_session("--data-dir", str(terminal.data_dir)) as session:
+        before = stored(attachment)
+        for name, value in bombs.VALUES.items():
+            await session.write([in_a_plan(value), b"\n"])
+            await session.works()
+            told = session.said.pop() if session.said else await session.hear(7)
+            assert session.said == [], name
+            if "error" in told:
+                assert (told["id"], told["error"]["code"]) == (None, -32700), name
+            else:
+                assert told["result"]["isError"], name
+                fault = json.loads(told["result"]["content"][0]["text"])["error"]
+                assert fault["code"] in {"INVALID_INPUT", "TOO_LARGE"}, name
+        assert await session.end() == b""
+    assert stored(attachment) == before
+
+
+async def test_a_line_of_a_hundred_megabytes_is_refused_by_its_id(terminal: Terminal) -> None:
+    ahead = so_much(100 * MEBIBYTE, b'{"jsonrpc":"2.0","id":7,"method":"ping","params":', b"}\n")
+    behind = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b',"jsonrpc":"2.0","id":"a"}\n')
+    nobody = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b"}\n")
+    request = b'{"jsonrpc":"2.0","id":7,"method":"ping"'
+    longest = request + b" " * (MEBIBYTE - len(request) - 1) + b"}\n"
+    async with a_session("--data-dir", str(terminal.data_dir)) as session:
+        await session.write([longest])
+        assert (await session.hear(7))["result"] == {}
+        for line, whose in (([b" " + longest], 7), (ahead, 7), (behind, "a"), (nobody, None)):
+            await session.write(line)
+            refused = (await session.hear(whose))["error"]
+            assert refused["data"]["error"]["code"] == "TOO_LARGE"
+            assert refused["data"]["error"]["details"] == {"limit": MEBIBYTE}
+            await session.works()
+        await session.write([b"x" * MEBIBYTE] * 20)
+        (last,) = (await session.end()).splitlines()
+        assert json.loads(last)["error"]["data"]["error"]["code"] == "TOO_LARGE"
