@@ -69,6 +69,7 @@ from waybook.usecases.output_views import output_view
 from waybook.usecases.permission import require
 from waybook.usecases.read_documents import read_document
 from waybook.usecases.read_outputs import list_outputs, read_output
+from waybook.usecases.same_again import refusal, same_again
 from waybook.usecases.skills import Skill
 from waybook.usecases.tool import Tool
 
@@ -230,6 +231,7 @@ class Doorway:
         if limit is None:
             return RateLimited()
         tool, fault = TOOLS.get(what), limit.refusal(self.wait(caller))
+        fault.next_call = same_again(fault, tool, {}) if tool else None
         self.counted[tool.name if tool else OTHER, fault.code] += 1
         if limit.is_first_refusal(_purse(caller)) and tool is not None and tool.logged:
             self.calls.note(
@@ -243,14 +245,14 @@ class Doorway:
             asked = read_arguments(tool.arguments, given)
             return await self._carry_out(tool, self._call(tool, caller, asked), asked)
         except WaybookError as fault:
-            return Answer(fault.as_json(), is_error=True)
+            return refusal(fault, tool, given)
         except Exception:
             log.exception("%s broke", tool.name)
             broken = Unavailable(
                 "something broke on our side; nothing was written. Repeat the call with the same "
                 "idempotencyKey; if it breaks again, the server's log says why"
             )
-            return Answer(broken.as_json(), is_error=True)
+            return refusal(broken, tool, given)
 
     async def _carry_out(self, tool: Tool, call: Call, asked: Arguments) -> Answer:
         try:

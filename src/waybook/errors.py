@@ -34,15 +34,22 @@ from waybook.redaction import redacted, redacted_json
 
 #: What is longer is no message: somebody's text got into it.
 LONGEST_MESSAGE: Final = 4_000
+#: How it begins, why a call makes sense that was made already.
+AGAIN: Final = "the same again"
 
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
-    """The call that makes sense now: never a destructive one."""
+    """The call that makes sense now: never a destructive one, unless it is the one just made."""
 
     tool: str
     args: Mapping[str, object]
     why: str
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is the call just made, once more; `args` then are those that are new."""
+        return self.why.startswith(AGAIN)
 
 
 class WaybookError(Exception):

@@ -113,6 +113,8 @@ def check_refusal(answer: Answer, what: str) -> None:
     assert len(error["message"]) > 10, what
     assert len(json.dumps(answer.body)) < 48_000, what
     assert "broke" not in error["message"]
+    assert error["next"]["tool"] in TOOLS, (what, error)
+    assert set(error["next"]["args"]) <= set(arguments_of(error["next"]["tool"])), what
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -151,6 +153,8 @@ async def test_a_missing_argument_is_named(agent: Agent, tool: str) -> None:
         assert error["code"] == "INVALID_INPUT"
         assert error["message"] == f"{name}: is missing"
         assert error["details"]["faults"] == [{"at": name, "fault": "is missing"}]
+        why = f"the same again, with {name} put right"
+        assert error["next"] == {"tool": tool, "args": {}, "why": why}
 
 
 STEPS: list[tuple[Any, str]] = [

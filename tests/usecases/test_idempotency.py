@@ -122,6 +122,8 @@ async def test_a11_a_key_used_for_another_question_is_refused(
     other = {**asked, "sessionId": "another"}
     error = await agent.refused(tool, **other, idempotencyKey="mine")
     assert error["code"] == "IDEMPOTENCY_CONFLICT"
+    assert error["next"]["tool"] == tool
+    assert "a new idempotencyKey if this is a new act" in error["next"]["why"]
     assert error["details"] == {"idempotencyKey": "mine", "tool": tool}
     assert await counts(world, agent.org_id) == before
 

@@ -36,6 +36,8 @@ async def test_whoever_finds_the_row_held_is_told_busy_and_may_come_again(
         )
         error = await agent.refused(tool, **asked, idempotencyKey="k")
         assert error["code"] == "BUSY"
+        why = "the same again after 1 s, with the same idempotencyKey"
+        assert error["next"] == {"tool": tool, "args": {}, "why": why}
         assert "nothing was written" in error["message"]
         assert "try again" in error["message"]
     assert "replayed" not in await agent.call(tool, **asked, idempotencyKey="k")

@@ -120,6 +120,8 @@ async def test_one_call_too_many_is_refused_and_told_when_to_come_again(limited:
         await limited.call("list_active_plans")
     error = await limited.refused("list_active_plans")
     assert error["code"] == "RATE_LIMITED"
+    assert error["next"]["tool"] == "list_active_plans"
+    assert error["next"]["why"] == f"the same again after {error['details']['retryAfter']} s"
     assert error["details"] == {"retryAfter": 1, "callsPerSecond": 2, "burst": 3}
     assert "Wait 1 s, then repeat it" in error["message"]
     limited.now += error["details"]["retryAfter"] * SECOND

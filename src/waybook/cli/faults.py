@@ -57,7 +57,7 @@ class Told(click.ClickException):
         super().__init__(f"{error['code']}: {error['message']}")
         self.error = dict(error)
         following = error.get("next")
-        self.hint = command_for(NextCall(**following)) if following else None
+        self.hint = _hint_of(NextCall(**following)) if following else None
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line and the hint."""
@@ -79,6 +79,11 @@ def hint_for(fault: WaybookError) -> str | None:
     if isinstance(fault, Misconfigured | Unavailable):
         return "waybook doctor"
     return None
+
+
+def _hint_of(call: NextCall) -> str:
+    """The next call as a command; that the same is to be done again is said in words."""
+    return call.why if call.repeats else command_for(call)
 
 
 def command_for(call: NextCall) -> str:

@@ -6,6 +6,7 @@ text are decoded. Everything else that does not fit is refused by name, before a
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import (
@@ -101,7 +102,7 @@ def read_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> Argum
         InvalidInput: they do not have the tool's form.
         TooLarge: they go beyond a limit.
     """
-    size = check_json(cast("Json", dict(given)))
+    size = _checked(kind, given)
     if size > MAX_BODY:
         raise TooLarge(
             f"the arguments are about {size:,} bytes; at most {MAX_BODY:,} are taken",
@@ -111,6 +112,24 @@ def read_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> Argum
         return kind.model_validate(given)
     except ValidationError as fault:
         raise _refusal(kind, fault) from None
+
+
+def _checked(kind: type[Arguments], given: Mapping[str, object]) -> int:
+    """The rough size of all arguments; what cannot be kept is told with the argument it is in.
+
+    Raises:
+        InvalidInput: so it is.
+    """
+    try:
+        return check_json(cast("Json", dict(given)))
+    except InvalidInput as fault:
+        for name in _names(kind):
+            with suppress(InvalidInput):
+                check_json(cast("Json", given.get(name)), 1)
+                continue
+            fault.details["argument"] = name
+            break
+        raise
 
 
 def check_json(value: Json, depth: int = 0) -> int:
@@ -232,10 +251,15 @@ def _in_words(error: ErrorDetails) -> str:
     return WORDS.get(error["type"], said)
 
 
+def _names(kind: type[Arguments]) -> list[str]:
+    """What the arguments are called."""
+    return sorted(str(field.alias) for field in kind.model_fields.values())
+
+
 def _fault(kind: type[Arguments], error: ErrorDetails) -> dict[str, str]:
     at = ".".join(str(part)[:LONGEST_NAME] for part in error["loc"]) or "arguments"
     said = _in_words(error)
     if error["type"] == "extra_forbidden":
-        known = ", ".join(sorted(str(f.alias) for f in kind.model_fields.values()))
+        known = ", ".join(_names(kind))
         said = "unknown argument" + (f"; this tool takes {known}" if len(error["loc"]) == 1 else "")
     return {"at": at, "fault": said}

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from pydantic import Field
 
-from waybook.errors import EndpointFailed, InvalidInput, NextCall, TooLarge
+from waybook.errors import AGAIN, EndpointFailed, InvalidInput, NextCall, TooLarge
 from waybook.plan.schema import Mismatch, check_schema, mismatches
 from waybook.record.moment import Json
 from waybook.record.scopes import Scope
@@ -162,7 +162,7 @@ def _extracted(data: Json, asked: ExtractData) -> Body:
             f"the data take {size:,} bytes, a reply has {MOST_IN_A_REPLY - FRAME:,}; ask for less "
             "in the schema, or for all with detail",
             limit=MOST_IN_A_REPLY - FRAME,
-            next_call=NextCall("extract_data", {"detail": True}, "the same again, in full"),
+            next_call=NextCall("extract_data", {"detail": True}, f"{AGAIN}, in full"),
         )
     why = "put the data into the result of the step they are for"
     return {"status": "extracted", "data": data, "next": following("submit_step_result", why)}
