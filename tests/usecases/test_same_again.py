@@ -66,7 +66,8 @@ def test_where_no_call_helps_none_is_advised_and_what_a_rule_advises_stands() ->
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_nothing_that_was_sent_is_advised(agent: Agent, tool: str) -> None:
     good = await a_call_of(agent, tool)
-    for bad in ({ORDER: 1}, {"sessionId": [ORDER]}, *({name: {ORDER: [ORDER]}} for name in good)):
+    every = {name: {ORDER: [ORDER]} for name in (*good, "sessionId")}
+    for bad in ({ORDER: 1}, {"sessionId": [ORDER]}, every):
         error = await agent.refused(tool, **{**good, **bad})
         assert error["code"] in {"INVALID_INPUT", "BAD_RECIPE"}, error
         assert error["next"]["why"].startswith("the same again, with "), error
