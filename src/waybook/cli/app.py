@@ -44,7 +44,10 @@ COMMANDS = {
     ),
     "webhooks": ("waybook.cli.webhooks:group", "Whether notices arrive: list, test, retry."),
     "org": ("waybook.cli.org:group", "Orgs: add, list, show, set, erase."),
-    "user": ("waybook.cli.user:group", "The users of an org: add, list, disable, enable, erase."),
+    "user": (
+        "waybook.cli.user:group",
+        "The users of an org: add, list, scopes, disable, enable, erase.",
+    ),
     "token": ("waybook.cli.token:group", "API tokens: add, list, revoke."),
     "retain": ("waybook.cli.retain:command", "Let go what was kept long enough."),
     "migrate": ("waybook.cli.migrate:command", "Bring the database up to date."),
