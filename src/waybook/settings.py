@@ -77,6 +77,8 @@ class Settings:
     public_url: str | None = None
     #: More names this server answers to, as clients write them, separated by commas.
     allowed_hosts: str = ""
+    #: Proxies that are believed to say for whom they ask: addresses or networks, by commas.
+    trusted_proxies: str = ""
     #: What opens /metrics where everybody is asked who they are; without it, it is shut.
     metrics_token: str | None = field(default=None, repr=False)
     #: Whom to tell when a person is needed: an address, and by what it knows us.

@@ -38,6 +38,7 @@ from waybook.store.calls import CallLog
 from waybook.store.database import Database
 from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE, migrate, pending
+from waybook.store.serving_role import check_serving_role
 from waybook.store.tenants import LOCAL_ORG, add_org
 from waybook.usecases.house import House
 from waybook.usecases.identify import by_token
@@ -175,7 +176,14 @@ async def server(settings: Settings) -> AsyncIterator[Server]:
 
 @asynccontextmanager
 async def opened(postgres: Server, settings: Settings) -> AsyncIterator[Database]:
-    """A pool of connections as the serving role."""
+    """A pool of connections as the serving role.
+
+    Raises:
+        Misconfigured: the user of the database URL cannot take that role on.
+        Unavailable: they cannot connect.
+    """
+    if postgres.role is not None:
+        await asyncio.to_thread(check_serving_role, postgres.app_dsn, postgres.role)
     async with AsyncConnectionPool[AsyncConnection[TupleRow]](
         postgres.app_dsn,
         min_size=1,

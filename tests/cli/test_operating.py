@@ -1,7 +1,10 @@
 """`waybook doctor` and `waybook migrate`."""
 
+import asyncio
 import json
 import socket
+import sys
+from asyncio.subprocess import PIPE
 from contextlib import closing
 from pathlib import Path
 
@@ -57,6 +60,69 @@ def test_the_model_is_told_and_its_key_stays_covered(
         "from": "environment WAYBOOK_MODEL_KEY",
     }
     assert "s3cret" not in output + terminal.run("doctor", "--port", "0", columns=160).output
+
+
+def test_the_issuer_is_asked_and_named_if_it_is_out_of_reach(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (
+        ("AUTH", "required"),
+        ("OIDC_ISSUER", "http://127.0.0.1:1"),
+        ("OIDC_ORG", "acme"),
+        ("OIDC_CLIENT_ID", "pages"),
+        ("OIDC_CLIENT_SECRET", "s3cret"),
+    ):
+        monkeypatch.setenv(f"WAYBOOK_{name}", value)
+    failed = terminal.run("doctor", "--json", "--port", "0")
+    assert failed.exit_code == 1
+    assert "s3cret" not in failed.output
+    issuer = checks(json.loads(failed.stdout))["issuer"]
+    assert (issuer["state"], issuer["said"]) == ("fail", "http://127.0.0.1:1: it cannot be reached")
+
+
+def test_proxies_that_are_none_are_found(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("doctor", "--json", "--port", "0")
+    assert checks(json.loads(terminal.run(*asked).stdout))["proxies"]["state"] == "ok"
+    monkeypatch.setenv("WAYBOOK_TRUSTED_PROXIES", "10.0.0.0/8, proxy.example.org")
+    assert checks(json.loads(terminal.run(*asked).stdout))["proxies"]["state"] == "fail"
+    refused = terminal.run("serve", "--port", "0")
+    assert (refused.exit_code, "trusted_proxies" in refused.stderr) == (1, True)
+
+
+def test_a_user_who_cannot_serve_is_told_what_to_have_granted(
+    terminal: Terminal, attachment: Attachment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.say("migrate")
+    with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
+        admin.execute("create role stranger login password 'x'")
+        admin.execute("grant connect on database waybook to stranger")
+        url = make_conninfo(attachment.owner_dsn, user="stranger", password="x")  # noqa: S106
+        monkeypatch.setenv("WAYBOOK_DATABASE_URL", url)
+        monkeypatch.setenv("WAYBOOK_OWNER_URL", attachment.owner_dsn)
+        found = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+        assert found["roles"]["state"] == "fail"
+        for words in (("plans",), ("serve", "--port", "0")):
+            refused = terminal.run(*words)
+            said = " ".join(refused.stderr.split())
+            assert (refused.exit_code, "grant waybook_app to stranger" in said) == (1, True)
+        assert "grant waybook_app to stranger" in asyncio.run(_first_words_of_mcp(terminal))
+        admin.execute("grant waybook_app to stranger")
+        found = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+        assert found["roles"]["state"] == "ok"
+        admin.execute("drop owned by stranger; drop role stranger")
+
+
+async def _first_words_of_mcp(terminal: Terminal) -> str:
+    """What `waybook mcp` says to whoever looks after it, before anybody has called."""
+    command = (sys.executable, "-m", "waybook", "mcp", "--data-dir", str(terminal.data_dir))
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        said = await process.stderr.readline()
+        await process.communicate(b"")  # which closes its stdin, and it ends
+    return said.decode()
 
 
 def test_a_taken_port_is_a_warning_with_a_way_out(terminal: Terminal) -> None:

@@ -4,15 +4,18 @@ import socket
 from collections.abc import Iterator
 
 from waybook.doorway import Caller, Channel
-from waybook.errors import WaybookError
+from waybook.errors import Misconfigured, WaybookError
 from waybook.settings import Settings
+from waybook.store.deliveries import Deliveries
 from waybook.store.tenants import LOCAL_ORG
 from waybook.transport.faults import compact
 from waybook.transport.mcp.tools import offered_tools, published_tools
+from waybook.transport.web.proxies import read_proxies
 from waybook.usecases.call import Call
-from waybook.usecases.examine_database import examine_database
+from waybook.usecases.examine_database import Examined, examine_database
 from waybook.usecases.findings import Finding, State, about_machine, about_server
 from waybook.usecases.house import House
+from waybook.usecases.issuer_findings import about_issuer
 from waybook.usecases.list_deliveries import count_deliveries
 from waybook.usecases.secrets import without_password
 from waybook.usecases.webhook_findings import about_notices, about_webhooks
@@ -25,6 +28,7 @@ LIMITS = {"plan": 7_000, "runs": 8_000, "all": 20_000}
 async def examine(settings: Settings) -> list[Finding]:
     """Look at everything; a database out of reach is a finding too."""
     findings = [*about_machine(settings), *about_webhooks(settings), _port(settings), *_tools()]
+    findings += [*_proxies(settings), *await about_issuer(settings)]
     try:
         async with server(settings) as postgres:
             findings += await _database(postgres, settings)
@@ -41,12 +45,20 @@ async def _database(postgres: Server, settings: Settings) -> list[Finding]:
     if pending:
         said = f"{len(pending)} to run: {', '.join(pending)}"
         return [reached, Finding("migrations", State.WARN, said, "waybook migrate")]
+    try:
+        seen, told = await _looked(postgres, settings)
+    except Misconfigured as fault:
+        todo = "then look again: waybook doctor"
+        return [reached, Finding("roles", State.FAIL, fault.message, todo)]
+    configured = settings.webhook_url is not None
+    return [reached, *about_server(seen), *about_notices(told, configured=configured)]
+
+
+async def _looked(postgres: Server, settings: Settings) -> tuple[Examined, Deliveries]:
     async with opened(postgres, settings) as database:
         caller = Caller(org_id=LOCAL_ORG, user=settings.user, channel=Channel.CLI)
         call = Call(house=House(database=database), caller=caller)
-        seen, told = await examine_database(call), await count_deliveries(call)
-    configured = settings.webhook_url is not None
-    return [reached, *about_server(seen), *about_notices(told, configured=configured)]
+        return await examine_database(call), await count_deliveries(call)
 
 
 def _port(settings: Settings) -> Finding:
@@ -60,6 +72,17 @@ def _port(settings: Settings) -> Finding:
             todo = "a running waybook serve is fine; otherwise choose another --port"
             return Finding("port", State.WARN, said, todo)
     return Finding("port", State.OK, f"{settings.host}:{settings.port} is free")
+
+
+def _proxies(settings: Settings) -> Iterator[Finding]:
+    try:
+        proxies = read_proxies(settings.trusted_proxies)
+    except Misconfigured as fault:
+        todo = "name addresses or networks, separated by commas"
+        yield Finding("proxies", State.FAIL, fault.message, todo)
+        return
+    said = ", ".join(map(str, proxies.networks)) or "none: whoever connects is who calls"
+    yield Finding("proxies", State.OK, said)
 
 
 def _tools() -> Iterator[Finding]:

@@ -25,6 +25,7 @@ from waybook.transport.web.figures import figures
 from waybook.transport.web.gate import Gate, admitted, still_admitted
 from waybook.transport.web.hosts import Hosts
 from waybook.transport.web.pace import Pace
+from waybook.transport.web.proxies import read_proxies
 from waybook.transport.web.reading import Reading
 from waybook.transport.web.resource_metadata import ResourceMetadata
 from waybook.transport.web.serving import listen, run, serve
@@ -44,6 +45,7 @@ def command(**flags: object) -> None:
     found = settings_from(flags)
     log_while_serving(found)
     settings = found.settings
+    read_proxies(settings.trusted_proxies)  # what cannot be is said before anything starts
     with contextlib.closing(listen(settings.host, settings.port)) as listening:
         # A token says who acts by a command; whoever serves acts by nobody's.
         known = replace(settings, port=listening.getsockname()[1], token=None)
@@ -64,7 +66,12 @@ def app_of(house: Running, found: Found, issuer: SignIns | None = None) -> ASGIA
     """The whole HTTP face of a house, for whoever its settings let in, or the issuer speaks for."""
     settings, asks = found.settings, found.settings.asks_everybody
     entrance = entrance_of(house, asks=asks)
-    door = SignIn(house=house.doorway.house, base_url=settings.base_url, issuer=issuer)
+    door = SignIn(
+        house=house.doorway.house,
+        base_url=settings.base_url,
+        issuer=issuer,
+        proxies=read_proxies(settings.trusted_proxies),
+    )
     metadata = ResourceMetadata(issuer.settings) if issuer and asks else None
     pages = dashboard_routes(house.doorway, admitted if asks else partial(_person, house), found)
     server = build_server(published_tools(), entrance, profile=settings.tools)

@@ -1,13 +1,14 @@
 """The server of `waybook mcp`: lists at once, and calls as soon as the database is up."""
 
 import asyncio
+import logging
 from contextlib import AsyncExitStack
 from typing import Final, Protocol
 
 from starlette.requests import Request
 
 from waybook.cli.lazy import load
-from waybook.errors import Unidentified
+from waybook.errors import Unidentified, WaybookError
 from waybook.record.moment import Channel
 from waybook.settings import Settings
 from waybook.transport.entrance import Door, Entrance
@@ -15,6 +16,8 @@ from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
 from waybook.transport.mcp.tools import published_tools
 from waybook.usecases.exchange import Caller
+
+log = logging.getLogger(__name__)
 
 #: The first thing a client wants is the list of tools; what calls need can wait that long.
 FIRST_THINGS_FIRST_SECONDS: Final = 1.0
@@ -46,7 +49,12 @@ class Opening:
 
     async def _open(self) -> House:
         running = await asyncio.to_thread(load, "waybook.wiring:running")
-        house: House = await self._stack.enter_async_context(running(self._settings))
+        try:
+            house: House = await self._stack.enter_async_context(running(self._settings))
+        except WaybookError as fault:
+            # Whoever looks after it reads the log; the agent is told with its next call.
+            log.error("cannot start: %s", fault.message)  # noqa: TRY400 - what went wrong is said
+            raise
         return house
 
     async def opened(self) -> House:

@@ -10,38 +10,24 @@ import asyncio
 import logging
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
+from waybook.endpoints.discovery import MOST_BYTES, SECONDS, Doors, find_doors, find_keys, usable
 from waybook.endpoints.exchange import Exchange
 from waybook.endpoints.issued import Claims
 from waybook.endpoints.issuer_settings import IssuerSettings, is_guarded
-from waybook.endpoints.jwt_checks import Key, check_claims, header_of, key_of, signed_claims
+from waybook.endpoints.jwt_checks import Key, check_claims, header_of, signed_claims
 from waybook.errors import EndpointFailed, Unavailable, Unidentified
 
 log = logging.getLogger(__name__)
 
-MOST_BYTES: Final = 256 * 1024
-SECONDS: Final = 5.0
 #: The least time between two looks, whatever is asked of us meanwhile.
 PAUSE_SECONDS: Final = 30.0
 #: Keys older than this are looked for again, beside the calls, so that withdrawn ones end.
 STALE_SECONDS: Final = 900.0
-MOST_KEYS: Final = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doors:
-    """What an issuer says of itself."""
-
-    keys: str
-    authorize: str
-    token: str
-    #: Whether the client's secret goes into the form, and not into a header.
-    secret_in_form: bool
 
 
 class Issuer:
@@ -171,56 +157,9 @@ class Issuer:
     async def _fetch(self, at: float) -> None:
         try:
             async with asyncio.timeout(SECONDS):
-                doors = await self._find_doors()
-                told = await fetched(doors.keys)
+                doors = await find_doors(self.settings.issuer)
+                listed = await find_keys(doors)
         except (EndpointFailed, TimeoutError) as fault:
             log.warning("the issuer %s cannot be asked: %s", self.settings.issuer, fault)
             return
-        listed = told.get("keys") if isinstance(told, dict) else None
-        self._doors, self._keys = doors, keys_of(listed if isinstance(listed, list) else ())
-        self._fetched_at = at
-
-    async def _find_doors(self) -> Doors:
-        """What the issuer says of itself, at the address of OpenID Connect or of RFC 8414."""
-        issuer = self.settings.issuer.rstrip("/")
-        try:
-            return self._doors_in(await fetched(f"{issuer}/.well-known/openid-configuration"))
-        except EndpointFailed as fault:
-            if fault.details.get("status") != 404:  # noqa: PLR2004 - it is not there
-                raise
-        where = urlsplit(issuer)
-        known = f"{where.scheme}://{where.netloc}/.well-known/oauth-authorization-server"
-        return self._doors_in(await fetched(f"{known}{where.path}"))
-
-    def _doors_in(self, told: object) -> Doors:
-        if not isinstance(told, dict) or told.get("issuer") != self.settings.issuer:
-            raise EndpointFailed("it calls itself by another name than oidc_issuer")
-        keys, authorize, token = (
-            str(told.get(name, ""))
-            for name in ("jwks_uri", "authorization_endpoint", "token_endpoint")
-        )
-        if not is_guarded(keys):
-            raise EndpointFailed("it does not say where its keys are, or not safely")
-        ways = told.get("token_endpoint_auth_methods_supported")
-        listed = ways if isinstance(ways, list) else ["client_secret_basic"]
-        in_form = "client_secret_basic" not in listed and "client_secret_post" in listed
-        return Doors(keys=keys, authorize=authorize, token=token, secret_in_form=in_form)
-
-
-def keys_of(listed: Iterable[object]) -> tuple[Key, ...]:
-    """The keys that can be used, of those an issuer publishes."""
-    found = (key_of(one) for _, one in zip(range(MOST_KEYS), listed, strict=False))
-    return tuple(key for key in found if key is not None)
-
-
-async def fetched(address: str) -> object:
-    """What is published at an address.
-
-    Raises:
-        EndpointFailed: nothing that can be used.
-    """
-    exchange = Exchange(address, headers={}, most_bytes=MOST_BYTES)
-    try:
-        return await exchange.get(seconds=SECONDS)
-    finally:
-        await exchange.close()
+        self._doors, self._keys, self._fetched_at = doors, usable(listed), at

@@ -15,6 +15,7 @@ from importlib.resources import files
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import Identifier
 
 from waybook.errors import Misconfigured, Unavailable
 from waybook.store.sql import load
@@ -78,7 +79,7 @@ def connected(dsn: str) -> Iterator[psycopg.Connection]:
     """A connection as the owner, on which each statement is a transaction unless told otherwise.
 
     Raises:
-        Misconfigured: the address cannot be read, or the server is too old.
+        Misconfigured: the address cannot be read, the server is too old, or this is no owner.
         Unavailable: the database cannot be reached.
     """
     try:
@@ -94,9 +95,20 @@ def connected(dsn: str) -> Iterator[psycopg.Connection]:
                     f"this PostgreSQL is {connection.info.server_version // 10_000}; "
                     "Waybook needs 15 or newer"
                 )
-            yield connection
+            try:
+                yield connection
+            except psycopg.errors.InsufficientPrivilege as fault:
+                raise _no_owner(connection) from fault
     except psycopg.OperationalError as fault:
         raise Unavailable(f"cannot reach the database: {fault}") from fault
+
+
+def _no_owner(connection: psycopg.Connection) -> Misconfigured:
+    user = Identifier(connection.info.user).as_string()
+    return Misconfigured(
+        f"the user {user} may not look after this database: owner_url must name its owner; whoever "
+        f"serves beside that needs, as an administrator: grant {APP_ROLE} to {user}"
+    )
 
 
 def _migrate(connection: psycopg.Connection) -> list[str]:

@@ -22,6 +22,7 @@ from waybook.transport.web.dashboard.back import own_path
 from waybook.transport.web.dashboard.forms import sent, token_for, with_token
 from waybook.transport.web.dashboard.frame import page
 from waybook.transport.web.dashboard.going_on import going_on
+from waybook.transport.web.proxies import Proxies, origin_of
 from waybook.transport.web.reading import status_of
 from waybook.usecases.by_issuer import time_there
 from waybook.usecases.exchange import Caller
@@ -49,6 +50,8 @@ class SignIn:
     #: Whose sign-in counts beside tokens; people can use it if it knows our pages.
     issuer: SignIns | None = None
     attempts: Attempts = field(default_factory=Attempts)
+    #: Who is believed to say for whom they ask.
+    proxies: Proxies = field(default_factory=Proxies)
 
     def routes(self) -> list[Route]:
         """Where all this is."""
@@ -171,7 +174,7 @@ class SignIn:
         keep_session(request, reply, secret)
 
     def _too_often(self, request: Request, then: str) -> Response | None:
-        wait = self.attempts.wait(request.client.host if request.client else "")
+        wait = self.attempts.wait(origin_of(request, self.proxies))
         if not wait:
             return None
         told = f"Too many attempts. Try again in {wait} seconds."

@@ -1,0 +1,27 @@
+"""Whether the user of the database URL may serve: they must be able to take on the serving role."""
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from waybook.errors import Misconfigured
+from waybook.store.migrate import connected
+
+
+def check_serving_role(dsn: str, role: str) -> None:
+    """Take the role on once, so that it is said at the start if that cannot be.
+
+    Raises:
+        Misconfigured: the user is not a member of it.
+        Unavailable: the database cannot be reached as this user.
+    """
+    with connected(dsn) as connection:
+        try:
+            with connection.transaction(force_rollback=True):
+                connection.execute(SQL("set local role {}").format(Identifier(role)))
+        except psycopg.errors.InsufficientPrivilege:
+            user = connection.execute("select quote_ident(session_user)").fetchone()
+            named = str(user and user[0])
+            raise Misconfigured(
+                f"the user {named} of the database URL is not a member of {role}, the role that "
+                f"serves; as an administrator run: grant {role} to {named}"
+            ) from None

@@ -1,0 +1,79 @@
+"""Whoever serves must be able to take on the serving role: said at the start, with what to type."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from servers import Place
+from waybook.errors import Misconfigured, Unavailable
+from waybook.settings import Settings
+from waybook.store.ids import new_id
+from waybook.store.migrate import APP_ROLE, migrate, pending
+from waybook.wiring import Server, opened, running
+
+GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
+
+
+@contextmanager
+def a_stranger(place: Place, name: str) -> Iterator[str]:
+    """A user who may connect, and nothing else; gives the way in."""
+    named, password = sql.Identifier(name), sql.Literal("choose one")
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        admin.execute(sql.SQL("create role {} login password {}").format(named, password))
+        granted = sql.SQL("grant connect on database {} to {}")
+        admin.execute(granted.format(sql.Identifier(place.dbname), named))
+        try:
+            yield make_conninfo(place.owner_dsn, user=name, password="choose one")  # noqa: S106
+        finally:
+            admin.execute(sql.SQL("drop owned by {0}; drop role {0}").format(named))
+
+
+async def serve(place: Place, dsn: str) -> None:
+    """Open the pool as a server does that has a URL for each, and look once."""
+    server = Server(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
+    async with opened(server, Settings()) as database:
+        await database.directory()
+
+
+@pytest.mark.parametrize("name", ["serving", 'An "odd" name; drop'])
+async def test_a_user_who_is_no_member_is_refused_with_the_grant_that_helps(
+    own_place: Place, name: str
+) -> None:
+    with a_stranger(own_place, f"{name} {new_id()}") as dsn:
+        with pytest.raises(Misconfigured) as refused:
+            await serve(own_place, dsn)
+        found = GRANT.search(refused.value.message)
+        assert found, refused.value.message
+        assert name.partition('"')[0] in refused.value.message
+        with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
+            admin.execute(found[1].encode())
+        await serve(own_place, dsn)
+
+
+async def test_every_start_says_so(own_place: Place) -> None:
+    with a_stranger(own_place, f"serving_{new_id()}") as dsn:
+        both = Settings(database_url=dsn, owner_url=own_place.owner_dsn)
+        with pytest.raises(Misconfigured, match=f"grant {APP_ROLE} to"):
+            async with running(both):
+                pass
+
+
+async def test_whoever_cannot_even_connect_is_told_why_and_at_once(own_place: Place) -> None:
+    nobody = make_conninfo(own_place.owner_dsn, user=f"nobody_{new_id()}")
+    both = Settings(database_url=nobody, owner_url=own_place.owner_dsn)
+    with pytest.raises(Unavailable, match="nobody_"):
+        async with running(both):
+            pass
+
+
+async def test_whoever_is_not_the_owner_is_told_who_must_be_named(own_place: Place) -> None:
+    with a_stranger(own_place, f"serving_{new_id()}") as dsn:
+        for look in (migrate, pending):
+            with pytest.raises(Misconfigured, match="owner_url must name its owner") as refused:
+                look(dsn)
+            assert f"grant {APP_ROLE} to" in refused.value.message

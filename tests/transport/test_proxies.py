@@ -1,0 +1,147 @@
+"""Behind a proxy: whose attempts are counted, and that nobody chooses by what they write."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from servers import Place
+from trust_worlds import a_token, gated
+from waybook.errors import Misconfigured
+from waybook.transport.web.attempts import MOST
+from waybook.transport.web.cookies import SESSION
+from waybook.transport.web.proxies import read_proxies
+from worlds import World, a_world
+
+FORM = re.compile(r'name="token" value="([^"]+)"')
+PROXY, OTHER_PROXY, STRANGER = "10.0.0.5", "10.1.0.7", "203.0.113.9"
+TRUSTED = "10.0.0.5, 10.1.0.0/24, 2001:db8:1::/64"
+ADDRESSES = st.ip_addresses().map(str)
+OUTSIDE = ADDRESSES.filter(lambda one: read_proxies(TRUSTED).origin(one, ["192.0.2.1"]) == one)
+PROXIES = st.sampled_from([PROXY, OTHER_PROXY, "2001:db8:1::2", "::ffff:10.0.0.5"])
+MADE_UP = st.lists(st.one_of(ADDRESSES, st.text(max_size=20), st.just("")), max_size=40).map(
+    ", ".join
+)
+
+
+@pytest.fixture
+async def world(module_place: Place) -> AsyncIterator[World]:
+    async with a_world(module_place) as made:
+        yield made
+
+
+# The rule
+
+
+@given(OUTSIDE, st.lists(MADE_UP, max_size=3))
+def test_what_a_stranger_writes_changes_nothing(peer: str, written: list[str]) -> None:
+    assert same(read_proxies(TRUSTED).origin(peer, written), peer)
+
+
+@given(OUTSIDE, MADE_UP, st.lists(PROXIES, min_size=1, max_size=4))
+@example(STRANGER, "192.0.2.1, 10.0.0.5", [PROXY])
+def test_behind_trusted_proxies_the_last_who_is_none_counts_whatever_they_wrote_before(
+    origin: str, made_up: str, way: list[str]
+) -> None:
+    *passed, peer = way
+    header = ", ".join([made_up, origin, *passed])
+    assert same(read_proxies(TRUSTED).origin(peer, [header]), origin)
+    # The same in several headers, as some proxies send it.
+    assert same(read_proxies(TRUSTED).origin(peer, [made_up, origin, *passed]), origin)
+
+
+@given(PROXIES, MADE_UP)
+def test_without_trusted_proxies_everybody_is_who_connects(peer: str, written: str) -> None:
+    assert same(read_proxies("").origin(peer, [written]), peer)
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two texts are one address: those of version 4 can be written in the form of 6."""
+    return read_proxies("").origin(one, ()) == read_proxies("").origin(other, ())
+
+
+@pytest.mark.parametrize(
+    ("header", "counts"),
+    [
+        ("", PROXY),
+        ("unknown", PROXY),
+        ("203.0.113.9, _hidden", PROXY),
+        ("203.0.113.9:51000", STRANGER),
+        ("10.1.0.7", OTHER_PROXY),
+        ("[2001:db8:9::1]:443", "2001:db8:9::1"),
+    ],
+)
+def test_what_a_trusted_proxy_cannot_have_meant_counts_for_the_proxy(
+    header: str, counts: str
+) -> None:
+    assert read_proxies(TRUSTED).origin(PROXY, [header]) == counts
+
+
+def test_what_is_no_address_is_refused_at_the_start() -> None:
+    for text in ("proxy.example.org", "10.0.0.0/99", "10.0.0.1/8", "10.0.0.1 10.0.0.2", "*"):
+        with pytest.raises(Misconfigured, match="trusted_proxies"):
+            read_proxies(text)
+
+
+# At the door
+
+
+@asynccontextmanager
+async def a_browser(world: World, peer: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser whose connections come from this address."""
+    app = gated(world, trusted_proxies=TRUSTED)
+    transport = httpx2.ASGITransport(app, client=(peer, 1234))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        yield client
+
+
+async def signs_in(
+    browser: httpx2.AsyncClient, secret: str, headers: dict[str, str]
+) -> httpx2.Response:
+    found = FORM.search((await browser.get("/sign-in", headers=headers)).text)
+    assert found
+    return await browser.post("/sign-in", data={"token": found[1], "key": secret}, headers=headers)
+
+
+async def test_whoever_guesses_behind_a_proxy_locks_out_themselves_alone(world: World) -> None:
+    token = await a_token(world.agent)
+    async with a_browser(world, PROXY) as browser:
+        for number in range(MOST):
+            guessed = {"x-forwarded-for": f"192.0.2.{number}, {STRANGER}"}
+            assert (await signs_in(browser, "wb_wrong", guessed)).status_code == 403
+        again = {"x-forwarded-for": f"198.51.100.1, {STRANGER}"}
+        assert (await signs_in(browser, token.secret, again)).status_code == 429
+        somebody = {"x-forwarded-for": "198.51.100.1"}
+        assert (await signs_in(browser, token.secret, somebody)).status_code == 303
+
+
+async def test_a_header_of_a_stranger_buys_no_attempt(world: World) -> None:
+    token = await a_token(world.agent)
+    async with a_browser(world, STRANGER) as browser:
+        for number in range(MOST):
+            guessed = {"x-forwarded-for": f"192.0.2.{number}", "forwarded": f"for=192.0.2.{number}"}
+            assert (await signs_in(browser, "wb_wrong", guessed)).status_code == 403
+        fresh = {"x-forwarded-for": "198.51.100.1", "x-real-ip": "198.51.100.1"}
+        assert (await signs_in(browser, token.secret, fresh)).status_code == 429
+
+
+@pytest.mark.parametrize("peer", [PROXY, STRANGER])
+async def test_no_proxy_changes_our_name_or_makes_it_https(world: World, peer: str) -> None:
+    token = await a_token(world.agent)
+    said = {
+        "x-forwarded-for": "198.51.100.1",
+        "x-forwarded-host": "plans.example.org",
+        "x-forwarded-proto": "https",
+        "forwarded": "for=198.51.100.1;host=plans.example.org;proto=https",
+    }
+    async with a_browser(world, peer) as browser:
+        elsewhere = {**said, "host": "plans.example.org"}
+        assert (await browser.get("/sign-in", headers=elsewhere)).status_code == 421
+        done = await signs_in(browser, token.secret, said)
+        [kept] = [one for one in done.headers.get_list("set-cookie") if one.startswith(SESSION)]
+        assert "secure" not in kept.lower()
+        assert done.headers["location"] == "/"
