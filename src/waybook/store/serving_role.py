@@ -1,10 +1,13 @@
 """Whether the user of the database URL may serve: they must be able to take on the serving role."""
 
 import psycopg
-from psycopg.sql import SQL, Identifier
+from psycopg import sql
 
 from waybook.errors import Misconfigured
 from waybook.store.migrate import connected
+from waybook.store.sql import load
+
+SQL = load("serving_role")
 
 
 def check_serving_role(dsn: str, role: str) -> None:
@@ -17,9 +20,9 @@ def check_serving_role(dsn: str, role: str) -> None:
     with connected(dsn) as connection:
         try:
             with connection.transaction(force_rollback=True):
-                connection.execute(SQL("set local role {}").format(Identifier(role)))
+                connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
         except psycopg.errors.InsufficientPrivilege:
-            user = connection.execute("select quote_ident(session_user)").fetchone()
+            user = connection.execute(SQL["name_of_user"].text.encode()).fetchone()
             named = str(user and user[0])
             raise Misconfigured(
                 f"the user {named} of the database URL is not a member of {role}, the role that "
