@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from tool_calls import MUTATING, PREPARE, a_call_of, a_gathering, a_late_result
+from run_calls import a_gathering
+from tool_calls import MUTATING, PREPARE, a_call_of, a_late_result
 from trust_worlds import a_token
 from waybook.background import render_once
 from worlds import Agent, World

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tool_calls import a_call_of, ids_within
+from tool_arguments import ids_within
+from tool_calls import a_call_of
 from waybook.doorway import TOOLS, Answer
 from waybook.store.ids import new_id
 from waybook.usecases.reading_on import BY_ID, OF_STEP

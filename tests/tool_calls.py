@@ -3,12 +3,9 @@
 A tool that is missing here fails the tests that go over all tools, so none can be forgotten.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, get_args
+from collections.abc import Awaitable, Callable
 
-from pydantic import BaseModel
-
-from definitions import a_definition, a_recipe_step, a_stage
+import run_calls
 from waybook.doorway import TOOLS
 from waybook.store.ids import new_id
 from waybook.usecases.arguments import Mutating
@@ -209,127 +206,6 @@ async def _source(agent: Agent) -> Body:
     return {"sourceId": stored["sourceIds"][0]}
 
 
-# Runs
-
-
-async def _map(_: Agent) -> Body:
-    return {"dagSlug": "deep-research", "models": ["a", "b"], "detail": True}
-
-
-async def _run_map(agent: Agent) -> Body:
-    return {"runId": (await agent.run())["runId"]}
-
-
-async def _drawn(agent: Agent) -> Body:
-    plan_id = (await agent.plan())["planId"]
-    return {"planId": plan_id, "width": 600, "seen": "nothing", "detail": True}
-
-
-async def _drawn_run(agent: Agent) -> Body:
-    return {"runId": (await agent.run())["runId"]}
-
-
-async def _drawn_dag(_: Agent) -> Body:
-    return {"dagSlug": "deep-research"}
-
-
-async def _plan_map(agent: Agent) -> Body:
-    return {"planId": (await agent.plan())["planId"]}
-
-
-async def _start_run(agent: Agent) -> Body:
-    await agent.run()  # so that the definition that comes with us is there
-    named = {"dagSlug": "deep-research", "name": "Lakes"}
-    return {**named, "input": {"question": "Which lake is deepest?"}, "models": ["a", "b"]}
-
-
-async def _next_job(agent: Agent) -> Body:
-    run = await agent.run()
-    filters = {"modelId": "a", "jobTypes": ["PLAN", "EXECUTE"], "another": False}
-    return {"runId": run["runId"], **filters}
-
-
-async def _job_result(agent: Agent) -> Body:
-    job = await agent.job(await agent.run())
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return {
-        **held,
-        "content": "# A brief",
-        "continues": False,
-        "usage": {"inputTokens": 100, "outputTokens": 20, "costUsd": 0.01, "model": "m"},
-    }
-
-
-async def _job_documents(agent: Agent) -> Body:
-    asked = await _job_result(agent)
-    del asked["content"]
-    document = {"documentKey": "research_brief", "modelId": "a", "content": {"title": "A brief"}}
-    return {**asked, "documents": [document]}
-
-
-async def _fail_job(agent: Agent) -> Body:
-    job = await agent.job(await agent.run())
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return {**held, "error": "The line is dead.", "retryable": True}
-
-
-async def a_gathering(agent: Agent) -> Body:
-    """A job of a second stage, which has a document and a person's feedback to work from."""
-    run = await agent.run()
-    await agent.work_off(run)
-    await agent.feedback(run, "scope", "Look at lakes alone.")
-    return await agent.job(run)
-
-
-async def _input_by_id(agent: Agent) -> Body:
-    job = await a_gathering(agent)
-    brief = next(one for one in job["inputs"] if "documentId" in one)
-    return {"jobId": job["jobId"], "documentId": brief["documentId"], "offset": 1}
-
-
-async def _input_by_key(agent: Agent) -> Body:
-    job = await a_gathering(agent)
-    return {"jobId": job["jobId"], "documentKey": "feedback", "stageSlug": "scope", "offset": 1}
-
-
-async def _run_progress(agent: Agent) -> Body:
-    return {"runId": (await agent.run())["runId"], "detail": True}
-
-
-async def _plan_progress(agent: Agent) -> Body:
-    return {"planId": (await agent.plan())["planId"], "detail": True}
-
-
-async def _feedback(agent: Agent) -> Body:
-    run = await agent.run()
-    await agent.work_off(run)
-    asked = {"runId": run["runId"], "stageSlug": "scope", "feedback": "Go on."}
-    return {**asked, "models": ["a", "b", "c"], "place": "app"}
-
-
-async def _start_stage(agent: Agent) -> Body:
-    return {"runId": (await agent.run())["runId"], "stageSlug": "scope", "models": ["a"]}
-
-
-async def _retry_failed(agent: Agent) -> Body:
-    job = await agent.job(await agent.run())
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="No.", retryable=False)
-    return {"runId": job["runId"], "stageSlug": "scope", "stepKey": "scope"}
-
-
-async def _regenerate(agent: Agent) -> Body:
-    run = await agent.run()
-    done = await agent.hand_in(await agent.job(run), "# A brief")
-    return {"documentId": done["documentIds"][0]}
-
-
-async def _add_dag(_: Agent) -> Body:
-    return {
-        "definition": a_definition(f"views-{new_id()}", a_stage("views", a_recipe_step("view")))
-    }
-
-
 PREPARE: dict[str, Prepare] = {
     "create_research_plan": _create,
     "get_next_step": _next,
@@ -351,19 +227,19 @@ PREPARE: dict[str, Prepare] = {
     "search_sources": _search,
     "get_artifact": _artifact,
     "list_dags": _nothing,
-    "get_dag_map": _map,
-    "start_run": _start_run,
-    "get_next_job": _next_job,
-    "submit_job_result": _job_result,
-    "fail_job": _fail_job,
-    "get_job_input": _input_by_id,
-    "get_run_progress": _run_progress,
-    "submit_stage_feedback": _feedback,
-    "start_stage": _start_stage,
-    "retry_failed": _retry_failed,
-    "regenerate_document": _regenerate,
-    "add_dag": _add_dag,
-    "draw_map": _drawn,
+    "get_dag_map": run_calls.a_map,
+    "start_run": run_calls.start_run,
+    "get_next_job": run_calls.next_job,
+    "submit_job_result": run_calls.job_result,
+    "fail_job": run_calls.fail_job,
+    "get_job_input": run_calls.input_by_id,
+    "get_run_progress": run_calls.run_progress,
+    "submit_stage_feedback": run_calls.feedback,
+    "start_stage": run_calls.start_stage,
+    "retry_failed": run_calls.retry_failed,
+    "regenerate_document": run_calls.regenerate,
+    "add_dag": run_calls.add_dag,
+    "draw_map": run_calls.drawn,
 }
 
 #: Arguments that stand in the place of others, with a call in which they do.
@@ -374,14 +250,14 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
     ("get_step_context", "offset"): _read_on,
     ("get_research_context", "part"): _research_read_on,
     ("get_research_context", "offset"): _research_read_on,
-    ("get_dag_map", "runId"): _run_map,
-    ("get_dag_map", "planId"): _plan_map,
-    ("get_run_progress", "planId"): _plan_progress,
-    ("get_job_input", "documentKey"): _input_by_key,
-    ("get_job_input", "stageSlug"): _input_by_key,
-    ("submit_job_result", "documents"): _job_documents,
-    ("draw_map", "runId"): _drawn_run,
-    ("draw_map", "dagSlug"): _drawn_dag,
+    ("get_dag_map", "runId"): run_calls.run_map,
+    ("get_dag_map", "planId"): run_calls.plan_map,
+    ("get_run_progress", "planId"): run_calls.plan_progress,
+    ("get_job_input", "documentKey"): run_calls.input_by_key,
+    ("get_job_input", "stageSlug"): run_calls.input_by_key,
+    ("submit_job_result", "documents"): run_calls.job_documents,
+    ("draw_map", "runId"): run_calls.drawn_run,
+    ("draw_map", "dagSlug"): run_calls.drawn_dag,
 }
 
 
@@ -391,44 +267,3 @@ async def a_call_of(agent: Agent, tool: str, using: str | None = None) -> Body:
     Where some exclude one another, `using` says which one it is about.
     """
     return await INSTEAD.get((tool, using or ""), PREPARE[tool])(agent)
-
-
-def arguments_of(tool: str) -> dict[str, str]:
-    """The names of a tool's arguments: on the wire, and in the source."""
-    return {str(f.alias): name for name, f in TOOLS[tool].arguments.model_fields.items()}
-
-
-def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
-    """Where ids of ours stand in these arguments, at whatever depth, by their wire names.
-
-    A session and a model are the caller's own names for something, no ids of ours.
-    """
-    for name, field in arguments.model_fields.items():
-        if name.endswith(("_id", "_ids")) and name not in {"session_id", "model_id"}:
-            yield (str(field.alias),)
-        for inner in _models(field.annotation):
-            yield from ((str(field.alias), *path) for path in ids_within(inner))
-
-
-def names_within(arguments: type[BaseModel]) -> Iterator[str]:
-    """The wire names of arguments in which any text may stand, at whatever depth."""
-    for field in arguments.model_fields.values():
-        inner = list(_models(field.annotation))
-        for one in inner:
-            yield from names_within(one)
-        if not inner and any(part in {str, Any} for part in _parts(field.annotation)):
-            yield str(field.alias)
-
-
-def _parts(annotation: object) -> Iterator[object]:
-    if not get_args(annotation):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _parts(part)
-
-
-def _models(annotation: object) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _models(part)

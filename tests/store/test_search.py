@@ -1,30 +1,25 @@
 """Search in PostgreSQL: by words, by meaning where there is pgvector, and in one org only."""
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 
 from servers import Place
+from store.library import EMBEDDER, Library, a_library
 from waybook.plan.research import Origin
-from waybook.research.embedding import shipped_embedder
-from waybook.research.fusion import Found, fuse
+from waybook.research.fusion import fuse
 from waybook.research.question import read_question
 from waybook.research.sources import source_hash, source_id
-from waybook.store import ledger, passages, search, vectors
+from waybook.store import passages, search, vectors
 from waybook.store.database import Database
 from waybook.store.ids import new_id
-from waybook.store.passages import Meanings, of_artifact, of_source
-from waybook.store.search import Abilities, Meant, Scope
-from waybook.store.sql import Rows
-from waybook.store.tenants import add_org
+from waybook.store.passages import of_source
+from waybook.store.search import Abilities, Scope
 from worlds import NOON, a_database
-
-EMBEDDER = shipped_embedder()
 
 NOTES = {
     "flood": "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine.",
@@ -42,70 +37,6 @@ WIKI = Origin(
     quote="A dam.",
     retrieved_at=NOON,
 )
-
-
-@dataclass
-class Library:
-    """What one org has stored, and its way of searching it."""
-
-    database: Database
-    org_id: UUID
-    abilities: Abilities
-
-    async def store(self, name: str, text: str, **more: Any) -> str:  # noqa: ANN401 - as `of_artifact` takes them
-        """An artifact with this title and text, findable; its id."""
-        artifact_id = new_id()
-        told = {"plan_id": None, "kind": "note", "tags": (), "created_at": NOON, **more}
-        subject = of_artifact(artifact_id=artifact_id, title=name, text=text, **told)
-        await self.index(subject)
-        return artifact_id
-
-    async def index(self, *subjects: passages.Subject) -> None:
-        pieces = passages.cut(subjects)
-        made = [EMBEDDER.embed(piece.said) for piece in pieces]
-        meanings = Meanings(EMBEDDER.model, made) if self.abilities.vectors else None
-        await self.write(*passages.index(pieces, meanings, self.org_id))
-
-    async def link(self, artifact_id: str, source: Origin) -> None:
-        """Store a source, and that this artifact came from it."""
-        told = (source.id, source.url, source.title, source.quote, source.content_hash)
-        link = (artifact_id, source.id, 1, source.retrieved_at)
-        await self.write(
-            ledger.SQL["insert_sources"](rows=Rows([(*told, NOON, "ann")])),
-            ledger.SQL["insert_links"](rows=Rows([link])),
-        )
-
-    async def write(self, *statements: Any) -> list[Any]:  # noqa: ANN401 - statements and their rows
-        async with self.database.tenant(self.org_id) as tx:
-            return await tx.commit(*statements)
-
-    async def lists(self, text: str, **scope: Any) -> dict[str, list[Found]]:  # noqa: ANN401 - of a scope
-        question = read_question(text)
-        vector = EMBEDDER.embed(question.meaning)
-        meant = Meant(vector=vector, model=EMBEDDER.model, org_id=self.org_id)
-        asked = search.search_statements(question, meant, Scope(**scope), self.abilities)
-        return search.read_ranked(await self.database.read(self.org_id, *asked))
-
-    async def search(self, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
-        """The titles of what is found, best first."""
-        hits = fuse(await self.lists(text, **scope))
-        if not hits:
-            return []
-        asked = search.found_statement((hit.subject_id, hit.part) for hit in hits)
-        (rows,) = await self.database.read(self.org_id, asked)
-        titles = {row[1]: row[5] for row in rows}
-        return [titles[hit.subject_id] for hit in hits]
-
-    async def rows(self, question: str) -> Sequence[tuple[Any, ...]]:
-        (found,) = await self.database.read(self.org_id, question)
-        return found
-
-
-async def a_library(database: Database, place: Place) -> Library:
-    org_id = UUID(new_id())
-    add_org(place.owner_dsn, org_id, f"org-{org_id}")
-    (rows,) = await database.read(org_id, search.abilities_statement())
-    return Library(database, org_id, search.read_abilities(rows))
 
 
 @pytest.fixture

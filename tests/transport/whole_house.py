@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from tool_calls import a_call_of, a_gathering
+from run_calls import a_gathering
+from tool_calls import a_call_of
 from waybook.background import render_once
 from waybook.doorway import Caller, Channel, Doorway
 from waybook.transport.entrance import Entrance

@@ -10,7 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tool_calls import a_call_of, arguments_of
+from tool_arguments import arguments_of
+from tool_calls import a_call_of
 from waybook.doorway import TOOLS, Answer
 from worlds import Agent, World
 

@@ -4,7 +4,8 @@ from json import dumps
 
 import pytest
 
-from tool_calls import INSTEAD, MUTATING, PREPARE, a_call_of, arguments_of
+from tool_arguments import arguments_of
+from tool_calls import INSTEAD, MUTATING, PREPARE, a_call_of
 from waybook.doorway import TOOLS
 from worlds import Agent
 

@@ -9,7 +9,7 @@ import pytest
 from belongings import belongings
 from database_rows import rows, without_row_level_security
 from foreign_ids import PLACES, askings
-from tool_calls import names_within
+from tool_arguments import names_within
 from waybook.doorway import TOOLS
 from waybook.store.ids import new_id
 from without_org import stripping

@@ -1,0 +1,123 @@
+"""Calls of the tools of runs and maps that work, with whatever they need made first."""
+
+from definitions import a_definition, a_recipe_step, a_stage
+from waybook.store.ids import new_id
+from worlds import Agent, Body
+
+
+async def a_map(_: Agent) -> Body:
+    return {"dagSlug": "deep-research", "models": ["a", "b"], "detail": True}
+
+
+async def run_map(agent: Agent) -> Body:
+    return {"runId": (await agent.run())["runId"]}
+
+
+async def drawn(agent: Agent) -> Body:
+    plan_id = (await agent.plan())["planId"]
+    return {"planId": plan_id, "width": 600, "seen": "nothing", "detail": True}
+
+
+async def drawn_run(agent: Agent) -> Body:
+    return {"runId": (await agent.run())["runId"]}
+
+
+async def drawn_dag(_: Agent) -> Body:
+    return {"dagSlug": "deep-research"}
+
+
+async def plan_map(agent: Agent) -> Body:
+    return {"planId": (await agent.plan())["planId"]}
+
+
+async def start_run(agent: Agent) -> Body:
+    await agent.run()  # so that the definition that comes with us is there
+    named = {"dagSlug": "deep-research", "name": "Lakes"}
+    return {**named, "input": {"question": "Which lake is deepest?"}, "models": ["a", "b"]}
+
+
+async def next_job(agent: Agent) -> Body:
+    run = await agent.run()
+    filters = {"modelId": "a", "jobTypes": ["PLAN", "EXECUTE"], "another": False}
+    return {"runId": run["runId"], **filters}
+
+
+async def job_result(agent: Agent) -> Body:
+    job = await agent.job(await agent.run())
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return {
+        **held,
+        "content": "# A brief",
+        "continues": False,
+        "usage": {"inputTokens": 100, "outputTokens": 20, "costUsd": 0.01, "model": "m"},
+    }
+
+
+async def job_documents(agent: Agent) -> Body:
+    asked = await job_result(agent)
+    del asked["content"]
+    document = {"documentKey": "research_brief", "modelId": "a", "content": {"title": "A brief"}}
+    return {**asked, "documents": [document]}
+
+
+async def fail_job(agent: Agent) -> Body:
+    job = await agent.job(await agent.run())
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return {**held, "error": "The line is dead.", "retryable": True}
+
+
+async def a_gathering(agent: Agent) -> Body:
+    """A job of a second stage, which has a document and a person's feedback to work from."""
+    run = await agent.run()
+    await agent.work_off(run)
+    await agent.feedback(run, "scope", "Look at lakes alone.")
+    return await agent.job(run)
+
+
+async def input_by_id(agent: Agent) -> Body:
+    job = await a_gathering(agent)
+    brief = next(one for one in job["inputs"] if "documentId" in one)
+    return {"jobId": job["jobId"], "documentId": brief["documentId"], "offset": 1}
+
+
+async def input_by_key(agent: Agent) -> Body:
+    job = await a_gathering(agent)
+    return {"jobId": job["jobId"], "documentKey": "feedback", "stageSlug": "scope", "offset": 1}
+
+
+async def run_progress(agent: Agent) -> Body:
+    return {"runId": (await agent.run())["runId"], "detail": True}
+
+
+async def plan_progress(agent: Agent) -> Body:
+    return {"planId": (await agent.plan())["planId"], "detail": True}
+
+
+async def feedback(agent: Agent) -> Body:
+    run = await agent.run()
+    await agent.work_off(run)
+    asked = {"runId": run["runId"], "stageSlug": "scope", "feedback": "Go on."}
+    return {**asked, "models": ["a", "b", "c"], "place": "app"}
+
+
+async def start_stage(agent: Agent) -> Body:
+    return {"runId": (await agent.run())["runId"], "stageSlug": "scope", "models": ["a"]}
+
+
+async def retry_failed(agent: Agent) -> Body:
+    job = await agent.job(await agent.run())
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
+    return {"runId": job["runId"], "stageSlug": "scope", "stepKey": "scope"}
+
+
+async def regenerate(agent: Agent) -> Body:
+    run = await agent.run()
+    done = await agent.hand_in(await agent.job(run), "# A brief")
+    return {"documentId": done["documentIds"][0]}
+
+
+async def add_dag(_: Agent) -> Body:
+    return {
+        "definition": a_definition(f"views-{new_id()}", a_stage("views", a_recipe_step("view")))
+    }

@@ -1,0 +1,49 @@
+"""What the tools' arguments are called, and which of them are ids or texts, at whatever depth."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from waybook.doorway import TOOLS
+
+
+def arguments_of(tool: str) -> dict[str, str]:
+    """The names of a tool's arguments: on the wire, and in the source."""
+    return {str(f.alias): name for name, f in TOOLS[tool].arguments.model_fields.items()}
+
+
+def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
+    """Where ids of ours stand in these arguments, at whatever depth, by their wire names.
+
+    A session and a model are the caller's own names for something, no ids of ours.
+    """
+    for name, field in arguments.model_fields.items():
+        if name.endswith(("_id", "_ids")) and name not in {"session_id", "model_id"}:
+            yield (str(field.alias),)
+        for inner in _models(field.annotation):
+            yield from ((str(field.alias), *path) for path in ids_within(inner))
+
+
+def names_within(arguments: type[BaseModel]) -> Iterator[str]:
+    """The wire names of arguments in which any text may stand, at whatever depth."""
+    for field in arguments.model_fields.values():
+        inner = list(_models(field.annotation))
+        for one in inner:
+            yield from names_within(one)
+        if not inner and any(part in {str, Any} for part in _parts(field.annotation)):
+            yield str(field.alias)
+
+
+def _parts(annotation: object) -> Iterator[object]:
+    if not get_args(annotation):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)

@@ -1,0 +1,111 @@
+"""An agent where the server has a model, and what the model answers: for extract_data."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from endpoint_server import (
+    EndpointServer,
+    Play,
+    an_endpoint,
+    answer,
+)
+from waybook.doorway import Doorway
+from waybook.endpoints.asking import ModelEndpoint
+from waybook.record.moment import Json
+from waybook.record.usage import Totals
+from waybook.store.calls import CallLog
+from waybook.usecases.call import Call
+from waybook.usecases.count_usage import count_usage
+from worlds import Agent, Body, World
+
+KEY = "sk-of-the-operator"
+RIVER: Body = {
+    "type": "object",
+    "properties": {"river": {"type": "string"}},
+    "required": ["river"],
+}
+NILE = {"river": "Nile"}
+TEXT = "The Nile is 6,650 km long."
+SECONDS = 20.0
+#: Enough for a request on loopback to arrive; what is to end by time ends by this.
+SHORT = 0.2
+USED = {"inputTokens": 12, "outputTokens": 3, "model": "m-2030"}
+TWICE = {"inputTokens": 24, "outputTokens": 6, "model": "m-2030"}
+
+
+def completion(text: str, **choice: Json) -> Play:
+    message: Json = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
+    return answer({"model": "m-2030", "choices": [{"message": message, **choice}], "usage": usage})
+
+
+def message(text: str) -> Play:
+    usage = {"input_tokens": 12, "output_tokens": 3}
+    blocks = [{"type": "text", "text": text}]
+    return answer({"model": "m-2030", "content": blocks, "stop_reason": "end_turn", "usage": usage})
+
+
+def handed_in(text: str) -> Play:
+    """The same by the tool that must be used."""
+    usage = {"input_tokens": 12, "output_tokens": 3}
+    block = {"type": "tool_use", "id": "1", "name": "hand_in", "input": {"data": json.loads(text)}}
+    told = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}
+    return answer(told)
+
+
+#: Every way to be asked, with how a text is answered there.
+WAYS: dict[str, tuple[str, Callable[[str], Play]]] = {
+    "openai": ("openai", completion),
+    "anthropic": ("anthropic", handed_in),
+    "anthropic, in words": ("anthropic", message),
+}
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+@asynccontextmanager
+async def asking(
+    world: World, url: str, api: str = "openai", seconds: float = SECONDS
+) -> AsyncIterator[Agent]:
+    """Ann, where the server has a model."""
+    model = ModelEndpoint(url=f"{url}/v1", api=api, model="m", key=KEY)
+    house = replace(world.doorway.house, model=model, model_seconds=seconds)
+    try:
+        yield Agent(Doorway(house, CallLog(world.database)), world.agent.caller)
+    finally:
+        await model.close()
+
+
+async def extracted(world: World, way: str, *texts: str) -> tuple[Body, EndpointServer]:
+    """What is answered where the model says these, one after the other."""
+    api, said = WAYS[way]
+    async with an_endpoint(*map(said, texts)) as other, asking(world, other.url, api) as agent:
+        return await agent.call("extract_data", text=TEXT, schema=RIVER), other
+
+
+async def unavailable(
+    world: World, *plays: Play, api: str = "openai", seconds: float = SECONDS
+) -> tuple[Body, EndpointServer]:
+    """How it is told that the endpoint did not do it."""
+    async with an_endpoint(*plays) as other, asking(world, other.url, api, seconds) as agent:
+        error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
+    assert error["code"] == "UNAVAILABLE"
+    assert error["next"]["tool"] == "extract_data"
+    assert error["next"]["args"] == {"promptOnly": True}
+    return error, other
+
+
+#: What the model said it took, as the org's sums have it.
+USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
+
+
+async def noted(agent: Agent) -> Totals:
+    """What the org's work took, which here is what its extractions took."""
+    found = await count_usage(Call(house=agent.doorway.house, caller=agent.caller))
+    assert [(one.kind, one.name, one.took) for one in found.work] == [
+        ("tool", "extract_data", found.took)
+    ]
+    return found.took

@@ -1,0 +1,168 @@
+"""extract_data with an endpoint of a model, which behaves as it likes."""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from endpoint_server import (
+    Play,
+    an_endpoint,
+    answer,
+    drop_by_drop,
+    endlessly,
+    half,
+    hang_up,
+    never,
+    nobodys_url,
+    nonsense,
+)
+from servers import Place
+from usecases.models_asked import (
+    KEY,
+    NILE,
+    RIVER,
+    SECONDS,
+    SHORT,
+    TEXT,
+    USED,
+    USED_ONCE,
+    asking,
+    completion,
+    message,
+    noted,
+    unavailable,
+)
+from waybook.doorway import Doorway
+from waybook.endpoints.question import Question, Told
+from waybook.errors import EndpointFailed
+from waybook.record.usage import Usage
+from waybook.store.calls import CallLog
+from worlds import Agent, Body, World, a_world
+
+
+@pytest.fixture
+async def world(module_place: Place) -> AsyncIterator[World]:
+    async with a_world(module_place) as made:
+        yield made
+
+
+# Endpoints that know no shapes
+
+
+@pytest.mark.parametrize(
+    ("api", "said", "shape"),
+    [("openai", completion, "response_format"), ("anthropic", message, "tools")],
+)
+@pytest.mark.parametrize("status", [400, 404, 422])
+async def test_an_endpoint_that_knows_no_shapes_is_asked_plainly(
+    world: World, api: str, said: Callable[[str], Play], shape: str, status: int
+) -> None:
+    plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))
+    async with an_endpoint(*plays) as other, asking(world, other.url, api) as agent:
+        told = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert told["data"] == NILE
+    assert [shape in asked.body for asked in other.asked] == [True, False]
+
+
+async def test_an_endpoint_that_refuses_either_way_is_told_with_its_words(world: World) -> None:
+    error, other = await unavailable(world, answer({"error": "context too long"}, 400))
+    assert "it answered 400: context too long" in error["message"]
+    assert (error["details"], len(other.asked)) == ({"status": 400}, 2)
+
+
+# It does not work
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("play", "said"),
+    [
+        (answer({"error": {"message": "overloaded"}}, 500), "500: overloaded"),
+        (answer({}, 429), "answered 429"),
+        (answer({}, 429, retry_after="3600"), "answered 429"),
+        (answer({"error": {"message": f"no such key: {KEY}"}}, 401), "answered 401"),
+        (answer("<html>"), "no JSON"),
+        (answer({"choices": []}), "that is no "),
+        (answer([]), "that is no "),
+        (endlessly, "more than"),
+        (half, "broke off"),
+        (nonsense, "broke off"),
+        (hang_up, "broke off"),
+    ],
+)
+async def test_whatever_goes_wrong_there_is_a_way_on(
+    world: World, api: str, play: Play, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    error, _ = await unavailable(world, play, api=api)
+    assert said in error["message"]
+    assert KEY not in f"{json.dumps(error)} {caplog.text}"
+    (warning,) = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+    assert said in warning
+
+
+@pytest.mark.parametrize("play", [never, drop_by_drop])
+async def test_silence_ends_in_time(world: World, play: Play) -> None:
+    error, _ = await unavailable(world, play, seconds=SHORT)
+    assert "no whole answer within 0.2 s" in error["message"]
+
+
+async def test_nobody_there_is_told(world: World) -> None:
+    async with asking(world, await nobodys_url()) as agent:
+        error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
+    assert "cannot be reached" in error["message"]
+    assert error["next"]["args"] == {"promptOnly": True}
+
+
+class Fading:
+    """A model that says nonsense first and then nothing, and notes how long it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[float] = []
+
+    async def answer(self, question: Question, *, seconds: float) -> Told:
+        assert question.schema == RIVER
+        self.given.append(seconds)
+        if len(self.given) > 1:
+            raise EndpointFailed("it answered 500", status=500)
+        return Told(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))
+
+
+async def test_the_second_try_has_what_is_left_of_the_time(world: World) -> None:
+    fading = Fading()
+    house = replace(world.doorway.house, model=fading, model_seconds=SECONDS)
+    agent = Agent(Doorway(house, CallLog(world.database)), world.agent.caller)
+    error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
+    assert error["details"] == {"status": 500, "usage": USED}
+    assert await noted(agent) == USED_ONCE
+    first, second = fading.given
+    assert first == SECONDS
+    assert 0 < second < SECONDS
+
+
+async def test_a_model_that_refuses_is_told(world: World) -> None:
+    refusing = answer({"choices": [{"message": {"content": None, "refusal": "I won't."}}]})
+    error, _ = await unavailable(world, refusing)
+    assert "its model refused" in error["message"]
+
+
+async def test_the_way_on_leads_on(world: World) -> None:
+    async with an_endpoint(answer({}, 500)) as other, asking(world, other.url) as agent:
+        asked: Body = {"text": TEXT, "schema": RIVER}
+        error = await agent.refused("extract_data", **asked)
+        told = await agent.call("extract_data", **asked, **error["next"]["args"])
+        assert told["status"] == "do_it_yourself"
+        done = await agent.call("extract_data", **asked, candidate=NILE)
+        assert (done["status"], len(other.asked)) == ("extracted", 1)
+
+
+async def test_somebody_who_calls_again_later_is_served_again(world: World) -> None:
+    busy = answer({}, 429, retry_after="0")
+    plays: Any = (busy, busy, completion(json.dumps(NILE)))
+    async with an_endpoint(*plays) as other, asking(world, other.url) as agent:
+        told = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert (told["data"], len(other.asked)) == (NILE, 3)
