@@ -117,7 +117,9 @@ async def test_everybody_can_use_the_door(browser: Browser, door: Door, tmp_path
         page = await context.new_page()
         await page.goto(door.address)
         await accessible(page)
-        await page.screenshot(path=folder / f"sign-in-{width}.png")
+        for theme in ("dark", "light"):
+            await page.emulate_media(color_scheme=theme)
+            await page.screenshot(path=folder / f"sign-in-{theme}-{width}.png")
         await sign_in(page, "wb_wrong")
         await expect(page.get_by_role("alert")).to_be_visible()
         await accessible(page)
