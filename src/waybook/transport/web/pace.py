@@ -26,6 +26,7 @@ from waybook.transport.faults import compact
 from waybook.transport.jsonrpc import tool_called
 from waybook.transport.web.places import Places
 from waybook.transport.web.replies import json_reply, retry_header
+from waybook.usecases.exchange import Caller
 
 #: How long a request of an org that calls too often waits at the gate, in turns: a second in the
 #: middle, and not all alike, lest they all come back at the same moment.
@@ -35,6 +36,10 @@ CROWD: Final = 32
 MOST_CROWDS: Final = 10
 #: Where programs ask for something that counts.
 PATHS: Final = ("/mcp", "/api/")
+#: Pages of an org that are made at the same time, and for how long one may be waited for: a page
+#: costs the processor as much as many calls, and waits for nothing but the database.
+PAGES_AT_ONCE: Final = 1
+PAGE_SECONDS: Final = 1.0
 MODERN: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
 
 
@@ -43,6 +48,7 @@ class Pace:
     entrance: Entrance
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
     places: Places = field(default_factory=Places)
+    pages: Places = field(default_factory=partial(Places, PAGES_AT_ONCE, PAGE_SECONDS))
     pauses: Iterator[float] = field(default_factory=partial(cycle, PAUSES))
     #: How many requests of each org wait here.
     held: Counter[UUID] = field(default_factory=Counter)
@@ -92,13 +98,15 @@ def at_a_pace(pace: Pace, app: ASGIApp) -> ASGIApp:
     """Count those who call, and work on a few requests of each org at a time."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        org_id = None
+        org_id, places = None, pace.places
         if scope["type"] == "http" and scope["path"].startswith(PATHS):
             org_id = await pace.counted(Request(scope, receive))
+        elif scope["type"] == "http":
+            org_id, places = looking(Request(scope)), pace.pages
         if org_id is None:
             await app(scope, receive, send)
             return
-        async with pace.places.of(org_id) as give_up:
+        async with places.of(org_id) as give_up:
 
             async def answering(message: Message) -> None:
                 if message["type"] == "http.response.start":
@@ -108,6 +116,12 @@ def at_a_pace(pace: Pace, app: ASGIApp) -> ASGIApp:
             await app(scope, receive, answering)
 
     return guarded
+
+
+def looking(request: Request) -> UUID | None:
+    """Whose page is asked for, if the gate has found that out."""
+    caller = getattr(request.state, "caller", None)
+    return caller.org_id if isinstance(caller, Caller) else None
 
 
 def refusal_of(

@@ -1,0 +1,63 @@
+"""Pages cost much: those of an org are made one after the other, and wait for no other org's."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+import httpx2
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from transport.doors import SOMEBODY, RememberingDoorway, an_entrance
+from waybook.errors import Unidentified
+from waybook.record.moment import Channel
+from waybook.transport.web.gate import Gate
+from waybook.transport.web.pace import PAGES_AT_ONCE, Pace, at_a_pace
+from waybook.transport.web.places import Places
+from waybook.usecases.exchange import Caller
+
+LONG = 3_600.0
+
+
+@dataclass
+class Made:
+    """Pages that are done when they are told."""
+
+    begun: list[str] = field(default_factory=list)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.begun.append(Request(scope).headers["x-org"])
+        await self.done.wait()
+        await PlainTextResponse("a page")(scope, receive, send)
+
+    async def settled(self) -> None:
+        """Let everybody go as far as they get."""
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+
+def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
+    async def browser(request: Request) -> Caller:
+        org_id = UUID(int=int(request.headers["x-org"]))
+        return replace(SOMEBODY, org_id=org_id, channel=Channel.DASHBOARD)
+
+    async def nobody(_: str, __: Channel) -> Caller:
+        raise Unidentified
+
+    pace = Pace(an_entrance(RememberingDoorway()), pages=Places(PAGES_AT_ONCE, LONG))
+    gate = Gate(bearer=nobody, browser=browser)
+    transport = httpx2.ASGITransport(gate.before(at_a_pace(pace, app)))
+    return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+async def test_whoever_loads_many_pages_waits_for_themselves_alone() -> None:
+    made = Made()
+    async with behind_the_gate(made) as client, asyncio.timeout(5), asyncio.TaskGroup() as group:
+        for org in "1" * 20 + "2":
+            group.create_task(client.get("/plans", headers={"x-org": org}))
+        await made.settled()
+        assert sorted(made.begun) == ["1"] * PAGES_AT_ONCE + ["2"]
+        made.done.set()
+    assert made.begun.count("1") == 20
