@@ -70,6 +70,24 @@ async def test_a_stranger_finds_nothing_open_but_the_door(team: Team) -> None:
                 assert sent.status_code in {401, 303}, (route, kind)
 
 
+#: What routers and gates may take for different addresses.
+BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../", "%2e%2e/", " ")
+
+
+async def test_an_address_that_is_bent_opens_nothing(team: Team) -> None:
+    """Whatever the gate takes for an open place, no route behind it is another's."""
+    app, shut = (
+        team.app(),
+        {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},
+    )
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as stranger:
+        for at, bend in product(shut.values(), BENT):
+            for bent in (at + bend, bend + at, f"/static{bend}{at}"):
+                reply = await stranger.get(f"http://localhost/{bent.removeprefix('/')}")
+                assert reply.status_code in {401, 404}, bent
+
+
 async def test_neither_another_name_nor_another_site_gets_as_far_as_the_gate(team: Team) -> None:
     app, ours = team.app(), ("host", "localhost")
     for path, method in product(paths_of(team).values(), ("GET", "POST")):
