@@ -21,11 +21,13 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  where subject_id = %(subject_id)s and seq = %(seq)s;
 
 -- name: recent
--- The last entries, of one plan or of the whole org, newest first.
+-- The last entries, of one plan or of the whole org, newest first. Those of users and tokens are
+-- for whoever looks after these.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
  where (%(subject_id)s::uuid is null or subject_id = %(subject_id)s::uuid)
    and (%(since)s::timestamptz is null or at >= %(since)s::timestamptz)
+   and (%(members)s::boolean or subject <> 'org')
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
 
@@ -104,6 +106,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
    and (%(event)s::text is null or event = %(event)s::text)
    and (%(actor)s::text is null or actor = %(actor)s::text)
    and (%(channel)s::text is null or channel = %(channel)s::text)
+   and (%(members)s::boolean or subject <> 'org')
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
 
@@ -119,5 +122,6 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
    and (%(event)s::text is null or event = %(event)s::text)
    and (%(actor)s::text is null or actor = %(actor)s::text)
    and (%(channel)s::text is null or channel = %(channel)s::text)
+   and (%(members)s::boolean or subject <> 'org')
  order by seq desc
  limit %(most)s;

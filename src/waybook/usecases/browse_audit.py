@@ -6,6 +6,7 @@ from datetime import datetime
 
 from waybook.errors import InvalidInput
 from waybook.record.moment import rfc3339
+from waybook.record.scopes import Scope
 from waybook.store import audit
 from waybook.store.audit import Sealed
 from waybook.store.ids import is_id
@@ -45,10 +46,14 @@ class EntriesPage:
 async def browse_audit(call: Call, asked: AskedEntries, limit: int = PAGE) -> EntriesPage:
     """A page of the audit, newest first.
 
+    What was done to users and tokens is told to whoever looks after these: it has names, addresses
+    and scopes in it.
+
     Raises:
         InvalidInput: the place to go on from is none of ours.
     """
-    (rows,) = await call.read(_statement(asked, limit + 1))
+    members = Scope.ADMIN in call.caller.scopes
+    (rows,) = await call.read(_statement(asked, limit + 1, members=members))
     entries = audit.read_entries(rows)
     shown = entries[:limit]
     return EntriesPage(shown, place_of(shown[-1]) if len(entries) > limit else None)
@@ -72,13 +77,14 @@ def place_of(entry: Sealed) -> str:
     return f"{rfc3339(entry.at)}~{entry.subject_id}~{entry.seq}"
 
 
-def _statement(asked: AskedEntries, most: int) -> Statement:
+def _statement(asked: AskedEntries, most: int, *, members: bool) -> Statement:
     at, subject_id, seq = _place(asked)
     given = {
         "since": rfc3339(asked.since) if asked.since else EVER,
         "event": asked.event,
         "actor": asked.actor,
         "channel": asked.channel,
+        "members": members,
         "most": most,
     }
     if asked.subject_id is None:

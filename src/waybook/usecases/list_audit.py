@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from waybook.record.moment import Json
+from waybook.record.scopes import Scope
 from waybook.store import audit
 from waybook.store.audit import Sealed
 from waybook.usecases.audit_trail import changes_in, told_beside
@@ -17,7 +18,10 @@ async def list_audit(
 ) -> list[Body]:
     """The last entries of a plan, or of the whole org, newest first."""
     statement = audit.SQL["recent"](
-        subject_id=known(plan_id) if plan_id else None, since=since, most=min(limit, MOST)
+        subject_id=known(plan_id) if plan_id else None,
+        since=since,
+        members=Scope.ADMIN in call.caller.scopes,
+        most=min(limit, MOST),
     )
     (rows,) = await call.read(statement)
     return [entry_view(entry) for entry in audit.read_entries(rows)]
