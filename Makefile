@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit fuzz sbom help env demo test test-rls test-offline quick check faults format lock bench bench-search clean
+.PHONY: audit fuzz sbom help env demo test test-rls test-offline test-controls quick check faults format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -14,6 +14,7 @@ help:
 	@echo "make test    the tests"
 	@echo "make test-rls  those with a database, the queries saying nothing of whose the rows are"
 	@echo "make test-offline  all of them, where there is no network but loopback"
+	@echo "make test-controls  each control against a threat taken away, alone: a test must notice"
 	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
@@ -58,6 +59,11 @@ ALONE := unshare --net $(if $(filter-out 0,$(shell id -u)),--map-current-user --
 NOWHERE := ip link set lo up && ! ip route get 192.0.2.1 2>/dev/null
 test-offline: env
 	@$(ALONE) sh -c '$(NOWHERE) && exec $(BIN)/python -m pytest -n 2 --dist worksteal -q'
+
+# Takes some minutes. ONLY="a word" tries the controls that have it in their name or threat.
+ONLY :=
+test-controls: env
+	@$(BIN)/python tools/controls/run.py $(ONLY)
 
 # What needs no database: format, lint, types, import contracts.
 quick: env

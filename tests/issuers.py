@@ -88,6 +88,8 @@ class FakeIssuer:
     plain_oauth: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[dict[str, str]] = field(default_factory=list)
+    #: What it says of itself otherwise, if a test has it say so.
+    said: Body = field(default_factory=dict)
     #: What is changed in ID tokens, by a test that lies.
     lies: Body = field(default_factory=dict)
 
@@ -125,6 +127,7 @@ class FakeIssuer:
             "code_challenge_methods_supported": ["S256"],
             "scopes_supported": ["plan:read", "plan:write"],
             "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
+            **self.said,
         }
 
     async def answer(self, request: Request) -> Response:

@@ -170,7 +170,22 @@ def test_no_text_breaks_the_reader(text: str) -> None:
         assert header_of(text)["alg"] in KEYS
 
 
+@pytest.mark.parametrize("algorithm", ["none", "HS256", "ES512", "", None, 7, ["ES256"]])
+def test_a_header_chooses_among_what_we_take_and_nothing_else(algorithm: object) -> None:
+    with pytest.raises(Unidentified):
+        header_of(f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded({})}")
+
+
 # Keys
+
+
+@pytest.mark.parametrize("algorithm", KEYS)
+def test_a_key_that_does_not_say_what_for_goes_with_its_own_kind_alone(algorithm: str) -> None:
+    published = a_key(algorithm).published()
+    del published["alg"]
+    found = key_of(published)
+    assert found is not None
+    assert found.algorithms == {name for name in KEYS if KEYS[name] == KEYS[algorithm]}
 
 
 def test_keys_that_cannot_be_used_are_left_out() -> None:

@@ -84,6 +84,7 @@ def test_who_comes_back_hears_what_it_missed_and_nothing_of_others(bus: Bus) -> 
     seen = bus.position(OURS)
     bus.publish(THEIRS, some_news(2))
     bus.publish(OURS, some_news(3))
+    bus.publish(THEIRS, some_news(4))
     with listening(bus, since=seen) as feed:
         assert feed.take() == topics(3)
     with listening(bus, since=bus.position(OURS)) as feed:

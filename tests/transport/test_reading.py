@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import httpx2
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
@@ -212,6 +212,7 @@ def test_no_name_of_a_document_gets_out_of_its_header(key: str, model: str) -> N
 
 
 @given(title=st.text())
+@example(title="</title><script>alert(1)</script>")
 def test_no_title_gets_out_of_its_page(title: str) -> None:
     page = whole_page(title, "<p>Text</p>")
     assert page.count("<title>") == page.count("</title>") == page.count("<style>") == 1

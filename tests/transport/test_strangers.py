@@ -209,6 +209,7 @@ def judge(reply: httpx2.Response) -> None:
     assert told["x-content-type-options"] == "nosniff", where
     assert told["x-frame-options"] == "DENY", where
     assert told["cross-origin-resource-policy"] == "same-origin", where
+    assert told["referrer-policy"] in {"no-referrer", "same-origin"}, where
     assert "access-control-allow-origin" not in told
     policy = directives(told["content-security-policy"])
     assert policy["default-src"] == "'none'", where

@@ -14,7 +14,7 @@ from waybook.orgs.model import User
 from waybook.record.moment import Channel
 from waybook.record.scopes import Scope, granted
 from waybook.store import identities
-from waybook.usecases.by_issuer import by_bearer
+from waybook.usecases.by_issuer import by_bearer, known_member
 from waybook.usecases.exchange import Caller
 from waybook.usecases.manage_users import add_user, disable_user
 from worlds import World
@@ -121,6 +121,19 @@ async def test_the_databases_clock_says_when_a_token_has_expired(team: Team) -> 
     team.world.clock.advance(minutes=7)
     with pytest.raises(Unidentified):
         await caller(team, text)
+
+
+async def test_what_was_good_a_moment_ago_is_held_against_the_databases_clock_again(
+    team: Team,
+) -> None:
+    house, issuer = team.world.doorway.house, team.issuer
+    assert issuer is not None
+    now, audience = team.world.clock.now, issuer.settings.audience
+    claims = await issuer.claims(team.there.token(), audience=audience, now=now)
+    await known_member(house, issuer, claims, Channel.MCP)
+    team.world.clock.advance(minutes=7)
+    with pytest.raises(Unidentified):
+        await known_member(house, issuer, claims, Channel.MCP)
 
 
 async def test_without_an_issuer_only_our_own_tokens_count(team: Team) -> None:

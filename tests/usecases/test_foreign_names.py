@@ -45,6 +45,18 @@ async def test_a_workflow_of_another_org_is_not_there(agent: Agent, neighbour: A
     assert added["version"] == 1
 
 
+async def test_a_workflow_of_the_same_name_is_each_orgs_own(agent: Agent, neighbour: Agent) -> None:
+    runs = []
+    for who, step in ((neighbour, "theirs"), (agent, "ours")):
+        definition = a_definition("same", a_stage("views", a_recipe_step(step)))
+        await who.call("add_dag", definition=definition)
+        runs.append(await who.run("same"))
+    # The second time each is remembered.
+    for who, run, step in ((neighbour, runs[0], "theirs"), (agent, runs[1], "ours")):
+        assert [(await who.job(run))["stepKey"] for _ in "ab"] == [step, step]
+        assert f'"{step}"' in json.dumps(await who.progress(run, detail=True))
+
+
 A_RUN = {"name": "Rivers", "input": "x", "models": ["a"]}
 
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from waybook.doorway import TOOLS, Channel
+from waybook.errors import Forbidden
 from waybook.record.moment import ReviewPolicy
 from waybook.record.scopes import EVERY, Scope, granted
+from waybook.store.ids import new_id
 from worlds import Agent, Body, World, a_step
 
 READ = {Scope.PLAN_READ}
@@ -83,6 +85,10 @@ async def test_no_scope_at_all_opens_nothing(world: World) -> None:
         (await nobody.refused(name)).get("code")  # whatever the arguments would be
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)
+    doorway, caller, somewhere = nobody.doorway, nobody.caller, new_id()
+    for read in (doorway.document, doorway.output, doorway.outputs):
+        with pytest.raises(Forbidden):
+            await read(caller, somewhere)
 
 
 async def a_review(asker: Agent) -> Body:

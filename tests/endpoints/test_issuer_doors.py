@@ -1,0 +1,67 @@
+"""Where an issuer says its doors are: taken only if nobody on the way can put in others."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from issuers import FakeIssuer, an_issuer
+from waybook.endpoints.issuer import Issuer
+from waybook.endpoints.issuer_settings import read_issuer
+from waybook.errors import Unavailable
+from waybook.settings import Settings
+from worlds import NOON
+
+AUDIENCE = "http://localhost/mcp"
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[FakeIssuer]:
+    async with an_issuer() as made:
+        yield made
+
+
+@pytest.fixture
+async def issuer(there: FakeIssuer) -> AsyncIterator[Issuer]:
+    settings = read_issuer(
+        Settings(oidc_issuer=there.url, oidc_org="acme", public_url="http://localhost")
+    )
+    assert settings is not None
+    made = Issuer(settings)
+    yield made
+    await made.close()
+
+
+def unsafe(there: FakeIssuer, path: str) -> list[str]:
+    """Addresses of the same door that somebody else may answer at."""
+    return [
+        "",
+        path,
+        f"http://id.example.org{path}",
+        f"file://{path}",
+        there.url.replace("http://", "http://ann:secret@") + path,
+        f"{there.url}{path}#part",
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_keys_are_fetched_only_where_nobody_can_put_in_others(
+    there: FakeIssuer, issuer: Issuer, number: int
+) -> None:
+    there.said = {"jwks_uri": unsafe(there, "/jwks")[number]}
+    with pytest.raises(Unavailable):
+        await issuer.claims(there.token(), audience=AUDIENCE, now=NOON)
+    assert not there.asked["jwks"]
+
+
+@pytest.mark.parametrize("door", ["authorization_endpoint", "token_endpoint"])
+async def test_people_are_sent_only_where_nobody_can_put_in_others(
+    there: FakeIssuer, issuer: Issuer, door: str
+) -> None:
+    safe = await issuer.doors()
+    assert (safe.authorize, safe.token) == (f"{there.url}/authorize", f"{there.url}/token")
+    for address in unsafe(there, "/authorize"):
+        there.said = {door: address}
+        other = Issuer(issuer.settings)
+        with pytest.raises(Unavailable):
+            await other.doors()
+        await other.close()

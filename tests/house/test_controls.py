@@ -1,0 +1,47 @@
+"""The table of controls is about what is there: `make test-controls` takes each away, and sees."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+from house.controls import Control, controls
+from house.repository import ROOT
+from house.test_trust import threats
+
+CONTROLS = list(controls())
+
+
+@cache
+def named_in(file: str) -> frozenset[str]:
+    """The tests of a file."""
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    return frozenset(node.name for node in tree.body if isinstance(node, functions))
+
+
+def faults(control: Control) -> Iterator[str]:
+    """Where the table tells of something that is not so."""
+    for place in control.breaks:
+        if (ROOT / place.file).read_text("utf-8").count(place.text) != 1:
+            yield f"{control.name}: this must stand once in {place.file}: {place.text}"
+        if place.text == place.without:
+            yield f"{control.name}: nothing is taken away"
+    for test in control.tests:
+        file, _, name = test.partition("::")
+        if not (ROOT / file).is_file() or (name and name not in named_in(file)):
+            yield f"{control.name}: there is no {test}"
+
+
+def test_every_control_stands_where_the_table_says_and_its_tests_are_there() -> None:
+    assert len(CONTROLS) > 200
+    assert [fault for control in CONTROLS for fault in faults(control)] == []
+    assert [control.name for control in CONTROLS if not control.tests] == []
+
+
+def test_every_threat_has_controls_and_no_control_stands_for_nothing() -> None:
+    assert {control.threat for control in CONTROLS} == {*threats()}
+
+
+def test_every_control_is_named_once() -> None:
+    assert Counter(control.name for control in CONTROLS).most_common(1)[0][1] == 1

@@ -1,0 +1,33 @@
+"""What a credential lets its bearer do: what it may itself and what its user may, never more."""
+
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.record.scopes import Scope, granted
+from waybook.store.identities import read_bearer
+from waybook.store.web_sessions import read_person
+
+ORG = UUID(int=1)
+SCOPES = st.lists(st.sampled_from([*Scope]), max_size=5)
+
+
+@given(token=SCOPES, user=SCOPES)
+def test_a_token_lets_one_do_what_both_it_and_its_user_may(
+    token: list[Scope], user: list[Scope]
+) -> None:
+    found = read_bearer([(ORG, "ann", "t-1", [*map(str, token)], [*map(str, user)], False)])
+    assert found is not None
+    assert found.scopes == granted(token) & granted(user)
+
+
+@given(user=SCOPES, token=st.none() | SCOPES)
+def test_a_session_lets_one_do_what_both_its_user_and_its_token_may(
+    user: list[Scope], token: list[Scope] | None
+) -> None:
+    told = [*map(str, user)], None if token is None else [*map(str, token)]
+    token_id = None if token is None else "t-1"
+    found = read_person([(ORG, "s-1", token_id, "ann", "Acme", *told, False)])
+    assert found is not None
+    assert found.scopes == (granted(user) if token is None else granted(user) & granted(token))

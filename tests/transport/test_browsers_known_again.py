@@ -1,0 +1,48 @@
+"""A browser that comes again: what keeps its session alive, and what a proxy has taken off."""
+
+from http.cookies import SimpleCookie
+
+import pytest
+from starlette.requests import Request
+
+from sign_in_worlds import a_team
+from trust_worlds import a_token
+from waybook.record.scopes import Scope
+from waybook.transport.web.cookies import SESSION
+from waybook.transport.web.dashboard.sign_in import SignIn
+from waybook.usecases.web_sessions import start_by_token
+from worlds import World
+
+
+def asked(path: str, secret: str) -> Request:
+    """A request for this page by the browser that has this session."""
+    headers = [(b"host", b"localhost"), (b"cookie", f"{SESSION}={secret}".encode())]
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
+    return Request({**scope, "scheme": "http", "server": ("localhost", 80)})
+
+
+@pytest.mark.parametrize(("path", "lives"), [("/live", False), ("/inbox", True)])
+async def test_a_page_that_lies_open_keeps_no_session_alive(
+    world: World, path: str, *, lives: bool
+) -> None:
+    given = await a_token(world.agent, scopes=(Scope.PLAN_READ,))
+    started = await start_by_token(world.doorway.house, given.secret)
+    door = SignIn(house=world.doorway.house, base_url="http://localhost")
+    world.clock.advance(hours=5)
+    assert await door.browser(asked(path, started.secret)) is not None
+    world.clock.advance(hours=5)
+    assert (await door.browser(asked("/inbox", started.secret)) is not None) == lives
+
+
+@pytest.mark.parametrize("host", ["plans.example", "PLANS.example"])
+async def test_what_a_proxy_took_https_off_is_still_for_https_alone(
+    world: World, host: str
+) -> None:
+    async with (
+        a_team(world, public_url="https://plans.example") as team,
+        team.browser("http://localhost") as browser,
+    ):
+        for name, secure in ((host, True), ("localhost", False)):
+            page = await browser.get("/sign-in", headers={"host": name, "accept": "text/html"})
+            kept = SimpleCookie(page.headers["set-cookie"])
+            assert [bool(cookie["secure"]) for cookie in kept.values()] == [secure]
