@@ -100,3 +100,7 @@ select c.subject_id::text, c.part, s.share
           ts_rank('{0.1, 0.2, 0.8, 1}', c.words, websearch_to_tsquery('english', %(some)s)) desc,
           c.created_at desc, c.subject_id, c.part
  limit %(most)s;
+
+-- name: idle_session
+-- How long a browser may go without a look before it has to sign in again.
+interval '8 hours';

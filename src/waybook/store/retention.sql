@@ -51,7 +51,7 @@ delete from web_session
                where org_id = app_org()
                  and (ended_at < %(before)s
                       or expires_at < %(before)s
-                      or last_seen_at < %(before)s - interval '8 hours')
+                      or last_seen_at < %(before)s - :idle_session)
                limit %(most)s);
 
 -- name: archived_plans

@@ -16,7 +16,7 @@ select s.org_id, s.id::text, s.token_id::text, u.name, coalesce(o.name, o.slug),
  where s.hash = app_secret_hash()
    and s.ended_at is null
    and s.expires_at > app_now()
-   and s.last_seen_at > app_now() - interval '8 hours'
+   and s.last_seen_at > app_now() - :idle_session
    and u.disabled_at is null
    and (s.token_id is null
         or (t.id is not null
