@@ -25,6 +25,7 @@ from waybook.plan.notices import OCCASIONS, plan_notices
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.moment import Json
 from waybook.record.notice import Occasion
+from waybook.record.oddities import odd_fields, visible
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "webhook.schema.json"
 TEXTS = read_texts({})
@@ -106,6 +107,39 @@ def test_nothing_in_a_chat_acts(name: str, occasion: Occasion) -> None:
     said = orjson.loads(written(letter, Format.SLACK, TEXTS).body)["text"]
     assert "<" not in said
     assert ">" not in said
+
+
+def odd_in_all(value: Json) -> Json:
+    """The same with a character that nobody sees in every text."""
+    match value:
+        case str():
+            return f"{value}\u202e"
+        case dict():
+            return {name: odd_in_all(inner) for name, inner in value.items()}
+        case list():
+            return [odd_in_all(inner) for inner in value]
+    return value
+
+
+@pytest.mark.parametrize("occasion", Occasion)
+def test_characters_that_nobody_sees_are_named_to_programs_and_shown_to_people(
+    occasion: Occasion,
+) -> None:
+    plain = a_letter(occasion)
+    letter = plain._replace(data={name: odd_in_all(told) for name, told in plain.data.items()})
+    body = orjson.loads(written(letter, Format.STANDARD, TEXTS).body)
+    assert body["data"] == {**letter.data, "oddCharacters": odd_fields(letter.data)}
+    assert body["data"]["oddCharacters"]["by.user"] == {"bidi": 1}
+    judge = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
+    flag = body["data"]["oddCharacters"]
+    told = sample(occasion)
+    assert [*judge.iter_errors({**told, "data": {**plain.data, "oddCharacters": flag}})] == []
+    assert [*judge.iter_errors({**told, "data": {**plain.data, "oddCharacters": [flag]}})] != []
+    for form in (Format.SLACK, Format.TEXT):
+        said = written(letter, form, TEXTS).body.decode()
+        assert "⟦U+202E⟧" in said
+        assert visible(said) == said
+    assert b"oddCharacters" not in written(plain, Format.STANDARD, TEXTS).body
 
 
 @pytest.mark.parametrize("occasion", Occasion)

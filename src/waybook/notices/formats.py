@@ -1,6 +1,6 @@
 """The body of a letter, in the format its receiver reads."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from waybook.notices.letter import Letter
 from waybook.notices.texts import Message, Texts, message
 from waybook.record.moment import Json, rfc3339
 from waybook.record.notice import Occasion
+from waybook.record.oddities import FLAG, odd_fields, visible
 
 JSON = "application/json"
 PLAIN = "text/plain; charset=utf-8"
@@ -40,16 +41,18 @@ def written(letter: Letter, form: Format, texts: Texts) -> Written:
     told = payload(letter)
     if form is Format.STANDARD:
         return Written(JSON, orjson.dumps(told))
-    template = texts[Occasion(letter.event)]
+    template, seen = texts[Occasion(letter.event)], _each_text(told, visible)
     if form is Format.TEXT:
-        return Written(PLAIN, _as_text(message(template, told)).encode())
-    said = _as_slack(message(template, _escaped_fields(told)))
+        return Written(PLAIN, _as_text(message(template, seen)).encode())
+    said = _as_slack(message(template, _each_text(seen, escaped)))
     return Written(JSON, orjson.dumps({"text": said}))
 
 
 def payload(letter: Letter) -> dict[str, Json]:
-    """The letter as programs read it."""
-    return {"type": letter.event, "timestamp": rfc3339(letter.at), "data": letter.data}
+    """The letter as programs read it, with the flag that a reply would have."""
+    odd = odd_fields(letter.data)
+    data = {**letter.data, FLAG: odd} if odd else letter.data
+    return {"type": letter.event, "timestamp": rfc3339(letter.at), "data": data}
 
 
 def _as_text(said: Message) -> str:
@@ -60,22 +63,27 @@ def _as_slack(said: Message) -> str:
     return f"*{said.subject}*\n{said.body}".strip()
 
 
-def _escaped_fields(told: Mapping[str, Json]) -> dict[str, Json]:
-    return {name: escaped(value) for name, value in told.items()}
+def _each_text(told: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
+    """The same with every text in it changed so."""
+    return {name: _changed(value, change) for name, value in told.items()}
 
 
-def escaped(value: Json) -> Json:
-    """Values as a chat shows them and does not act upon them: no name in them rings a bell.
-
-    >>> escaped({"planName": "<!channel> & all"})
-    {'planName': '&lt;!channel&gt; &amp; all'}
-    """
+def _changed(value: Json, change: Callable[[str], str]) -> Json:
     match value:
         case str():
-            return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+            return change(value)
         case list():
-            return [escaped(item) for item in value]
+            return [_changed(item, change) for item in value]
         case dict():
-            return _escaped_fields(value)
+            return _each_text(value, change)
         case _:
             return value
+
+
+def escaped(text: str) -> str:
+    """A text as a chat shows it and does not act upon it: no name in it rings a bell.
+
+    >>> escaped("<!channel> & all")
+    '&lt;!channel&gt; &amp; all'
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
