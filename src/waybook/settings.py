@@ -22,6 +22,8 @@ SECRET = 16
 CALLS_PER_SECOND = 60
 #: How long each is kept.
 KEEPING = ("keep_calls_days", "keep_answers_days", "keep_sessions_days", "keep_archived_days")
+#: How many bytes the configuration file may have.
+LARGEST_FILE = 1024 * 1024
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -205,10 +207,15 @@ def _config_file(environment: Mapping[str, str]) -> Path:
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            kept = tomllib.load(file)
+            text = file.read(LARGEST_FILE + 1)
+        if len(text) > LARGEST_FILE:
+            raise Misconfigured(
+                f"the configuration file {path} is longer than {LARGEST_FILE} bytes"
+            )
+        kept = tomllib.loads(text.decode())
     except FileNotFoundError:
         return {}
-    except (OSError, tomllib.TOMLDecodeError) as fault:
+    except (OSError, ValueError, RecursionError) as fault:
         raise Misconfigured(f"cannot read the configuration file {path}: {fault}") from fault
     unknown = set(kept) - {setting.name for setting in fields(Settings)}
     if unknown:

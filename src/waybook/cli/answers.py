@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import IO, TypeVar
+from functools import partial
+from typing import TypeVar
 
 import click
 import orjson
 
 from waybook.cli.faults import show
+from waybook.cli.inputs import LARGEST_SNAPSHOT, bounded, each_line, whole
 from waybook.cli.lazy import load
 from waybook.cli.printing import say_json
 from waybook.dag.loose import items, record
@@ -37,9 +39,12 @@ def read_json(text: bytes) -> object:
 
 def answer_each_line(answer: Answering, file: str) -> None:
     """Print an answer for each line as soon as it is there; one that is refused stops nobody."""
-    with opened(file) as source:
-        for line in source:
-            _tell(answer, line.rstrip(b"\r\n"))
+    for line in each_line(file, LARGEST_SNAPSHOT):
+        _tell(partial(_answer_line, answer, line))
+
+
+def _answer_line(answer: Answering, line: bytes) -> Mapping[str, object]:
+    return answer(bounded(line, LARGEST_SNAPSHOT))
 
 
 def answer_all(answer: Answering, file: str, drawn_by: str, *, as_json: bool) -> None:
@@ -47,11 +52,9 @@ def answer_all(answer: Answering, file: str, drawn_by: str, *, as_json: bool) ->
 
     What draws the picture is imported only for a person. A refusal in JSON ends with exit code 1.
     """
-    with opened(file) as source:
-        text = source.read()
     if a_person_reads(as_json=as_json):
-        load(drawn_by)(answer_or_faults(answer, text))
-    elif _tell(answer, text):
+        load(drawn_by)(answer_or_faults(answer, whole(file, LARGEST_SNAPSHOT)))
+    elif _tell(lambda: answer(whole(file, LARGEST_SNAPSHOT))):
         sys.exit(1)
 
 
@@ -65,27 +68,15 @@ def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT
         sys.exit(1)
 
 
-def opened(file: str) -> IO[bytes]:
-    """The file somebody named, or stdin.
-
-    Raises:
-        BadParameter: it cannot be read.
-    """
-    try:
-        return click.open_file(file, "rb")
-    except OSError as fault:
-        raise click.BadParameter(f"{file}: {fault.strerror}", param_hint="FILE") from None
-
-
 def a_person_reads(*, as_json: bool) -> bool:
     """Whether somebody sits at a terminal and wants no JSON."""
     return not as_json and sys.stdout.isatty()
 
 
-def _tell(answer: Answering, text: bytes) -> bool:
-    """Print the answer to a text, or its error in the same place; say whether it is one."""
+def _tell(answer: Callable[[], Mapping[str, object]]) -> bool:
+    """Print the answer, or its error in the same place; say whether it is one."""
     try:
-        body, refused = answer(text), False
+        body, refused = answer(), False
     except WaybookError as fault:
         body, refused = fault.as_json(), True
     say_json(body, tight=True)

@@ -9,6 +9,7 @@ from typing import cast
 import click
 
 from waybook.cli.faults import Told
+from waybook.cli.inputs import typed
 from waybook.cli.logs import log_quietly
 from waybook.cli.options import as_json, database_options, settings_from
 from waybook.cli.printing import say_json
@@ -56,9 +57,8 @@ def _known(tool: str) -> str:
 
 
 def _read(arguments: str) -> dict[str, object]:
-    text = sys.stdin.read() if arguments == "-" else arguments
     try:
-        told = json.loads(text)
+        told = json.loads(typed(arguments, "JSON"))
     except (ValueError, RecursionError) as fault:
         raise click.BadParameter(f"this is not JSON: {fault}", param_hint="JSON") from None
     if not isinstance(told, dict):

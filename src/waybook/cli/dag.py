@@ -9,15 +9,15 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.answers import opened
 from waybook.cli.dag_picture import picture
 from waybook.cli.faults import Told, show
+from waybook.cli.inputs import beginning
 from waybook.cli.inside import inside, quiet_settings, the_console
 from waybook.cli.map import read_models
 from waybook.cli.options import as_json, database_options
 from waybook.cli.printing import say, say_json
 from waybook.dag.definition import definition_schema
-from waybook.dag.definition_text import parse_definition
+from waybook.dag.definition_text import MOST_BYTES, parse_definition, text_of
 from waybook.dag.loose import items, record
 from waybook.doorway import Channel
 from waybook.errors import BadRecipe
@@ -91,11 +91,10 @@ def add_command(*, file: str, as_json: bool, **flags: object) -> None:
     FILE is a definition in YAML or JSON, or - for stdin. If it cannot be run, every fault is told
     with its place, and nothing is added. Runs that have begun keep their version.
     """
-    with opened(file) as source:
-        text = source.read().decode(errors="replace")
-    settings = quiet_settings(flags)
+    text, settings = beginning(file, MOST_BYTES + 1), quiet_settings(flags)
     try:
-        body = asyncio.run(_call(settings, "add_dag", {"definition": parse_definition(text)}))
+        definition = parse_definition(text_of(text))
+        body = asyncio.run(_call(settings, "add_dag", {"definition": definition}))
     except BadRecipe as fault:
         _refuse(cast("Answered", fault.as_json()["error"]), as_json=as_json)
     except Told as told:

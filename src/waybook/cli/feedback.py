@@ -1,12 +1,12 @@
 """`waybook feedback`: what a person says of a completed stage; it opens the next one."""
 
 import asyncio
-import sys
 from typing import Any, cast
 
 import click
 
 from waybook.cli.faults import Told
+from waybook.cli.inputs import typed
 from waybook.cli.inside import inside, quiet_settings
 from waybook.cli.options import as_json, database_options
 from waybook.cli.printing import say, say_json
@@ -29,7 +29,7 @@ def command(
 
     RUN is its id, the beginning of it, or a part of its name. TEXT may be - to read it from stdin.
     """
-    said = sys.stdin.read().strip() if text == "-" else text
+    said = typed(text, "TEXT").strip()
     asked: dict[str, object] = {"stageSlug": stage, "feedback": said}
     if models is not None:
         asked["models"] = [name.strip() for name in models.split(",")]

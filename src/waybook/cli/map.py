@@ -12,12 +12,12 @@ from waybook.cli.answers import (
     answer_or_faults,
     file,
     lines,
-    opened,
     read_json,
 )
+from waybook.cli.inputs import LARGEST_SNAPSHOT, whole
 from waybook.cli.options import as_json
 from waybook.cli.pictures import Asked, asked_pictures, picture_options, write_pictures
-from waybook.dag.definition_text import parse_definition
+from waybook.dag.definition_text import parse_definition, text_of
 from waybook.dag.drawing.drawing import drawing_of
 from waybook.dag.snapshot import map_of
 from waybook.errors import InvalidInput
@@ -72,8 +72,7 @@ def command(
 def _draw(file: str, models: tuple[str, ...], asked: Asked, *, lines: bool) -> None:
     if lines:
         raise click.UsageError("a picture is drawn of one map, not of --lines")
-    with opened(file) as source:
-        text = source.read()
+    text = whole(file, LARGEST_SNAPSHOT)
     write_pictures(answer_or_faults(lambda told: drawing_of(_read(told), models), text), asked)
 
 
@@ -90,4 +89,4 @@ def _read(text: bytes) -> object:
     try:
         return read_json(text)
     except InvalidInput:
-        return parse_definition(text.decode(errors="replace"))
+        return parse_definition(text_of(text))

@@ -42,6 +42,23 @@ Container: TypeAlias = list[object] | dict[str, object]
 NodeStart: TypeAlias = events.ScalarEvent | events.CollectionStartEvent
 
 
+def text_of(data: bytes) -> str:
+    """The text in a file.
+
+    Raises:
+        BadRecipe: it is longer than any definition, or not UTF-8; with the line and the column.
+    """
+    if len(data) > MOST_BYTES:
+        raise _too_long()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as fault:
+        before = data[: fault.start].decode()
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        told = [Fault("bad_text", f"line {line}, column {column}", "this is not UTF-8")]
+        raise refuse(told) from None
+
+
 def parse_definition(text: str) -> object:
     """The value that a text in YAML or JSON says.
 
@@ -49,13 +66,17 @@ def parse_definition(text: str) -> object:
         BadRecipe: it is neither, or goes beyond a limit; with the line and the column.
     """
     if len(text) > MOST_BYTES or len(text.encode(errors="surrogatepass")) > MOST_BYTES:
-        told = f"the text is longer than {MOST_BYTES:,} bytes"
-        raise refuse([Fault("too_large", "line 1, column 1", told)])
+        raise _too_long()
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
         # Quick and right for good JSON; the words for any other come from below.
         with suppress(ValueError, RecursionError):
             return _json(text.removeprefix("\ufeff"))
     return _yaml(text)
+
+
+def _too_long() -> BadRecipe:
+    told = f"the text is longer than {MOST_BYTES:,} bytes"
+    return refuse([Fault("too_large", "line 1, column 1", told)])
 
 
 def _json(text: str) -> object:

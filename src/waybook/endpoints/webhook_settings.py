@@ -82,6 +82,8 @@ def _events(text: str) -> frozenset[str]:
 
 
 def _text(path: Path) -> str:
+    if not path.is_file():
+        raise Misconfigured(f"webhook_templates_dir: {path.name} is not a file")
     if path.stat().st_size > LARGEST_TEMPLATE:
         raise Misconfigured(f"webhook_templates_dir: {path.name} is too large")
     return path.read_text("utf-8")

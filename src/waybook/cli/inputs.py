@@ -1,0 +1,92 @@
+"""What a command is given to read: a file or stdin, and no more of it than the command takes.
+
+A pipe may go on for ever, and so does a device: the bound holds while it is read.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Final
+
+import click
+
+from waybook.errors import TooLarge
+
+MEBIBYTE: Final = 1024 * 1024
+#: A hundred thousand jobs are some twenty of these.
+LARGEST_SNAPSHOT: Final = 32 * MEBIBYTE
+#: What somebody types or pipes in is as large as a body may be.
+LARGEST_TYPED: Final = MEBIBYTE
+STDIN: Final = "-"
+
+
+def whole(file: str, most: int) -> bytes:
+    """All of a file, or of stdin.
+
+    Raises:
+        TooLarge: it has more bytes than so many.
+        BadParameter: it cannot be read.
+    """
+    return bounded(beginning(file, most + 1), most)
+
+
+def beginning(file: str, most: int) -> bytes:
+    """So many bytes of a file, or all if it has less.
+
+    Raises:
+        BadParameter: it cannot be read.
+    """
+    with _opened(file) as source:
+        return source.read(most)
+
+
+def each_line(file: str, most: int) -> Iterator[bytes]:
+    """The lines; of one that is longer than so many bytes, one byte more than that.
+
+    Raises:
+        BadParameter: they cannot be read.
+    """
+    with _opened(file) as source:
+        while line := source.readline(most + 1):
+            rest = line
+            while not rest.endswith(b"\n") and (rest := source.readline(MEBIBYTE)):
+                pass
+            yield line.rstrip(b"\r\n")
+
+
+def bounded(text: bytes, most: int) -> bytes:
+    """The same text.
+
+    Raises:
+        TooLarge: it has more bytes than so many.
+    """
+    if len(text) > most:
+        raise TooLarge(f"this is longer than {most:,} bytes, and no more are read", limit=most)
+    return text
+
+
+def typed(given: str, param_hint: str) -> str:
+    """The argument of a command, or what stdin says if it is a dash.
+
+    Raises:
+        BadParameter: it cannot be read, or is longer than anything that is asked there.
+    """
+    if given != STDIN:
+        return given
+    try:
+        return whole(STDIN, LARGEST_TYPED).decode()
+    except TooLarge as fault:
+        raise click.BadParameter(fault.message, param_hint=param_hint) from None
+    except UnicodeDecodeError:
+        raise click.BadParameter("this is not UTF-8", param_hint=param_hint) from None
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[IO[bytes]]:
+    """The file, or stdin; whatever cannot be read of it is told with its name."""
+    try:
+        with click.open_file(file, "rb") as source:
+            yield source
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        raise click.BadParameter(f"{file}: {fault.strerror}", param_hint="FILE") from None

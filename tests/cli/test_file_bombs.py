@@ -1,0 +1,163 @@
+"""Whatever a command is given to read: an answer or a sentence, in little room, and soon."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import bombs
+from cli.test_reports import SNAPSHOT
+from waybook.cli.app import app
+from waybook.cli.inputs import LARGEST_SNAPSHOT, LARGEST_TYPED
+from waybook.endpoints.webhook_settings import WebhookSettings
+from waybook.errors import Misconfigured
+from waybook.settings import LARGEST_FILE, read_settings
+
+#: What a command may have of memory, all in all, in kilobytes; and how many seconds.
+ROOM = 700_000
+PATIENCE = 120
+ENDLESS = "/dev/zero"
+#: It can be opened and not read, by nobody.
+UNREADABLE = "/proc/self/mem"
+NOWHERE = "postgresql://127.0.0.1:1/none"
+ADD = ("dag", "add", "--database-url", NOWHERE)
+CALL = ("call", "create_research_plan", "-", "--database-url", NOWHERE)
+FEEDBACK = ("feedback", "run", "stage", "-", "--database-url", NOWHERE)
+
+
+def little(*words: str, typed: str = "/dev/null") -> subprocess.CompletedProcess[str]:
+    """Run a command in a process that gets little, with a file for its stdin."""
+    limited = f'ulimit -v {ROOM}; exec "$@" <"$0"'
+    command = ["sh", "-c", limited, typed, sys.executable, "-m", "waybook", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode in {1, 2}, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "MemoryError" not in done.stderr
+    return done
+
+
+def here(*words: str, typed: bytes = b"") -> Result:
+    done = CliRunner().invoke(app, words, input=typed)
+    assert isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fifty megabytes that would be a gigabyte once they are read."""
+    file = tmp_path_factory.mktemp("large") / "lists"
+    with file.open("wb") as written:
+        written.write(b"[")
+        written.writelines([b"[]," * 100_000] * 170)
+        written.write(b"0]\n")
+        written.write(json.dumps(SNAPSHOT).encode())
+    return file
+
+
+@pytest.mark.parametrize("command", ["report", "map"])
+@pytest.mark.parametrize("kind", ["large", "endless"])
+def test_a_file_that_is_too_large_is_refused_in_the_place_of_the_answer(
+    large: Path, command: str, kind: str
+) -> None:
+    done = little(command, str(large) if kind == "large" else ENDLESS)
+    error = json.loads(done.stdout)["error"]
+    assert (error["code"], error["details"]) == ("TOO_LARGE", {"limit": LARGEST_SNAPSHOT})
+    assert done.stderr == ""
+
+
+def test_a_line_that_is_too_long_stops_nobody(large: Path) -> None:
+    limited = f'ulimit -v {ROOM}; exec "$@"'
+    words = [sys.executable, "-m", "waybook", "report", str(large), "--lines"]
+    done = subprocess.run(["sh", "-c", limited, "sh", *words], capture_output=True, check=True)
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert first["error"]["code"] == "TOO_LARGE"
+    assert "stages" in second
+
+
+@pytest.mark.parametrize("kind", ["large", "endless"])
+def test_a_definition_that_is_too_large_is_not_even_parsed(large: Path, kind: str) -> None:
+    done = little(*ADD, str(large) if kind == "large" else ENDLESS)
+    assert "the text is longer than 1,048,576 bytes" in done.stderr
+
+
+@pytest.mark.parametrize("command", [CALL, FEEDBACK])
+def test_what_is_typed_without_end_is_not_heard_out(command: tuple[str, ...]) -> None:
+    assert f"longer than {LARGEST_TYPED:,} bytes" in little(*command, typed=ENDLESS).stderr
+
+
+@pytest.mark.parametrize("command", [("report",), ("map",), ADD])
+def test_what_cannot_be_read_is_told_with_its_name(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    for file, why in ((UNREADABLE, "Input/output error"), (str(tmp_path), "Is a directory")):
+        done = here(*command, file)
+        assert done.exit_code == 2
+        assert f"{file}: {why}" in " ".join(done.stderr.split())
+
+
+def test_what_is_not_utf8_is_told_and_not_guessed() -> None:
+    for words in (["map", "-"], [*ADD, "-", "--json"]):
+        error = json.loads(here(*words, typed=b"slug: a\nname: M\xfcnchen\n").stdout)["error"]
+        (fault,) = error["details"]["faults"]
+        assert (fault["at"], fault["message"]) == ("line 2, column 8", "this is not UTF-8")
+    for command in (CALL, FEEDBACK):
+        assert "this is not UTF-8" in here(*command, typed=b"\xff").stderr
+
+
+@pytest.mark.parametrize("name", bombs.DEFINITIONS)
+def test_a_definition_is_refused_with_its_place_before_anything_is_opened(name: str) -> None:
+    done = here(*ADD, "-", "--json", typed=bombs.DEFINITIONS[name].encode())
+    if done.exit_code == 1 and done.stdout:
+        error = json.loads(done.stdout)["error"]
+        assert error["code"] == "BAD_RECIPE"
+        assert error["details"]["at"]
+    else:  # it is sound as a text, and went on to the database that is not there
+        assert "cannot reach the database" in done.stderr
+
+
+@pytest.mark.parametrize("name", bombs.DEEP)
+def test_arguments_that_are_no_json_of_ours_are_a_usage_error(name: str) -> None:
+    done = here(*CALL, typed=bombs.DEEP[name].encode())
+    assert done.exit_code == 2
+    assert "JSON" in done.stderr
+
+
+def test_a_pipe_is_read_like_a_file() -> None:
+    words = f"{sys.executable} -m waybook map <(cat)"
+    typed = json.dumps(SNAPSHOT)
+    done = subprocess.run(
+        ["bash", "-c", words], input=typed, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["stages"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"port = " + b"[" * 100_000,
+        b'host = "\xff"',
+        b"port = " + b"9" * 5_000,
+        b"#" * (LARGEST_FILE + 1),
+        b"\0",
+    ],
+    ids=["deep", "not UTF-8", "digits", "large", "NUL"],
+)
+def test_a_configuration_file_that_is_none_is_told(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(text)
+    with pytest.raises(Misconfigured, match="configuration file"):
+        read_settings({}, {"WAYBOOK_CONFIG": str(file)})
+    with pytest.raises(Misconfigured, match="configuration file"):
+        read_settings({}, {"WAYBOOK_CONFIG": str(tmp_path)})
+
+
+def test_a_template_that_is_a_device_or_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plan.failed.txt").symlink_to(ENDLESS)
+    webhook = WebhookSettings(
+        url="", secrets=(), format="text", events=frozenset(), templates_dir=tmp_path
+    )
+    with pytest.raises(Misconfigured, match=r"plan\.failed\.txt is not a file"):
+        webhook.own_templates()
