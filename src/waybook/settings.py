@@ -209,9 +209,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(LARGEST_FILE + 1)
         if len(text) > LARGEST_FILE:
-            raise Misconfigured(
-                f"the configuration file {path} is longer than {LARGEST_FILE} bytes"
-            )
+            raise Misconfigured(f"the configuration file {path} has over {LARGEST_FILE} bytes")
         kept = tomllib.loads(text.decode())
     except FileNotFoundError:
         return {}
