@@ -112,3 +112,20 @@ async def told(
         a_teller(world, f"{other.url}/hook", form=form, seconds=seconds) as teller,
     ):
         yield other, teller
+
+
+async def a_review(agent: Agent) -> Body:
+    """A plan that waits for a person, whose result nobody is to be told."""
+    plan = await agent.plan([{"stepType": "search", "instructions": "Look.", "title": "Measure"}])
+    step = await agent.take(plan)
+    return await agent.call(
+        "request_user_review",
+        stepId=step["stepId"],
+        summary="The Nile,\nprobably.",
+        questions=["Is it?"],
+        resultSummary="6,650 km",
+    )
+
+
+async def events(teller: Teller) -> list[str]:
+    return [one.event for one in reversed(await teller.deliveries())]
