@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.datastructures import FormData
 
@@ -11,6 +12,9 @@ from waybook.usecases.exchange import Answer
 from waybook.usecases.step_sheet import StepSheet
 
 Modification = dict[str, object]
+
+#: No plan has as many steps or revisions as take more.
+MOST_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,15 @@ def text_of(fields: FormData, name: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
+def is_number(text: str) -> bool:
+    """Whether this is a number of something there may be: whoever sends more digits made them up.
+
+    >>> is_number("12"), is_number(""), is_number("1" * 5000), is_number("²")
+    (True, False, False, False)
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+
+
 def changed(plan_id: str, fields: FormData, modification: Modification) -> dict[str, object]:
     """The call that carries a form out, upon the plan as the person saw it."""
     revision = text_of(fields, "revision")
@@ -46,7 +59,7 @@ def changed(plan_id: str, fields: FormData, modification: Modification) -> dict[
     if why := text_of(fields, "rationale"):
         asked["modificationRationale"] = why
     # A form without the revision is none of ours; no plan has this one.
-    asked["expectedRevision"] = int(revision) if revision.isdecimal() else -1
+    asked["expectedRevision"] = int(revision) if is_number(revision) else -1
     return asked
 
 
@@ -60,7 +73,7 @@ def new_steps(fields: FormData) -> Modification:
         step["title"] = title
     asked: Modification = {"action": "add_steps", "steps": [step]}
     after = text_of(fields, "after")
-    if after.isdecimal():
+    if is_number(after):
         asked["insertAfterOrder"] = int(after)
     return asked
 

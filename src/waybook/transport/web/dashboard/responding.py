@@ -21,7 +21,8 @@ class Said:
     def text(self, name: str) -> str:
         """What stands in a field, its lines ended as we end them."""
         value = self.fields.get(name)
-        return value.replace("\r\n", "\n") if isinstance(value, str) else ""
+        # What PostgreSQL cannot keep, it cannot find either.
+        return value.replace("\r\n", "\n").replace("\0", "") if isinstance(value, str) else ""
 
     @property
     def back(self) -> str:

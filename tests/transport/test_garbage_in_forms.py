@@ -1,0 +1,33 @@
+"""Whatever stands in the fields of a form: an answer of ours, never a 500."""
+
+from itertools import product
+
+import pytest
+
+from transport.faces import TOKEN, a_browser
+from transport.sound_forms import sound_forms
+from worlds import World
+
+#: The database has no part in this, so one of them is enough.
+pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+
+GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)
+#: Names as they are there, with something that PostgreSQL takes in no text.
+OF_TOKENS = (
+    {"act": "disable", "user": "an\0n"},
+    {"act": "create", "user": "\0", "label": "x", "scope": "plan:read", "days": "9" * 5_000},
+    {"act": "revoke", "id": "\0", "confirmed": "yes"},
+)
+
+
+async def test_no_field_of_any_form_breaks_anything(world: World) -> None:
+    forms = list((await sound_forms(world.agent)).values())
+    forms += [("/tokens", fields) for fields in OF_TOKENS]
+    async with a_browser(world.agent) as browser:
+        found = TOKEN.search((await browser.get("/tokens")).text)
+        assert found
+        for at, sound in forms:
+            for name, garbage in product(sound, GARBAGE):
+                fields = {"token": found[1], **sound, name: garbage}
+                reply = await browser.post(at, data=fields)
+                assert reply.status_code < 500, (at, name, garbage[:10])
