@@ -1,5 +1,9 @@
 """add_dag: bring a definition of one's own, or a new version of it."""
 
+from functools import partial
+from typing import Final
+
+import orjson
 from pydantic import Field
 
 from waybook.record.moment import Json
@@ -12,6 +16,9 @@ from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import ADMIN, Tool
 from waybook.usecases.views import following
 
+#: About as many bytes a line of a map takes in its definition.
+BYTES: Final = 20
+
 
 class AddDag(Mutating):
     definition: AnyJson = Field(description="slug, name, stages, transitions")
@@ -19,7 +26,9 @@ class AddDag(Mutating):
 
 async def add_dag(call: Call, asked: AddDag) -> Body:
     """Check a definition and keep it; the same one again changes nothing."""
-    chart = chart_of(asked.definition, 1)
+    weight = len(orjson.dumps(asked.definition)) // BYTES
+    checked = partial(chart_of, asked.definition, 1)
+    chart = await call.house.draughtsman.draw(call.caller.org_id, weight, checked)
     body, slug = body_of(chart.dag), chart.dag.slug
     lock, latest = definitions.lock_statement(slug), definitions.definition_statement(slug)
     async with call.open(lock, latest) as opened:

@@ -43,6 +43,20 @@ class Charts:
             self._charts.popitem(last=False)
         return chart
 
+    def current(self, org_id: UUID, slug: str, rows: Sequence[Sequence[Any]]) -> "Current":
+        """As `current_chart`; a large definition takes long to check, so that is done once.
+
+        Raises:
+            NotFound: there is none.
+        """
+        known = self.get(org_id, slug, rows[0][0]) if rows and rows[0][-1] != OURSELVES else None
+        if known is not None:
+            return Current(known)
+        current = current_chart(slug, rows)
+        if not current.unkept:
+            self.remember(org_id, current.chart)
+        return current
+
 
 def chart_of(body: object, version: int) -> Chart:
     """A definition, read and checked.

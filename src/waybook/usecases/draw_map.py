@@ -6,6 +6,7 @@ tell the same in words.
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from typing import Annotated
 
@@ -23,11 +24,12 @@ from waybook.errors import InvalidInput
 from waybook.plan.stalls import stalled_steps
 from waybook.record.moment import Json
 from waybook.research.cutting import as_text
+from waybook.run.model import Chart
 from waybook.store import definitions
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known
-from waybook.usecases.charts import current_chart
+from waybook.usecases.draughting import weight_of
 from waybook.usecases.drawings import plan_drawing, run_drawing
 from waybook.usecases.links import review_url
 from waybook.usecases.schemas import output_schema
@@ -67,7 +69,9 @@ async def _drawn(call: Call, asked: DrawMap) -> Body:
     if asked.plan_id is not None:
         return _plan(call, await _look(call, asked.plan_id), asked.width)
     if asked.run_id is not None:
-        return _run(await watch_run(call, asked.run_id), asked.width)
+        board = await watch_run(call, asked.run_id)
+        weight, work = weight_of(board.chart.dag), partial(_run, board, asked.width)
+        return await call.house.draughtsman.draw(call.caller.org_id, weight, work)
     return await _dag(call, asked.dag_slug or "", asked.width)
 
 
@@ -152,13 +156,18 @@ def _feedback(board: RunBoard) -> Body | None:
 
 async def _dag(call: Call, slug: str, width: int | None) -> Body:
     (rows,) = await call.read(definitions.definition_statement(slug))
-    chart = current_chart(slug, rows).chart
+    chart = call.house.charts.current(call.caller.org_id, slug, rows).chart
+    weight, work = weight_of(chart.dag), partial(_dag_svg, chart, width)
     return {
         "name": chart.dag.name,
         "over": True,
-        "svg": _svg(Drawing(sketch_of(sound_structure(chart.dag, chart.graphs))), width),
+        "svg": await call.house.draughtsman.draw(call.caller.org_id, weight, work),
         "next": following("start_run", "start a run of it", dagSlug=chart.dag.slug),
     }
+
+
+def _dag_svg(chart: Chart, width: int | None) -> str:
+    return _svg(Drawing(sketch_of(sound_structure(chart.dag, chart.graphs))), width)
 
 
 def _svg(drawing: Drawing, width: int | None) -> str:

@@ -15,7 +15,6 @@ from waybook.store import definitions
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, Loose, Reading
 from waybook.usecases.call import Body, Call, known
-from waybook.usecases.charts import current_chart
 from waybook.usecases.plan_map import plan_structure
 from waybook.usecases.run_call import look_at_run
 from waybook.usecases.run_views import take_job
@@ -52,7 +51,7 @@ async def _whole_map(call: Call, asked: GetDagMap) -> Body:
         return _map(_structure(seen.chart), models, take_job(asked.run_id), seen.chart)
     slug = asked.dag_slug or ""
     (rows,) = await call.read(definitions.definition_statement(slug))
-    chart = current_chart(slug, rows).chart
+    chart = call.house.charts.current(call.caller.org_id, slug, rows).chart
     chosen = {chart.order[0]: known_models(asked.models)} if asked.models else {}
     after = following("start_run", "start a run of it", dagSlug=chart.dag.slug)
     return _map(_structure(chart), chosen, after, chart)

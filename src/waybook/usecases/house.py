@@ -12,6 +12,7 @@ from waybook.store.last_used import LastUsed
 from waybook.store.memory import PlanMemory
 from waybook.store.whereabouts import Whereabouts
 from waybook.usecases.charts import Charts
+from waybook.usecases.draughting import Draughtsman
 from waybook.usecases.library import Library
 from waybook.usecases.rate_limit import RateLimit
 from waybook.usecases.skills import Skill
@@ -31,6 +32,8 @@ class House:
     job_places: Whereabouts = field(default_factory=Whereabouts)
     charts: Charts = field(default_factory=Charts)
     library: Library = field(default_factory=Library)
+    #: Who draws large maps.
+    draughtsman: Draughtsman = field(default_factory=Draughtsman)
     #: How long a claimed job is its holder's without a sign of life.
     lease: timedelta = timedelta(minutes=15)
     #: The events somebody is told of, and who tells them; none unless that is configured.

@@ -9,7 +9,7 @@ from waybook.run.model import Chart
 from waybook.store import definitions, runs
 from waybook.usecases.arguments import Reading
 from waybook.usecases.call import Body, Call
-from waybook.usecases.charts import OURSELVES, builtin_charts, current_chart
+from waybook.usecases.charts import builtin_charts
 from waybook.usecases.find_runs import FoundRun, found_runs
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
@@ -40,12 +40,7 @@ async def list_dags(call: Call, _: ListDags) -> Body:
 
 
 def _chart(call: Call, slug: str, *row: Any) -> Chart:  # noqa: ANN401 - as it was found
-    org_id, charts = call.caller.org_id, call.house.charts
-    known = charts.get(org_id, slug, row[0]) if row[-1] != OURSELVES else None
-    if known is not None:
-        return known
-    current = current_chart(slug, [row])
-    return current.chart if current.unkept else charts.remember(org_id, current.chart)
+    return call.house.charts.current(call.caller.org_id, slug, [row]).chart
 
 
 def _view(chart: Chart) -> Body:

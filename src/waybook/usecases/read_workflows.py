@@ -10,7 +10,7 @@ from waybook.dag.structure import counts_of, sound_structure
 from waybook.run.model import Chart
 from waybook.store import definitions
 from waybook.usecases.call import Call
-from waybook.usecases.charts import OURSELVES, builtin_charts, chart_of, current_chart
+from waybook.usecases.charts import OURSELVES, builtin_charts, chart_of
 
 MOST_VERSIONS = 100
 #: For so many models it is said how many documents to expect.
@@ -39,7 +39,7 @@ async def list_workflows(call: Call) -> list[Workflow]:
     (rows,) = await call.read(definitions.definitions_statement())
     stored = {row[0]: row[1:] for row in rows}
     slugs = sorted({*stored, *builtin_charts()})
-    return [_workflow(slug, [stored[slug]] if slug in stored else []) for slug in slugs]
+    return [_workflow(call, slug, [stored[slug]] if slug in stored else []) for slug in slugs]
 
 
 async def read_workflow(call: Call, slug: str, version: int | None = None) -> Workflow:
@@ -56,7 +56,7 @@ async def read_workflow(call: Call, slug: str, version: int | None = None) -> Wo
     if version is not None and found:
         chart, by = chart_of(found[0][2], found[0][0]), found[0][5]
         return Workflow(chart=chart, versions=kept, built_in=by == OURSELVES)
-    return _workflow(slug, found, kept)
+    return _workflow(call, slug, found, kept)
 
 
 def documents_by_models(chart: Chart) -> Mapping[str, Sequence[int | None]]:
@@ -75,8 +75,10 @@ def documents_by_models(chart: Chart) -> Mapping[str, Sequence[int | None]]:
     }
 
 
-def _workflow(slug: str, rows: Sequence[Any], kept: tuple[Version, ...] = ()) -> Workflow:
-    current = current_chart(slug, rows)
+def _workflow(
+    call: Call, slug: str, rows: Sequence[Any], kept: tuple[Version, ...] = ()
+) -> Workflow:
+    current = call.house.charts.current(call.caller.org_id, slug, rows)
     versions = kept or tuple(_version(row[0], row[4], row[5]) for row in rows)
     ours = not rows or rows[0][5] == OURSELVES
     return Workflow(chart=current.chart, versions=versions, built_in=ours)

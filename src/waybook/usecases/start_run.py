@@ -11,7 +11,7 @@ from waybook.store.ids import new_id
 from waybook.store.sql import Statement
 from waybook.usecases.arguments import AnyJson, Id, Loose, Mutating, Name, limit_result
 from waybook.usecases.call import Body, Call, Opened
-from waybook.usecases.charts import OURSELVES, body_of, current_chart, hash_of_body
+from waybook.usecases.charts import OURSELVES, body_of, hash_of_body
 from waybook.usecases.run_views import started_view, take_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.telling import told_of_run
@@ -56,7 +56,8 @@ async def start_run(call: Call, asked: StartRun) -> Body:
 
 def _chart(opened: Opened, slug: str) -> tuple[Chart, list[Statement]]:
     """The definition to go by, and what keeps it if nobody has."""
-    current = current_chart(slug, opened.found[0])
+    charts, org_id = opened.call.house.charts, opened.call.caller.org_id
+    current = charts.current(org_id, slug, opened.found[0])
     chart = current.chart
     if not current.unkept:
         return chart, []

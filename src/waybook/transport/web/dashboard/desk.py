@@ -2,18 +2,23 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from waybook.dag.model import Dag
 from waybook.doorway import Doorway
 from waybook.record.scopes import Scope
 from waybook.transport.web.dashboard.forms import token_for, with_token
 from waybook.transport.web.dashboard.frame import page
 from waybook.usecases.call import Call
+from waybook.usecases.draughting import weight_of
 from waybook.usecases.exchange import Answer, Caller
 from waybook.usecases.permission import require
 from waybook.usecases.waiting import waiting
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,15 @@ class Desk:
         if self.doorway.wait(caller):
             self.doorway.admit(caller, tool)
         return await self.doorway.enter(caller, tool, arguments)
+
+    async def drawn(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
+        """What is made of a map; a large one beside what everybody else asks for.
+
+        Raises:
+            Busy: their org has too much drawn at the same time.
+        """
+        org_id = (await self.caller(request)).org_id
+        return await self.doorway.house.draughtsman.draw(org_id, weight_of(dag), work)
 
     async def page(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -65,11 +66,13 @@ class RunPage:
     async def _page(self, request: Request, refused: Answer | None = None) -> Response:
         whole = await overlook_run(await self.desk.call(request), request.path_params["run_id"])
         piece = request.query_params.get("docs", "")
+        page = int(piece) if piece.isdecimal() and len(piece) < 6 else 1  # noqa: PLR2004 - no run has more
+        view = await self.desk.drawn(request, whole.board.chart.dag, partial(run_view, whole, page))
         return await self.desk.page(
             request,
             "run",
             status_code=status_of(code_of(refused)) if refused else 200,
-            view=run_view(whole, int(piece) if piece.isdecimal() and len(piece) < 6 else 1),  # noqa: PLR2004 - no run has more
+            view=view,
             refused=message_of(refused) if refused else None,
             named=named,
             note=NOTES.get(request.query_params.get("done", "")),

@@ -51,7 +51,8 @@ class RunFiles:
             raise HTTPException(404)
         kind, made = FILES[ending]
         whole = await overlook_run(await self.desk.call(request), request.path_params["run_id"])
-        return as_file(f"{harmless(whole.board.run.name)}.{ending}", kind, made(whole))
+        text = await self.desk.drawn(request, whole.board.chart.dag, partial(made, whole))
+        return as_file(f"{harmless(whole.board.run.name)}.{ending}", kind, text)
 
 
 def as_file(name: str, kind: str, text: str) -> Response:

@@ -1,6 +1,7 @@
 """The prepared workflows: those there are, and one of them whole."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from markupsafe import Markup
@@ -39,12 +40,13 @@ class Workflows:
         call = await self.desk.call(request)
         version = _number(asked_for(request, "version"))
         found = await read_workflow(call, request.path_params["slug"], version)
+        drawn = await self.desk.drawn(request, found.chart.dag, partial(_drawn, found.chart))
         return await self.desk.page(
             request,
             "workflow",
             workflow=found,
             chart=found.chart,
-            drawn=_drawn(found.chart),
+            drawn=drawn,
             counts=MODEL_COUNTS,
             expected=documents_by_models(found.chart),
             named=named,
