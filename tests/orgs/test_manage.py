@@ -16,6 +16,7 @@ from waybook.record.changes import Entry, Event
 from waybook.record.moment import Actor, Channel, Moment, ReviewPolicy
 from waybook.record.replay import replay
 from waybook.record.scopes import Scope, granted
+from waybook.usecases import by_issuer, charts
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ORG = Org(id="o", slug="acme")
@@ -128,3 +129,12 @@ def test_the_entries_make_the_rows_again_and_say_who() -> None:
         *("org_recorded", "org_changed", "user_added"),
         *("token_added", "user_scopes_changed", "user_disabled", "token_revoked"),
     ]
+
+
+@pytest.mark.parametrize(
+    "name", [charts.OURSELVES, by_issuer.SIGN_IN, "waybook", " WayBook  (Built in)"]
+)
+def test_nobody_is_called_as_we_are(name: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        manage.add_user(NewUser(name=name, scopes=(Scope.ADMIN,)), a_moment())
+    assert refusal.value.details == {"argument": "name"}

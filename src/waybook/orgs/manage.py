@@ -10,7 +10,7 @@ from datetime import datetime
 
 from waybook.errors import Forbidden, IllegalMove, InvalidInput
 from waybook.orgs.model import Org, Token, User, row_of
-from waybook.orgs.names import sound_name
+from waybook.orgs.names import sound_name, sound_user
 from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
 from waybook.record.moment import Json, Moment, ReviewPolicy
 from waybook.record.scopes import Scope, granted
@@ -70,7 +70,7 @@ def add_user(new: NewUser, moment: Moment) -> tuple[User, Entry]:
     """
     user = User(
         id=moment.new_id(),
-        name=sound_name(new.name, argument="name"),
+        name=sound_user(new.name),
         scopes=_sound_scopes(new.scopes),
         email=None if new.email is None else sound_name(new.email, argument="email"),
         issuer=new.issuer,

@@ -6,6 +6,8 @@ from typing import Final
 from waybook.errors import InvalidInput
 
 LONGEST_NAME: Final = 200
+#: What the audit and the pages call ourselves: the background, our definitions, the door.
+OUR_OWN: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -24,6 +26,23 @@ def sound_slug(slug: str) -> str:
             argument="slug",
         )
     return slug
+
+
+def sound_user(name: str) -> str:
+    """The name, if somebody can be called so: not as we are, for what they do would look like ours.
+
+    >>> sound_user(" Ann ")
+    'Ann'
+
+    Raises:
+        InvalidInput: nobody can.
+    """
+    told = sound_name(name, argument="name")
+    if " ".join(told.casefold().split()) in OUR_OWN:
+        raise InvalidInput(
+            f"{told} is what Waybook calls itself; a user needs another name", argument="name"
+        )
+    return told
 
 
 def sound_name(name: str, *, argument: str) -> str:
