@@ -49,6 +49,9 @@ SECRETS = {
     "a cookie": "Cookie: wb_session={}; theme=dark",
     "a query string": "GET /mcp?access_token={}&x=1",
     "a key in a query string": "POST /v1?api_key={}",
+    "a code in a query string": "GET /sign-in/callback?state=x&code={}",
+    "another scheme in a header": "Authorization: Digest {}",
+    "no scheme in a header": "{{'authorization': '{}'}}",
     "the key of a model's endpoint": "the endpoint said no to sk-{}",
     "the secret of a webhook": "whsec_{}",
 }

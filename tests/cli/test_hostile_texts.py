@@ -12,7 +12,7 @@ from cli.runs_in_terminal import Worker
 from cli.terminal import Terminal
 from definitions import a_definition, a_recipe_step, a_stage
 from waybook.cli.app import COMMANDS as ALL_COMMANDS
-from waybook.cli.inside import Inside
+from waybook.cli.inside import Inside, the_console
 from waybook.cli.printing import say_whole
 from waybook.record.oddities import oddities
 
@@ -150,6 +150,13 @@ def test_marks_of_rich_are_shown_as_they_stand(
 ) -> None:
     said = terminal.say(*words_of(command, stored), columns=1_000)
     assert "[red]approved[/red]" in said
+
+
+def test_a_string_is_no_markup_wherever_it_is_printed() -> None:
+    console = the_console()
+    with console.capture() as kept:
+        console.print(f"{MARKUP} :fire: https://example.org")
+    assert kept.get() == f"{MARKUP} :fire: https://example.org\n"
 
 
 def test_an_output_goes_into_a_file_as_it_was_handed_in(terminal: Terminal, stored: Stored) -> None:

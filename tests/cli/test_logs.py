@@ -3,8 +3,10 @@
 import json
 import logging
 
-from waybook.cli.logs import JsonLines
+from waybook.cli.logs import JsonLines, _log_to
+from waybook.record.oddities import is_odd
 from waybook.redaction import redactor
+from waybook.settings import Found, Settings
 
 TOKEN = "wb_" + "a1" * 20
 
@@ -50,6 +52,15 @@ def test_a_secret_is_covered_in_a_trace_and_in_what_caused_it() -> None:
     assert "ValueError: Authorization: Bearer …" in told["trace"]
     assert TOKEN not in line
     assert "hunter2" not in line
+
+
+def test_what_is_set_up_to_be_logged_has_no_secret_and_nothing_that_is_obeyed() -> None:
+    handler = logging.StreamHandler()
+    _log_to(handler, Found(Settings(model_key="correct horse"), {}))
+    line = handler.format(a_record("said %s", "correct horse, \x9b31m\u202e"))
+    assert "correct horse" not in line
+    assert json.loads(line)["message"] == "said …, \x9b31m\u202e"
+    assert not is_odd(line)
 
 
 def test_a_secret_of_the_settings_is_covered_whatever_it_looks_like() -> None:

@@ -82,6 +82,16 @@ def test_whoever_has_least_goes_first_and_each_org_in_its_own_order(
             assert content == [], "nobody waits for what is free"
 
 
+def test_of_two_who_wait_the_one_who_has_less_is_next() -> None:
+    room = Room(8)
+    for org in "aaaaabbbab":
+        room.come(org)
+    room.give("a")
+    assert room.served[-1] == "b"
+    room.give("b")
+    assert room.served[-1] == "a"
+
+
 @given(SIZES, st.lists(ORGS, min_size=1, max_size=60), st.randoms())
 def test_everybody_is_served_in_the_end(size: int, comers: list[str], chance: object) -> None:
     room = Room(size)

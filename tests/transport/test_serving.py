@@ -69,3 +69,17 @@ def test_a_signal_ends_the_serving_and_not_the_process(number: signal.Signals) -
         return "put away"
 
     assert run(main()) == "put away"
+
+
+async def test_nobody_says_for_us_who_asks_and_how() -> None:
+    async def who(request: Request) -> PlainTextResponse:
+        assert request.client is not None
+        return PlainTextResponse(f"{request.url.scheme} {request.client.host}")
+
+    said = {"x-forwarded-for": "198.51.100.1", "x-forwarded-proto": "https"}
+    app = Starlette(routes=[Route("/", who)])
+    async with (
+        serving(app, listen("127.0.0.1", 0)) as where,
+        httpx2.AsyncClient(trust_env=False) as client,
+    ):
+        assert (await client.get(where, headers=said)).text == "http 127.0.0.1"

@@ -1,0 +1,52 @@
+"""What a seal is over: every word of an entry, in its place, and all that was before."""
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.store.audit import GENESIS, Sealed, first_broken, seal
+
+TEXTS = st.lists(st.sampled_from(["", "a", "ab", "b", "\x00", "1"]), min_size=5, max_size=5)
+
+
+def an_entry(seq: int, *texts: str) -> Sealed:
+    event, actor, channel, session, details = texts
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    return Sealed("p-1", "plan", seq, at, event, actor, channel, session, details)
+
+
+def a_chain(length: int, previous: bytes = GENESIS) -> list[Sealed]:
+    entries = []
+    for seq in range(1, length + 1):
+        entry = an_entry(seq, "step_started", "ann", "mcp", "s-1", f'{{"n":{seq}}}')
+        previous = seal(entry, previous)
+        entries.append(entry._replace(hash=previous))
+    return entries
+
+
+@given(TEXTS, TEXTS)
+def test_two_entries_that_differ_have_two_seals(one: list[str], other: list[str]) -> None:
+    same = seal(an_entry(1, *one), GENESIS) == seal(an_entry(1, *other), GENESIS)
+    assert same == (one == other)
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_the_same_entry_upon_another_past_has_another_seal(past: bytes) -> None:
+    (entry,) = a_chain(1)
+    assert (seal(entry, past) == entry.hash) == (past == GENESIS)
+
+
+@given(st.integers(2, 6), st.data())
+def test_an_entry_that_is_sealed_anew_alone_breaks_the_next_one(
+    length: int, data: st.DataObject
+) -> None:
+    entries = a_chain(length)
+    assert first_broken(entries) is None
+    number = data.draw(st.integers(1, length - 1))
+    past = entries[number - 2].hash if number > 1 else GENESIS
+    forged = entries[number - 1]._replace(actor="mallory")
+    entries[number - 1] = forged._replace(hash=seal(forged, past))
+    broken = first_broken(entries)
+    assert broken is not None
+    assert broken[0] == number + 1
