@@ -1,13 +1,12 @@
 """What a seal is over: every word of an entry, in its place, and all that was before."""
 
 from datetime import UTC, datetime
+from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.store.audit import GENESIS, Sealed, first_broken, seal
-
-TEXTS = st.lists(st.sampled_from(["", "a", "ab", "b", "\x00", "1"]), min_size=5, max_size=5)
 
 
 def an_entry(seq: int, *texts: str) -> Sealed:
@@ -25,10 +24,9 @@ def a_chain(length: int, previous: bytes = GENESIS) -> list[Sealed]:
     return entries
 
 
-@given(TEXTS, TEXTS)
-def test_two_entries_that_differ_have_two_seals(one: list[str], other: list[str]) -> None:
-    same = seal(an_entry(1, *one), GENESIS) == seal(an_entry(1, *other), GENESIS)
-    assert same == (one == other)
+def test_two_entries_that_differ_have_two_seals() -> None:
+    said = [*product(["", "a", "b", "ab"], repeat=5)]
+    assert len({seal(an_entry(1, *texts), GENESIS) for texts in said}) == len(said)
 
 
 @given(st.binary(min_size=32, max_size=32))
