@@ -86,6 +86,18 @@ async def test_an_endless_answer_ends_with_its_bytes() -> None:
     assert failed.message == f"it answered with more than {MOST_BYTES:,} bytes"
 
 
+@pytest.mark.parametrize("beyond", [0, 1])
+async def test_an_answer_has_as_many_bytes_as_it_may_and_not_one_more(beyond: int) -> None:
+    told, most = "x" * (100 + beyond), 100 + len('""')
+    async with an_exchange(answer(told)) as (_, exchange):
+        exchange.most_bytes = most
+        if not beyond:
+            assert await exchange.post({}, seconds=SECONDS) == told
+            return
+        with pytest.raises(EndpointFailed, match="more than 102 bytes"):
+            await exchange.post({}, seconds=SECONDS)
+
+
 async def test_an_answer_that_is_packed_is_not_unpacked() -> None:
     failed, _ = await failure(answer("{}", content_encoding="gzip"))
     assert "packed" in failed.message

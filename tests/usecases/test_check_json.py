@@ -1,0 +1,50 @@
+"""What arguments may hold, to the last of it; whatever is beyond is refused first of all."""
+
+from typing import Any
+
+import pytest
+
+from waybook.errors import InvalidInput
+from waybook.usecases.arguments import MAX_DEPTH, MAX_INT, check_json
+
+
+def nested(levels: int) -> Any:  # noqa: ANN401 - JSON
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+TAKEN = {
+    "as deep as may be": nested(MAX_DEPTH),
+    "the largest number": MAX_INT,
+    "the least number": -MAX_INT,
+    "a large fraction": 1e308,
+    "every plane": "a\u00e9\u4e00\U0001f600\x01",
+}
+REFUSED = {
+    "one level too deep": nested(MAX_DEPTH + 1),
+    "a number too large": MAX_INT + 1,
+    "a number too small": -MAX_INT - 1,
+    "a number of thousands of digits": 10**5_000,
+    "no number": float("nan"),
+    "infinity": float("inf"),
+    "less than anything": float("-inf"),
+    "a NUL": "a\0b",
+    "a NUL in a name": {"a\0b": 1},
+    "half a character": "\ud800",
+}
+
+
+@pytest.mark.parametrize("kind", TAKEN)
+def test_what_can_be_kept_is_taken(kind: str) -> None:
+    assert check_json({"value": [TAKEN[kind]]} if kind != "as deep as may be" else TAKEN[kind])
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("where", ["alone", "in a list", "by a name"])
+def test_what_cannot_be_kept_is_refused_wherever_it_stands(kind: str, where: str) -> None:
+    value: Any = REFUSED[kind]
+    placed = {"alone": value, "in a list": [value], "by a name": {"value": value}}[where]
+    with pytest.raises(InvalidInput):
+        check_json(placed)
