@@ -88,7 +88,7 @@ async def test_an_endless_answer_ends_with_its_bytes() -> None:
 
 @pytest.mark.parametrize("beyond", [0, 1])
 async def test_an_answer_has_as_many_bytes_as_it_may_and_not_one_more(beyond: int) -> None:
-    told, most = "x" * (100 + beyond), 100 + len('""')
+    told, most = ["x" * (98 + beyond)], 98 + len('[""]')
     async with an_exchange(answer(told)) as (_, exchange):
         exchange.most_bytes = most
         if not beyond:
