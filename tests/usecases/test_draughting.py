@@ -31,7 +31,7 @@ async def test_what_is_small_is_drawn_at_once_and_what_is_large_beside() -> None
 
 async def test_everybody_goes_on_while_a_large_map_is_drawn() -> None:
     draughtsman, seen = Draughtsman(), threading.Event()
-    drawing = asyncio.create_task(draughtsman.draw(OURS, LARGE, partial(seen.wait, 5)))
+    drawing = asyncio.create_task(draughtsman.draw(OURS, LARGE, partial(seen.wait, 1)))
     # Were it drawn here, nobody could say so before it is done.
     await asyncio.sleep(0)
     seen.set()
@@ -43,7 +43,7 @@ async def test_nobody_waits_for_more_than_one_map_of_another_org() -> None:
 
     def work(org_id: UUID) -> Callable[[], None]:
         def done() -> None:
-            go_on.wait(5)
+            go_on.wait(1)
             drawn.append(org_id)
 
         return done
