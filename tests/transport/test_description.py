@@ -9,6 +9,8 @@ from jsonschema import Draft202012Validator
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from fuzz.asking import ASKED, asked_before
+from fuzz.keeping import MOST_BYTES
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
 from transport.pages import a_reader
 from transport.test_reading import reading_as
@@ -27,6 +29,7 @@ GAPS = {
     "plan_id": "planId",
     "output_id": "outputId",
 }
+BROKEN = 500
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
@@ -64,8 +67,8 @@ def _as_told(path: str) -> str:
     return path
 
 
-async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
-    """A call of every route that works, and one that is refused."""
+async def one_of_each(agent: Agent) -> dict[str, str]:
+    """The ids of things that are there, by what addresses call them."""
     run = await agent.run()
     await agent.hand_in(await agent.job(run), "# Found")
     while await render_once(agent.doorway.house):
@@ -75,6 +78,14 @@ async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
     plan = await agent.plan(1)
     kept = {"mediaType": "text/html", "title": "x", "content": "<p>x"}
     output = await agent.call("store_research_output", planId=plan["planId"], **kept)
+    plan_id, output_id = plan["planId"], output["outputId"]
+    return {"runId": run["runId"], "resourceId": document, "planId": plan_id, "outputId": output_id}
+
+
+async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
+    """A call of every route that works, and one that is refused."""
+    known = await one_of_each(agent)
+    run_id, document = known["runId"], known["resourceId"]
     recipe: Body = {"steps": [], "edges": []}
     bad = {"dag": {"slug": "x", "stages": [{"slug": "a", "recipe": recipe}], "transitions": []}}
     posted = [b"{", json.dumps(bad).encode(), b'{"dag":{"slug":"x","stages":[]}}']
@@ -82,7 +93,7 @@ async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
         ("/api/openapi.json", "/api/openapi.json", None),
         *(
             ("/api/runs/{runId}/progress", f"/api/runs/{i}/progress", None)
-            for i in (run["runId"], NOBODY, "x")
+            for i in (run_id, NOBODY, "x")
         ),
         *(
             ("/api/documents/{resourceId}", f"/api/documents/{i}", None)
@@ -90,11 +101,11 @@ async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
         ),
         *(
             ("/api/plans/{planId}/outputs", f"/api/plans/{i}/outputs", None)
-            for i in (plan["planId"], NOBODY)
+            for i in (known["planId"], NOBODY)
         ),
         *(
             ("/api/outputs/{outputId}", f"/api/outputs/{i}", None)
-            for i in (output["outputId"], NOBODY)
+            for i in (known["outputId"], NOBODY)
         ),
         *((path, path, body) for path in ("/api/report", "/api/map") for body in posted),
     ]
@@ -106,6 +117,28 @@ async def test_every_answer_is_as_described(face_world: World) -> None:
             method = "get" if body is None else "post"
             reply = await client.request(method, address, content=body)
             conforms(path, method, reply)
+
+
+async def test_what_a_fuzzer_asked_once_is_answered_as_described(face_world: World) -> None:
+    known = await one_of_each(face_world.agent)
+    async with a_reader(face_world.agent) as client:
+        for one in asked_before():
+            address = one.address
+            for name, identity in known.items():
+                address = address.replace(f"{{{name}}}", identity)
+            body = None if one.body is None else one.body.encode()
+            reply = await client.request(one.method, address, content=body)
+            conforms(one.path, one.method, reply)
+            # What broke once was kept as it broke, and is as described by now.
+            assert reply.status_code == one.status or one.status >= BROKEN, one
+
+
+def test_every_route_was_asked_by_the_fuzzer_and_what_is_kept_is_little() -> None:
+    every = {(path, method) for path, ways in TOLD["paths"].items() for method in ways}
+    assert {(one.path, one.method) for one in asked_before()} == every
+    named = {one.path for one in asked_before() if "{" in one.address}
+    assert named == {path for path in TOLD["paths"] if "{" in path}  # things that are there, too
+    assert ASKED.stat().st_size < MOST_BYTES
 
 
 def conforms(path: str, method: str, reply: httpx2.Response) -> None:

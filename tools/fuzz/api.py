@@ -1,7 +1,7 @@
 """schemathesis against a server of ours, by our own description: `api.py WAYBOOK [EXAMPLES]`.
 
 A server starts on a database of its own, and ends with it. In it is one of each thing that can be
-asked for, so that not every address leads to nothing.
+asked for, so that not every address leads to nothing. Some of what it asked is kept in the tests.
 """
 
 import json
@@ -15,6 +15,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+from asked import keep
 
 CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,"
@@ -40,8 +42,12 @@ def main(waybook: str, examples: str) -> int:
             described.write_text(json.dumps(with_ids(_asked(f"{address}/api/openapi.json"), known)))
             tool = str(Path(sys.executable).parent / "schemathesis")
             asked = ["--checks", CHECKS, "--max-examples", examples, "--phases", "examples,fuzzing"]
+            record = Path(place) / "asked.har"
+            asked += ["--report", "har", "--report-har-path", str(record)]
             told = [tool, "run", str(described), "--url", address, *asked]
-            return subprocess.run(told, check=False).returncode
+            done = subprocess.run(told, check=False).returncode
+            keep(record, [*json.loads(described.read_text())["paths"]], known)
+            return done
         finally:
             server.terminate()
             server.wait(30)
