@@ -77,6 +77,12 @@ def test_a_line_that_is_too_long_stops_nobody(large: Path) -> None:
     assert "stages" in second
 
 
+def test_a_line_that_does_not_end_ends_the_command() -> None:
+    done = little("report", ENDLESS, "--lines")
+    assert json.loads(done.stdout)["error"]["code"] == "TOO_LARGE"
+    assert "a line does not come to an end" in done.stderr
+
+
 @pytest.mark.parametrize("kind", ["large", "endless"])
 def test_a_definition_that_is_too_large_is_not_even_parsed(large: Path, kind: str) -> None:
     done = little(*ADD, str(large) if kind == "large" else ENDLESS)

@@ -14,6 +14,8 @@ from waybook.errors import TooLarge
 MEBIBYTE: Final = 1024 * 1024
 #: A hundred thousand jobs are some twenty of these.
 LARGEST_SNAPSHOT: Final = 32 * MEBIBYTE
+#: A line that is too long is left out, if it ends at all.
+HEARD_OUT: Final = 256 * MEBIBYTE
 #: What somebody types or pipes in is as large as a body may be.
 LARGEST_TYPED: Final = MEBIBYTE
 STDIN: Final = "-"
@@ -44,13 +46,21 @@ def each_line(file: str, most: int) -> Iterator[bytes]:
 
     Raises:
         BadParameter: they cannot be read.
+        TooLarge: one does not come to an end.
     """
     with _opened(file) as source:
         while line := source.readline(most + 1):
-            rest = line
-            while not rest.endswith(b"\n") and (rest := source.readline(MEBIBYTE)):
-                pass
             yield line.rstrip(b"\r\n")
+            if not line.endswith(b"\n"):
+                _skip_to_next(source)
+
+
+def _skip_to_next(source: IO[bytes]) -> None:
+    for _ in range(HEARD_OUT // MEBIBYTE):
+        rest = source.readline(MEBIBYTE)
+        if not rest or rest.endswith(b"\n"):
+            return
+    raise TooLarge("a line does not come to an end; nothing behind it was read", limit=HEARD_OUT)
 
 
 def bounded(text: bytes, most: int) -> bytes:
