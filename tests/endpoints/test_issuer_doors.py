@@ -38,7 +38,7 @@ def unsafe(there: FakeIssuer, path: str) -> list[str]:
         path,
         f"http://id.example.org{path}",
         f"file://{path}",
-        there.url.replace("http://", "http://ann:secret@") + path,
+        there.url.replace("http://", "http://ann@") + path,
         f"{there.url}{path}#part",
     ]
 
