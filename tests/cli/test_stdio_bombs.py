@@ -9,7 +9,6 @@ from psycopg import sql
 import bombs
 from cli.limited import MEBIBYTE, Session, a_session
 from cli.terminal import Terminal
-from database_rows import NOTED, TABLES
 from waybook.postgres.supervisor import Attachment
 
 #: What is no JSON of ours at all.
@@ -23,6 +22,7 @@ LINES = {
     "many messages": b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
     **{name: text.encode() for name, text in bombs.VALUES.items()},
 }
+WRITTEN = ("plan", "plan_brief", "plan_step", "step_brief", "plan_session", "idempotency_answer")
 STEPS = '"steps":[{"stepType":"custom","instructions":"Do."}]'
 PLAN = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"create_research_plan",'
 
@@ -33,11 +33,13 @@ def in_a_plan(value: str) -> bytes:
 
 
 def stored(attachment: Attachment) -> dict[str, int]:
-    """How many rows each table has; calls are noted, whatever comes of them."""
+    """How many rows there are of what such a call writes.
+
+    What else there is may grow meanwhile: a session finishes what others have left to be done.
+    """
     with psycopg.connect(attachment.admin_dsn) as admin:
-        tables = [name for (name,) in admin.execute(TABLES) if name != NOTED]
         count = sql.SQL("select count(*) from {}")
-        counts = {name: count.format(sql.Identifier(name)) for name in tables}
+        counts = {name: count.format(sql.Identifier(name)) for name in WRITTEN}
         return {name: admin.execute(one).fetchall()[0][0] for name, one in counts.items()}
 
 
