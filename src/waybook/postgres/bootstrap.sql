@@ -1,7 +1,5 @@
 -- What only a superuser can prepare in the database `waybook`. May be repeated.
 
-create extension if not exists vector;
-
 revoke create on schema public from public;
 
 revoke all on database waybook from public;
