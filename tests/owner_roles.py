@@ -20,7 +20,7 @@ from worlds import Agent, World
 OWNERS = ("ordinary", "bypassing", "superuser")
 EXEMPT = ("bypassing", "superuser")
 
-#: Somebody else in the org, who can be erased.
+#: Another user of the org, who can be erased.
 LEAVING = "Lea Leaving"
 
 

@@ -10,9 +10,12 @@ import psycopg
 import pytest
 
 from cli.terminal import Terminal
-from owner_roles import EXEMPT, a_role, hand_over, place_owned_by
+from owner_roles import EXEMPT, a_role, empty_place, hand_over, place_owned_by
 from servers import Place, Server, fresh_place
+from waybook.postgres.supervisor import Attachment
 from waybook.settings import Settings
+from waybook.store.migrate import MAINTENANCE_ROLE, migrate
+from waybook.store.owner_role import examine_owner
 from waybook.wiring import running
 
 
@@ -37,8 +40,8 @@ def use(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found_of_owner(terminal: Terminal) -> dict[str, str]:
-    told = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
-    (found,) = [check for check in told["checks"] if check["check"] == "owner"]
+    report = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
+    (found,) = [check for check in report["checks"] if check["check"] == "owner"]
     return dict(found)
 
 
@@ -109,7 +112,27 @@ def test_org_erase_as_an_exempt_owner_keeps_the_other_orgs(
 ) -> None:
     for slug in ("acme", "other"):
         terminal.say("org", "add", slug)
-    terminal.say("org", "erase", "acme", "--yes")
+    for slug in ("acme", "local"):
+        terminal.say("org", "erase", slug, "--yes")
     with psycopg.connect(exempt_place.admin_dsn) as admin:
         left = admin.execute("select slug from org order by slug").fetchall()
     assert left == [("local",), ("other",)]
+
+
+def test_migrate_creates_the_maintenance_role_if_the_owner_may(attachment: Attachment) -> None:
+    """Since PostgreSQL 16 the creator of a role may not take it on without a grant."""
+    server = Server(
+        name="18",
+        admin_dsn=attachment.admin_dsn,
+        owner_dsn=attachment.owner_dsn,
+        app_dsn=attachment.app_dsn,
+        role=None,
+    )
+    with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
+        asked = "select 1 from pg_roles where rolname = %s", (MAINTENANCE_ROLE,)
+        assert admin.execute(*asked).fetchall() == []
+        with a_role(server, "bypassrls createrole") as dsn, empty_place(server, dsn) as place:
+            migrate(place.owner_dsn)
+            found = examine_owner(place.owner_dsn)
+            assert (found.is_exempt, found.refusal) == (True, None)
+        admin.execute(f"drop role {MAINTENANCE_ROLE}")

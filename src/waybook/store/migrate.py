@@ -206,8 +206,8 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
         connection.execute(_text("lock"))
         if not _holds(connection, "has_maintenance_role"):
             _create_maintenance_role(connection)
-        if not _holds(connection, "is_maintainer"):
-            connection.execute(_text("join_maintenance_role"))
+        if _holds(connection, "must_join"):
+            _join_maintenance_role(connection)
         connection.execute(_text("grant_maintenance"))
 
 
@@ -216,6 +216,13 @@ def _create_maintenance_role(connection: psycopg.Connection) -> None:
     already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
     with suppress(*already), connection.transaction():
         connection.execute(_text("create_maintenance_role"))
+
+
+def _join_maintenance_role(connection: psycopg.Connection) -> None:
+    # Refused where an administrator has granted it already. The membership that a creator has by
+    # itself does not count: since PostgreSQL 16 it is without the right to take the role on.
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+        connection.execute(_text("join_maintenance_role"))
 
 
 def _holds(connection: psycopg.Connection, question: str) -> bool:

@@ -92,8 +92,9 @@ select exists (select from pg_roles where rolname = 'waybook_maintenance');
 create role waybook_maintenance
   nologin nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
 
--- name: is_maintainer
-select pg_has_role(current_user, 'waybook_maintenance', 'member');
+-- name: must_join
+-- A superuser takes on any role.
+select not rolsuper from pg_roles where rolname = current_user;
 
 -- name: join_maintenance_role
 grant waybook_maintenance to current_user;
