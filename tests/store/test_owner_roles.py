@@ -222,8 +222,15 @@ async def test_an_owner_that_cannot_step_down_is_refused_with_the_sql_that_helps
             with pytest.raises(Misconfigured, match="nothing was changed"):
                 retain(place.owner_dsn, KEEP)
             assert rows_of(place, world.agent.org_id) == before
+            assert has_weekly_partitions(place)  # which needs ownership, and no org
             follow(place)
             await change_ours_in_every_way(world)
+
+
+def has_weekly_partitions(place: Place) -> bool:
+    with psycopg.connect(place.admin_dsn) as admin:
+        weekly = "select 1 from pg_class where relname ~ '^mcp_tool_call_log_[0-9]{8}$'"
+        return bool(admin.execute(weekly).fetchall())
 
 
 def follow(place: Place) -> None:
