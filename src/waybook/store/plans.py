@@ -24,6 +24,7 @@ from waybook.plan.model import (
     StoredSource,
 )
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.holder import Holder
 from waybook.record.moment import Channel
 from waybook.record.replay import Rows as PlanRows
 from waybook.record.usage import read_totals
@@ -65,9 +66,10 @@ class Wanted(NamedTuple):
     plan_id: str
     #: The steps whose texts are needed.
     texts: tuple[str, ...] = ()
-    #: Also the texts of the steps the session could get.
+    #: Also the texts of the steps the caller could get.
     candidates: bool = False
-    session: str | None = None
+    #: The conversation that asks, if one does.
+    holder: Holder = Holder("")
     #: Whether the last review is needed.
     review: bool = True
 
@@ -87,9 +89,10 @@ def look_statements(wanted: Wanted) -> list[Statement]:
 
 
 def _rest(wanted: Wanted, key: Key | None) -> list[Statement]:
-    plan_id, session, texts = wanted.plan_id, wanted.session, Ids(wanted.texts)
+    plan_id, texts = wanted.plan_id, Ids(wanted.texts)
+    user, session = wanted.holder
     rest = [
-        SQL["load_candidates"](plan_id=plan_id, wanted=texts, session=session)
+        SQL["load_candidates"](plan_id=plan_id, wanted=texts, holder=user, session=session)
         if wanted.candidates
         else SQL["load_steps"](plan_id=plan_id, wanted=texts),
         SQL["load_call"](
@@ -134,6 +137,7 @@ def results_statement(plan_id: str | None) -> Statement:
 def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
     """The plan that these statements found, if any."""
     plans, steps, ((known, _),), *rest = found
+    session = wanted.holder.session
     if not plans:
         return None
     (row,) = plans
@@ -152,7 +156,7 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         texts={StepId(row[0]): _text(row[-1]) for row in steps if row[-1] is not None},
         conditions=tuple([read_condition(row) for row in rest[0]]),
         review=read_review(rest[1]) if wanted.review else None,
-        sessions=frozenset((wanted.session,)) if known and wanted.session else NO_SESSIONS,
+        sessions=frozenset((session,)) if known and session else NO_SESSIONS,
         usage=read_totals(usage),
         budget=Budget(**budget) if budget else None,
         created_by=created_by,

@@ -59,7 +59,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'
-                    and (s.held_by is null or s.held_session = %(session)s)
+                    and (s.held_by is null or :is_held_by_caller)
                  or s.status = 'pending'
                     and s.step_order - (select n.step_order
                                           from plan_step n

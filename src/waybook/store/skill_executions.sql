@@ -1,8 +1,8 @@
 -- name: latest
--- The skill this session started last and has not completed.
+-- The skill that this user's session started last and has not completed.
 select id::text
   from skill_execution
- where session = %(session)s and status = 'started'
+ where session = %(session)s and started_by = %(user)s and status = 'started'
  order by started_at desc, id desc
  limit 1;
 

@@ -102,7 +102,7 @@ class Call:
             plan_id=plan_id or "",
             texts=tuple([text for text in named if is_id(text)]),
             candidates=candidates,
-            session=self.session,
+            holder=self.actor().holder,
             review=review,
         )
         return Locking(self, wanted, step_id, more, recalls=recalls and self.recalls)
