@@ -64,11 +64,12 @@ async def work_through(agent: Agent, plan: Body, *, reviewed: bool) -> None:
 
 
 @settings(max_examples=40)
-@given(st.lists(branches(), min_size=1, max_size=6), st.booleans(), st.booleans())
+@given(conditions=st.lists(branches(), min_size=1, max_size=6), data=st.data())
 def test_any_branches_of_one_decision_are_written_as_decided(
-    shared_place: Place, conditions: list[Body], reviewed: bool, fails: bool
+    shared_place: Place, conditions: list[Body], data: st.DataObject
 ) -> None:
     """At its end, a world holds the replayed audit against the rows."""
+    reviewed, fails = data.draw(st.booleans()), data.draw(st.booleans())
 
     async def story() -> None:
         async with a_world(shared_place, pool_size=1) as world:
