@@ -63,7 +63,7 @@ def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> W
     if Entity.ARTIFACT in patches:
         written += _artifacts(decision, patches)
         written += _origins(patches, hand)
-    head = Head(sealed[-1].seq, sealed[-1].hash) if sealed else hand.head
+    head = Head(sealed[-1].seq, sealed[-1].hash, sealed[-1].at) if sealed else hand.head
     return Written(written + audit_statements(sealed), head)
 
 

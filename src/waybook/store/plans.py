@@ -59,6 +59,10 @@ class LoadedPlan(NamedTuple):
     now: datetime
     head: Head
 
+    def to_decide(self) -> "LoadedPlan":
+        """Return the plan at a time that is not before its last audit entry."""
+        return self._replace(now=self.head.after(self.now))
+
 
 class Wanted(NamedTuple):
     """Which plan to load, and how much of it."""
@@ -142,7 +146,7 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         return None
     (row,) = plans
     plan_id, name, status, revision, stall_seconds, resumed_at, fail_reason, *rest_of_it = row
-    seq, digest, now, usage, budget, created_by, created_at = rest_of_it
+    seq, digest, now, usage, budget, created_by, created_at, written_at = rest_of_it
     plan = Plan(
         id=PlanId(plan_id),
         name=name,
@@ -162,7 +166,8 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         created_by=created_by,
         created_at=_in_utc(created_at),
     )
-    return LoadedPlan(plan, now.astimezone(UTC), Head(seq, digest))
+    head = Head(seq, digest, written_at.astimezone(UTC))
+    return LoadedPlan(plan, now.astimezone(UTC), head)
 
 
 def read_answer(found: Results, key: Key) -> StoredAnswer | None:

@@ -7,7 +7,8 @@ select plan_id::text from plan_step where id = %(step_id)s;
 -- The plan itself, without its steps. For a decision this is the first statement, and locks: two
 -- agents asking at once take turns, and what the next statements load is seen after the wait.
 select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
-       p.audit_seq, p.audit_hash, app_now(), p.usage, p.budget, b.created_by, b.created_at
+       p.audit_seq, p.audit_hash, app_now(), p.usage, p.budget, b.created_by, b.created_at,
+       p.updated_at
   from plan p
   join plan_brief b on b.plan_id = p.id
  where p.id = %(plan_id)s;

@@ -7,7 +7,7 @@ select id::text
  limit 1;
 
 -- name: lock_execution
-select id::text, skill, status, session, audit_seq, audit_hash
+select id::text, skill, status, session, audit_seq, audit_hash, started_at
   from skill_execution
  where id = %(id)s
    for update;

@@ -191,7 +191,7 @@ class Locking:
         now = house.database.now()
         if loaded is None or now is None or not _has_step(loaded.plan, self._step_id):
             return None
-        return Held(self._call, self._which, loaded._replace(now=now))
+        return Held(self._call, self._which, loaded._replace(now=now).to_decide())
 
     async def _loaded(self, plan_id: str) -> "Held":
         call, wanted = self._call, self._wanted._replace(plan_id=plan_id)
@@ -202,7 +202,9 @@ class Locking:
             _answered(plans.read_answer(found, call.key))
         loaded = found_plan(found, wanted, self._step_id)
         call.house.database.clock.set(loaded.now)
-        return Held(call, self._which, loaded, found[len(found) - len(self._more) :], tx)
+        return Held(
+            call, self._which, loaded.to_decide(), found[len(found) - len(self._more) :], tx
+        )
 
     async def _let_go(self) -> None:
         self._call.house.memory.leave(self._which)
