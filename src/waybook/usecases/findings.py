@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from waybook.settings import Settings
 from waybook.usecases.examine_database import Examined
+from waybook.usecases.loop_health import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.usecases.skill_folders import find_skills
 
 MEGABYTE = 1_000_000
@@ -47,6 +48,17 @@ def about_server(seen: Examined, *, with_size: bool = True) -> Iterator[Finding]
     yield Finding("migrations", State.OK, "all have run")
     yield from _guards(seen)
     yield _clock(seen)
+
+
+def about_loops(loops: LoopHealth) -> Iterator[Finding]:
+    """Yield one result for each loop that fails, or one that says that none does."""
+    for loop, failures in sorted(loops.failures.items()):
+        often = failures >= MAX_FAILURES_IN_A_ROW
+        said = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
+        todo = "read the server's log; the loop goes on trying"
+        yield Finding("background", State.FAIL if often else State.WARN, said, todo)
+    if not loops.failures:
+        yield Finding("background", State.OK, "all loops work")
 
 
 def about_machine(settings: Settings) -> Iterator[Finding]:
