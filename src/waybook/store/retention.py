@@ -108,6 +108,7 @@ def _make_partition(here: Office, name: str, week: date) -> None:
         if _alone(owner) and name not in _partitions(owner):
             bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
             owner.make(SQL["make_partition"], name, **bounds)
+            owner.make(SQL["guard_partition"], name)
 
 
 def _make_partition_of_moved_calls(
@@ -133,6 +134,7 @@ def _make_partition_of_moved_calls(
         for org_id in having:
             left = _move_calls(owner, name, org_id, bounds, left)
         owner.make(SQL["attach_partition"], name, **bounds)
+        owner.make(SQL["guard_partition"], name)
 
 
 class _TooManyCalls(Exception):

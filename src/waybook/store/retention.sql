@@ -17,6 +17,8 @@ select c.relname
 
 -- name: make_partition
 create table {table} partition of mcp_tool_call_log for values from ({since}) to ({until});
+
+-- name: guard_partition
 alter table {table} enable row level security;
 alter table {table} force row level security;
 create policy tenant on {table} using (org_id = app_org()) with check (org_id = app_org());
@@ -48,9 +50,6 @@ insert into {table} select * from moved;
 
 -- name: attach_partition
 alter table mcp_tool_call_log attach partition {table} for values from ({since}) to ({until});
-alter table {table} enable row level security;
-alter table {table} force row level security;
-create policy tenant on {table} using (org_id = app_org()) with check (org_id = app_org());
 
 -- name: drop_partition
 drop table {table};

@@ -97,10 +97,9 @@ class Call:
             NotFound: it is not there, or not this org's.
             Answered: the call was carried out before.
         """
-        named = texts if step_id is None else (*texts, step_id)
         wanted = Wanted(
             plan_id=plan_id or "",
-            texts=tuple([text for text in named if is_id(text)]),
+            texts=tuple([text for text in (*texts, step_id or "") if is_id(text)]),
             candidates=candidates,
             holder=self.actor().holder,
             review=review,
@@ -202,9 +201,8 @@ class Locking:
             _answered(plans.read_answer(found, call.key))
         loaded = found_plan(found, wanted, self._step_id)
         call.house.database.clock.set(loaded.now)
-        return Held(
-            call, self._which, loaded.to_decide(), found[len(found) - len(self._more) :], tx
-        )
+        rest = found[len(found) - len(self._more) :]
+        return Held(call, self._which, loaded.to_decide(), rest, tx)
 
     async def _let_go(self) -> None:
         self._call.house.memory.leave(self._which)
