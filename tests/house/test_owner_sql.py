@@ -14,6 +14,9 @@ OF_ALL_ORGS = {"find_org", "orgs", "orgs_gone"}
 #: Run once for each of many rows, by the whole key; `Owner.do_each` counts what they touched.
 BY_KEY = {"seal_anew"}
 
+#: Copies rows into a table of its own making: the org is named where they are read.
+COPIES = {"copy_calls"}
+
 IMPORTS_OWNERS = "from waybook.store.owners import "
 LOADED = re.compile(r'\bload\("(\w+)"\)')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:do|ask)\(\s*SQL\["(\w+)"\]')
@@ -46,6 +49,8 @@ def org_tables() -> set[str]:
 def forgotten(query: Query) -> str | None:
     """Return what is missing for the statement to hold without row-level security, if anything."""
     ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
+    if query.name in COPIES:
+        ours.remove("{table}")
     named = [table for table in NAMED_TABLE.findall(query.text) if table in ours]
     changes = re.match(r"(?:delete|update)\b", query.text)
     if changes and query.name not in BY_KEY and not RETURNING.search(query.text):

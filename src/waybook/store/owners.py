@@ -34,6 +34,11 @@ class Owner:
         self._connection = connection
         self._org_id = org_id
 
+    def of(self, org_id: UUID) -> "Owner":
+        """Return the owner of this transaction, at work on this org from here on."""
+        self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
+        return Owner(self._connection, org_id)
+
     def ask(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
         """Run a query, for a table and a column where it has places for them; returns its rows."""
         cursor = self._run(query, table, column, values)

@@ -108,7 +108,7 @@ def _make_partition(here: Office, name: str, week: date) -> None:
         if _alone(owner) and name not in _partitions(owner):
             bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
             owner.make(SQL["make_partition"], name, **bounds)
-            owner.make(SQL["guard_partition"], name)
+            _guard_partition(owner, name)
 
 
 def _make_partition_of_moved_calls(
@@ -116,13 +116,11 @@ def _make_partition_of_moved_calls(
 ) -> None:
     """Make a partition and fill it from the default one, in one transaction."""
     bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
-    having = []
-    for org_id in orgs:
-        with here.org(org_id) as owner:
-            if owner.ask(SQL["has_calls_of_week"], **bounds)[0][0]:
-                having.append(org_id)
+    calls = {org_id: _count_calls(here, org_id, bounds) for org_id in orgs}
+    if sum(calls.values()) > MAX_MOVED_ROWS:
+        return
     with (
-        contextlib.suppress(psycopg.errors.CheckViolation, _TooManyCalls),
+        contextlib.suppress(psycopg.errors.CheckViolation),  # more was logged in the meantime
         here.everybody(DDL_TIMEOUT) as owner,
     ):
         if not _alone(owner) or name in _partitions(owner):
@@ -130,28 +128,23 @@ def _make_partition_of_moved_calls(
         # Nothing may be logged between the last row that is moved and the partition.
         owner.do(SQL["lock_calls"])
         owner.do(SQL["make_week"], name)
-        left = MAX_MOVED_ROWS
-        for org_id in having:
-            left = _move_calls(owner, name, org_id, bounds, left)
+        for org_id in (org_id for org_id, count in calls.items() if count):
+            theirs = owner.of(org_id)
+            theirs.do(SQL["copy_calls"], name, **bounds)
+            theirs.change(SQL["delete_copied_calls"], **bounds)
         owner.make(SQL["attach_partition"], name, **bounds)
-        owner.make(SQL["guard_partition"], name)
+        _guard_partition(owner, name)
 
 
-class _TooManyCalls(Exception):
-    """More calls than may be moved while the log is locked."""
+def _guard_partition(owner: Owner, name: str) -> None:
+    """Put a new partition under row-level security."""
+    owner.make(SQL["guard_partition"], name)
 
 
-def _move_calls(owner: Owner, name: str, org_id: UUID, bounds: Mapping[str, str], left: int) -> int:
-    """Move the calls of one org, some at a time; returns how many more may be moved."""
-    owner.ask(SQL["as_org"], org_id=str(org_id))
-    rows = MOST_ROWS
-    while rows == MOST_ROWS:
-        rows = owner.do(SQL["move_calls"], name, most=MOST_ROWS, **bounds)
-        left -= rows
-        if left < 0:
-            raise _TooManyCalls
-    owner.ask(SQL["as_org"], org_id="")
-    return left
+def _count_calls(here: Office, org_id: UUID, bounds: Mapping[str, str]) -> int:
+    with here.org(org_id) as owner:
+        limit = MAX_MOVED_ROWS + 1
+        return int(owner.ask(SQL["count_calls_of_week"], most=limit, **bounds)[0][0])
 
 
 def weeks(today: date) -> Iterator[date]:

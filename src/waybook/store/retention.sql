@@ -23,10 +23,12 @@ alter table {table} enable row level security;
 alter table {table} force row level security;
 create policy tenant on {table} using (org_id = app_org()) with check (org_id = app_org());
 
--- name: has_calls_of_week
+-- name: count_calls_of_week
 -- Calls of one org that were logged before the partition of their week was there.
-select exists (select from mcp_tool_call_log_default
-                where org_id = app_org() and at >= %(since)s and at < %(until)s);
+select count(*)
+  from (select from mcp_tool_call_log_default
+         where org_id = %(org_id)s and at >= %(since)s and at < %(until)s
+         limit %(most)s) counted;
 
 -- name: lock_calls
 lock table mcp_tool_call_log in access exclusive mode;
@@ -35,18 +37,15 @@ lock table mcp_tool_call_log in access exclusive mode;
 -- A table that becomes a partition once the calls of its week are in it.
 create table {table} (like mcp_tool_call_log including defaults including indexes);
 
--- name: as_org
-select set_config('app.org_id', %(org_id)s::text, true);
+-- name: copy_calls
+insert into {table}
+select * from mcp_tool_call_log_default
+ where org_id = %(org_id)s and at >= %(since)s and at < %(until)s;
 
--- name: move_calls
-with moved as (
-  delete from mcp_tool_call_log_default
-   where org_id = app_org()
-     and (at, id) in (select at, id from mcp_tool_call_log_default
-                       where org_id = app_org() and at >= %(since)s and at < %(until)s
-                       limit %(most)s)
-  returning *)
-insert into {table} select * from moved;
+-- name: delete_copied_calls
+delete from mcp_tool_call_log_default
+ where org_id = %(org_id)s and at >= %(since)s and at < %(until)s
+returning org_id;
 
 -- name: attach_partition
 alter table mcp_tool_call_log attach partition {table} for values from ({since}) to ({until});

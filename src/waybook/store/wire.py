@@ -7,7 +7,7 @@ from waybook.store.sql import Statement, load
 
 log = logging.getLogger(__name__)
 
-SQL = load("line")
+SQL = load("wire")
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "6s"
