@@ -97,6 +97,21 @@ async def test_erased_user_is_accounted_for(own_world: World, tmp_path: Path) ->
     assert (await check_anchor(judge(own_world), file)).ok
 
 
+async def test_chain_resealed_before_the_anchor_is_not_accounted_for(
+    own_world: World, tmp_path: Path
+) -> None:
+    """What an erasure did earlier is no excuse for what happened to the chain since."""
+    own_world.is_sound = False
+    await add_user(own_world.place, own_world.agent, "eve")
+    plan = await own_world.agent.acting_as("eve").plan()
+    await erased(own_world, own_world.agent, "eve")
+    file = await taken(own_world, tmp_path)
+    with psycopg.connect(own_world.place.admin_dsn) as admin:
+        admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
+    (faults,) = (await check_anchor(judge(own_world), file)).faults.values()
+    assert faults == [f"plan {plan['planId']}: entry 1 is gone, and no erasure accounts for it"]
+
+
 async def test_erased_org_is_accounted_for(own_world: World, tmp_path: Path) -> None:
     await own_world.agent.plan()
     file = await taken(own_world, tmp_path)

@@ -18,6 +18,7 @@ from backup.copies import (
     fill,
     restore_into,
 )
+from erasures import quietly, slug_of
 from servers import Place, Server, fresh_place
 from waybook.errors import InvalidInput, Misconfigured, Refused
 from waybook.store import backup, restore
@@ -27,6 +28,7 @@ from waybook.store.org_tables import org_tables
 from waybook.store.tenants import add_org
 from waybook.usecases.anchor_audit import check_anchor
 from waybook.usecases.call import Call
+from waybook.usecases.erase import erase_org
 from waybook.usecases.private_file import private_file
 from worlds import Agent, World, a_world
 
@@ -107,6 +109,18 @@ async def test_restored_database_goes_on_working(own_world: World, tmp_path: Pat
         async with a_world(copy) as world:
             agent = Agent(world.doorway, own_world.agent.caller)
             assert (await agent.work_through(plan))["status"] == "plan_complete"
+
+
+async def test_backup_has_the_record_of_an_erased_org(own_world: World, tmp_path: Path) -> None:
+    await own_world.agent.plan()
+    place, file = own_world.place, tmp_path / "backup.zip"
+    await erase_org(place.owner_dsn, slug_of(own_world.agent), by="operator", progress=quietly)
+    back_up(place, file)
+    with empty_database(place.server) as copy:
+        restore_into(copy, file)
+        after = all_rows(copy)
+        assert after == all_rows(place)
+        assert after.keys() >= {"erasure", "tombstone"}
 
 
 def test_restore_into_a_database_with_rows_changes_nothing(

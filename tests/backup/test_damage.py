@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from belongings import everything
 from postgres.processes import eventually
 from servers import Place, Server, fresh_place
 from waybook.errors import InvalidInput
-from waybook.store.archive import ANCHORS, Archive, open_archive
+from waybook.store.archive import ANCHORS, Archive, Member, open_archive
 from waybook.store.migrate import migrate
 from worlds import World, a_world
 
@@ -94,6 +95,36 @@ def test_damage_found_while_loading_leaves_nothing(
     before = all_rows(copy)
     with pytest.raises(InvalidInput, match="damaged"):
         restore_into(copy, file)
+    assert all_rows(copy) == before
+
+
+def test_member_that_was_replaced_as_a_whole_is_found(original: Path, tmp_path: Path) -> None:
+    """A zip file whose checksums are right, with a row less than was written."""
+    file = tmp_path / "replaced.zip"
+    with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            target.writestr(name, data.split(b"\n", 1)[1] if name.endswith("/plan.copy") else data)
+    with pytest.raises(InvalidInput, match=r"plan\.copy is not what was written"):
+        contents(file)
+
+
+def test_row_of_another_org_is_refused_by_the_database(
+    original: Path, copy: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checks of the archive are left out: the walls stand alone."""
+    monkeypatch.setattr(Archive, "verify", lambda *_: None)
+    with open_archive(original) as archive:
+        orgs = sorted({member.org_id for member in archive.manifest.members})
+
+    def elsewhere(self: Archive, member: Member) -> Iterator[bytes]:
+        data = self._zip.read(member.name)
+        yield data.replace(orgs[-1].encode(), orgs[-2].encode())
+
+    monkeypatch.setattr(Archive, "blocks", elsewhere)
+    before = all_rows(copy)
+    with pytest.raises(InvalidInput, match="has a row of another org"):
+        restore_into(copy, original)
     assert all_rows(copy) == before
 
 

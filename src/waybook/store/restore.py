@@ -160,7 +160,10 @@ class _Restore:
                 self._progress(self._rows, self._manifest.rows, self._bytes)
         if member.table == "org":
             self._connection.execute(SQL["remove_org_row"].text.encode())
-        inserted = self._run(SQL["insert_rows"], member.table).rowcount
+        try:
+            inserted = self._run(SQL["insert_rows"], member.table).rowcount
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise damaged(f"{member.name} has a row of another org") from error
         if inserted != member.rows:
             raise damaged(f"{member.name} has {inserted} rows, not {member.rows}")
         self._connection.execute(filled_in(SQL["empty_incoming"], _incoming(member.table)))
