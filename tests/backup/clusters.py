@@ -93,14 +93,14 @@ class Cluster:
         return int((self.data / "postmaster.pid").read_text().split()[0])
 
     def kill(self) -> None:
-        """Kill the server as a power cut would, and wait until nobody answers."""
+        """Kill the server as a power cut would, and wait until it stops answering."""
         kill_processes(self.postmaster)
         eventually(lambda: not _answers(self.admin_dsn), "the server is gone")
         # Another process may be given its number.
         (self.data / "postmaster.pid").unlink()
 
     def ask(self, question: str, *values: object) -> object:
-        """The one value an administrator is told."""
+        """Return the single value of a query run by an administrator."""
         with psycopg.connect(self.admin_dsn, autocommit=True) as admin:
             row = admin.execute(question.encode(), values).fetchone()
         assert row is not None

@@ -12,7 +12,7 @@ from waybook.doorway import Caller, Channel
 from waybook.errors import InvalidInput
 from waybook.store.retention import Keep, retain
 from waybook.store.tenants import LOCAL_ORG
-from waybook.usecases.anchor_audit import AnchorCheck, check_anchor, count_faults, write_anchor
+from waybook.usecases.anchor_audit import AnchorCheck, check_anchor, write_anchor
 from waybook.usecases.call import Call
 from waybook.usecases.erase import erase_org
 from waybook.usecases.house import House
@@ -54,8 +54,8 @@ async def test_empty_database_is_not_what_the_anchor_knows(
     file = await taken(own_world, tmp_path)
     with fresh_place(own_world.place.server) as empty:
         check = await compared(empty, file)
-    assert count_faults(check.faults.values()) == check.chains == len(anchored(file))
-    assert "is gone, and no erasure accounts for it" in next(iter(check.faults.values()))[0]
+    assert check.error_count == check.chains == len(anchored(file))
+    assert "is missing, and no erasure explains it" in next(iter(check.errors.values()))[0]
 
 
 async def test_older_copy_that_agrees_with_itself_is_found_out(
@@ -71,8 +71,8 @@ async def test_older_copy_that_agrees_with_itself_is_found_out(
         await check_audit_of(copy)
         check = await compared(copy, file)
         assert (await compared(copy, older)).ok
-    assert check.faults.keys() == {own_world.agent.org_id}
-    assert [plan["planId"] in fault for fault in check.faults[own_world.agent.org_id]] == [True]
+    assert check.errors.keys() == {own_world.agent.org_id}
+    assert [plan["planId"] in error for error in check.errors[own_world.agent.org_id]] == [True]
 
 
 async def test_rewritten_entry_is_another_one_than_it_was(own_world: World, tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ async def test_rewritten_entry_is_another_one_than_it_was(own_world: World, tmp_
         admin.execute(
             "update audit_entry set hash = sha256(hash) where subject_id = %s", (plan["planId"],)
         )
-    (faults,) = (await check_anchor(judge(own_world), file)).faults.values()
-    assert faults == [f"plan {plan['planId']}: entry 1 is another one than it was"]
+    (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
+    assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]
 
 
 async def test_erased_user_is_accounted_for(own_world: World, tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ async def test_chain_resealed_before_the_anchor_is_not_accounted_for(
     file = await taken(own_world, tmp_path)
     with psycopg.connect(own_world.place.admin_dsn) as admin:
         admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
-    (faults,) = (await check_anchor(judge(own_world), file)).faults.values()
-    assert faults == [f"plan {plan['planId']}: entry 1 is gone, and no erasure accounts for it"]
+    (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
+    assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
 
 async def test_erased_org_is_accounted_for(own_world: World, tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ async def test_removed_record_of_an_erasure_is_found_out(own_world: World, tmp_p
     with psycopg.connect(own_world.place.admin_dsn) as admin:
         admin.execute("delete from tombstone")
         admin.execute("delete from erasure")
-    (faults,) = (await check_anchor(judge(own_world), file)).faults.values()
-    assert [fault for fault in faults if "record of erasures" in fault]
+    (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
+    assert [error for error in errors if "record of erasures" in error]
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, -1])

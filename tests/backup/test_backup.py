@@ -19,6 +19,7 @@ from backup.copies import (
     restore_into,
 )
 from erasures import quietly, slug_of
+from postgres.processes import eventually
 from servers import Place, Server, fresh_place
 from waybook.errors import InvalidInput, Misconfigured, Refused
 from waybook.store import backup, restore
@@ -27,6 +28,7 @@ from waybook.store.migrate import applied_migrations, connected, migrate, shippe
 from waybook.store.org_tables import org_tables
 from waybook.store.tenants import add_org
 from waybook.usecases.anchor_audit import check_anchor
+from waybook.usecases.back_up import back_up as back_up_to
 from waybook.usecases.call import Call
 from waybook.usecases.erase import erase_org
 from waybook.usecases.private_file import private_file
@@ -196,6 +198,45 @@ def test_backup_leaves_out_web_sessions_and_says_so(own_place: Place, tmp_path: 
     manifest = back_up(own_place, tmp_path / "backup.zip")
     assert manifest.left_out["web_session"] == "people sign in again"
     assert not {"web_session", "schema_migration"} & {*manifest.tables}
+
+
+def test_table_with_an_extension_type_is_left_to_be_rebuilt(
+    fifteen: Server, tmp_path: Path
+) -> None:
+    with fresh_place(fifteen) as place:
+        with psycopg.connect(place.admin_dsn) as admin:
+            admin.execute("create extension hstore")
+            admin.execute("create table vectors (org_id uuid, single hstore)")
+            admin.execute("create table lists (org_id uuid, several hstore[])")
+            admin.execute("create table plain (org_id uuid, numbers real[])")
+            for table in ("vectors", "lists", "plain"):
+                admin.execute(f"alter table {table} owner to {fifteen.owner}".encode())
+        manifest = back_up(place, tmp_path / "backup.zip")
+    assert {"vectors", "lists", "web_session"} == manifest.left_out.keys()
+    assert "plain" in manifest.tables
+
+
+async def test_canceled_backup_leaves_no_file(own_world: World, tmp_path: Path) -> None:
+    """The second block is not reached: the first one waits until the task is canceled."""
+    await fill(own_world)
+    reached, canceled = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    blocks: list[int] = []
+
+    def wait(rows: int, *_: int) -> None:
+        blocks.append(rows)
+        loop.call_soon_threadsafe(reached.set)
+        assert canceled.wait(30)
+
+    owner_dsn, file = own_world.place.owner_dsn, tmp_path / "backup.zip"
+    task = asyncio.create_task(back_up_to(owner_dsn, file, force=False, progress=wait))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    canceled.set()
+    await asyncio.to_thread(eventually, lambda: not [*tmp_path.iterdir()], "the draft is gone")
+    assert len(blocks) == 1
 
 
 def test_schema_has_nothing_that_a_backup_would_not_carry(shared_place: Place) -> None:

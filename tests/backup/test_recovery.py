@@ -41,8 +41,8 @@ async def test_recovery_to_a_point_in_time_holds_the_anchor_of_then(tmp_path: Pa
         )
         await check_audit_of(copy.place)
         assert (await compared(copy.place, then)).ok
-        missing = (await compared(copy.place, later)).faults
-        assert [mistake["planId"] in fault for fault in missing[world.agent.org_id]] == [True]
+        missing = (await compared(copy.place, later)).errors
+        assert [mistake["planId"] in error for error in missing[world.agent.org_id]] == [True]
 
 
 async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -> None:
@@ -85,12 +85,12 @@ async def test_asynchronous_standby_that_fell_behind_is_found_out(tmp_path: Path
             await asyncio.to_thread(primary.kill)
         assert standby.ask("select pg_promote(true, 60)")
         await check_audit_of(standby.place)
-        missing = (await compared(standby.place, anchor)).faults
-        assert [plan["planId"] in fault for fault in missing[world.agent.org_id]] == [True]
+        missing = (await compared(standby.place, anchor)).errors
+        assert [plan["planId"] in error for error in missing[world.agent.org_id]] == [True]
 
 
 async def killed_at_work(world: World, kill: Callable[[], None]) -> list[str]:
-    """Kill the server while agents write; returns the plans they were told are there."""
+    """Kill the server while agents write; return the ids of acknowledged plans."""
     acknowledged: list[str] = []
     enough = asyncio.Event()
 

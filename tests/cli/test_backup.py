@@ -36,11 +36,11 @@ def test_empty_data_directory_is_restored_and_then_verified(
     nothing = elsewhere.run("audit", "verify")
     assert nothing.exit_code == 3
     assert "✗ no audit entries: nothing was verified" in nothing.stdout
-    told = elsewhere.run("audit", "verify", "--json")
-    assert (told.exit_code, json.loads(told.stdout)["ok"]) == (3, False)
+    answer = elsewhere.run("audit", "verify", "--json")
+    assert (answer.exit_code, json.loads(answer.stdout)["ok"]) == (3, False)
     missed = elsewhere.run(*verify, columns=200)
     assert missed.exit_code == 1
-    assert "is gone, and no erasure accounts for it" in missed.stdout
+    assert "is missing, and no erasure explains it" in missed.stdout
     assert not (elsewhere.data_dir / ANCHOR_NAME).exists()
 
     assert "✓ restored from" in elsewhere.say("restore", str(archive), columns=200)
@@ -80,7 +80,7 @@ def test_audit_anchor_is_not_replaced_where_something_is_missing(
     before = file.read_bytes()
     refused = elsewhere.run("audit", "anchor", str(file), columns=200)
     assert refused.exit_code == 1
-    assert "are not what they were" in refused.stdout
+    assert "do not match" in refused.stdout
     assert file.read_bytes() == before
     assert elsewhere.told("audit", "anchor", str(file), "--force")["file"] == str(file)
     assert file.read_bytes() != before

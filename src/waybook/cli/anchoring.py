@@ -12,7 +12,7 @@ from waybook.errors import InvalidInput
 from waybook.settings import Settings
 from waybook.store.anchors import AnchorTotals
 from waybook.store.archive import is_archive
-from waybook.usecases.anchor_audit import AnchorCheck, check_anchor, count_faults, write_anchor
+from waybook.usecases.anchor_audit import AnchorCheck, check_anchor, write_anchor
 
 #: The anchor of an embedded database, in its data directory and outside its cluster.
 ANCHOR_NAME = "audit-anchor.jsonl"
@@ -21,10 +21,12 @@ NOTHING_VERIFIED_EXIT = 3
 
 
 class Verification(NamedTuple):
-    """What verifying came to: of the database itself, and compared with each anchor."""
+    """Result of verifying the database itself and of comparing it with each anchor."""
 
     verdicts: list[OrgVerdict]
     checks: dict[Path, AnchorCheck]
+    #: The kept anchor, if it was written.
+    renewed: Path | None = None
 
     @property
     def exit_code(self) -> int:
@@ -52,13 +54,14 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
         found = Verification(await verify_all(here.call, bar=bar), checks)
         if kept and found.exit_code == 0:
             await write_anchor(here.call, kept)
+            return found._replace(renewed=kept)
         return found
 
 
 async def renew_anchor(
     settings: Settings, file: Path, *, force: bool
 ) -> AnchorTotals | AnchorCheck:
-    """Write an anchor; one that is there is compared first, and stays if something is missing.
+    """Write an anchor; an existing one is compared first, and kept if something is missing.
 
     Raises:
         InvalidInput: the file is a backup, or is damaged and `force` is not set.
@@ -80,7 +83,7 @@ def _is_anchor_there(file: Path) -> bool:
 
 
 def show_verification(console: Console, found: Verification) -> None:
-    """Print what verifying came to; without a single entry, nothing counts as verified."""
+    """Print the result of a verification; an empty database is never reported as verified."""
     if found.verdicts:
         show_verdicts(console, found.verdicts)
     else:
@@ -88,30 +91,34 @@ def show_verification(console: Console, found: Verification) -> None:
     for file, check in found.checks.items():
         show_check(console, file, check)
     if not found.verdicts and not found.checks:
-        console.print(Text("  nothing was ever written here, or it is the wrong database;"))
+        console.print(Text("  the database is new, was emptied, or is the wrong one;"))
         console.print(Text("  try: waybook audit verify --anchor FILE, with a backup or an anchor"))
+    elif found.renewed:
+        console.print(Text(f"  the ends of all chains are anchored in {found.renewed}"))
     elif not found.checks:
-        console.print(Text("  whether entries are missing, only an anchor outside can show;"))
+        console.print(Text("  only an anchor outside the database can show missing entries;"))
         console.print(Text("  try: waybook audit anchor FILE"))
 
 
 def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
     """Print how the database compares with an anchor."""
     if check.ok:
-        said = f"all {check.chains} chains of {file}, of {check.at}, are still there"
+        said = f"all {check.chains} chains anchored in {file} at {check.at} are still there"
         console.print(Text.assemble(("✓ ", "green"), said))
         return
-    for org_id, faults in check.faults.items():
+    for org_id, errors in check.errors.items():
         console.print(Text(f"✗ org {org_id}", style="bold red"))
-        for fault in faults[:MOST_FAULTS]:
-            console.print(Text(f"  {fault}"))
-        if len(faults) > MOST_FAULTS:
-            console.print(Text(f"  … and {len(faults) - MOST_FAULTS} more"))
-    missing = count_faults(check.faults.values())
-    said = f"✗ {missing} of {check.chains} chains of {file}, of {check.at}, are not what they were"
+        for error in errors[:MOST_FAULTS]:
+            console.print(Text(f"  {error}"))
+        if len(errors) > MOST_FAULTS:
+            console.print(Text(f"  … and {len(errors) - MOST_FAULTS} more"))
+    missing = check.error_count
+    said = f"✗ {missing} of {check.chains} chains anchored in {file} at {check.at} do not match"
     console.print(Text(said, style="bold red"))
     if not is_archive(file):
-        console.print(Text("  if this is an older copy on purpose, accept it as it is:"))
+        console.print(
+            Text("  if this database is an older copy on purpose, accept its present state:")
+        )
         console.print(Text(f"  waybook audit anchor --force {file}"))
 
 
@@ -126,6 +133,6 @@ def verification_json(found: Verification) -> dict[str, object]:
 
 def check_json(file: Path, check: AnchorCheck) -> dict[str, object]:
     """Return a comparison for machines."""
-    faults = {str(org_id): told for org_id, told in check.faults.items()}
-    seen = {"file": str(file), "at": check.at, "chains": check.chains}
-    return {**seen, "ok": check.ok, "faults": faults}
+    errors = {str(org_id): messages for org_id, messages in check.errors.items()}
+    anchored = {"file": str(file), "at": check.at, "chains": check.chains}
+    return {**anchored, "ok": check.ok, "errors": errors}

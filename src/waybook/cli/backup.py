@@ -33,7 +33,7 @@ def command(*, file: Path, force: bool, verify: bool, as_json: bool, **flags: ob
     """Back up everything into a file, while others work.
 
     All orgs are read from one snapshot, by the owner of the database; no superuser is needed. The
-    file appears when it is complete. Whoever has it has everything: keep it as you keep the
+    file appears when it is complete. It contains all data of all orgs: protect it like the
     database.
     """
     settings = quiet_settings(flags)

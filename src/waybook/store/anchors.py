@@ -1,10 +1,10 @@
 """Anchors: the ends of all audit chains, kept in a file outside the database.
 
-A database that lost entries, or was emptied, proves itself: what is left of it agrees with itself.
-A file that knows where each chain ended shows what is missing.
+A database that was emptied, or replaced by an older copy, is internally consistent. Comparing it
+with a file that records where each chain ended shows which entries are missing.
 
 The file is JSON lines: a header, `[org, subject, id, number of entries, hash]` for each chain, and
-a last line with the totals, by which a file that was cut off is known.
+a last line with the totals, which detects truncation.
 """
 
 import json
@@ -109,12 +109,12 @@ class AnchorFile:
             InvalidInput: the file was cut off or changed; nothing of it counts.
         """
         digest, chains, entries = sha256(), 0, 0
-        while isinstance(told := _read_json(line := self._file.readline(MAX_LINE_BYTES)), list):
-            anchor = _read_anchor(told)
+        while isinstance(value := _read_json(line := self._file.readline(MAX_LINE_BYTES)), list):
+            anchor = _read_anchor(value)
             digest.update(line)
             chains, entries = chains + 1, entries + anchor.seq
             yield anchor
-        if told != AnchorTotals(chains, entries, digest.hexdigest())._asdict():
+        if value != AnchorTotals(chains, entries, digest.hexdigest())._asdict():
             raise InvalidInput(
                 "this audit anchor is damaged: it was cut off, or a line was changed"
             )
@@ -131,9 +131,9 @@ def _read_json(line: bytes) -> Any:  # noqa: ANN401 - any JSON may stand in a fi
         return None
 
 
-def _read_anchor(told: list[Any]) -> Anchor:
+def _read_anchor(values: list[Any]) -> Anchor:
     try:
-        org_id, subject, subject_id, seq, digest = told
+        org_id, subject, subject_id, seq, digest = values
         return Anchor(UUID(org_id), subject, str(UUID(subject_id)), int(seq), bytes.fromhex(digest))
     except (ValueError, TypeError, AttributeError):
         raise InvalidInput("this audit anchor is damaged: a line of it names no chain") from None
@@ -189,7 +189,7 @@ def read_stones(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Stone]]:
 
 
 def is_explained(anchor: Anchor, stones: Iterable[Stone]) -> bool:
-    """Return whether an erasure since the anchor was taken accounts for what is missing.
+    """Return whether an erasure since the anchor was taken explains the mismatch.
 
     A chain that went on behind the anchor has only its last hash on record. The record of erasures
     itself is never erased.

@@ -7,7 +7,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +27,7 @@ COMPRESSION_LEVEL = 3
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
 
-#: Told after each block: rows done, rows in all, bytes done.
+#: Called after each block with rows done, rows in total, and bytes done.
 Progress = Callable[[int, int, int], None]
 
 
@@ -87,28 +87,28 @@ class Manifest:
         return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
 
-def read_manifest(told: dict[str, Any]) -> Manifest:
+def read_manifest(data: dict[str, Any]) -> Manifest:
     """Read a manifest.
 
     Raises:
         InvalidInput: it is of another version.
     """
-    if told["format"] != FORMAT:
+    if data["format"] != FORMAT:
         raise InvalidInput("this is no backup of Waybook")
-    if told["version"] != VERSION:
+    if data["version"] != VERSION:
         raise InvalidInput(
-            f"this backup has format version {told['version']}; this program reads version "
+            f"this backup has format version {data['version']}; this program reads version "
             f"{VERSION}: restore it with the program that wrote it, or a newer one"
         )
     return Manifest(
-        at=told["at"],
-        database=told["database"],
-        server_version=told["server_version"],
-        migrations=tuple(AppliedMigration(*one) for one in told["migrations"]),
-        tables=told["tables"],
-        left_out=told["left_out"],
-        members=tuple(Member(*one) for one in told["members"]),
-        anchor=AnchorTotals(*told["anchor"]),
+        at=data["at"],
+        database=data["database"],
+        server_version=data["server_version"],
+        migrations=tuple(AppliedMigration(*one) for one in data["migrations"]),
+        tables=data["tables"],
+        left_out=data["left_out"],
+        members=tuple(Member(*one) for one in data["members"]),
+        anchor=AnchorTotals(*data["anchor"]),
     )
 
 
@@ -153,6 +153,11 @@ class ArchiveWriter:
         with self.open(MANIFEST) as target:
             target.write(json.dumps(manifest.as_json(), separators=(",", ":")).encode())
         self._zip.close()
+
+    def close(self) -> None:
+        """Release the zip file of a backup that failed; what was written so far is discarded."""
+        with suppress(OSError, ValueError):
+            self._zip.close()
 
 
 def count_rows(block: bytes) -> int:

@@ -5,6 +5,7 @@ one transaction visits org after org, and sees all of them at the same moment.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import IO
 from uuid import UUID
 
@@ -56,13 +57,13 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         try:
-            with connection.transaction():
+            with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
                 # Locks come before the snapshot, which the first query takes: nothing that is
                 # committed in between is lost.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
-                return _Backup(connection, ArchiveWriter(file), progress, tables).write()
+                return _Backup(connection, writer, progress, tables).write()
         except psycopg.errors.LockNotAvailable as error:
             raise Busy("a table is being altered; nothing was backed up, try again") from error
 

@@ -2,7 +2,7 @@
 -- the driver.
 
 -- name: lock_table
--- Nobody drops or alters it until we are done; everybody reads and writes.
+-- Prevents DROP and ALTER until the backup ends; reads and writes go on.
 lock table {table} in access share mode;
 
 -- name: about

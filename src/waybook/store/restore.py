@@ -43,12 +43,12 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
         InvalidInput: the archive is damaged, or was made by a newer program.
         Refused: the database is not empty.
         Misconfigured: this is not the owner.
-        Busy: somebody is at work there.
+        Busy: another process is writing to it.
         Unavailable: the database cannot be reached.
     """
     manifest = archive.manifest
     latest = check_migrations(manifest.migrations)
-    archive.verify(lambda *_: None)
+    archive.verify(lambda *_: progress(0, manifest.rows, 0))
     with connected(owner_dsn) as connection:
         _check_not_newer(applied_migrations(connection), latest)
     migrate(owner_dsn, up_to=latest)
@@ -58,7 +58,9 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
                 fix_text_format(connection)
                 _Restore(connection, archive, progress).load()
         except psycopg.errors.LockNotAvailable as error:
-            raise Busy("somebody is at work in this database; nothing was restored") from error
+            raise Busy(
+                "another process is using this database: stop it, then restore again"
+            ) from error
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             raise damaged(f"the database refused a row: {error.diag.message_primary}") from error
     migrate(owner_dsn)

@@ -2,7 +2,7 @@
 -- by the driver.
 
 -- name: lock_table
--- Nobody writes while we do; two restores do not meet.
+-- Blocks other writers, and a second restore.
 lock table {table} in share row exclusive mode;
 
 -- name: count_rows

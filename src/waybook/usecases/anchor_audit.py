@@ -1,6 +1,6 @@
 """Take the ends of all audit chains out of the database, and compare the database with them."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby, islice
@@ -26,16 +26,20 @@ class AnchorCheck(NamedTuple):
     #: When the anchor was taken.
     at: str
     chains: int
-    #: By org, one sentence for each chain that is not what it was.
-    faults: dict[UUID, list[str]]
+    #: One message per chain that does not match, by org.
+    errors: dict[UUID, list[str]]
 
     @property
     def ok(self) -> bool:
-        return not self.faults
+        return not self.errors
+
+    @property
+    def error_count(self) -> int:
+        return sum(map(len, self.errors.values()))
 
 
 async def write_anchor(call: Call, path: Path) -> AnchorTotals:
-    """Write the ends of all chains to a file, in the place of one that is there.
+    """Write the ends of all chains to a file, replacing an existing one.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -57,25 +61,25 @@ async def check_anchor(call: Call, path: Path) -> AnchorCheck:
     """Compare the database with an anchor, or with the anchor of a backup.
 
     Every anchored chain must still have the entry it ended with, unless an erasure since then
-    accounts for it.
+    explains its absence.
 
     Raises:
         InvalidInput: the file is neither, or is damaged.
     """
-    faults: dict[UUID, list[str]] = {}
+    errors: dict[UUID, list[str]] = {}
     chains = 0
-    with open_anchors(path) as told:
-        for org_id, of_org in groupby(told, key=lambda anchor: anchor.org_id):
+    with open_anchors(path) as stored:
+        for org_id, of_org in groupby(stored, key=lambda anchor: anchor.org_id):
             there = replace(call, caller=replace(call.caller, org_id=org_id))
             while batch := [*islice(of_org, BATCH)]:
                 chains += len(batch)
-                found = [fault async for fault in _faults(there, batch)]
+                found = [message async for message in _mismatches(there, batch)]
                 if found:
-                    faults.setdefault(org_id, []).extend(found)
-        return AnchorCheck(told.at, chains, faults)
+                    errors.setdefault(org_id, []).extend(found)
+        return AnchorCheck(stored.at, chains, errors)
 
 
-async def _faults(call: Call, batch: list[Anchor]) -> AsyncIterator[str]:
+async def _mismatches(call: Call, batch: list[Anchor]) -> AsyncIterator[str]:
     (rows,) = await call.read(anchors.entries_statement(batch))
     missing = anchors.missing_anchors(batch, rows)
     if not missing:
@@ -84,16 +88,16 @@ async def _faults(call: Call, batch: list[Anchor]) -> AsyncIterator[str]:
     stones = anchors.read_stones(left)
     for anchor, found in missing:
         if not anchors.is_explained(anchor, stones.get(anchor.subject_id, ())):
-            yield _fault(anchor, found)
+            yield _describe(anchor, found)
 
 
-def _fault(anchor: Anchor, found: bytes | None) -> str:
+def _describe(anchor: Anchor, found: bytes | None) -> str:
     chain = f"{anchor.subject.replace('_', ' ')} {anchor.subject_id}"
     if anchor.subject == "erasure":
         chain = f"the record of erasures of org {anchor.subject_id}"
     if found is None:
-        return f"{chain}: entry {anchor.seq} is gone, and no erasure accounts for it"
-    return f"{chain}: entry {anchor.seq} is another one than it was"
+        return f"{chain}: entry {anchor.seq} is missing, and no erasure explains it"
+    return f"{chain}: entry {anchor.seq} has a different hash"
 
 
 @contextmanager
@@ -106,13 +110,8 @@ def open_anchors(path: Path) -> Iterator[AnchorFile]:
     if not path.is_file():
         raise InvalidInput(f"there is no file {path}; waybook audit anchor writes one")
     if is_archive(path):
-        with open_archive(path) as archive, archive.anchors() as told:
-            yield told
+        with open_archive(path) as archive, archive.anchors() as anchor_file:
+            yield anchor_file
         return
     with path.open("rb") as file:
         yield AnchorFile(file)
-
-
-def count_faults(faults: Iterable[list[str]]) -> int:
-    """Return how many chains are not what they were."""
-    return sum(map(len, faults))
