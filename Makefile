@@ -51,7 +51,7 @@ test: env
 # The same with every condition on the org taken out of the queries: row-level security alone keeps
 # orgs apart.
 test-rls: env
-	@WAYBOOK_TEST_WITHOUT_ORG=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q tests/store tests/usecases tests/transport tests/acceptance
+	@WAYBOOK_TEST_WITHOUT_ORG=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q tests/store tests/usecases tests/transport tests/acceptance tests/backup
 
 # Where there is no network but loopback, not even for what goes round Python. What the tests fetch
 # of Node's packages must have been fetched before.

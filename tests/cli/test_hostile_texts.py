@@ -96,6 +96,8 @@ COMMANDS = {
 #: Commands that show nothing stored, or only what they are given in the same breath.
 OTHERS = {
     "retain",
+    "backup",
+    "restore",
     "demo",
     "serve",
     "mcp",

@@ -62,7 +62,7 @@ def commands(group: click.Group, above: str = "") -> Iterator[str]:
 
 ORDER = [
     *("dag list", "dag show", "dag add", "dag schema"),
-    *("audit list", "audit verify", "audit as-of"),
+    *("audit list", "audit verify", "audit anchor", "audit as-of"),
     *("webhooks list", "webhooks test", "webhooks retry"),
     *("org add", "org list", "org show", "org set", "org erase"),
     *("user add", "user list", "user scopes", "user disable", "user enable", "user erase"),

@@ -17,15 +17,8 @@ SOURCE = Path(str(files("waybook")))
 #: Several statements at a time, run by the owner: the migrations' own tests run them.
 OPERATOR = frozenset(
     {
-        "archived_plans",
-        "archived_runs",
-        "erasure",
-        "migrate",
-        "owner_role",
-        "owners",
-        "renaming",
-        "retention",
-        "tenants",
+        *("archived_plans", "archived_runs", "backup", "erasure", "migrate", "org_tables"),
+        *("owner_role", "owners", "renaming", "restore", "retention", "tenants"),
     }
 )
 #: Their queries are fetched by a name in a variable.

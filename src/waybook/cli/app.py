@@ -50,6 +50,8 @@ COMMANDS = {
     ),
     "token": ("waybook.cli.token:group", "API tokens: add, list, revoke."),
     "retain": ("waybook.cli.retain:command", "Let go what was kept long enough."),
+    "backup": ("waybook.cli.backup:command", "Back up everything into a file, while others work."),
+    "restore": ("waybook.cli.restore:command", "Restore a backup into an empty database."),
     "migrate": ("waybook.cli.migrate:command", "Bring the database up to date."),
     "doctor": (
         "waybook.cli.doctor:command",

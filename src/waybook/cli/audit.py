@@ -4,16 +4,28 @@ import asyncio
 import contextlib
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
+from rich.text import Text
 
+from waybook.cli.anchoring import (
+    BROKEN_EXIT,
+    check_json,
+    kept_anchor,
+    renew_anchor,
+    show_check,
+    show_verification,
+    verification_json,
+    verify_with_anchors,
+)
 from waybook.cli.history import entries_table, plan_then
 from waybook.cli.inside import Inside, inside, quiet_settings, the_console
 from waybook.cli.options import as_json, database_options
 from waybook.cli.printing import say_json
-from waybook.cli.verdicts import OrgVerdict, show_verdicts, verdict_json, verify_all
 from waybook.errors import InvalidInput, NotFound
 from waybook.settings import Settings
+from waybook.usecases.anchor_audit import AnchorCheck
 from waybook.usecases.call import Body
 from waybook.usecases.find_plans import meant_plan
 from waybook.usecases.find_runs import meant_run
@@ -54,26 +66,57 @@ async def _entries(
 
 
 @group.command("verify")
+@click.option(
+    "--anchor",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="An audit anchor or a backup: all of its chains must still be there.",
+)
 @as_json
 @database_options
-def verify_command(*, as_json: bool, **flags: object) -> None:
+def verify_command(*, anchor: Path | None, as_json: bool, **flags: object) -> None:
     """Prove that nothing was changed behind the audit's back.
 
     Every chain of seals is recomputed, and every plan replayed from its entries and held against
-    its rows. Ends with exit code 1, naming the first broken entry, if anything is wrong.
+    its rows. Ends with exit code 1, naming the first broken entry, if anything is wrong, and with
+    3 if there is no entry at all.
+
+    What is missing as a whole only an anchor can show. That of an embedded database is kept in the
+    data directory, compared each time, and renewed if all is well.
     """
     settings = quiet_settings(flags)
-    verdicts = asyncio.run(_verify(settings, bar=not as_json))
+    found = asyncio.run(verify_with_anchors(settings, anchor, bar=not as_json))
     if as_json:
-        say_json(verdict_json(verdicts))
+        say_json(verification_json(found))
     else:
-        show_verdicts(the_console(), verdicts)
-    sys.exit(0 if all(one.verdict.ok for one in verdicts) else 1)
+        show_verification(the_console(), found)
+    sys.exit(found.exit_code)
 
 
-async def _verify(settings: Settings, *, bar: bool) -> list[OrgVerdict]:
-    async with inside(settings) as here:
-        return await verify_all(here.call, bar=bar)
+@group.command("anchor")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace the file without comparing it first.")
+@as_json
+@database_options
+def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: object) -> None:
+    """Keep the ends of all chains in a file outside the database.
+
+    A file that is there is compared first, and stays as it is if something is missing; then the
+    exit code is 1. Without a file, that of the embedded database in the data directory is meant.
+    """
+    settings = quiet_settings(flags)
+    path = file or kept_anchor(settings)
+    if path is None:
+        raise click.UsageError("name a file for the anchor of a server of your own")
+    done = asyncio.run(renew_anchor(settings, path, force=force))
+    if isinstance(done, AnchorCheck):
+        say_json(check_json(path, done)) if as_json else show_check(the_console(), path, done)
+        sys.exit(BROKEN_EXIT)
+    if as_json:
+        say_json({"file": str(path), **done._asdict()})
+        return
+    said = f"{done.chains} chains with {done.entries} entries are anchored in {path}"
+    the_console().print(Text.assemble(("✓ ", "green"), said))
 
 
 @group.command("as-of")

@@ -54,15 +54,15 @@ def shipped() -> list[Migration]:
     return sorted(found, key=lambda migration: migration.number)
 
 
-def migrate(dsn: str) -> list[str]:
-    """Bring the database up to date; returns the names of what ran.
+def migrate(dsn: str, *, up_to: int | None = None) -> list[str]:
+    """Bring the database up to date, or up to a number; returns the names of what ran.
 
     Raises:
         Misconfigured: the server is too old, the database too new, or a file was edited.
         Unavailable: the database cannot be reached.
     """
     with connected(dsn) as connection:
-        return _migrate(connection)
+        return _migrate(connection, up_to)
 
 
 def pending(dsn: str) -> list[str]:
@@ -73,7 +73,21 @@ def pending(dsn: str) -> list[str]:
         Unavailable: the database cannot be reached.
     """
     with connected(dsn) as connection:
-        return [migration.title for migration in _pending(_done(connection) or {})]
+        return [migration.title for migration in pending_in(connection)]
+
+
+def pending_in(connection: psycopg.Connection) -> list[Migration]:
+    """Return the migrations the database has not seen yet.
+
+    Raises:
+        Misconfigured: as for `migrate`.
+    """
+    return _pending(applied_migrations(connection))
+
+
+def applied_migrations(connection: psycopg.Connection) -> dict[int, str]:
+    """Return number and digest of the migrations that ran."""
+    return _done(connection) or {}
 
 
 @contextmanager
@@ -108,7 +122,7 @@ def _no_owner(connection: psycopg.Connection) -> Misconfigured:
     )
 
 
-def _migrate(connection: psycopg.Connection) -> list[str]:
+def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
     if (done := _done(connection)) is not None and not _pending(done):
         _ensure_vectors(connection)
         _ensure_maintenance_role(connection)
@@ -119,6 +133,8 @@ def _migrate(connection: psycopg.Connection) -> list[str]:
         _ensure_role(connection)
         connection.execute(_text("create_table"))
     for migration in _pending(_done(connection) or {}):
+        if up_to is not None and migration.number > up_to:
+            break
         with connection.transaction():
             connection.execute(_text("lock"))
             if migration.number in (_done(connection) or {}):

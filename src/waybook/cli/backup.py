@@ -1,0 +1,93 @@
+"""`waybook backup`: everything in one file."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as ProgressBar
+from rich.text import Text
+
+from waybook.cli.inside import quiet_settings, the_console
+from waybook.cli.options import as_json, database_options
+from waybook.cli.printing import say_json
+from waybook.settings import Settings
+from waybook.store.archive import Manifest, Progress
+from waybook.usecases.back_up import back_up, verify_backup
+from waybook.wiring import server
+
+file_argument = click.argument("file", type=click.Path(path_type=Path))
+
+
+@click.command()
+@file_argument
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--verify", is_flag=True, help="Only check this backup; needs no database.")
+@as_json
+@database_options
+def command(*, file: Path, force: bool, verify: bool, as_json: bool, **flags: object) -> None:
+    """Back up everything into a file, while others work.
+
+    All orgs are read from one snapshot, by the owner of the database; no superuser is needed. The
+    file appears when it is complete. It contains all data of all orgs: protect it like the
+    database.
+    """
+    settings = quiet_settings(flags)
+    if verify:
+        with shown_progress("checking") as progress:
+            manifest = verify_backup(file, progress=progress)
+        report_archive(manifest, file, f"{file} is complete", as_json=as_json)
+        return
+    manifest = asyncio.run(_back_up(settings, file, force=force))
+    report_archive(manifest, file, f"backed up to {file}", as_json=as_json)
+
+
+async def _back_up(settings: Settings, file: Path, *, force: bool) -> Manifest:
+    async with server(settings) as postgres:
+        with shown_progress("backing up") as progress:
+            return await back_up(postgres.owner_dsn, file, force=force, progress=progress)
+
+
+@contextmanager
+def shown_progress(what: str) -> Iterator[Progress]:
+    """Show a bar of rows on stderr for the length of a block."""
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows {task.fields[size]}"),
+    )
+    with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, size="")
+
+        def progress(rows: int, total: int, size: int) -> None:
+            bar.update(task, completed=rows, total=total, size=decimal(size))
+
+        yield progress
+
+
+def report_archive(manifest: Manifest, file: Path, done: str, *, as_json: bool) -> None:
+    """Print what an archive holds."""
+    anchor = manifest.anchor
+    if as_json:
+        counts = {"orgs": manifest.orgs, "rows": manifest.rows, "bytes": manifest.bytes}
+        chains = {"chains": anchor.chains, "entries": anchor.entries, "sha256": anchor.sha256}
+        say_json({"file": str(file), "at": manifest.at, **counts, "anchor": chains})
+        return
+    console = the_console()
+    console.print(Text.assemble(("✓ ", "green"), done))
+    console.print(
+        Text(
+            f"  {manifest.rows} rows of {_orgs(manifest.orgs)}, {decimal(manifest.bytes)} before "
+            f"compression, as of {manifest.at}"
+        )
+    )
+    console.print(Text(f"  {anchor.chains} audit chains with {anchor.entries} entries"))
+
+
+def _orgs(count: int) -> str:
+    return "1 org" if count == 1 else f"{count} orgs"

@@ -1,0 +1,64 @@
+-- Run by the owner. The braces are filled with names from the catalog, quoted by the driver.
+
+-- name: tables
+-- Every table with rows of orgs, referenced tables first: the columns that are stored, whether one
+-- of them is of an extension's type, and how many rows there are, more or less.
+with recursive ours as (
+  select c.oid, c.relname
+    from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
+   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+     and not c.relispartition
+),
+below as (
+  select o.oid, o.relname, 0 as depth from ours o
+   union
+  select o.oid, o.relname, b.depth + 1
+    from below b
+    join pg_constraint k on k.confrelid = b.oid and k.contype = 'f' and k.conrelid <> k.confrelid
+    join ours o on o.oid = k.conrelid
+   where b.depth < 100
+),
+ordered as (
+  select oid, relname, max(depth) as depth from below group by oid, relname
+)
+select t.relname::text,
+       (select array_agg(a.attname::text order by a.attnum)
+          from pg_attribute a
+         where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''),
+       exists (select from pg_attribute a
+                 join pg_type y on y.oid = a.atttypid
+                 join pg_depend d on d.classid = 'pg_type'::regclass
+                                 and d.objid in (y.oid, y.typelem) and d.deptype = 'e'
+                where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped),
+       (select coalesce(sum(greatest(c.reltuples, s.n_live_tup, 0)), 0)::bigint
+          from pg_class c
+          left join pg_inherits i on i.inhrelid = c.oid
+          left join pg_stat_all_tables s on s.relid = c.oid
+         where (c.oid = t.oid or i.inhparent = t.oid) and c.relkind = 'r')
+  from ordered t
+ order by t.depth, t.relname;
+
+-- name: orgs
+-- Every org there is or was.
+select org_id from org union select org_id from erasure order by org_id;
+
+-- name: enter_org
+-- From here on only this org exists.
+select set_config('app.org_id', %(org_id)s, true);
+
+-- name: see_directory
+-- Whether the list of orgs can be seen.
+select set_config('app.sweep', %(visible)s, true);
+
+-- name: same_text
+-- Values are written and read as the same text, whatever the server's settings.
+set local timezone = 'UTC';
+set local datestyle = 'ISO, YMD';
+set local intervalstyle = 'postgres';
+set local bytea_output = 'hex';
+set local extra_float_digits = 1;
+set local client_encoding = 'UTF8';
+set local statement_timeout = 0;
+set local idle_in_transaction_session_timeout = 0;
+set local lock_timeout = '30s';

@@ -1,0 +1,117 @@
+"""Take the ends of all audit chains out of the database, and compare the database with them."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby, islice
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from waybook.errors import InvalidInput
+from waybook.store import anchors
+from waybook.store.anchors import Anchor, AnchorFile, AnchorTotals
+from waybook.store.archive import is_archive, open_archive
+from waybook.usecases.call import Call
+from waybook.usecases.private_file import private_file
+from waybook.usecases.verify_erasures import calls_of_everybody
+
+#: How many chains are compared with one query.
+BATCH = 500
+
+
+class AnchorCheck(NamedTuple):
+    """The result of comparing the database with an anchor."""
+
+    #: When the anchor was taken.
+    at: str
+    chains: int
+    #: One message per chain that does not match, by org.
+    errors: dict[UUID, list[str]]
+
+    @property
+    def ok(self) -> bool:
+        return not self.errors
+
+    @property
+    def error_count(self) -> int:
+        return sum(map(len, self.errors.values()))
+
+
+async def write_anchor(call: Call, path: Path) -> AnchorTotals:
+    """Write the ends of all chains to a file, replacing an existing one.
+
+    Raises:
+        InvalidInput: the file cannot be written.
+    """
+    (((at,),),) = await call.read("select app_now()")
+    taken = [anchor async for anchor in _taken(call)]
+    with private_file(path, force=True) as file:
+        return anchors.write_anchors(file, at, taken)
+
+
+async def _taken(call: Call) -> AsyncIterator[Anchor]:
+    for one in await calls_of_everybody(call):
+        (rows,) = await one.read(anchors.ends_statement())
+        for anchor in anchors.read_ends(one.caller.org_id, rows):
+            yield anchor
+
+
+async def check_anchor(call: Call, path: Path) -> AnchorCheck:
+    """Compare the database with an anchor, or with the anchor of a backup.
+
+    Every anchored chain must still have the entry it ended with, unless an erasure since then
+    explains its absence.
+
+    Raises:
+        InvalidInput: the file is neither, or is damaged.
+    """
+    errors: dict[UUID, list[str]] = {}
+    chains = 0
+    with open_anchors(path) as stored:
+        for org_id, of_org in groupby(stored, key=lambda anchor: anchor.org_id):
+            there = replace(call, caller=replace(call.caller, org_id=org_id))
+            while batch := [*islice(of_org, BATCH)]:
+                chains += len(batch)
+                found = [message async for message in _mismatches(there, batch)]
+                if found:
+                    errors.setdefault(org_id, []).extend(found)
+        return AnchorCheck(stored.at, chains, errors)
+
+
+async def _mismatches(call: Call, batch: list[Anchor]) -> AsyncIterator[str]:
+    (rows,) = await call.read(anchors.entries_statement(batch))
+    missing = anchors.missing_anchors(batch, rows)
+    if not missing:
+        return
+    (left,) = await call.read(anchors.stones_statement([anchor for anchor, _ in missing]))
+    stones = anchors.read_stones(left)
+    for anchor, found in missing:
+        if not anchors.is_explained(anchor, stones.get(anchor.subject_id, ())):
+            yield _describe(anchor, found)
+
+
+def _describe(anchor: Anchor, found: bytes | None) -> str:
+    chain = f"{anchor.subject.replace('_', ' ')} {anchor.subject_id}"
+    if anchor.subject == "erasure":
+        chain = f"the record of erasures of org {anchor.subject_id}"
+    if found is None:
+        return f"{chain}: entry {anchor.seq} is missing, and no erasure explains it"
+    return f"{chain}: entry {anchor.seq} has a different hash"
+
+
+@contextmanager
+def open_anchors(path: Path) -> Iterator[AnchorFile]:
+    """Open an anchor file, or a backup for its anchor.
+
+    Raises:
+        InvalidInput: it is neither, or is damaged.
+    """
+    if not path.is_file():
+        raise InvalidInput(f"there is no file {path}; waybook audit anchor writes one")
+    if is_archive(path):
+        with open_archive(path) as archive, archive.anchors() as anchor_file:
+            yield anchor_file
+        return
+    with path.open("rb") as file:
+        yield AnchorFile(file)

@@ -1,0 +1,50 @@
+"""Files that appear whole or not at all, and that only their owner can read."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from waybook.errors import InvalidInput
+
+
+@contextmanager
+def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
+    """Write a file under a temporary name beside it; it takes its name at the end of the block.
+
+    Raises:
+        InvalidInput: there is a file of this name and `force` is not set, or no file can be
+            written there.
+    """
+    _check_absent(path, force=force)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror}; name another file") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _check_absent(path, force=force)
+        draft.replace(path)
+        _sync_directory(path.parent)
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+
+
+def _check_absent(path: Path, *, force: bool) -> None:
+    if path.exists() and not force:
+        raise InvalidInput(f"there is a file {path} already; name another one, or add --force")
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the new name durable too."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,152 @@
+"""PostgreSQL 15 clusters of a test's own: archived, copied, recovered, followed, killed.
+
+Each ends with the test run, however that ends: what keeps it alive is a pipe that the controller
+holds open.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from postgres.processes import eventually
+from postgres.processes import kill as kill_processes
+from servers import FIFTEEN, NO_FIFTEEN, PLACE, Place, Server, _answers, _has_user
+from waybook.store.ids import new_id
+from waybook.store.migrate import APP_ROLE, migrate
+
+DBNAME = "waybook"
+BUILDER = "builder"
+
+
+def _user() -> str | None:
+    if os.getuid():
+        return None
+    return "postgres" if _has_user("postgres") else "nobody"
+
+
+def run(program: str, *words: str | Path) -> None:
+    """Run one of PostgreSQL's programs, as the user the clusters belong to."""
+    command: list[str | Path] = [FIFTEEN / program, *words]
+    done = subprocess.run(
+        command, check=False, user=_user(), capture_output=True, text=True, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One cluster in a directory of its own, reached by a socket there."""
+
+    home: Path
+
+    @property
+    def data(self) -> Path:
+        return self.home / "cluster"
+
+    @property
+    def admin_dsn(self) -> str:
+        return f"host={self.home} user=postgres dbname=postgres"
+
+    @property
+    def place(self) -> Place:
+        """The database of this cluster, as the other tests know one."""
+        url = f"host={self.home} user={BUILDER} dbname=postgres"
+        server = Server(
+            name="15", admin_dsn=self.admin_dsn, owner_dsn=url, app_dsn=url, role=APP_ROLE
+        )
+        return Place(server=server, dbname=DBNAME)
+
+    def configure(self, **settings: str) -> None:
+        """Set these, from the next start or reload on; `{home}` is the cluster's directory."""
+        settings = {"unix_socket_directories": "{home}", "listen_addresses": "", **settings}
+        with (self.data / "postgresql.auto.conf").open("a") as file:
+            file.writelines(
+                f"{name} = '{value.format(home=self.home)}'\n" for name, value in settings.items()
+            )
+
+    def recover(self, **settings: str) -> None:
+        """Start this copy from archived WAL, up to where the settings say, and promote it."""
+        self.configure(archive_mode="off", recovery_target_action="promote", **settings)
+        signal = self.data / "recovery.signal"
+        signal.touch()
+        if (user := _user()) is not None:
+            shutil.chown(signal, user)
+        self.start()
+        eventually(lambda: not self.ask("select pg_is_in_recovery()"), "recovery has ended")
+
+    def start(self) -> None:
+        alive, log = Path(os.environ[PLACE]) / "alive", self.home / "log"
+        serve = f"'{FIFTEEN}/postgres' -D '{self.data}' & read _ <'{alive}'; kill -QUIT $!; wait"
+        command = ["/bin/sh", "-c", f"({serve}) </dev/null >>'{log}' 2>&1 &"]
+        subprocess.run(command, check=True, user=_user(), start_new_session=True, cwd="/")
+        eventually(lambda: _answers(self.admin_dsn), "PostgreSQL answers")
+
+    @property
+    def postmaster(self) -> int:
+        return int((self.data / "postmaster.pid").read_text().split()[0])
+
+    def kill(self) -> None:
+        """Kill the server as a power cut would, and wait until it stops answering."""
+        kill_processes(self.postmaster)
+        eventually(lambda: not _answers(self.admin_dsn), "the server is gone")
+        # Another process may be given its number.
+        (self.data / "postmaster.pid").unlink()
+
+    def ask(self, question: str, *values: object) -> object:
+        """Return the single value of a query run by an administrator."""
+        with psycopg.connect(self.admin_dsn, autocommit=True) as admin:
+            row = admin.execute(question.encode(), values).fetchone()
+        assert row is not None
+        return row[0]
+
+    def base_backup(self, *options: str) -> "Cluster":
+        """A physical copy of this cluster while it runs, configured to live elsewhere."""
+        copy = Cluster(_new_home())
+        source = ("-h", self.home, "-U", "postgres", "-D", copy.data)
+        run("pg_basebackup", *source, "--checkpoint=fast", "--no-sync", *options)
+        copy.configure()
+        return copy
+
+
+def _new_home() -> Path:
+    home = Path(os.environ[PLACE]) / f"own-{new_id()[-12:]}"
+    home.mkdir(mode=0o755)
+    user = _user()
+    if user is not None:
+        shutil.chown(home, user)
+    return home
+
+
+@contextmanager
+def own_cluster(**settings: str) -> Iterator[Cluster]:
+    """A durable cluster with a migrated database; every copy of it is gone at the end."""
+    if not FIFTEEN.exists():
+        pytest.skip(NO_FIFTEEN)
+    before = {*Path(os.environ[PLACE]).glob("own-*")}
+    cluster = Cluster(_new_home())
+    made = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+    run("initdb", "-D", cluster.data, *made)
+    cluster.configure(**settings)
+    try:
+        cluster.start()
+        with psycopg.connect(cluster.admin_dsn, autocommit=True) as admin:
+            admin.execute(f"create role {BUILDER} login createrole".encode())
+            admin.execute(f"create database {DBNAME} owner {BUILDER}".encode())
+        migrate(cluster.place.owner_dsn)
+        yield cluster
+    finally:
+        for home in {*Path(os.environ[PLACE]).glob("own-*")} - before:
+            _remove(Cluster(home))
+
+
+def _remove(cluster: Cluster) -> None:
+    if (cluster.data / "postmaster.pid").exists():
+        cluster.kill()
+    shutil.rmtree(cluster.home, ignore_errors=True)

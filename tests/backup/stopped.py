@@ -1,0 +1,33 @@
+"""A backup or a restore that stops in the middle, says so, and waits to be killed.
+
+Run as `python stopped.py backup|restore DSN FILE`.
+"""
+
+import sys
+from pathlib import Path
+
+from waybook.store import backup, restore
+from waybook.store.archive import open_archive
+from waybook.usecases.private_file import private_file
+
+STOP_AFTER_ROWS = 20
+
+
+def stop(rows: int, *_: int) -> None:
+    if rows >= STOP_AFTER_ROWS:
+        sys.stdout.write("stopped\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+def main(what: str, dsn: str, path: Path) -> None:
+    if what == "backup":
+        with private_file(path, force=False) as file:
+            backup.back_up(dsn, file, stop)
+    else:
+        with open_archive(path) as archive:
+            restore.restore(dsn, archive, stop)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

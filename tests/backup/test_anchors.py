@@ -1,0 +1,170 @@
+"""Anchors show what a database that agrees with itself cannot: that something of it is gone."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from backup.copies import anchored, back_up, check_audit_of, empty_database, restore_into
+from erasures import add_user, erased, quietly, slug_of
+from servers import Place, fresh_place
+from waybook.doorway import Caller, Channel
+from waybook.errors import InvalidInput
+from waybook.store.retention import Keep, retain
+from waybook.store.tenants import LOCAL_ORG
+from waybook.usecases.anchor_audit import AnchorCheck, check_anchor, write_anchor
+from waybook.usecases.call import Call
+from waybook.usecases.erase import erase_org
+from waybook.usecases.house import House
+from worlds import World, a_database
+
+
+def judge(world: World) -> Call:
+    return Call(house=world.doorway.house, caller=world.agent.caller)
+
+
+async def taken(world: World, tmp_path: Path) -> Path:
+    """An anchor of the world as it is now."""
+    file = tmp_path / "anchor.jsonl"
+    await write_anchor(judge(world), file)
+    return file
+
+
+async def compared(place: Place, file: Path) -> AnchorCheck:
+    async with a_database(place) as database:
+        caller = Caller(org_id=LOCAL_ORG, user="judge", channel=Channel.CLI)
+        house = House(database=database, skills=())
+        return await check_anchor(Call(house=house, caller=caller), file)
+
+
+async def test_anchor_of_a_database_that_went_on_holds(own_world: World, tmp_path: Path) -> None:
+    plan = await own_world.agent.plan()
+    file = await taken(own_world, tmp_path)
+    await own_world.agent.work_through(plan)
+    await own_world.agent.plan()
+    check = await check_anchor(judge(own_world), file)
+    assert (check.ok, check.chains) == (True, len(anchored(file)))
+    assert check.chains >= 2
+
+
+async def test_empty_database_is_not_what_the_anchor_knows(
+    own_world: World, tmp_path: Path
+) -> None:
+    await own_world.agent.plan()
+    file = await taken(own_world, tmp_path)
+    with fresh_place(own_world.place.server) as empty:
+        check = await compared(empty, file)
+    assert check.error_count == check.chains == len(anchored(file))
+    assert "is missing, and no erasure explains it" in next(iter(check.errors.values()))[0]
+
+
+async def test_older_copy_that_agrees_with_itself_is_found_out(
+    own_world: World, tmp_path: Path
+) -> None:
+    plan = await own_world.agent.plan()
+    older = tmp_path / "older.zip"
+    back_up(own_world.place, older)
+    await own_world.agent.work_through(plan)
+    file = await taken(own_world, tmp_path)
+    with empty_database(own_world.place.server) as copy:
+        restore_into(copy, older)
+        await check_audit_of(copy)
+        check = await compared(copy, file)
+        assert (await compared(copy, older)).ok
+    assert check.errors.keys() == {own_world.agent.org_id}
+    assert [plan["planId"] in error for error in check.errors[own_world.agent.org_id]] == [True]
+
+
+async def test_rewritten_entry_is_another_one_than_it_was(own_world: World, tmp_path: Path) -> None:
+    own_world.is_sound = False
+    plan = await own_world.agent.plan()
+    file = await taken(own_world, tmp_path)
+    with psycopg.connect(own_world.place.admin_dsn) as admin:
+        admin.execute(
+            "update audit_entry set hash = sha256(hash) where subject_id = %s", (plan["planId"],)
+        )
+    (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
+    assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]
+
+
+async def test_erased_user_is_accounted_for(own_world: World, tmp_path: Path) -> None:
+    await add_user(own_world.place, own_world.agent, "eve")
+    await own_world.agent.acting_as("eve").plan()
+    longer = await own_world.agent.acting_as("eve").plan()
+    file = await taken(own_world, tmp_path)
+    await own_world.agent.work_through(longer)
+    await erased(own_world, own_world.agent, "eve")
+    assert (await check_anchor(judge(own_world), file)).ok
+
+
+async def test_chain_resealed_before_the_anchor_is_not_accounted_for(
+    own_world: World, tmp_path: Path
+) -> None:
+    """What an erasure did earlier is no excuse for what happened to the chain since."""
+    own_world.is_sound = False
+    await add_user(own_world.place, own_world.agent, "eve")
+    plan = await own_world.agent.acting_as("eve").plan()
+    await erased(own_world, own_world.agent, "eve")
+    file = await taken(own_world, tmp_path)
+    with psycopg.connect(own_world.place.admin_dsn) as admin:
+        admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
+    (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
+    assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
+
+
+async def test_erased_org_is_accounted_for(own_world: World, tmp_path: Path) -> None:
+    await own_world.agent.plan()
+    file = await taken(own_world, tmp_path)
+    slug = slug_of(own_world.agent)
+    await erase_org(own_world.place.owner_dsn, slug, by="operator", progress=quietly)
+    assert (await check_anchor(judge(own_world), file)).ok
+
+
+async def test_retained_plans_are_accounted_for(own_world: World, tmp_path: Path) -> None:
+    plan = await own_world.agent.plan()
+    await own_world.agent.work_through(plan)
+    file = await taken(own_world, tmp_path)
+    with psycopg.connect(own_world.place.admin_dsn) as admin:
+        admin.execute("update plan set updated_at = now() - interval '9 days'")
+        admin.execute("update plan set completed_at = updated_at where completed_at is not null")
+    own_world.is_sound = False
+    gone = retain(own_world.place.owner_dsn, Keep(calls=0, answers=0, archived=1))
+    assert gone["plan"] == 1
+    assert (await check_anchor(judge(own_world), file)).ok
+
+
+async def test_removed_record_of_an_erasure_is_found_out(own_world: World, tmp_path: Path) -> None:
+    own_world.is_sound = False
+    await add_user(own_world.place, own_world.agent, "eve")
+    await own_world.agent.acting_as("eve").plan()
+    await erased(own_world, own_world.agent, "eve")
+    file = await taken(own_world, tmp_path)
+    with psycopg.connect(own_world.place.admin_dsn) as admin:
+        admin.execute("delete from tombstone")
+        admin.execute("delete from erasure")
+    (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
+    assert [error for error in errors if "record of erasures" in error]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, -1])
+async def test_anchor_that_was_cut_off_counts_for_nothing(
+    own_world: World, tmp_path: Path, kept: int
+) -> None:
+    await own_world.agent.plan()
+    file = await taken(own_world, tmp_path)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:kept]))
+    with pytest.raises(InvalidInput, match="anchor"):
+        await check_anchor(judge(own_world), file)
+
+
+async def test_anchor_with_a_changed_line_counts_for_nothing(
+    own_world: World, tmp_path: Path
+) -> None:
+    await own_world.agent.plan()
+    file = await taken(own_world, tmp_path)
+    head, first, *rest = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([head, *rest[:-1], rest[-1]]))
+    with pytest.raises(InvalidInput, match="damaged"):
+        await check_anchor(judge(own_world), file)
+    assert first

@@ -1,0 +1,255 @@
+"""A backup of a database at work, restored elsewhere: the same rows, the same audit."""
+
+import asyncio
+import stat
+import threading
+from pathlib import Path
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from backup.copies import (
+    all_rows,
+    anchored,
+    back_up,
+    check_audit_of,
+    empty_database,
+    fill,
+    restore_into,
+)
+from erasures import quietly, slug_of
+from postgres.processes import eventually
+from servers import Place, Server, fresh_place
+from waybook.errors import InvalidInput, Misconfigured, Refused
+from waybook.store import backup, restore
+from waybook.store.ids import new_id
+from waybook.store.migrate import applied_migrations, connected, migrate, shipped
+from waybook.store.org_tables import org_tables
+from waybook.store.tenants import add_org
+from waybook.usecases.anchor_audit import check_anchor
+from waybook.usecases.back_up import back_up as back_up_to
+from waybook.usecases.call import Call
+from waybook.usecases.erase import erase_org
+from waybook.usecases.private_file import private_file
+from worlds import Agent, World, a_world
+
+
+async def test_restored_backup_has_the_same_rows_in_every_table(
+    own_world: World, tmp_path: Path
+) -> None:
+    await fill(own_world)
+    file = tmp_path / "backup.zip"
+    manifest = back_up(own_world.place, file)
+    with empty_database(own_world.place.server) as copy:
+        restore_into(copy, file)
+        before, after = all_rows(own_world.place), all_rows(copy)
+        assert {*manifest.tables} - {*before} == set()
+        assert after == before
+        await check_audit_of(copy)
+        again = tmp_path / "again.zip"
+        back_up(copy, again)
+        assert anchored(again) == anchored(file)
+
+
+async def test_backup_while_agents_write_restores_to_one_moment(
+    own_world: World, tmp_path: Path
+) -> None:
+    """Writers go on in the middle of the backup, which waits for them to have written."""
+    await fill(own_world)
+    file = tmp_path / "backup.zip"
+    started, written = threading.Event(), threading.Event()
+
+    def wait_for_writers(*_: int) -> None:
+        started.set()
+        assert written.wait(30)
+
+    def run() -> None:
+        with private_file(file, force=False) as target:
+            backup.back_up(own_world.place.owner_dsn, target, wait_for_writers)
+
+    async def work() -> list[str]:
+        await asyncio.to_thread(started.wait, 30)
+        made = []
+        for agent in (own_world.agent, own_world.neighbour):
+            plan = await agent.plan()
+            await agent.work_through(plan)
+            made.append(plan["planId"])
+        written.set()
+        return made
+
+    _, made = await asyncio.gather(asyncio.to_thread(run), work())
+    with empty_database(own_world.place.server) as copy:
+        restore_into(copy, file)
+        await check_audit_of(copy)
+        assert not {anchor.subject_id for anchor in anchored(file)} & {*made}
+        assert all(made_id not in " ".join(all_rows(copy)["plan"]) for made_id in made)
+    judge = Call(house=own_world.doorway.house, caller=own_world.agent.caller)
+    assert (await check_anchor(judge, file)).ok
+
+
+async def test_backup_of_15_restores_on_18(
+    fifteen: Server, eighteen: Server, tmp_path: Path
+) -> None:
+    file = tmp_path / "backup.zip"
+    with fresh_place(fifteen) as old, empty_database(eighteen) as new:
+        async with a_world(old) as world:
+            await fill(world)
+            back_up(old, file)
+        restore_into(new, file)
+        # Words are stemmed by the server that searches them.
+        assert all_rows(new, generated=False) == all_rows(old, generated=False)
+        await check_audit_of(new)
+
+
+async def test_restored_database_goes_on_working(own_world: World, tmp_path: Path) -> None:
+    plan = await own_world.agent.plan()
+    file = tmp_path / "backup.zip"
+    back_up(own_world.place, file)
+    with empty_database(own_world.place.server) as copy:
+        restore_into(copy, file)
+        async with a_world(copy) as world:
+            agent = Agent(world.doorway, own_world.agent.caller)
+            assert (await agent.work_through(plan))["status"] == "plan_complete"
+
+
+async def test_backup_has_the_record_of_an_erased_org(own_world: World, tmp_path: Path) -> None:
+    await own_world.agent.plan()
+    place, file = own_world.place, tmp_path / "backup.zip"
+    await erase_org(place.owner_dsn, slug_of(own_world.agent), by="operator", progress=quietly)
+    back_up(place, file)
+    with empty_database(place.server) as copy:
+        restore_into(copy, file)
+        after = all_rows(copy)
+        assert after == all_rows(place)
+        assert after.keys() >= {"erasure", "tombstone"}
+
+
+def test_restore_into_a_database_with_rows_changes_nothing(
+    own_place: Place, tmp_path: Path
+) -> None:
+    file = tmp_path / "backup.zip"
+    back_up(own_place, file)
+    add_org(own_place.owner_dsn, UUID(new_id()), "acme")
+    before = all_rows(own_place)
+    with pytest.raises(Refused, match=r"not empty \(rows: 1 in org\).*new database"):
+        restore_into(own_place, file)
+    assert all_rows(own_place) == before
+
+
+def test_backup_of_an_older_schema_restores_and_is_migrated(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "backup.zip"
+    older = len(shipped()) - 1
+    with empty_database(server) as old, empty_database(server) as new:
+        migrate(old.owner_dsn, up_to=older)
+        add_org(old.owner_dsn, UUID(new_id()), "acme")
+        manifest = back_up(old, file)
+        assert manifest.migrations[-1].number == older
+        restore_into(new, file)
+        assert all_rows(new) == all_rows(old)
+        with connected(new.owner_dsn) as connection:
+            assert max(applied_migrations(connection)) == len(shipped())
+
+
+def test_backup_older_than_the_migrated_database_is_refused(
+    own_place: Place, tmp_path: Path
+) -> None:
+    file = tmp_path / "backup.zip"
+    with empty_database(own_place.server) as old:
+        migrate(old.owner_dsn, up_to=len(shipped()) - 1)
+        back_up(old, file)
+    with pytest.raises(Refused, match="restore into a new database"):
+        restore_into(own_place, file)
+
+
+def test_backup_of_a_newer_program_is_refused(
+    own_place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "backup.zip"
+    back_up(own_place, file)
+    monkeypatch.setattr(restore, "shipped", lambda: shipped()[:-1])
+    with (
+        empty_database(own_place.server) as copy,
+        pytest.raises(InvalidInput, match="made by a newer Waybook"),
+    ):
+        restore_into(copy, file)
+
+
+def test_backup_of_a_database_too_old_says_to_migrate(server: Server, tmp_path: Path) -> None:
+    with empty_database(server) as old:
+        migrate(old.owner_dsn, up_to=5)
+        with pytest.raises(Misconfigured, match="waybook migrate"):
+            back_up(old, tmp_path / "backup.zip")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_backup_file_is_private_and_never_overwritten(own_place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "backup.zip"
+    back_up(own_place, file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    before = file.read_bytes()
+    with pytest.raises(InvalidInput, match="--force"), private_file(file, force=False) as target:
+        target.write(b"another")
+    assert file.read_bytes() == before
+    assert [*tmp_path.iterdir()] == [file]
+
+
+def test_backup_leaves_out_web_sessions_and_says_so(own_place: Place, tmp_path: Path) -> None:
+    manifest = back_up(own_place, tmp_path / "backup.zip")
+    assert manifest.left_out["web_session"] == "people sign in again"
+    assert not {"web_session", "schema_migration"} & {*manifest.tables}
+
+
+def test_table_with_an_extension_type_is_left_to_be_rebuilt(
+    fifteen: Server, tmp_path: Path
+) -> None:
+    with fresh_place(fifteen) as place:
+        with psycopg.connect(place.admin_dsn) as admin:
+            admin.execute("create extension hstore")
+            admin.execute("create table vectors (org_id uuid, single hstore)")
+            admin.execute("create table lists (org_id uuid, several hstore[])")
+            admin.execute("create table plain (org_id uuid, numbers real[])")
+            for table in ("vectors", "lists", "plain"):
+                admin.execute(f"alter table {table} owner to {fifteen.owner}".encode())
+        manifest = back_up(place, tmp_path / "backup.zip")
+    assert {"vectors", "lists", "web_session"} == manifest.left_out.keys()
+    assert "plain" in manifest.tables
+
+
+async def test_canceled_backup_leaves_no_file(own_world: World, tmp_path: Path) -> None:
+    """The second block is not reached: the first one waits until the task is canceled."""
+    await fill(own_world)
+    reached, canceled = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    blocks: list[int] = []
+
+    def wait(rows: int, *_: int) -> None:
+        blocks.append(rows)
+        loop.call_soon_threadsafe(reached.set)
+        assert canceled.wait(30)
+
+    owner_dsn, file = own_world.place.owner_dsn, tmp_path / "backup.zip"
+    task = asyncio.create_task(back_up_to(owner_dsn, file, force=False, progress=wait))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    canceled.set()
+    await asyncio.to_thread(eventually, lambda: not [*tmp_path.iterdir()], "the draft is gone")
+    assert len(blocks) == 1
+
+
+def test_schema_has_nothing_that_a_backup_would_not_carry(shared_place: Place) -> None:
+    """Sequences, triggers and tables without an org would need code of their own."""
+    with psycopg.connect(shared_place.admin_dsn) as admin:
+        carried = {table.name for table in org_tables(admin)}
+        relations = admin.execute(
+            """select relname, relkind::text from pg_class
+                where relnamespace = 'public'::regnamespace and relkind not in ('i', 'I')
+                  and not relispartition
+                  and not exists (select from pg_depend d where d.objid = oid and deptype = 'e')"""
+        ).fetchall()
+        triggers = admin.execute("select tgname from pg_trigger where not tgisinternal").fetchall()
+    assert {name for name, kind in relations} == carried | {"schema_migration"}
+    assert {kind for _, kind in relations} == {"r", "p"}
+    assert triggers == []

@@ -1,0 +1,179 @@
+"""Damaged archives and processes killed in the middle: nothing is changed, nothing is left."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from backup import stopped
+from backup.copies import all_rows, back_up, empty_database, restore_into
+from belongings import everything
+from postgres.processes import eventually
+from servers import Place, Server, fresh_place
+from waybook.errors import InvalidInput
+from waybook.store.archive import ANCHORS, Archive, Member, open_archive
+from waybook.store.migrate import migrate
+from worlds import World, a_world
+
+FLIPS = 60
+
+
+@pytest.fixture(scope="module")
+def original(eighteen: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of a small database with something of most kinds in it."""
+    file = tmp_path_factory.mktemp("archives") / "backup.zip"
+
+    async def fill(place: Place) -> None:
+        async with a_world(place) as world:
+            await everything(world.agent)
+
+    with fresh_place(eighteen) as place:
+        asyncio.run(fill(place))
+        back_up(place, file)
+    return file
+
+
+@pytest.fixture
+def copy(eighteen: Server) -> Iterator[Place]:
+    with empty_database(eighteen) as place:
+        migrate(place.owner_dsn)
+        yield place
+
+
+def contents(file: Path) -> tuple[object, list[list[bytes]]]:
+    """Everything an archive says, where it is not damaged."""
+    with open_archive(file) as archive:
+        archive.verify(lambda *_: None)
+        return archive.manifest, [[*archive.blocks(one)] for one in archive.manifest.members]
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 0.999])
+def test_restore_of_a_truncated_archive_changes_nothing(
+    original: Path, copy: Place, tmp_path: Path, kept: float
+) -> None:
+    file = tmp_path / "cut.zip"
+    data = original.read_bytes()
+    file.write_bytes(data[: int(len(data) * kept)])
+    before = all_rows(copy)
+    with pytest.raises(InvalidInput, match="damaged"):
+        restore_into(copy, file)
+    assert all_rows(copy) == before
+
+
+def test_a_flipped_bit_is_found_or_was_of_no_account(original: Path, tmp_path: Path) -> None:
+    file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
+    sound, found = contents(original), 0
+    for number in range(FLIPS):
+        place = number * len(data) // FLIPS
+        data[place] ^= 1 << number % 8
+        file.write_bytes(data)
+        with contextlib.suppress(InvalidInput):
+            assert contents(file) == sound
+            found -= 1
+        found += 1
+        data[place] ^= 1 << number % 8
+    assert found > FLIPS // 2
+
+
+def test_damage_found_while_loading_leaves_nothing(
+    original: Path, copy: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check before loading is left out, so that the last member is found damaged."""
+    monkeypatch.setattr(Archive, "verify", lambda *_: None)
+    file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
+    with open_archive(original) as archive:
+        last = archive._zip.getinfo(archive.manifest.members[-1].name)
+        behind = archive._zip.getinfo(ANCHORS).header_offset
+        data[behind - last.compress_size // 2] ^= 0x10
+    file.write_bytes(data)
+    before = all_rows(copy)
+    with pytest.raises(InvalidInput, match="damaged"):
+        restore_into(copy, file)
+    assert all_rows(copy) == before
+
+
+def test_member_that_was_replaced_as_a_whole_is_found(original: Path, tmp_path: Path) -> None:
+    """A zip file whose checksums are right, with a row less than was written."""
+    file = tmp_path / "replaced.zip"
+    with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            target.writestr(name, data.split(b"\n", 1)[1] if name.endswith("/plan.copy") else data)
+    with pytest.raises(InvalidInput, match=r"plan\.copy is not what was written"):
+        contents(file)
+
+
+def test_row_of_another_org_is_refused_by_the_database(
+    original: Path, copy: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checks of the archive are left out: the walls stand alone."""
+    monkeypatch.setattr(Archive, "verify", lambda *_: None)
+    with open_archive(original) as archive:
+        orgs = sorted({member.org_id for member in archive.manifest.members})
+
+    def elsewhere(self: Archive, member: Member) -> Iterator[bytes]:
+        data = self._zip.read(member.name)
+        yield data.replace(orgs[-1].encode(), orgs[-2].encode())
+
+    monkeypatch.setattr(Archive, "blocks", elsewhere)
+    before = all_rows(copy)
+    with pytest.raises(InvalidInput, match="has a row of another org"):
+        restore_into(copy, original)
+    assert all_rows(copy) == before
+
+
+def start_stopped(what: str, place: Place, file: Path) -> subprocess.Popen[str]:
+    """Start a backup or a restore that stops in the middle."""
+    command = [sys.executable, stopped.__file__, what, place.owner_dsn, str(file)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stopped\n"
+    return process
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def is_left_alone(place: Place) -> bool:
+    """Whether no other connection is in this database."""
+    with psycopg.connect(place.admin_dsn) as admin:
+        ((others,),) = admin.execute(
+            """select count(*) from pg_stat_activity
+                where datname = current_database() and pid <> pg_backend_pid()"""
+        ).fetchall()
+    return not others
+
+
+def test_restore_killed_in_the_middle_leaves_nothing(original: Path, copy: Place) -> None:
+    before = all_rows(copy)
+    kill(start_stopped("restore", copy, original))
+    eventually(lambda: is_left_alone(copy), "the server has noticed")
+    assert all_rows(copy) == before
+    restore_into(copy, original)
+    assert len(all_rows(copy)["plan"]) > 1
+
+
+async def test_backup_killed_in_the_middle_leaves_no_archive(alone: World, tmp_path: Path) -> None:
+    await everything(alone.agent)
+    file = tmp_path / "backup.zip"
+    kill(start_stopped("backup", alone.place, file))
+    assert not file.exists()
+    back_up(alone.place, file)
+    assert contents(file)
+
+
+def test_a_file_that_is_no_backup_is_named_as_such(copy: Place, tmp_path: Path) -> None:
+    file = tmp_path / "letter.txt"
+    file.write_text("Dear Ann,")
+    with pytest.raises(InvalidInput, match="no complete zip file"):
+        restore_into(copy, file)
+    with pytest.raises(InvalidInput, match="there is no file"):
+        restore_into(copy, tmp_path / "nothing.zip")
