@@ -131,18 +131,19 @@ def test_memory_of_addresses_and_secrets_is_bounded(failures: FailedCredentials)
 
 async def test_delay_grows_with_the_crowd_up_to_a_limit() -> None:
     delays: list[float] = []
+    limit: FailedCredentials
 
     async def pause(seconds: float) -> None:
         delays.append(seconds)
         if len(delays) < 40 * MAX_DELAY_FACTOR:
-            await failures.delay(HERE)
+            await limit.delay(HERE)
 
-    failures = FailedCredentials(pause=pause)
-    await failures.delay(HERE)
+    limit = FailedCredentials(pause=pause)
+    await limit.delay(HERE)
     assert delays[0] == DELAY_SECONDS
     assert delays == sorted(delays)
     assert delays[-1] == DELAY_SECONDS * MAX_DELAY_FACTOR
-    assert not failures._delayed
+    assert not limit._delayed
 
 
 # At the gate
