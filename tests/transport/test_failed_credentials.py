@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from servers import Place
 from trust_worlds import a_token, another_token, at, bearer, gated
-from waybook.errors import RateLimited, Unidentified
+from waybook.errors import RateLimited, Unavailable, Unidentified
 from waybook.record.moment import Channel
 from waybook.transport.web import failed_credentials
 from waybook.transport.web.cookies import SESSION
@@ -53,13 +53,13 @@ def failures(clock: Clock) -> FailedCredentials:
 
 def exhaust(failures: FailedCredentials, address: str = HERE) -> None:
     for number in range(MAX_FAILURES):
-        failures.check(address, f"guess {number}")
+        failures.admit(address, f"guess {number}")
         failures.record_failure(address, f"guess {number}")
 
 
 def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "new") -> bool:
     try:
-        failures.check(address, shown)
+        failures.admit(address, shown)
     except RateLimited:
         return True
     return False
@@ -68,28 +68,43 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
 # The rule
 
 
-def test_check_after_too_many_failures_names_the_wait(failures: FailedCredentials) -> None:
+def test_admit_after_too_many_failures_names_the_wait(failures: FailedCredentials) -> None:
     exhaust(failures)
     with pytest.raises(RateLimited) as refused:
-        failures.check(HERE, "new")
+        failures.admit(HERE, "new")
     assert refused.value.details["retryAfter"] == 1
     assert not is_refused(failures, THERE), "another address is not affected"
 
 
-def test_check_after_the_refill_admits_one_failure(
-    failures: FailedCredentials, clock: Clock
-) -> None:
-    exhaust(failures)
-    clock.now += REFILL_SECONDS
-    assert not is_refused(failures)
-    failures.record_failure(HERE, "new")
+def test_admit_counts_lookups_under_way(failures: FailedCredentials) -> None:
+    assert [is_refused(failures, shown=f"guess {n}") for n in range(MAX_FAILURES)] == (
+        MAX_FAILURES * [False]
+    )
+    assert is_refused(failures)
+    failures.record_success(HERE, "guess 0")
+    assert not is_refused(failures), "one of them was valid"
     assert is_refused(failures)
 
 
-def test_check_of_a_recently_valid_secret_admits_it(
+def test_withdrawn_lookups_count_no_failure(failures: FailedCredentials) -> None:
+    for _ in range(3 * MAX_FAILURES):
+        failures.admit(HERE, "not found out")
+        failures.withdraw(HERE, "not found out")
+    assert not is_refused(failures)
+
+
+def test_admit_after_the_refill_admits_one(failures: FailedCredentials, clock: Clock) -> None:
+    exhaust(failures)
+    clock.now += REFILL_SECONDS
+    assert not is_refused(failures)
+    assert is_refused(failures)
+
+
+def test_admit_of_a_recently_valid_secret_is_not_limited(
     failures: FailedCredentials, clock: Clock
 ) -> None:
-    failures.record_success("good")
+    failures.admit(HERE, "good")
+    failures.record_success(HERE, "good")
     exhaust(failures)
     assert not is_refused(failures, shown="good")
     clock.now += RECENT_SECONDS
@@ -97,34 +112,26 @@ def test_check_of_a_recently_valid_secret_admits_it(
     assert is_refused(failures, shown="good")
 
 
-def test_check_of_a_secret_that_failed_since_refuses_it(failures: FailedCredentials) -> None:
-    failures.record_success("revoked")
+def test_admit_of_a_secret_that_failed_since_is_limited(failures: FailedCredentials) -> None:
+    failures.record_success(HERE, "revoked")
     failures.record_failure(HERE, "revoked")
-    for number in range(MAX_FAILURES - 1):
-        failures.record_failure(HERE, f"guess {number}")
-    assert is_refused(failures, shown="revoked")
+    assert [is_refused(failures, shown="revoked") for _ in range(MAX_FAILURES)] == [
+        *(MAX_FAILURES - 1) * [False],
+        True,
+    ]
 
 
-def test_check_counts_an_ipv6_network_of_64_bits_as_one(failures: FailedCredentials) -> None:
+def test_admit_counts_an_ipv6_network_of_64_bits_as_one(failures: FailedCredentials) -> None:
     exhaust(failures, "2001:db8::1")
     assert is_refused(failures, "2001:db8::ffff:2")
     assert not is_refused(failures, "2001:db8:0:1::1")
 
 
-def test_failures_overdrawn_recover_within_a_bounded_time(
-    failures: FailedCredentials, clock: Clock
-) -> None:
-    for number in range(10_000):
-        failures.record_failure(HERE, f"guess {number}")
-    clock.now += 2 * MAX_FAILURES * REFILL_SECONDS
-    assert not is_refused(failures)
-
-
 def test_memory_of_addresses_and_secrets_is_bounded(failures: FailedCredentials) -> None:
     for number in range(MAX_ADDRESSES + 10):
-        failures.record_failure(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "guess")
+        failures.admit(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "guess")
     for number in range(MAX_RECENT_SECRETS + 10):
-        failures.record_success(f"good {number}")
+        failures.record_success(HERE, f"good {number}")
     assert len(failures._full_at) == MAX_ADDRESSES
     assert len(failures._recent) == MAX_RECENT_SECRETS
 
@@ -190,6 +197,18 @@ async def test_gate_after_too_many_failures_looks_nothing_up(
     assert {one.status_code for one in answers[:MAX_FAILURES]} == {401}
     assert {one.status_code for one in answers[MAX_FAILURES:]} == {429}
     assert {one.headers["retry-after"] for one in answers[MAX_FAILURES:]} == {"1"}
+
+
+async def test_gate_whose_database_is_away_counts_no_failure() -> None:
+    async def unavailable(_: str, __: Channel) -> Caller:
+        raise Unavailable("the database does not answer")
+
+    gate = Gate(bearer=unavailable)
+    transport = httpx2.ASGITransport(gate.before(nothing), client=(HERE, 1))
+    headers = {"authorization": "Bearer wb_good"}
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
+        answers = [await visitor.get("/api/map", headers=headers) for _ in range(2 * MAX_FAILURES)]
+    assert {one.status_code for one in answers} == {503}
 
 
 async def test_gate_without_any_credential_counts_no_failure() -> None:

@@ -49,38 +49,46 @@ class FailedCredentials:
         self._recent: OrderedDict[int, float] = OrderedDict()
         self._delayed: Counter[str] = Counter()
 
-    def check(self, address: str, secret: str) -> None:
+    def admit(self, address: str, secret: str) -> None:
         """Raise unless a secret from this address may be looked up now.
+
+        A secret that is not known to be valid counts as a failure until its lookup succeeds, so
+        that many at the same time are limited as well.
 
         Raises:
             RateLimited: too many failures from the address; the details say when to retry.
         """
-        wait = self._wait(neighbourhood(address))
-        if wait > 0 and not self._is_recent(secret):
+        if self._is_recent(secret):
+            return
+        place = neighbourhood(address)
+        wait = self._wait(place)
+        if wait > 0:
             seconds = max(1, ceil(wait))
             raise RateLimited(
                 "too many unknown credentials came from your address; this request was not looked "
                 f"at. Wait {seconds} s, check the token you send, then repeat it",
                 retryAfter=seconds,
             )
+        self._take(place, REFILL_SECONDS)
 
     def record_failure(self, address: str, secret: str) -> None:
-        """Take one from the bucket of the address, and exempt the secret no longer."""
-        now, place = self._clock(), neighbourhood(address)
-        self._recent.pop(hash(secret), None)
-        full_at = max(now, self._full_at.pop(place, now)) + REFILL_SECONDS
-        # Lookups under way when the bucket became empty may overdraw it, but not without end.
-        self._full_at[place] = min(full_at, now + 2 * MAX_FAILURES * REFILL_SECONDS)
-        while len(self._full_at) > MAX_ADDRESSES:
-            self._full_at.popitem(last=False)
+        """Exempt the secret no longer; if it was exempt, count the failure now."""
+        if self._recent.pop(hash(secret), None) is not None:
+            self._take(neighbourhood(address), REFILL_SECONDS)
 
-    def record_success(self, secret: str) -> None:
-        """Exempt a secret that was just found valid."""
+    def record_success(self, address: str, secret: str) -> None:
+        """Exempt a secret that was just found valid, and count it as a failure no longer."""
+        self.withdraw(address, secret)
         key = hash(secret)
         self._recent[key] = self._clock()
         self._recent.move_to_end(key)
         while len(self._recent) > MAX_RECENT_SECRETS:
             self._recent.popitem(last=False)
+
+    def withdraw(self, address: str, secret: str) -> None:
+        """Count an admitted secret as a failure no longer."""
+        if hash(secret) not in self._recent:
+            self._take(neighbourhood(address), -REFILL_SECONDS)
 
     async def delay(self, address: str) -> None:
         """Wait before a refusal is sent; longer if many of this address wait already."""
@@ -95,6 +103,13 @@ class FailedCredentials:
             self._delayed[place] -= 1
             if not self._delayed[place]:
                 del self._delayed[place]
+
+    def _take(self, place: str, seconds: float) -> None:
+        """Move the time at which the bucket of an address is full again."""
+        now = self._clock()
+        self._full_at[place] = max(now, self._full_at.pop(place, now)) + seconds
+        while len(self._full_at) > MAX_ADDRESSES:
+            self._full_at.popitem(last=False)
 
     def _wait(self, place: str) -> float:
         """Return the seconds until the bucket has one failure left, or 0."""

@@ -114,13 +114,16 @@ class Gate:
         address, secret = origin_of(request, self.proxies), secret_of(request)
         if not secret:
             return await self.caller(request)
-        self.failures.check(address, secret)
+        self.failures.admit(address, secret)
         try:
             caller = await self.caller(request)
         except Unidentified:
             self.failures.record_failure(address, secret)
             raise
-        self.failures.record_success(secret)
+        except WaybookError:  # the database is out of reach, say: that is no failure of theirs
+            self.failures.withdraw(address, secret)
+            raise
+        self.failures.record_success(address, secret)
         return caller
 
     async def _too_many_failures(self, request: Request, fault: RateLimited) -> Response:

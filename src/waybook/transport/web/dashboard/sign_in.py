@@ -94,12 +94,12 @@ class SignIn:
         if not secret:
             return False
         try:
-            self.failures.check(address, secret)
+            self.failures.admit(address, secret)
         except RateLimited:
             return False  # the form needs no session
         is_valid = await self.browser(request) is not None
-        if not is_valid:
-            self.failures.record_failure(address, secret)
+        record = self.failures.record_success if is_valid else self.failures.record_failure
+        record(address, secret)
         return is_valid
 
     async def by_token(self, request: Request) -> Response:
