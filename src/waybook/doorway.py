@@ -14,8 +14,6 @@ from types import MappingProxyType
 from typing import Final, cast
 from uuid import UUID
 
-import orjson
-
 from waybook.errors import Forbidden, RateLimited, Unavailable, WaybookError
 from waybook.record.moment import Channel
 from waybook.record.scopes import Scope
@@ -63,12 +61,12 @@ from waybook.usecases import (
 from waybook.usecases.arguments import Arguments, read_arguments
 from waybook.usecases.call import Answered, Body, Call
 from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
-from waybook.usecases.flags import flagged
 from waybook.usecases.house import House
 from waybook.usecases.output_views import output_view
 from waybook.usecases.permission import require
 from waybook.usecases.read_documents import read_document
 from waybook.usecases.read_outputs import list_outputs, read_output
+from waybook.usecases.reply_ceiling import dumped, within_ceiling
 from waybook.usecases.same_again import refusal, same_again
 from waybook.usecases.skills import Skill
 from waybook.usecases.tool import Tool
@@ -153,12 +151,11 @@ class Doorway:
             return Answer(fault.as_json(), is_error=True)
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
-        dumped = _dumped(plain.body)
-        answer = flagged(plain, dumped)
+        answer, size = within_ceiling(tool, caller, plain)
         self.counted[tool.name, _outcome(answer)] += 1
         if tool.logged:
             took = (time.perf_counter() - started) * 1000
-            self.calls.note(_logged(tool, caller, arguments, answer, len(dumped), took))
+            self.calls.note(_logged(tool, caller, arguments, answer, size, took))
         return answer
 
     def admit(self, caller: Caller, what: str = OTHER) -> None:
@@ -320,7 +317,7 @@ def _logged(
         channel=caller.channel,
         session=redacted(session[:200]) if isinstance(session, str) else None,
         duration_ms=round(took, 3),
-        request_bytes=len(_dumped(given)),
+        request_bytes=len(dumped(given)),
         response_bytes=size,
         is_error=answer.is_error,
         error_code=_outcome(answer) if answer.is_error else None,
@@ -338,10 +335,3 @@ def _step_of(given: Mapping[str, object], answer: Answer) -> str | None:
 def _outcome(answer: Answer) -> str:
     error = answer.body.get("error")
     return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"
-
-
-def _dumped(value: object) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return b""

@@ -30,7 +30,7 @@ from waybook.usecases.drawings import plan_drawing, run_drawing
 from waybook.usecases.links import review_url
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import PLAN, RUNS, Tool
-from waybook.usecases.views import MOST_IN_A_REPLY, following, told
+from waybook.usecases.views import MOST_IN_A_REPLY, MOST_IN_DETAIL, following, told
 from waybook.usecases.watch_plan import Board, History, names_of
 from waybook.usecases.watch_run import RunBoard, watch_run
 
@@ -55,7 +55,7 @@ async def draw_map(call: Call, asked: DrawMap) -> Body:
     if asked.seen == version:
         return {"version": version, "unchanged": True, "next": drawn["next"]}
     body: Body = {"version": version, **drawn}
-    return body if asked.detail else _fitted(body, asked)
+    return _fitted(body, asked)
 
 
 async def _drawn(call: Call, asked: DrawMap) -> Body:
@@ -179,8 +179,10 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
 
 def _fitted(body: Body, asked: DrawMap) -> Body:
     """The reply; without the drawing if that is too long for a client that did not ask for it."""
-    if len(orjson.dumps(body)) <= MOST_IN_A_REPLY:
+    if len(orjson.dumps(body)) <= (MOST_IN_DETAIL if asked.detail else MOST_IN_A_REPLY):
         return body
+    if asked.detail:
+        return {**body, "svg": None, "cut": {"left": "svg", "limit": MOST_IN_DETAIL}}
     named = told(planId=asked.plan_id, runId=asked.run_id, dagSlug=asked.dag_slug)
     whole = following("draw_map", "with the drawing", **named, detail=True)
     return {**body, "svg": None, "cut": {"left": "svg", "get": whole}}
