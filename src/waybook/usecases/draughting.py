@@ -122,7 +122,9 @@ class Draughtsman:
         Raises:
             Busy: too many of this org wait already.
         """
-        return work() if weight <= SMALL else await self._in_turn(org_id, work)
+        if weight <= SMALL:
+            return work()
+        return await self._in_turn(org_id, work)
 
     async def _in_turn(self, org_id: UUID, work: Callable[[], T]) -> T:
         if self._waiting[org_id] >= MOST_WAITING:

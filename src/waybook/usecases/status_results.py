@@ -16,9 +16,9 @@ from waybook.usecases.views import (
     result_share,
 )
 
-#: What may be left of an escape at the end of a JSON string that was cut, with half a pair.
-_CUT_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$")
-_HALF_PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u[dD][89abAB][0-9a-fA-F]{2}$")
+#: The longest escape of a JSON string, and the beginning of the first half of a pair.
+ESCAPE_LENGTH: Final = len(r"\u0000")
+_HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 
 
 async def shown_results(
@@ -76,8 +76,21 @@ def decode_beginning(text: str) -> str:
     """
     if len(text) > 1 and text.endswith('"') and _is_whole(text):
         return str(orjson.loads(text))
-    cut = _HALF_PAIR.sub(r"\1", _CUT_ESCAPE.sub(r"\1", text))
+    cut = _without_cut_escape(text)
     return str(orjson.loads(f'{cut}"'))
+
+
+def _without_cut_escape(text: str) -> str:
+    """Return the text without an escape at its end that is not whole, or half of a pair."""
+    at = text.rfind("\\", len(text) - ESCAPE_LENGTH)
+    run = len(text[: at + 1]) - len(text[: at + 1].rstrip("\\"))
+    if at < 0 or run % 2 == 0:
+        return text
+    length = ESCAPE_LENGTH if text[at + 1 : at + 2] == "u" else 2
+    if len(text) - at < length:
+        return _without_cut_escape(text[:at])
+    is_last = len(text) - at == length
+    return text[:at] if is_last and _HALF_PAIR.match(text, at) else text
 
 
 def _is_whole(text: str) -> bool:
