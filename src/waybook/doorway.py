@@ -77,6 +77,10 @@ log = logging.getLogger(__name__)
 
 #: What is counted as no tool's: pages, documents, messages that call none.
 OTHER: Final = "other"
+#: An expensive call counts as several: one more for so many bytes, and for so many operations of
+#: conditions. Each takes about as much CPU as an ordinary call.
+REPLY_BYTES_PER_CALL: Final = 16 * 1024
+OPERATIONS_PER_CALL: Final = 5_000
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
     {
@@ -152,6 +156,7 @@ class Doorway:
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
         answer, size = within_ceiling(tool, caller, plain)
+        self.charge(caller, size // REPLY_BYTES_PER_CALL)
         self.counted[tool.name, _outcome(answer)] += 1
         if tool.logged:
             took = (time.perf_counter() - started) * 1000
@@ -171,6 +176,11 @@ class Doorway:
         """Count a call of this org, unless it has to wait; tells for how many seconds."""
         limit = self.house.rate_limit
         return limit.take(_purse(caller), self.clock()) if limit is not None else 0.0
+
+    def charge(self, caller: Caller, calls: int) -> None:
+        """Count what this org has just been served as so many calls more."""
+        if self.house.rate_limit is not None:
+            self.house.rate_limit.charge(_purse(caller), self.clock(), calls)
 
     def wait(self, caller: Caller) -> float:
         """How many seconds until a call of this org is admitted: none, if it is now."""
@@ -259,6 +269,7 @@ class Doorway:
                 # A twin with the same key was faster, and its answer is there now; or the plan is
                 # no longer as it was remembered. Either way: look.
                 body = await tool.run(replace(call, recalls=False), asked)
+            self.charge(call.caller, sum(call.operations) // OPERATIONS_PER_CALL)
         except Answered as before:
             return _replayed(before)
         return Answer(cast("dict[str, object]", body))

@@ -138,7 +138,7 @@ async def test_artifact_in_detail_can_be_read_on_to_its_end(agent: Agent) -> Non
 
 @pytest.fixture
 def low_ceiling(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert agent.org_id, "what it needs is made before the ceiling is low"
+    assert agent.caller.user, "what it needs is made before the ceiling is low"
     monkeypatch.setattr(reply_ceiling, "MAX_REPLY_BYTES", 100)
 
 

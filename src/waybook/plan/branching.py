@@ -5,7 +5,7 @@ not fire, and the audit says so. `fail` ends the plan and the looking.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from waybook.conditions.budget import Budget, SharedBudget
@@ -36,6 +36,8 @@ class Branch:
     skipped: tuple[StepId, ...] = ()
     added: tuple[StepId, ...] = ()
     note: str | None = None
+    #: Operations that its evaluation took.
+    cost: int = 0
 
     def as_json(self) -> dict[str, Json]:
         """The branch as the audit and the reply tell it."""
@@ -66,9 +68,10 @@ def branch(draft: Draft, step_id: StepId, submitted: Mapping[str, Json]) -> list
     waiting = [c for c in draft.plan.waiting_conditions() if c.step_id == step_id]
     shared = SharedBudget(len(waiting))
     for condition in waiting:
-        looked_at = _look(draft, condition, submitted, shared.next_budget())
+        budget = shared.next_budget()
+        looked_at = _look(draft, condition, submitted, budget)
         draft.set_condition(condition, outcome=looked_at.outcome)
-        branches.append(looked_at)
+        branches.append(replace(looked_at, cost=budget.spent))
         if draft.plan.status is PlanStatus.FAILED:
             break
     return branches

@@ -102,12 +102,7 @@ def read_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> Argum
         InvalidInput: they do not have the tool's form.
         TooLarge: they go beyond a limit.
     """
-    size = _checked(kind, given)
-    if size > MAX_BODY:
-        raise TooLarge(
-            f"the arguments are about {size:,} bytes; at most {MAX_BODY:,} are taken",
-            limit=MAX_BODY,
-        )
+    _checked(kind, given)
     try:
         return kind.model_validate(given)
     except ValidationError as fault:
@@ -167,8 +162,7 @@ def _bounded(size: int) -> int:
     Raises:
         TooLarge: it is beyond what a call may bring.
     """
-    is_beyond = size > MAX_BODY
-    if is_beyond:
+    if size > MAX_BODY:
         raise TooLarge(
             f"the arguments are more than {MAX_BODY:,} bytes; at most {MAX_BODY:,} are taken",
             limit=MAX_BODY,
