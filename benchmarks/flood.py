@@ -90,6 +90,17 @@ class Caller:
         told = json.loads(result["content"][0]["text"])
         return (told["error"]["code"], told) if result.get("isError") else ("ok", told)
 
+    async def knock(self, token: str) -> str:
+        """Ask for the list of tools with another token; returns the status of the answer."""
+        message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        head = re.sub(r"Bearer \S+", f"Bearer {token}", self.head)
+        self.writer.write(f"{head}{len(message)}\r\n\r\n{message}".encode())
+        answer = await self.reader.readuntil(b"\r\n\r\n")
+        size = re.search(rb"content-length: (\d+)", answer)
+        assert size, answer
+        await self.reader.readexactly(int(size[1]))
+        return answer.split()[1].decode()
+
 
 async def flood(address: str, token: str, connections: int) -> None:
     """Call as fast as answers come, until our stdin is closed; then tell of what came."""

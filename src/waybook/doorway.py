@@ -14,8 +14,6 @@ from types import MappingProxyType
 from typing import Final, cast
 from uuid import UUID
 
-import orjson
-
 from waybook.errors import Forbidden, RateLimited, Unavailable, WaybookError
 from waybook.record.moment import Channel, Json
 from waybook.record.scopes import Scope
@@ -63,12 +61,12 @@ from waybook.usecases import (
 from waybook.usecases.arguments import Arguments, read_arguments
 from waybook.usecases.call import Answered, Body, Call
 from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
-from waybook.usecases.flags import flagged
 from waybook.usecases.house import House
 from waybook.usecases.output_views import output_view
 from waybook.usecases.permission import require
 from waybook.usecases.read_documents import read_document
 from waybook.usecases.read_outputs import list_outputs, read_output
+from waybook.usecases.reply_ceiling import dumped, within_ceiling
 from waybook.usecases.same_again import refusal, same_again
 from waybook.usecases.skills import Skill
 from waybook.usecases.tool import Tool
@@ -79,6 +77,10 @@ log = logging.getLogger(__name__)
 
 #: What is counted as no tool's: pages, documents, messages that call none.
 OTHER: Final = "other"
+#: An expensive call counts as several: one more for so many bytes, and for so many operations of
+#: conditions. Each takes about as much CPU as an ordinary call.
+REPLY_BYTES_PER_CALL: Final = 16 * 1024
+OPERATIONS_PER_CALL: Final = 5_000
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
     {
@@ -153,12 +155,12 @@ class Doorway:
             return Answer(fault.as_json(), is_error=True)
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
-        dumped = _dumped(plain.body)
-        answer = flagged(plain, dumped)
+        answer, size = within_ceiling(tool, caller, plain)
+        self.charge(caller, size // REPLY_BYTES_PER_CALL)
         self.counted[tool.name, _outcome(answer)] += 1
         if tool.logged:
             took = (time.perf_counter() - started) * 1000
-            self.calls.note(_logged(tool, caller, arguments, answer, len(dumped), took))
+            self.calls.note(_logged(tool, caller, arguments, answer, size, took))
         return answer
 
     def admit(self, caller: Caller, what: str = OTHER) -> None:
@@ -174,6 +176,11 @@ class Doorway:
         """Count a call of this org, unless it has to wait; tells for how many seconds."""
         limit = self.house.rate_limit
         return limit.take(_purse(caller), self.clock()) if limit is not None else 0.0
+
+    def charge(self, caller: Caller, calls: int) -> None:
+        """Count what this org has just been served as so many calls more."""
+        if self.house.rate_limit is not None:
+            self.house.rate_limit.charge(_purse(caller), self.clock(), calls)
 
     def wait(self, caller: Caller) -> float:
         """How many seconds until a call of this org is admitted: none, if it is now."""
@@ -262,6 +269,7 @@ class Doorway:
                 # A twin with the same key was faster, and its answer is there now; or the plan is
                 # no longer as it was remembered. Either way: look.
                 body = await tool.run(replace(call, recalls=False), asked)
+            self.charge(call.caller, sum(call.operations) // OPERATIONS_PER_CALL)
         except Answered as before:
             return _replayed(before)
         return Answer(cast("dict[str, object]", body))
@@ -322,7 +330,7 @@ def _logged(
         channel=caller.channel,
         session=redacted(session[:200]) if isinstance(session, str) else None,
         duration_ms=round(took, 3),
-        request_bytes=len(_dumped(given)),
+        request_bytes=len(dumped(given)),
         response_bytes=size,
         is_error=answer.is_error,
         error_code=_outcome(answer) if answer.is_error else None,
@@ -340,10 +348,3 @@ def _step_of(given: Mapping[str, object], answer: Answer) -> str | None:
 def _outcome(answer: Answer) -> str:
     error = answer.body.get("error")
     return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"
-
-
-def _dumped(value: object) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return b""

@@ -1,10 +1,19 @@
 """What an evaluation pays: everything before it is done, and never more than there is."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.conditions.budget import BUDGET, COMPARED_PAIR, Budget, Exhausted
+from waybook.conditions.budget import (
+    BUDGET,
+    COMPARED_PAIR,
+    RESERVED_PER_CONDITION,
+    Budget,
+    Exhausted,
+    SharedBudget,
+)
 from waybook.conditions.condition import compile_condition
 from waybook.conditions.values import Json
 
@@ -46,3 +55,28 @@ def test_what_is_too_large_to_compare_is_not_compared(kind: str) -> None:
     outcome = SAME.evaluate({"result": {"one": value, "other": value}})
     assert (outcome.fired, outcome.cost) == (False, BUDGET)
     assert "too expensive" in str(outcome.error)
+
+
+@given(st.lists(st.integers(0, BUDGET), min_size=1, max_size=50))
+def test_shared_budget_whatever_each_spends_is_never_exceeded(costs: list[int]) -> None:
+    shared, spent = SharedBudget(len(costs)), 0
+    for cost in costs:
+        budget = shared.next_budget()
+        assert budget.limit >= RESERVED_PER_CONDITION
+        with suppress(Exhausted):
+            budget.spend(cost, at=0)
+        spent += budget.spent
+    assert spent <= BUDGET
+
+
+def test_shared_budget_of_one_condition_is_a_whole_one() -> None:
+    assert SharedBudget(1).next_budget().limit == BUDGET
+
+
+def test_exhausted_share_names_its_limit_and_the_whole() -> None:
+    with pytest.raises(Exhausted) as exhausted:
+        Budget(99_000).spend(99_001, at=7)
+    assert str(exhausted.value).startswith(
+        "too expensive: over the budget of 99000 operations that its step's conditions left of "
+        "100000 at position 7"
+    )

@@ -15,9 +15,10 @@ from plan_builders import (
     statuses,
     step_id,
 )
+from waybook.conditions.budget import BUDGET, Budget
 from waybook.plan.branching import variables
 from waybook.plan.decision import Decision
-from waybook.plan.limits import MAX_STEPS
+from waybook.plan.limits import MAX_CONDITIONS, MAX_STEPS
 from waybook.plan.model import BranchAction, BranchOutcome, Condition, DecisionKind, Plan
 from waybook.plan.modify import ReorderSteps, modify
 from waybook.plan.review import decide
@@ -157,6 +158,30 @@ def test_a_condition_that_was_looked_at_is_not_looked_at_again() -> None:
     done = submitted(a_running_plan(looked_at))
     assert done.reply.branches == ()
     assert "branches" not in done.entries[0].details
+
+
+def test_conditions_of_a_step_share_one_budget_and_the_cheap_still_fire() -> None:
+    dear = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
+    conditions = [
+        a_condition(1, dear if number < MAX_CONDITIONS - 1 else "size(result) == 100")
+        for number in range(MAX_CONDITIONS)
+    ]
+    spent: list[int] = []
+
+    def spend(budget: Budget, cost: int, at: int) -> None:
+        spent.append(min(cost, budget.left))
+        pay(budget, cost, at)
+
+    pay = Budget.spend
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Budget, "spend", spend)
+        done = submitted(a_running_plan(*conditions), list(range(100)))
+    *errors, last = done.reply.branches
+    assert sum(spent) <= BUDGET
+    assert {branch.outcome for branch in errors} == {BranchOutcome.ERROR}
+    assert all("too expensive" in str(branch.error) for branch in errors)
+    assert last.outcome is BranchOutcome.FIRED
+    assert statuses(done.plan)[0] == S.COMPLETED
 
 
 def test_conditions_of_other_steps_are_left_alone() -> None:

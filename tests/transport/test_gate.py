@@ -11,6 +11,7 @@ from servers import Place
 from transport.messages import LEGACY, a_request
 from trust_worlds import a_token, a_visitor, another_token, at, bearer, everything_stored, served
 from waybook.record.scopes import Scope
+from waybook.transport.web import failed_credentials
 from waybook.usecases.manage_tokens import GivenToken, revoke_token
 from waybook.usecases.manage_users import disable_user
 from worlds import World, a_world
@@ -121,8 +122,9 @@ async def stored(world: World) -> dict[str, str]:
 
 
 async def test_a_bad_token_is_refused_at_every_door_and_nothing_is_touched(
-    world: World, tokens: Tokens
+    world: World, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(failed_credentials, "MAX_FAILURES", 1_000)
     plan = (await world.agent.plan())["planId"]
     before = await stored(world)
     async with a_visitor(world) as visitor:

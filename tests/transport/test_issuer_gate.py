@@ -26,6 +26,7 @@ from trust_worlds import at, everything_stored
 from waybook.errors import Unidentified
 from waybook.record.moment import ReviewPolicy
 from waybook.store.ids import new_id
+from waybook.transport.web import failed_credentials
 from waybook.usecases.manage_users import disable_user
 from worlds import Body, World, a_world
 
@@ -58,7 +59,10 @@ async def stored(world: World) -> dict[str, str]:
 # Which open
 
 
-async def test_no_bad_token_opens_a_door_or_touches_a_row(world: World) -> None:
+async def test_no_bad_token_opens_a_door_or_touches_a_row(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failed_credentials, "MAX_FAILURES", 1_000)
     kinds: dict[str, Callable[[FakeIssuer], str]] = {
         **{kind: made for kind, made in BAD.items() if kind != "empty"},
         "an ID token": lambda there: there.token(header={"typ": "JWT"}, aud="waybook-pages"),

@@ -9,10 +9,13 @@ from uuid import UUID
 import pytest
 
 from transport.faces import a_browser
-from waybook.errors import Busy
+from waybook.dag.drawing.drawing import Drawing
+from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep
+from waybook.errors import Busy, TooLarge
 from waybook.usecases import draughting
 from waybook.usecases.charts import Charts, body_of, builtin_charts
-from waybook.usecases.draughting import MOST_WAITING, SMALL, Draughtsman
+from waybook.usecases.draughting import MOST_WAITING, SMALL, Draughtsman, DrawingProcess
+from waybook.usecases.drawing_worker import DrawingJob, Links, render
 from worlds import World
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)
@@ -70,26 +73,89 @@ def test_a_definition_is_checked_once_for_each_org() -> None:
 
 async def test_every_face_has_maps_drawn_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draughting, "SMALL", 0)
-    asked = list[UUID]()
-    draw = Draughtsman.draw
+    drawn = list[str]()
+    draw = DrawingProcess.draw
 
-    async def noting(
-        self: Draughtsman, org_id: UUID, weight: int, work: Callable[[], object]
-    ) -> object:
-        assert weight > 0
-        asked.append(org_id)
-        return await draw(self, org_id, weight, work)
+    def noting(self: DrawingProcess, job: bytes) -> bytes:
+        drawn.append(threading.current_thread().name)
+        return draw(self, job)
 
-    monkeypatch.setattr(Draughtsman, "draw", noting)
+    monkeypatch.setattr(DrawingProcess, "draw", noting)
     agent = world.agent
-    run = await agent.run()
+    run, plan = await agent.run(), await agent.plan()
     await agent.call("draw_map", runId=run["runId"])
     await agent.call("draw_map", dagSlug="dialectic")
+    await agent.call("draw_map", planId=plan["planId"])
     async with a_browser(agent) as browser:
         for page in (
             f"/runs/{run['runId']}",
             f"/runs/{run['runId']}/export.svg",
             "/dags/dialectic",
+            f"/plans/{plan['planId']}",
+            f"/plans/{plan['planId']}/export.svg",
         ):
             assert (await browser.get(page)).status_code == 200
-    assert asked == [agent.org_id] * 5
+    assert len(drawn) == 8
+    assert all(name.startswith("drawing") for name in drawn), "not on the event loop"
+
+
+# The worker process
+
+
+def a_job(steps: int = 30, width: int | None = None) -> DrawingJob:
+    keys = [SketchStep(f"s{n}", f"Step {n}") for n in range(steps)]
+    edges = tuple((keys[a].key, keys[b].key) for b in range(steps) for a in range(b))
+    lane = Lane(slug="plan", name="", steps=tuple(keys), edges=edges)
+    links = Links(step_prefix="/steps/")
+    return DrawingJob(Drawing(Sketch(name="Dense", lanes=(lane,))), width, links)
+
+
+async def test_picture_of_the_worker_is_the_one_drawn_here() -> None:
+    job, draughtsman = a_job(), Draughtsman()
+    assert job.weight > SMALL
+    svg = await draughtsman.picture(OURS, job)
+    assert svg == render(job)
+    assert 'href="/steps/s29"' in svg
+
+
+async def test_picture_asked_for_again_comes_from_the_cache_of_the_org(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = list[bytes]()
+
+    def draw(_: DrawingProcess, job: bytes) -> bytes:
+        drawn.append(job)
+        return 1000 * b"x"
+
+    monkeypatch.setattr(DrawingProcess, "draw", draw)
+    draughtsman = Draughtsman()
+    for _ in range(3):
+        await draughtsman.picture(OURS, a_job())
+    assert len(drawn) == 1
+    await draughtsman.picture(THEIRS, a_job())
+    assert len(drawn) == 2, "nothing is shared between orgs"
+    monkeypatch.setattr(draughting, "MAX_CACHED_BYTES", 3_000)
+    for width in range(1_000, 1_010):
+        await draughtsman.picture(OURS, a_job(width=width))
+    assert draughtsman._cached_bytes == sum(map(len, draughtsman._cache.values())) == 3_000
+
+
+async def test_picture_that_takes_too_long_kills_the_worker_and_the_next_is_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draughtsman = Draughtsman()
+    monkeypatch.setattr(draughting, "MAX_DRAWING_SECONDS", 0.0)
+    with pytest.raises(TooLarge):
+        await draughtsman.picture(OURS, a_job())
+    monkeypatch.undo()
+    assert await draughtsman.picture(OURS, a_job()) == render(a_job())
+
+
+async def test_worker_that_died_is_started_again() -> None:
+    draughtsman = Draughtsman()
+    await draughtsman.picture(OURS, a_job())
+    process = draughtsman._worker._process
+    assert process is not None
+    process.kill()
+    process.wait()
+    assert await draughtsman.picture(OURS, a_job(width=900)) == render(a_job(width=900))

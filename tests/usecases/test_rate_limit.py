@@ -3,12 +3,20 @@
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tool_calls import a_call_of
-from waybook.doorway import TOOLS, Channel, Doorway
+from waybook.conditions.budget import BUDGET
+from waybook.doorway import (
+    OPERATIONS_PER_CALL,
+    REPLY_BYTES_PER_CALL,
+    TOOLS,
+    Channel,
+    Doorway,
+)
 from waybook.errors import RateLimited
 from waybook.store.calls import CallLog
 from waybook.store.database import ConnectionPool, Database
@@ -125,6 +133,35 @@ async def test_one_call_too_many_is_refused_and_told_when_to_come_again(limited:
     assert "Wait 1 s, then repeat it" in error["message"]
     limited.now += error["details"]["retryAfter"] * SECOND
     await limited.call("list_active_plans")
+
+
+@ON_ONE
+async def test_large_reply_counts_as_several_calls(agent: Agent) -> None:
+    long = {"kind": "note", "title": "Long", "content": "x" * 100_000}
+    stored, limited = await agent.call("store_research", **long), at_a_limit(agent)
+    reply = await limited.call("get_artifact", artifactId=stored["artifactId"], detail=True)
+    calls = 1 + len(orjson.dumps(reply)) // REPLY_BYTES_PER_CALL
+    assert limited.doorway.wait(limited.caller) == (calls - 2) / 2 > 0
+
+
+@ON_ONE
+async def test_expensive_conditions_count_as_several_calls(agent: Agent) -> None:
+    expensive = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": expensive,
+        "ifTrueAction": "continue",
+    }
+    plan = await agent.plan(1, branchingConditions=[condition])
+    taken, limited = await agent.take(plan), at_a_limit(agent)
+    await limited.call(
+        "submit_step_result",
+        stepId=taken["stepId"],
+        attempt=taken["attempt"],
+        resultSummary=[*range(100)],
+    )
+    calls = 1 + BUDGET // OPERATIONS_PER_CALL
+    assert limited.doorway.wait(limited.caller) == (calls - 2) / 2
 
 
 @ON_ONE

@@ -111,6 +111,8 @@ def gate_of(door: SignIn, metadata: ResourceMetadata | None, settings: Settings)
         sign_in=HERE,
         metrics_token=settings.metrics_token,
         metadata_url=metadata.address if metadata else None,
+        failures=door.failures,
+        proxies=door.proxies,
     )
 
 

@@ -43,8 +43,10 @@ class Condition:
     tree: Node
     program: Program = field(repr=False, compare=False)
 
-    def evaluate(self, values: Mapping[str, Json]) -> Outcome:
+    def evaluate(self, values: Mapping[str, Json], budget: Budget | None = None) -> Outcome:
         """Look whether the condition fires; never raises, whatever the values.
+
+        Without a budget it has a whole one for itself.
 
         >>> condition = compile_condition("confidence < 0.5 && size(result.sources) == 0")
         >>> condition.evaluate({"confidence": 0.3, "result": {"sources": []}})
@@ -52,7 +54,7 @@ class Condition:
         >>> condition.evaluate({"confidence": 0.3, "result": {}}).error
         "no field 'sources' at position 32; test it with has() first"
         """
-        budget = Budget()
+        budget = budget or Budget()
         try:
             value = start(self.program, values, budget)
         except Fault as fault:

@@ -5,9 +5,10 @@ not fire, and the audit says so. `fail` ends the plan and the looking.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from waybook.conditions.budget import Budget, SharedBudget
 from waybook.conditions.condition import Condition as Expression
 from waybook.conditions.condition import compile_condition
 from waybook.plan.draft import Draft
@@ -35,6 +36,8 @@ class Branch:
     skipped: tuple[StepId, ...] = ()
     added: tuple[StepId, ...] = ()
     note: str | None = None
+    #: Operations that its evaluation took.
+    cost: int = 0
 
     def as_json(self) -> dict[str, Json]:
         """The branch as the audit and the reply tell it."""
@@ -62,10 +65,13 @@ def expression(source: str) -> Expression:
 def branch(draft: Draft, step_id: StepId, submitted: Mapping[str, Json]) -> list[Branch]:
     """Look at the conditions of the step that has just completed, and act on those that fire."""
     branches: list[Branch] = []
-    for condition in [c for c in draft.plan.waiting_conditions() if c.step_id == step_id]:
-        looked_at = _look(draft, condition, submitted)
+    waiting = [c for c in draft.plan.waiting_conditions() if c.step_id == step_id]
+    shared = SharedBudget(len(waiting))
+    for condition in waiting:
+        budget = shared.next_budget()
+        looked_at = _look(draft, condition, submitted, budget)
         draft.set_condition(condition, outcome=looked_at.outcome)
-        branches.append(looked_at)
+        branches.append(replace(looked_at, cost=budget.spent))
         if draft.plan.status is PlanStatus.FAILED:
             break
     return branches
@@ -87,9 +93,12 @@ def variables(plan: Plan, step: Step, submitted: Mapping[str, Json]) -> dict[str
     }
 
 
-def _look(draft: Draft, condition: Condition, submitted: Mapping[str, Json]) -> Branch:
+def _look(
+    draft: Draft, condition: Condition, submitted: Mapping[str, Json], budget: Budget
+) -> Branch:
     step = draft.plan.step(condition.step_id)
-    seen = expression(condition.expression).evaluate(variables(draft.plan, step, submitted))
+    values = variables(draft.plan, step, submitted)
+    seen = expression(condition.expression).evaluate(values, budget)
     if seen.error is not None:
         return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=seen.error)
     if not seen.fired:

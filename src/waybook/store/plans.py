@@ -133,9 +133,14 @@ def brief_statement(plan_id: str | None) -> Statement:
     return SQL["brief"](plan_id=plan_id)
 
 
-def results_statement(plan_id: str | None) -> Statement:
-    """The results of a plan's steps, in plan order."""
-    return SQL["results"](plan_id=plan_id)
+def results_within_statement(plan_id: str | None, most: int) -> Statement:
+    """The sizes of a plan's results, and the results if together they have at most these bytes."""
+    return SQL["results_within"](plan_id=plan_id, most=most)
+
+
+def results_cut_statement(plan_id: str | None, most: int) -> Statement:
+    """The results of a plan's steps, of each the first characters of its JSON."""
+    return SQL["results_cut"](plan_id=plan_id, most=most)
 
 
 def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:

@@ -118,12 +118,37 @@ select b.research_question, b.formatting_notes, b.created_at, b.created_by,
   left join skill_execution e on e.id = b.skill_execution_id
  where b.plan_id = %(plan_id)s;
 
--- name: results
--- The results of a plan's steps, in plan order.
-select s.id::text, r.result_summary, r.confidence, r.report, r.formatting_notes
+-- name: results_within
+-- The results of a plan's steps that are done, in plan order, each with its size; without the
+-- results if together they are too large. A size is known without reading the value.
+select found.id::text,
+       case when sum(found.octets) over () <= %(most)s then found.result_summary end,
+       found.confidence,
+       found.octets
+  from (select s.id, s.step_order, r.result_summary, r.confidence,
+               coalesce(octet_length(r.result_summary::text), 4) as octets
+          from plan_step s
+          join step_result r on r.step_id = s.id
+         where s.plan_id = %(plan_id)s
+           and s.status in ('completed', 'skipped')) found
+ order by found.step_order;
+
+-- name: results_cut
+-- The beginnings of the same results as JSON text; no more of a value is read than that.
+select s.id::text, left(r.result_summary::text, %(most)s)
   from plan_step s
   join step_result r on r.step_id = s.id
  where s.plan_id = %(plan_id)s
+   and s.status in ('completed', 'skipped')
+ order by s.step_order;
+
+-- name: formatting_notes
+-- What the steps of a plan say of how its output is to be written, in plan order.
+select s.id::text, r.formatting_notes
+  from plan_step s
+  join step_result r on r.step_id = s.id
+ where s.plan_id = %(plan_id)s
+   and r.formatting_notes <> ''
  order by s.step_order;
 
 -- name: count_open_plans

@@ -137,12 +137,7 @@ def read_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> Argum
         InvalidInput: they do not have the tool's form.
         TooLarge: they go beyond a limit.
     """
-    size = _checked(kind, given)
-    if size > MAX_BODY:
-        raise TooLarge(
-            f"the arguments are about {size:,} bytes; at most {MAX_BODY:,} are taken",
-            limit=MAX_BODY,
-        )
+    _checked(kind, given)
     try:
         return kind.model_validate(given)
     except ValidationError as fault:
@@ -157,6 +152,8 @@ def _checked(kind: type[Arguments], given: Mapping[str, object]) -> int:
     """
     try:
         return check_json(cast("Json", dict(given)))
+    except TooLarge:
+        raise
     except InvalidInput as fault:
         for name in _names(kind):
             with suppress(InvalidInput):
@@ -183,13 +180,29 @@ def check_json(value: Json, depth: int = 0) -> int:
     if isinstance(value, dict):
         for key, inner in value.items():
             checked = _check_text(inner) if type(inner) is str else check_json(inner, depth + 1)
-            size += _check_text(key) + checked + 2
+            size = _bounded(size + _check_text(key) + checked + 2)
         return size
     if isinstance(value, list):
         for inner in value:
-            size += check_json(inner, depth + 1) + 1
-        return size
+            # Long lists are mostly of small numbers, which need no further look.
+            is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
+            size = size + 9 if is_small else _bounded(size + check_json(inner, depth + 1) + 1)
+        return _bounded(size)
     return _check_scalar(value)
+
+
+def _bounded(size: int) -> int:
+    """Return the size; a walk over a hundred thousand values holds every other call up.
+
+    Raises:
+        TooLarge: it is beyond what a call may bring.
+    """
+    if size > MAX_BODY:
+        raise TooLarge(
+            f"the arguments are more than {MAX_BODY:,} bytes; at most {MAX_BODY:,} are taken",
+            limit=MAX_BODY,
+        )
+    return size
 
 
 def _check_text(text: str) -> int:

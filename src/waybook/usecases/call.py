@@ -47,6 +47,8 @@ class Call:
     key: Key | None = None
     #: Whether it may rely on what is remembered; if that proves wrong, it is carried out without.
     recalls: bool = True
+    #: What conditions cost so far, for the rate limit.
+    operations: list[int] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:
         """The caller as the rules and the audit know it."""
@@ -89,9 +91,7 @@ class Call:
         review: bool = True,
         recalls: bool = False,
     ) -> "Locking":
-        """A plan, locked and loaded: what is not needed is not asked for, and `more` is.
-
-        With `recalls` it may come from memory, and is locked with the write.
+        """A plan, locked and loaded; with `recalls` maybe from memory, and locked with the write.
 
         Raises:
             NotFound: it is not there, or not this org's.

@@ -1,35 +1,120 @@
-"""Large maps, drawn beside the calls.
+"""Large maps, drawn apart from the calls.
 
 A map with thousands of lines takes seconds to lay out, and everybody's calls would wait for that.
-In a thread of its own the interpreter goes back and forth between it and them. There is one such
-thread, so that drawing never has more than its half; and of each org one map waits for it at a
-time, so that nobody waits for more than one of each other org.
+So it is drawn in a worker process, which is started when it is first needed and killed if a map
+takes too long. There is one, and of each org one map waits for it at a time, so that nobody waits
+for more than one of each other org. Recent drawings are kept, within a bound.
+
+What is checked rather than drawn, a definition, is done in a thread of its own.
 """
 
 import asyncio
-from collections import Counter
+import pickle
+import subprocess
+import sys
+import threading
+import weakref
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import sha256
 from typing import Final, TypeVar
 from uuid import UUID
 
 from waybook.dag.model import Dag
-from waybook.errors import Busy
+from waybook.errors import Busy, TooLarge
+from waybook.usecases.drawing_worker import DrawingJob, read_message, render, write_message
 
 T = TypeVar("T")
 
-#: Steps and lines of a map that is drawn at once: it takes a few hundredths of a second.
-SMALL: Final = 600
+#: Steps and lines of a map that is drawn at once: it takes about a hundredth of a second.
+SMALL: Final = 200
 #: Maps of an org that may wait.
 MOST_WAITING: Final = 8
+#: How long the worker may take for one map.
+MAX_DRAWING_SECONDS: Final = 20.0
+#: Recent drawings that are kept, of all orgs together.
+MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
+
+
+class DrawingProcess:
+    """The worker process, started on first use; one job at a time."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def draw(self, job: bytes) -> bytes:
+        """Have a pickled job drawn; blocks, without holding the interpreter lock.
+
+        Raises:
+            TooLarge: the map takes too long to draw.
+        """
+        process = self._running()
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError("it was started with pipes")
+        timer = threading.Timer(MAX_DRAWING_SECONDS, process.kill)
+        timer.start()
+        try:
+            write_message(process.stdin, job)
+            drawing = read_message(process.stdout)
+        except BrokenPipeError:
+            drawing = None
+        finally:
+            timer.cancel()
+        if drawing is None:
+            self._process = None
+            raise TooLarge(
+                f"this map takes longer than {MAX_DRAWING_SECONDS:.0f} s to draw; read it with "
+                "get_plan_status or get_dag_map instead",
+            )
+        return drawing
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            command = [sys.executable, "-P", "-m", "waybook.usecases.drawing_worker"]
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            weakref.finalize(self, _end, self._process)
+        return self._process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
 
 
 class Draughtsman:
     def __init__(self) -> None:
         """One who has nothing to draw yet."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="drawing")
+        self._worker = DrawingProcess()
         self._turns: dict[UUID, asyncio.Lock] = {}
         self._waiting: Counter[UUID] = Counter()
+        self._cache: OrderedDict[tuple[UUID, bytes], str] = OrderedDict()
+        self._cached_bytes = 0
+
+    async def picture(self, org_id: UUID, job: DrawingJob) -> str:
+        """Return a map as SVG: drawn here if it is small, else by the worker, or from the cache.
+
+        Raises:
+            Busy: too many of this org wait already.
+            TooLarge: it takes too long to draw.
+        """
+        if job.weight <= SMALL:
+            return render(job)
+        message = pickle.dumps(job)
+        key = org_id, sha256(message).digest()
+        found = self._cache.get(key)
+        if found is None:
+            drawn = await self._in_turn(org_id, partial(self._worker.draw, message))
+            found = drawn.decode()
+            self._keep(key, found)
+        else:
+            self._cache.move_to_end(key)
+        return found
 
     async def draw(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
         """Do some work for an org: at once if it is light, else in the thread.
@@ -39,6 +124,9 @@ class Draughtsman:
         """
         if weight <= SMALL:
             return work()
+        return await self._in_turn(org_id, work)
+
+    async def _in_turn(self, org_id: UUID, work: Callable[[], T]) -> T:
         if self._waiting[org_id] >= MOST_WAITING:
             raise Busy(
                 f"{MOST_WAITING} large maps of your org are waiting to be drawn; wait a second, "
@@ -53,6 +141,14 @@ class Draughtsman:
             self._waiting[org_id] -= 1
             if not self._waiting[org_id]:
                 del self._waiting[org_id], self._turns[org_id]
+
+    def _keep(self, key: tuple[UUID, bytes], drawing: str) -> None:
+        replaced = self._cache.pop(key, "")
+        self._cache[key] = drawing
+        self._cached_bytes += len(drawing) - len(replaced)
+        while self._cached_bytes > MAX_CACHED_BYTES:
+            _, dropped = self._cache.popitem(last=False)
+            self._cached_bytes -= len(dropped)
 
 
 def weight_of(dag: Dag) -> int:

@@ -6,7 +6,6 @@ tell the same in words.
 
 from collections import Counter
 from collections.abc import Iterable
-from functools import partial
 from hashlib import sha256
 from typing import Annotated
 
@@ -15,26 +14,23 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.dag.drawing.drawing import Drawing
-from waybook.dag.drawing.layout import lay_out
 from waybook.dag.drawing.looks import DONE, LOOKS, UNKNOWN, look_of
 from waybook.dag.drawing.sketch import sketch_of
-from waybook.dag.drawing.svg import draw
 from waybook.dag.structure import sound_structure
 from waybook.errors import InvalidInput
 from waybook.plan.stalls import stalled_steps
 from waybook.record.moment import Json
 from waybook.research.cutting import as_text
-from waybook.run.model import Chart
 from waybook.store import definitions
 from waybook.store.plans import Wanted
 from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known
-from waybook.usecases.draughting import weight_of
+from waybook.usecases.drawing_worker import DrawingJob
 from waybook.usecases.drawings import plan_drawing, run_drawing
 from waybook.usecases.links import review_url
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import PLAN, RUNS, Tool
-from waybook.usecases.views import MOST_IN_A_REPLY, following, told
+from waybook.usecases.views import MOST_IN_A_REPLY, MOST_IN_DETAIL, following, told
 from waybook.usecases.watch_plan import Board, History, names_of
 from waybook.usecases.watch_run import RunBoard, watch_run
 
@@ -59,7 +55,7 @@ async def draw_map(call: Call, asked: DrawMap) -> Body:
     if asked.seen == version:
         return {"version": version, "unchanged": True, "next": drawn["next"]}
     body: Body = {"version": version, **drawn}
-    return body if asked.detail else _fitted(body, asked)
+    return _fitted(body, asked)
 
 
 async def _drawn(call: Call, asked: DrawMap) -> Body:
@@ -67,11 +63,9 @@ async def _drawn(call: Call, asked: DrawMap) -> Body:
     if len(named) != 1:
         raise InvalidInput("name a planId, a runId or a dagSlug, one of the three")
     if asked.plan_id is not None:
-        return _plan(call, await _look(call, asked.plan_id), asked.width)
+        return await _plan(call, await _look(call, asked.plan_id), asked.width)
     if asked.run_id is not None:
-        board = await watch_run(call, asked.run_id)
-        weight, work = weight_of(board.chart.dag), partial(_run, board, asked.width)
-        return await call.house.draughtsman.draw(call.caller.org_id, weight, work)
+        return await _run(call, await watch_run(call, asked.run_id), asked.width)
     return await _dag(call, asked.dag_slug or "", asked.width)
 
 
@@ -86,7 +80,7 @@ async def _look(call: Call, plan_id: str) -> Board:
     )
 
 
-def _plan(call: Call, board: Board, width: int | None) -> Body:
+async def _plan(call: Call, board: Board, width: int | None) -> Body:
     plan = board.plan
     drawing = plan_drawing(board)
     return {
@@ -96,7 +90,7 @@ def _plan(call: Call, board: Board, width: int | None) -> Body:
         "progress": _progress(
             str(plan.status), "steps", (mark.status for mark in drawing.marks.steps.values())
         ),
-        "svg": _svg(drawing, width),
+        "svg": await _svg(call, drawing, width),
         **told(asks=_review(call, board), reason=plan.fail_reason),
         "next": following("get_plan_status", "the same in words", planId=plan.id),
     }
@@ -123,7 +117,7 @@ def _review(call: Call, board: Board) -> Body | None:
     }
 
 
-def _run(board: RunBoard, width: int | None) -> Body:
+async def _run(call: Call, board: RunBoard, width: int | None) -> Body:
     stages = board.report["stages"]
     return {
         "name": board.run.name,
@@ -132,7 +126,7 @@ def _run(board: RunBoard, width: int | None) -> Body:
         "progress": _progress(
             str(board.state), "stages", (str(stage["status"] or UNKNOWN) for stage in stages)
         ),
-        "svg": _svg(run_drawing(board), width),
+        "svg": await _svg(call, run_drawing(board), width),
         **told(asks=_feedback(board)),
         "next": following("get_run_progress", "the same in words", runId=board.run.id),
     }
@@ -157,21 +151,18 @@ def _feedback(board: RunBoard) -> Body | None:
 async def _dag(call: Call, slug: str, width: int | None) -> Body:
     (rows,) = await call.read(definitions.definition_statement(slug))
     chart = call.house.charts.current(call.caller.org_id, slug, rows).chart
-    weight, work = weight_of(chart.dag), partial(_dag_svg, chart, width)
+    drawing = Drawing(sketch_of(sound_structure(chart.dag, chart.graphs)))
     return {
         "name": chart.dag.name,
         "over": True,
-        "svg": await call.house.draughtsman.draw(call.caller.org_id, weight, work),
+        "svg": await _svg(call, drawing, width),
         "next": following("start_run", "start a run of it", dagSlug=chart.dag.slug),
     }
 
 
-def _dag_svg(chart: Chart, width: int | None) -> str:
-    return _svg(Drawing(sketch_of(sound_structure(chart.dag, chart.graphs))), width)
-
-
-def _svg(drawing: Drawing, width: int | None) -> str:
-    return draw(lay_out(drawing.sketch, width=width), drawing.marks)
+async def _svg(call: Call, drawing: Drawing, width: int | None) -> str:
+    job = DrawingJob(drawing, width)
+    return await call.house.draughtsman.picture(call.caller.org_id, job)
 
 
 def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
@@ -188,8 +179,10 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
 
 def _fitted(body: Body, asked: DrawMap) -> Body:
     """The reply; without the drawing if that is too long for a client that did not ask for it."""
-    if len(orjson.dumps(body)) <= MOST_IN_A_REPLY:
+    if len(orjson.dumps(body)) <= (MOST_IN_DETAIL if asked.detail else MOST_IN_A_REPLY):
         return body
+    if asked.detail:
+        return {**body, "svg": None, "cut": {"left": "svg", "limit": MOST_IN_DETAIL}}
     named = told(planId=asked.plan_id, runId=asked.run_id, dagSlug=asked.dag_slug)
     whole = following("draw_map", "with the drawing", **named, detail=True)
     return {**body, "svg": None, "cut": {"left": "svg", "get": whole}}

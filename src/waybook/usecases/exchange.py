@@ -5,10 +5,15 @@ It knows nobody else, so that a face can be up before the rest of the house is.
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from waybook.record.moment import Actor, Channel
 from waybook.record.scopes import EVERY, Scope
+
+#: What the body of any reply may take as JSON, whatever is asked for. Serializing it for the wire
+#: costs up to a hundred milliseconds a megabyte, and every other call of the process waits.
+MAX_REPLY_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

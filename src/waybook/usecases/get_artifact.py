@@ -18,6 +18,9 @@ from waybook.usecases.views import following, moment, told
 #: What a piece of the content may take, in bytes, and everything beside it.
 MOST = 30_000
 MOST_BESIDE = 12_000
+#: The same where detail is asked for.
+MAX_DETAIL_CONTENT_BYTES = 120_000
+MAX_DETAIL_BESIDE_BYTES = 120_000
 MOST_CITING = 20
 #: Further on there is nothing.
 FARTHEST = 1_000_000_000
@@ -108,11 +111,9 @@ def source_view(row: tuple[Any, ...], *, quoted: bool = True) -> Body:
 
 def _beside(metadata: Json, sources: list[Body], asked: GetArtifact) -> Body:
     """What stands around the content, at the beginning of it, as far as it goes."""
-    if asked.detail:
-        return told(metadata=metadata, sources=cast("Json", sources))
-    if asked.offset:
+    if asked.offset and not asked.detail:
         return {}
-    kept, left = list[Body](), MOST_BESIDE
+    kept, left = list[Body](), MAX_DETAIL_BESIDE_BYTES if asked.detail else MOST_BESIDE
     for source in sources:
         left -= len(json.dumps(source))
         if left < 0:
@@ -125,18 +126,25 @@ def _beside(metadata: Json, sources: list[Body], asked: GetArtifact) -> Body:
             "get_artifact",
             f"{len(sources) - len(kept)} sources were left out"
             + ("" if fits or metadata is None else ", and the metadata"),
-            artifactId=asked.artifact_id,
-            detail=True,
+            **_next_beside(sources[len(kept) :], asked),
         )
     return beside
+
+
+def _next_beside(left_out: list[Body], asked: GetArtifact) -> Body:
+    """Return the arguments that bring what was left out, or the first source of it."""
+    if asked.detail and left_out:
+        return {"sourceId": left_out[0]["sourceId"]}
+    return {"artifactId": asked.artifact_id, "detail": True}
 
 
 def _piece(content: Json, asked: GetArtifact) -> Body:
     """The content, or a piece of its text, and how many characters are left behind it."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    if asked.detail or (not asked.offset and weight(text) <= MOST):
+    most = MAX_DETAIL_CONTENT_BYTES if asked.detail else MOST
+    if not asked.offset and weight(text) <= most:
         return {"content": content, "left": 0}
-    piece = beginning(text[asked.offset :], MOST)
+    piece = beginning(text[asked.offset :], most)
     return {"content": piece, "left": max(0, len(text) - asked.offset - len(piece))}
 
 

@@ -20,7 +20,7 @@ from waybook.usecases.run_call import look_at_run
 from waybook.usecases.run_views import take_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import MOST_IN_A_REPLY, following, told, within_reply
+from waybook.usecases.views import following, reply_limit, told, within_reply
 
 
 class GetDagMap(Reading):
@@ -34,7 +34,7 @@ class GetDagMap(Reading):
 async def get_dag_map(call: Call, asked: GetDagMap) -> Body:
     """Stages, steps and edges, and how many jobs to expect."""
     body = await _whole_map(call, asked)
-    return body if asked.detail else _fitted(body, asked)
+    return _fitted(body, asked, reply_limit(call.caller.channel, detail=asked.detail))
 
 
 async def _whole_map(call: Call, asked: GetDagMap) -> Body:
@@ -93,9 +93,9 @@ def _map(
     )
 
 
-def _fitted(body: Body, asked: GetDagMap) -> Body:
+def _fitted(body: Body, asked: GetDagMap, most: int) -> Body:
     """The map; if it is too long for a client, its stages alone, with the call for the whole."""
-    if len(orjson.dumps(body)) <= MOST_IN_A_REPLY:
+    if len(orjson.dumps(body)) <= most:
         return body
     named = told(
         dagSlug=asked.dag_slug,
@@ -111,7 +111,9 @@ def _fitted(body: Body, asked: GetDagMap) -> Body:
         "transitions": [],
         "cut": {"left": "steps, edges and transitions", "get": whole},
     }
-    return within_reply(short, ("stages",), whole)
+    if asked.detail:
+        short["cut"] = {"left": "steps, edges and transitions", "limit": most}
+    return within_reply(short, ("stages",), whole, most)
 
 
 def _alone(stage: Body) -> Json:

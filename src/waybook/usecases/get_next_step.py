@@ -89,21 +89,21 @@ def _ready(ready: StepReady, plan: Plan) -> Body:
 
 async def _complete(held: Held) -> Body:
     plan_id = held.plan.id
-    brief, results, kept = await held.send(
+    brief, written, kept = await held.send(
         plans.brief_statement(plan_id),
-        plans.results_statement(plan_id),
+        plans.SQL["formatting_notes"](plan_id=plan_id),
         outputs.outputs_statement(plan_id),
     )
     there = outputs.read_outputs(kept)
     steps = {step.id: step for step in held.plan.steps}
-    notes: list[Json] = [_notes(steps[row[0]], row[4]) for row in results if row[4]]
+    formatting: list[Json] = [_notes(steps[step_id], notes) for step_id, notes in written]
     body: Body = {
         "status": "plan_complete",
         "planId": plan_id,
         "outputMediaType": brief[0][4],
         "outputFormattingInstructions": brief[0][5],
         "planFormattingNotes": brief[0][1],
-        "stepFormattingNotes": notes,
+        "stepFormattingNotes": formatting,
         "outputs": [output_view(one) for one in latest(there)],
         "outputMissing": is_missing(there, brief[0][4]),
         "usage": held.plan.usage.as_told(),

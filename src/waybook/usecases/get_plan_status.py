@@ -3,8 +3,10 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import orjson
+
 from waybook.plan.derive import derive_plan_status
-from waybook.plan.model import Plan, Step, StepId
+from waybook.plan.model import Plan, Step
 from waybook.plan.progress import current_step, outcome
 from waybook.plan.review import open_review
 from waybook.plan.stalls import detect_stall, newly_stalled, stalled_steps, whole_minutes
@@ -15,16 +17,19 @@ from waybook.store.plans import LoadedPlan, Wanted
 from waybook.usecases.arguments import Id, Reading
 from waybook.usecases.call import Body, Call, known
 from waybook.usecases.schemas import output_schema
+from waybook.usecases.status_results import shown_results
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import (
+    DETAIL_RESULTS_BUDGET,
+    MAX_BYTES_PER_CHARACTER,
     RESULTS_BUDGET,
     author_view,
     budget_view,
     completion_view,
-    fitted,
     following,
     holder_view,
     progress_view,
+    reply_limit,
     review_view,
     step_view,
     told,
@@ -43,21 +48,27 @@ class GetPlanStatus(Reading):
 async def get_plan_status(call: Call, asked: GetPlanStatus) -> Body:
     """Look at the plan; a stall nobody has noticed yet is noted on the way."""
     wanted = Wanted(plan_id=known(asked.plan_id))
+    limit = reply_limit(call.caller.channel, detail=asked.detail)
+    most = limit if asked.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
     beside = [usage.steps_statement(wanted.plan_id)] if asked.detail else []
-    loaded, (results, *took) = await call.look(
-        wanted, plans.results_statement(wanted.plan_id), *beside
+    loaded, (rows, *took) = await call.look(
+        wanted, plans.results_within_statement(wanted.plan_id, most), *beside
     )
     if newly_stalled(loaded.plan, now=loaded.now, patience=call.house.patience):
         loaded, _ = await note_stall(call, asked.plan_id)
-    found = {StepId(row[0]): row for row in results}
-    body = status_view(call, loaded, found, budget=None if asked.detail else RESULTS_BUDGET)
-    whole = following("get_plan_status", "the whole lists", planId=loaded.plan.id, detail=True)
+    plan_id = loaded.plan.id
+    shown = await shown_results(call, plan_id, rows, most, None if asked.detail else RESULTS_BUDGET)
+    body = status_view(call, loaded, shown)
     if not asked.detail:
+        whole = following("get_plan_status", "the whole lists", planId=plan_id, detail=True)
         return within_reply(body, LISTS, whole)
-    return {
-        **body,
-        "usage": {**loaded.plan.usage.as_told(), "steps": _by_step(loaded.plan, took[0])},
-    }
+    by_step: list[Json] = _by_step(loaded.plan, took[0])
+    body["usage"] = {**loaded.plan.usage.as_told(), "steps": by_step}
+    if len(orjson.dumps(body)) > limit:
+        fewer = await shown_results(call, plan_id, rows, most, DETAIL_RESULTS_BUDGET)
+        body["completedSteps"] = _completed(loaded.plan, fewer)
+    rest = following("get_research_context", "the plan by parts", planId=plan_id)
+    return within_reply(body, LISTS, rest, limit)
 
 
 async def note_stall(call: Call, plan_id: str) -> tuple[LoadedPlan, bool]:
@@ -75,9 +86,7 @@ async def note_stall(call: Call, plan_id: str) -> tuple[LoadedPlan, bool]:
 def status_view(
     call: Call,
     loaded: LoadedPlan,
-    results: dict[StepId, tuple[Json, ...]],
-    *,
-    budget: int | None,
+    results: dict[str, Body],
 ) -> Body:
     """The plan's standing: stored and derived status, the steps by kind, what is stalled."""
     plan = loaded.plan
@@ -97,7 +106,7 @@ def status_view(
         "totalSteps": len(plan.steps),
         "currentStep": holder_view(current) if current else None,
         "activeSteps": _views(plan, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT),
-        "completedSteps": _completed(plan, results, budget),
+        "completedSteps": _completed(plan, results),
         "pendingSteps": [step_view(step) for step in plan.having(StepStatus.PENDING)],
         "failedSteps": [
             step_view(step, attempt=step.attempt, reason=step.fail_reason)
@@ -125,17 +134,14 @@ def _stalled(plan: Plan, now: datetime, patience: timedelta) -> list[Json]:
     ]
 
 
-def _completed(
-    plan: Plan, results: dict[StepId, tuple[Json, ...]], budget: int | None
-) -> list[Json]:
-    done = list(plan.having(StepStatus.COMPLETED, StepStatus.SKIPPED))
-    shown = fitted({s.id: results[s.id][1] for s in done if s.id in results}, budget=budget)
-    return [_completed_view(step, results.get(step.id), shown.get(step.id, {})) for step in done]
+def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:
+    done = plan.having(StepStatus.COMPLETED, StepStatus.SKIPPED)
+    return [_completed_view(step, results.get(step.id, {})) for step in done]
 
 
-def _completed_view(step: Step, result: tuple[Json, ...] | None, shown: Body) -> Json:
-    kept = {"resultSummary": None, **shown}
-    confidence = result[2] if result else None
+def _completed_view(step: Step, result: Body) -> Json:
+    kept = {"resultSummary": None, **result}
+    confidence = kept.pop("confidence", None)
     return {**step_view(step), **kept, "confidence": confidence, **completion_view(step)}
 
 

@@ -22,7 +22,13 @@ from waybook.usecases.run_call import look_at_run
 from waybook.usecases.run_views import take_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import MOST_IN_A_REPLY, following, within_reply
+from waybook.usecases.views import (
+    MOST_IN_A_REPLY,
+    following,
+    reply_limit,
+    told,
+    within_reply,
+)
 
 
 class GetRunProgress(Reading):
@@ -45,8 +51,9 @@ async def get_run_progress(call: Call, asked: GetRunProgress) -> Body:
         following_call = take_job(asked.run_id)
     else:
         following_call = following("get_next_step", "take the next step", planId=asked.plan_id)
-    told = cast("Body", await progress_of(call, run_id=asked.run_id, plan_id=asked.plan_id))
-    return fitted_report({**told, "next": following_call}, asked)
+    found = cast("Body", await progress_of(call, run_id=asked.run_id, plan_id=asked.plan_id))
+    limit = reply_limit(call.caller.channel, detail=asked.detail)
+    return fitted_report({**found, "next": following_call}, asked, limit)
 
 
 async def progress_of(call: Call, *, run_id: str | None, plan_id: str | None = None) -> Report:
@@ -61,36 +68,38 @@ async def progress_of(call: Call, *, run_id: str | None, plan_id: str | None = N
     run_id = known(run_id)
     seen = await look_at_run(call, run_id, documents.available_statement(run_id))
     run = seen.loaded.run
-    told = report_on(run, seen.chart, seen.found[0])
-    return RunReport(**told, usage=run.usage.as_told())
+    found = report_on(run, seen.chart, seen.found[0])
+    return RunReport(**found, usage=run.usage.as_told())
 
 
 def report_on(run: Run, chart: Chart, rows: Sequence[Sequence[Any]]) -> Report:
     """The report of a run of ours, given the rows of what people can read of it."""
-    available = [(slug, Available(*told)) for slug, *told in rows]
+    available = [(slug, Available(*found)) for slug, *found in rows]
     return report(sound_structure(chart.dag, chart.graphs), run_evidence(run, available))
 
 
-def fitted_report(body: Body, asked: GetRunProgress) -> Body:
+def fitted_report(body: Body, asked: GetRunProgress, most: int = MOST_IN_A_REPLY) -> Body:
     """The report, without its documents if it is too long for a client, then without its steps."""
-    if asked.detail or _fits(body):
+    if _fits(body, most):
         return body
     named: Body = {"runId": asked.run_id} if asked.run_id else {"planId": asked.plan_id}
     whole = following("get_run_progress", "the whole report", **named, detail=True)
-    short = _without(body, whole, documents=[])
-    if not _fits(short):
-        short = _without(body, whole, documents=[], steps=None)
-    return within_reply(short, ("stages",), whole)
+    rest = None if asked.detail else whole
+    short = _without(body, rest, documents=[])
+    if not _fits(short, most):
+        short = _without(body, rest, documents=[], steps=None)
+    return within_reply(short, ("stages",), rest, most)
 
 
-def _fits(body: Body) -> bool:
-    return len(orjson.dumps(body)) <= MOST_IN_A_REPLY
+def _fits(body: Body, most: int) -> bool:
+    return len(orjson.dumps(body)) <= most
 
 
 def _without(body: Body, whole: Json, **empty: Json) -> Body:
     stages = cast("list[Body]", body["stages"])
     short: list[Json] = [{**stage, **empty} for stage in stages]
-    return {**body, "stages": short, "cut": {"left": " and ".join(empty), "get": whole}}
+    cut: Body = {"left": " and ".join(empty), **told(get=whole)}
+    return {**body, "stages": short, "cut": cut}
 
 
 TOOL = Tool(

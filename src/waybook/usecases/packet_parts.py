@@ -10,6 +10,7 @@ from waybook.research.cutting import as_text
 from waybook.research.packet import Entry, Get, Listed, Text
 from waybook.store.contexts import Beginning, Page, Stored, read_beginning
 from waybook.usecases.call import Body
+from waybook.usecases.exchange import MAX_REPLY_BYTES
 from waybook.usecases.views import moment, told
 
 #: How many bytes a token is taken for; a character is a byte or more.
@@ -26,7 +27,7 @@ LONGEST = TOKEN * ENOUGH_TOKENS
 def room(tokens: int | None, *, detail: bool = False) -> int:
     """How many bytes a packet may take."""
     if detail:
-        return TOKEN * (tokens or MOST_TOKENS)
+        return min(TOKEN * (tokens or MOST_TOKENS), MAX_REPLY_BYTES)
     return min(TOKEN * (tokens or DEFAULT_TOKENS), LONGEST)
 
 

@@ -54,6 +54,18 @@ class RateLimit:
             self._until[who] = until + self._pace
         return wait
 
+    def charge(self, who: Hashable, now: int, calls: int) -> None:
+        """Count an expensive call as so many more, once it has been carried out.
+
+        >>> limit = RateLimit(2, burst=3)
+        >>> limit.charge("us", now=10 * SECOND, calls=3)
+        >>> limit.wait("us", now=10 * SECOND)
+        0.5
+        """
+        if calls:
+            until = max(now, self._until.pop(who, now))
+            self._until[who] = until + calls * self._pace
+
     def is_first_refusal(self, who: Hashable) -> bool:
         """Note that somebody is refused; tells whether that is the first time in a row."""
         first = who not in self._refused

@@ -31,6 +31,7 @@ async def submit_step_result(call: Call, asked: SubmitStepResult) -> Body:
     submission = _submission(asked)
     async with call.locked(step_id=asked.step_id, review=False, recalls=True) as held:
         decision = submit(held.plan, StepId(asked.step_id.lower()), submission, held.moment)
+        call.operations.extend(branch.cost for branch in decision.reply.branches)
         return await held.write(decision, reply(decision))
 
 

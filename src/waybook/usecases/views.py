@@ -6,18 +6,33 @@ from datetime import UTC, datetime
 import orjson
 
 from waybook.plan.budget import budget_told
-from waybook.plan.model import Plan, PlanId, Review, Step, StepId
+from waybook.plan.model import Plan, PlanId, Review, Step
 from waybook.plan.progress import count_done, percent
-from waybook.record.moment import Json
+from waybook.record.moment import Channel, Json
 from waybook.research.cutting import as_text, fair_share
 from waybook.usecases.call import Body
+from waybook.usecases.exchange import MAX_REPLY_BYTES
 from waybook.usecases.links import review_url
 
 #: What all results in one reply may take together, unless the caller asks for detail.
 RESULTS_BUDGET = 24_000
 LEAST_SHARE = 160
+#: The same if they do, where not everything goes into a reply: the rest is for the lists.
+DETAIL_RESULTS_BUDGET = 96_000
+#: Bytes of JSON that a character of a text may take.
+MAX_BYTES_PER_CHARACTER = 6
 #: How long a reply may be, in bytes, unless the caller asks for detail.
 MOST_IN_A_REPLY = 46_000
+#: The same if they do; the rest of `MAX_REPLY_BYTES` is for the flag and the cut themselves.
+MOST_IN_DETAIL = MAX_REPLY_BYTES - 4_096
+UNLIMITED = 2**31 - 1
+
+
+def reply_limit(channel: Channel, *, detail: bool) -> int:
+    """Return how many bytes a reply may have; on the command line, detail means everything."""
+    if detail:
+        return UNLIMITED if channel is Channel.CLI else MOST_IN_DETAIL
+    return MOST_IN_A_REPLY
 
 
 def told(**fields: Json) -> Body:
@@ -100,32 +115,39 @@ def moment(at: datetime | None) -> str | None:
     return at.astimezone(UTC).isoformat() if at else None
 
 
-def fitted(results: Mapping[StepId, Json], *, budget: int | None) -> dict[StepId, Body]:
+def fitted(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
     """Each result as fields of its step, cut fairly when together they are too long.
 
     What is cut says so, and how to get the rest.
     """
     texts = {step_id: as_text(value) for step_id, value in results.items()}
-    if budget is None or sum(len(text) for text in texts.values()) <= budget:
+    if sum(len(text) for text in texts.values()) <= budget:
         return {step_id: {"resultSummary": value} for step_id, value in results.items()}
-    share = max(LEAST_SHARE, fair_share([len(text) for text in texts.values()], budget))
+    share = result_share([len(text) for text in texts.values()], budget)
     return {
         step_id: {"resultSummary": value}
         if len(texts[step_id]) <= share
-        else {
-            "resultSummary": texts[step_id][:share],
-            "cut": {
-                "left": len(texts[step_id]) - share,
-                "get": following(
-                    "get_step_context", "the rest", stepId=step_id, part="result", offset=share
-                ),
-            },
-        }
+        else cut_result(step_id, texts[step_id][:share], len(texts[step_id]) - share)
         for step_id, value in results.items()
     }
 
 
-def within_reply(body: Body, lists: tuple[str, ...], whole: Json) -> Body:
+def result_share(lengths: list[int], budget: int) -> int:
+    """Return how long each result may be so that all keep to a budget."""
+    return max(LEAST_SHARE, fair_share(lengths, budget))
+
+
+def cut_result(step_id: str, text: str, left: int) -> Body:
+    """Return the beginning of a result as fields of its step, and how to get the rest."""
+    rest = following(
+        "get_step_context", "the rest", stepId=step_id, part="result", offset=len(text)
+    )
+    return {"resultSummary": text, "cut": {"left": left, "get": rest}}
+
+
+def within_reply(
+    body: Body, lists: tuple[str, ...], whole: Json, most: int = MOST_IN_A_REPLY
+) -> Body:
     """The reply, its longest lists cut until it is short enough for any client.
 
     What was left out is counted, beside the call that brings the whole.
@@ -133,7 +155,7 @@ def within_reply(body: Body, lists: tuple[str, ...], whole: Json) -> Body:
     sizes = {name: _sizes(body[name]) for name in lists}
     kept = {name: len(items) for name, items in sizes.items()}
     size = len(orjson.dumps(body))
-    while size > MOST_IN_A_REPLY and any(kept.values()):
+    while size > most and any(kept.values()):
         longest = max(lists, key=lambda name: sum(sizes[name][: kept[name]]))
         half = kept[longest] // 2
         size -= sum(sizes[longest][half : kept[longest]])

@@ -6,7 +6,7 @@ linear or nearly so in steps and edges, and the same every time.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from waybook.dag.drawing.detours import routes_of
 from waybook.dag.drawing.grid import grid_of
@@ -22,6 +22,7 @@ from waybook.dag.drawing.ordering import ordered
 from waybook.dag.drawing.rows import rows_of
 from waybook.dag.drawing.sketch import Sketch
 from waybook.dag.drawing.stacks import Stacked, stacked
+from waybook.dag.drawing.thinning import thin_edges
 from waybook.dag.drawing.tracks import tracks_for
 from waybook.dag.drawing.values import Box, Frame, Layout, Line, Point, TransitionWay, Way
 
@@ -42,7 +43,9 @@ def lay_out(sketch: Sketch, *, width: int | None = None, stack_from: int = STACK
     `width` is what a page has; without one, the drawing has the width that suits it. Identical
     siblings are stacked from `stack_from` on.
     """
-    boxes = [stacked(lane, stack_from) for lane in sketch.lanes]
+    whole = [stacked(lane, stack_from) for lane in sketch.lanes]
+    thinned = [thin_edges(len(found.boxes), found.edges) for found in whole]
+    boxes = [replace(found, edges=few.edges) for found, few in zip(whole, thinned, strict=True)]
     measures = measures_for(sketch, sum(len(found.boxes) for found in boxes))
     layers = [layers_of(len(found.boxes), found.edges) for found in boxes]
     if width is None:
@@ -53,7 +56,8 @@ def lay_out(sketch: Sketch, *, width: int | None = None, stack_from: int = STACK
         _inside(number, found, layer, columns, measures)
         for number, (found, layer) in enumerate(zip(boxes, layers, strict=True))
     ]
-    return _stacked_lanes(sketch, insides, measures)
+    layout = _stacked_lanes(sketch, insides, measures)
+    return replace(layout, undrawn=sum(few.undrawn for few in thinned))
 
 
 def _rows(layer: list[int]) -> list[int]:

@@ -22,6 +22,7 @@ from waybook.dag.drawing.widths import fitted, width_of
 #: The address of a step's page, by stage and step; None for a step that has none.
 Address = Callable[[str, str], str | None]
 HEADING_SIZE = 13
+NOTE_LEFT, NOTE_HEIGHT = 14, 24
 
 
 def draw(
@@ -35,7 +36,11 @@ def draw(
     statuses = [status_of(box, layout, marks) for box in layout.boxes]
     compact = layout.measures.compact
     below, wide = legend(layout, marks, layout.height) if compact else ("", 0)
+    note = undrawn_note(layout)
+    wide = max(wide, 2 * NOTE_LEFT + round(width_of(note, WORD_SIZE)) if note else 0)
     width, height = max(layout.width, wide), layout.height + (LEGEND_HEIGHT if compact else 0)
+    noted = text(NOTE_LEFT, height + NOTE_HEIGHT // 2, note, "note") if note else ""
+    height += NOTE_HEIGHT if note else 0
     summary = _summary(layout, marks)
     parts = [
         element("title", safe(summary)),
@@ -44,6 +49,7 @@ def draw(
         *_transitions(layout, marks),
         *_lanes(layout, marks, statuses, address),
         below,
+        noted,
     ]
     return element(
         "svg",
@@ -81,7 +87,15 @@ def _summary(layout: Layout, marks: Marks) -> str:
         if status not in DONE
     )
     told = f"{done} of {len(steps)} steps done{others}" if marks.steps else f"{len(steps)} steps"
-    return f"{layout.sketch.name[:200]}: {told}"
+    note = undrawn_note(layout)
+    return f"{layout.sketch.name[:200]}: {told}" + (f"; {note}" if note else "")
+
+
+def undrawn_note(layout: Layout) -> str:
+    """Return what the drawing says of dependencies that are not in it; empty if all are."""
+    if not layout.undrawn:
+        return ""
+    return f"{layout.undrawn:,} dependencies are not drawn: there are too many to tell them apart"
 
 
 # Lanes

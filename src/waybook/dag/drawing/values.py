@@ -67,3 +67,5 @@ class Layout:
     #: None where one lane without a name is all there is.
     frames: tuple[Frame, ...]
     transitions: tuple[TransitionWay, ...]
+    #: Edges that are left out, since there are too many to be told apart.
+    undrawn: int = 0

@@ -7,7 +7,7 @@ again, whether whoever listens still may.
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -16,13 +16,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from waybook.errors import Unidentified, WaybookError
+from waybook.errors import RateLimited, Unidentified, WaybookError
 from waybook.record.moment import Channel
 from waybook.transport.web.bearer import Shown, challenge, lacking, shown_in
+from waybook.transport.web.cookies import SESSION, kept
 from waybook.transport.web.dashboard.going_on import asked_for_here, going_on
 from waybook.transport.web.dashboard.mishaps import error_page, for_people
+from waybook.transport.web.failed_credentials import FailedCredentials
+from waybook.transport.web.proxies import Proxies, origin_of
 from waybook.transport.web.reading import status_of
-from waybook.transport.web.replies import json_reply, refusal
+from waybook.transport.web.replies import json_reply, refusal, retry_header
 from waybook.usecases.exchange import Caller
 
 #: Open to everybody: that we are there, and how to sign in.
@@ -49,6 +52,9 @@ class Gate:
     metrics_token: str | None = None
     #: Where clients read how to get a token.
     metadata_url: str | None = None
+    failures: FailedCredentials = field(default_factory=FailedCredentials)
+    #: Proxies that are trusted to name the client's address.
+    proxies: Proxies = field(default_factory=Proxies)
 
     def before(self, app: ASGIApp) -> ASGIApp:
         """The app, for those we know."""
@@ -71,7 +77,7 @@ class Gate:
             Unavailable: that cannot be found out now.
         """
         channel, shown = door_of(request.url.path), shown_in(request.scope)
-        if channel is Channel.DASHBOARD or (not shown.tried and is_look(request)):
+        if is_for_browsers(request, shown):
             person = await self.browser(request) if self.browser else None
             if person is None:
                 raise Unidentified
@@ -88,13 +94,46 @@ class Gate:
         if path in OPEN or path.startswith(OPEN_BELOW):
             return None
         try:
-            request.state.caller = await self.caller(request)
+            request.state.caller = await self._limited_caller(request)
         except Unidentified as fault:
             return self._challenge(request, fault)
+        except RateLimited as fault:
+            return await self._too_many_failures(request, fault)
         except WaybookError as fault:
             return json_reply(fault.as_json(), status_of(fault.code), lacking(fault.details))
         request.state.admitted_by = self
         return None
+
+    async def _limited_caller(self, request: Request) -> Caller:
+        """Return the caller; unknown secrets count against the address they come from.
+
+        Raises:
+            Unidentified: the request shows no valid credential.
+            RateLimited: too many unknown secrets came from its address; this one was not looked up.
+        """
+        address, secret = origin_of(request, self.proxies), secret_of(request)
+        if not secret:
+            return await self.caller(request)
+        self.failures.admit(address, secret)
+        try:
+            caller = await self.caller(request)
+        except Unidentified:
+            self.failures.record_failure(address, secret)
+            raise
+        except WaybookError:  # the database is out of reach, say: that is no failure of theirs
+            self.failures.withdraw(address, secret)
+            raise
+        self.failures.record_success(address, secret)
+        return caller
+
+    async def _too_many_failures(self, request: Request, fault: RateLimited) -> Response:
+        await self.failures.delay(origin_of(request, self.proxies))
+        headers = retry_header(fault.details)
+        if not for_people(request):
+            return json_reply(fault.as_json(), HTTPStatus.TOO_MANY_REQUESTS, headers)
+        page = error_page(request, HTTPStatus.TOO_MANY_REQUESTS, fault.message)
+        page.headers.update(headers)
+        return page
 
     def _opens_figures(self, request: Request) -> bool:
         secret = shown_in(request.scope).secret or ""
@@ -120,6 +159,18 @@ class Gate:
 
 
 NOTHING: Final = "There is nothing at this address."
+
+
+def is_for_browsers(request: Request, shown: Shown) -> bool:
+    """Return whether the session of a browser is asked for, not a bearer token."""
+    is_page = door_of(request.url.path) is Channel.DASHBOARD
+    return is_page or (not shown.tried and is_look(request))
+
+
+def secret_of(request: Request) -> str:
+    """Return the secret that a request is judged by; empty if it shows none."""
+    shown = shown_in(request.scope)
+    return kept(request, SESSION) if is_for_browsers(request, shown) else shown.secret or ""
 
 
 def is_look(request: Request) -> bool:

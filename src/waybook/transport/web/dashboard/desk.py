@@ -14,6 +14,7 @@ from waybook.transport.web.dashboard.forms import token_for, with_token
 from waybook.transport.web.dashboard.frame import page
 from waybook.usecases.call import Call
 from waybook.usecases.draughting import weight_of
+from waybook.usecases.drawing_worker import DrawingJob
 from waybook.usecases.exchange import Answer, Caller
 from waybook.usecases.permission import require
 from waybook.usecases.waiting import waiting
@@ -60,6 +61,16 @@ class Desk:
         """
         org_id = (await self.caller(request)).org_id
         return await self.doorway.house.draughtsman.draw(org_id, weight_of(dag), work)
+
+    async def picture(self, request: Request, job: DrawingJob) -> str:
+        """Return a map as SVG; a large one is drawn by the worker process.
+
+        Raises:
+            Busy: their org has too much drawn at the same time.
+            TooLarge: it takes too long to draw.
+        """
+        org_id = (await self.caller(request)).org_id
+        return await self.doorway.house.draughtsman.picture(org_id, job)
 
     async def page(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object

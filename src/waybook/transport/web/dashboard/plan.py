@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from waybook.transport.web.dashboard.changes import Refusal, changed, new_steps, refused
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.forms import sent
+from waybook.transport.web.dashboard.plan_map import map_job
 from waybook.transport.web.dashboard.plan_view import plan_view
 from waybook.usecases.plan_sheet import read_plan_sheet
 
@@ -27,7 +28,7 @@ class PlanPage:
         call = await self.desk.call(request)
         sheet = await read_plan_sheet(call, request.path_params["plan_id"], _page(request))
         code = refusal.status if refusal else 200
-        view = plan_view(sheet)
+        view = plan_view(sheet, await self.desk.picture(request, map_job(sheet)))
         return await self.desk.page(
             request, "plan", status_code=code, view=view, plan=sheet.plan, refusal=refusal
         )

@@ -9,11 +9,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from waybook.dag.drawing.drawing import Form, drawn_as
+from waybook.dag.drawing.drawing import Drawing, Form, drawn_as
 from waybook.dag.page import harmless
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.reading import HARMLESS
 from waybook.usecases.call import Call
+from waybook.usecases.drawing_worker import DrawingJob
 from waybook.usecases.drawings import plan_drawing
 from waybook.usecases.export_plan import PlanRows, export_audit, export_body, read_plan_rows
 from waybook.usecases.list_audit import entry_view
@@ -41,13 +42,18 @@ class PlanFiles:
         call = await self.desk.call(request)
         if ending in MAPS:
             board = await watch_plan(call, plan_id)
-            text = drawn_as(MAPS[ending], plan_drawing(board))
+            text = await self._map(request, ending, plan_drawing(board))
             return Response(text, headers=_headers(board.plan.name, ending))
         found = await read_plan_rows(call, plan_id)
         headers = _headers(found.name, ending)
         if ending == "md":
             return Response(report_text(found), headers=headers)
         return StreamingResponse(_everything(call, found), headers=headers)
+
+    async def _map(self, request: Request, ending: str, drawing: Drawing) -> str:
+        if MAPS[ending] is not Form.SVG:
+            return drawn_as(MAPS[ending], drawing)
+        return await self.desk.picture(request, DrawingJob(drawing, styled=True)) + "\n"
 
 
 def _headers(name: str, ending: str) -> dict[str, str]:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from waybook.dag.drawing.layout import lay_out
-from waybook.dag.drawing.svg import draw
-from waybook.dag.drawing.values import Layout
+from waybook.dag.drawing.measures import STACK_FROM
+from waybook.dag.drawing.sketch import Lane
+from waybook.dag.drawing.stacks import stacked
+from waybook.usecases.drawing_worker import DrawingJob, Links, render
 from waybook.usecases.drawings import drawing_of_steps
 from waybook.usecases.plan_sheet import PlanSheet, all_names, step_to_look_at
 
@@ -27,25 +28,28 @@ class PlanMap:
         return self.shown == self.total
 
 
-def map_of(sheet: PlanSheet) -> PlanMap:
-    """Draw the map, every box a link to its step."""
+def map_job(sheet: PlanSheet) -> DrawingJob:
+    """Return the map to be drawn, every box a link to its step."""
     plan, silent = sheet.plan, {step.id for step, _ in sheet.stalled}
     drawing = drawing_of_steps(plan, sheet.lane, silent, all_names(sheet))
-    layout = lay_out(drawing.sketch, width=ROOM)
-    svg = draw(layout, drawing.marks, address=lambda _, key: f"/plans/{plan.id}/steps/{key}")
-    step = step_to_look_at(plan)
+    return DrawingJob(drawing, ROOM, Links(step_prefix=f"/plans/{plan.id}/steps/"))
+
+
+def map_of(sheet: PlanSheet, svg: str | None = None) -> PlanMap:
+    """Return the map of the page; it is drawn here unless it has been drawn already."""
+    plan, step = sheet.plan, step_to_look_at(sheet.plan)
+    drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
         # The drawing escapes every text by itself.
-        svg=Markup(svg),  # noqa: S704
-        centre=_box_of(layout, step.id) if step else None,
+        svg=Markup(drawn),  # noqa: S704
+        centre=_box_of(sheet.lane, step.id) if step else None,
         shown=len(sheet.lane.steps),
         total=len(plan.steps),
     )
 
 
-def _box_of(layout: Layout, key: str) -> str | None:
+def _box_of(lane: Lane, key: str) -> str | None:
     """The step by which the box that a step is in is known."""
-    steps = layout.sketch.lanes[0].steps
-    place = next((n for n, step in enumerate(steps) if step.key == key), None)
-    boxes = (box for box in layout.boxes if place in box.steps)
-    return next((steps[box.steps[0]].key for box in boxes), None)
+    place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
+    boxes = (steps for steps in stacked(lane, STACK_FROM).boxes if place in steps)
+    return next((lane.steps[steps[0]].key for steps in boxes), None)

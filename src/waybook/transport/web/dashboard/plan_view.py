@@ -93,8 +93,8 @@ class PlanView:
     over: bool
 
 
-def plan_view(sheet: PlanSheet) -> PlanView:
-    """Make everything that is shown from what was read."""
+def plan_view(sheet: PlanSheet, svg: str | None = None) -> PlanView:
+    """Make everything that is shown from what was read, and from its map if it is drawn."""
     plan = sheet.plan
     statuses = plan.statuses()
     done, total = count_done(statuses), len(statuses)
@@ -110,7 +110,7 @@ def plan_view(sheet: PlanSheet) -> PlanView:
         counts={str(status): found[status] for status in COUNTED if found[status]},
         stalled=[_stalled(sheet, step, gap) for step, gap in sheet.stalled],
         card=decision_card(sheet.review) if sheet.review else None,
-        map=map_of(sheet),
+        map=map_of(sheet, svg),
         overview=overview_of(plan.steps, PAGE) if total > PAGE else [],
         window=sheet.window,
         rows=_rows(sheet, timeline),

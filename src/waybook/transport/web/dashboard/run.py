@@ -16,7 +16,7 @@ from waybook.transport.mcp.refusals import code_of
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.dashboard.forms import sent
 from waybook.transport.web.dashboard.responding import message_of
-from waybook.transport.web.dashboard.run_view import named, run_view
+from waybook.transport.web.dashboard.run_view import map_job, named, run_view
 from waybook.transport.web.reading import status_of
 from waybook.usecases.exchange import Answer
 from waybook.usecases.overlook_run import overlook_run
@@ -67,7 +67,9 @@ class RunPage:
         whole = await overlook_run(await self.desk.call(request), request.path_params["run_id"])
         piece = request.query_params.get("docs", "")
         page = int(piece) if piece.isdecimal() and len(piece) < 6 else 1  # noqa: PLR2004 - no run has more
-        view = await self.desk.drawn(request, whole.board.chart.dag, partial(run_view, whole, page))
+        svg = await self.desk.picture(request, map_job(whole.board))
+        made = partial(run_view, whole, svg, page)
+        view = await self.desk.drawn(request, whole.board.chart.dag, made)
         return await self.desk.page(
             request,
             "run",

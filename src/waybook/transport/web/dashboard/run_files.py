@@ -15,6 +15,7 @@ from waybook.dag.drawing.drawing import Form, drawn_as
 from waybook.dag.page import harmless
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.transport.web.reading import HARMLESS
+from waybook.usecases.drawing_worker import DrawingJob
 from waybook.usecases.drawings import run_drawing
 from waybook.usecases.overlook_run import RunWhole, overlook_run
 
@@ -51,7 +52,11 @@ class RunFiles:
             raise HTTPException(404)
         kind, made = FILES[ending]
         whole = await overlook_run(await self.desk.call(request), request.path_params["run_id"])
-        text = await self.desk.drawn(request, whole.board.chart.dag, partial(made, whole))
+        if ending == "svg":
+            job = DrawingJob(run_drawing(whole.board), styled=True)
+            text = await self.desk.picture(request, job) + "\n"
+        else:
+            text = await self.desk.drawn(request, whole.board.chart.dag, partial(made, whole))
         return as_file(f"{harmless(whole.board.run.name)}.{ending}", kind, text)
 
 

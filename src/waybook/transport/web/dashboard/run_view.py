@@ -4,18 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 
 from markupsafe import Markup
 
-from waybook.dag.drawing.layout import lay_out
-from waybook.dag.drawing.sketch import Sketch
-from waybook.dag.drawing.svg import draw
-from waybook.dag.drawing.values import Layout
 from waybook.dag.report import StageReport, StepReport
 from waybook.run.model import Chart, StageRun
 from waybook.transport.web.dashboard.cards import FeedbackCard
 from waybook.usecases.deeds import deed
+from waybook.usecases.drawing_worker import DrawingJob, Links
 from waybook.usecases.drawings import run_drawing
 from waybook.usecases.overlook_run import Failure, RunWhole
 from waybook.usecases.read_documents import Listed
@@ -118,15 +114,16 @@ class RunView:
         )
 
 
-def run_view(whole: RunWhole, piece: int = 1) -> RunView:
-    """The page of a run, with one piece of its documents."""
+def run_view(whole: RunWhole, svg: str, piece: int = 1) -> RunView:
+    """The page of a run with its map, and one piece of its documents."""
     board, found = whole.board, whole.documents
     pieces = max(1, -(-len(found) // DOCUMENTS))
     piece = min(max(piece, 1), pieces)
     return RunView(
         whole=whole,
         stages=_stages(whole),
-        drawn=_drawn(board),
+        # Drawn by ourselves, with every text in it escaped.
+        drawn=Markup(svg),  # noqa: S704
         asked=_readable(board.asked),
         documents=found[(piece - 1) * DOCUMENTS : piece * DOCUMENTS],
         piece=piece,
@@ -190,22 +187,11 @@ def _time(told: str | None) -> datetime | None:
     return datetime.fromisoformat(told) if told else None
 
 
-def _drawn(board: RunBoard) -> Markup:
-    drawing = run_drawing(board)
+def map_job(board: RunBoard) -> DrawingJob:
+    """Return the map of a run, with links to the stages that have begun."""
     places = {slug: place for place, slug in enumerate(board.chart.order, 1)}
-    started = board.run.stages
-
-    def address(stage: str, _: str) -> str | None:
-        return f"#stage-{places[stage]}" if stage in started else None
-
-    # Drawn by ourselves, with every text in it escaped.
-    return Markup(draw(laid_out(drawing.sketch), drawing.marks, address=address))  # noqa: S704
-
-
-@lru_cache(maxsize=64)
-def laid_out(sketch: Sketch) -> Layout:
-    """Where everything stands; definitions do not change, so it is found once."""
-    return lay_out(sketch)
+    links = tuple((slug, f"#stage-{places[slug]}") for slug in board.run.stages)
+    return DrawingJob(run_drawing(board), links=Links(by_stage=links))
 
 
 def _told(news: News) -> Told:

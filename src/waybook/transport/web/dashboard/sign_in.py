@@ -15,13 +15,14 @@ from starlette.routing import Route
 
 from waybook.endpoints.code_flow import new_flow, read_flow, signed_in, way_to_sign_in
 from waybook.endpoints.issued import SignIns
-from waybook.errors import Forbidden, Unidentified, WaybookError
+from waybook.errors import Forbidden, RateLimited, Unidentified, WaybookError
 from waybook.transport.web.attempts import Attempts
 from waybook.transport.web.cookies import FLOW, SESSION, forget, keep_flow, keep_session, kept
 from waybook.transport.web.dashboard.back import own_path
 from waybook.transport.web.dashboard.forms import sent, token_for, with_token
 from waybook.transport.web.dashboard.frame import page
 from waybook.transport.web.dashboard.going_on import going_on
+from waybook.transport.web.failed_credentials import FailedCredentials
 from waybook.transport.web.proxies import Proxies, origin_of
 from waybook.transport.web.reading import status_of
 from waybook.usecases.by_issuer import time_there
@@ -50,6 +51,7 @@ class SignIn:
     #: Whose sign-in counts beside tokens; people can use it if it knows our pages.
     issuer: SignIns | None = None
     attempts: Attempts = field(default_factory=Attempts)
+    failures: FailedCredentials = field(default_factory=FailedCredentials)
     #: Who is believed to say for whom they ask.
     proxies: Proxies = field(default_factory=Proxies)
 
@@ -82,9 +84,23 @@ class SignIn:
     async def form(self, request: Request) -> Response:
         """The page; whoever has signed in goes on."""
         then = own_path(request.query_params.get("then"), "/")
-        if await self.browser(request) is not None:
+        if await self._is_signed_in(request):
             return RedirectResponse(then, HTTPStatus.SEE_OTHER)
         return self._page(request, then)
+
+    async def _is_signed_in(self, request: Request) -> bool:
+        """Return whether the browser has a valid session; unknown ones count as failures."""
+        address, secret = origin_of(request, self.proxies), kept(request, SESSION)
+        if not secret:
+            return False
+        try:
+            self.failures.admit(address, secret)
+        except RateLimited:
+            return False  # the form needs no session
+        is_valid = await self.browser(request) is not None
+        record = self.failures.record_success if is_valid else self.failures.record_failure
+        record(address, secret)
+        return is_valid
 
     async def by_token(self, request: Request) -> Response:
         """Sign in with a token."""

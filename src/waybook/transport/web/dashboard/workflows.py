@@ -1,21 +1,21 @@
 """The prepared workflows: those there are, and one of them whole."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from waybook.dag.drawing.drawing import Drawing
 from waybook.dag.drawing.sketch import sketch_of
-from waybook.dag.drawing.svg import draw
 from waybook.dag.structure import sound_structure
 from waybook.errors import InvalidInput
 from waybook.run.model import Chart
 from waybook.transport.web.dashboard.addresses import asked_for
 from waybook.transport.web.dashboard.desk import Desk
-from waybook.transport.web.dashboard.run_view import laid_out, named
+from waybook.transport.web.dashboard.run_view import named
+from waybook.usecases.drawing_worker import DrawingJob, Links
 from waybook.usecases.read_workflows import (
     MODEL_COUNTS,
     documents_by_models,
@@ -40,7 +40,8 @@ class Workflows:
         call = await self.desk.call(request)
         version = _number(asked_for(request, "version"))
         found = await read_workflow(call, request.path_params["slug"], version)
-        drawn = await self.desk.drawn(request, found.chart.dag, partial(_drawn, found.chart))
+        # Drawn by ourselves, with every text in it escaped.
+        drawn = Markup(await self.desk.picture(request, _map_job(found.chart)))  # noqa: S704
         return await self.desk.page(
             request,
             "workflow",
@@ -53,15 +54,11 @@ class Workflows:
         )
 
 
-def _drawn(chart: Chart) -> Markup:
-    places = {slug: place for place, slug in enumerate(chart.order, 1)}
-
-    def address(stage: str, _: str) -> str:
-        return f"#stage-{places[stage]}"
-
-    sketch = sketch_of(sound_structure(chart.dag, chart.graphs))
-    # Drawn by ourselves, with every text in it escaped.
-    return Markup(draw(laid_out(sketch), address=address))  # noqa: S704
+def _map_job(chart: Chart) -> DrawingJob:
+    """Return the map of a workflow, with links to its stages."""
+    links = tuple((slug, f"#stage-{place}") for place, slug in enumerate(chart.order, 1))
+    drawing = Drawing(sketch_of(sound_structure(chart.dag, chart.graphs)))
+    return DrawingJob(drawing, links=Links(by_stage=links))
 
 
 def _number(text: str | None) -> int | None:

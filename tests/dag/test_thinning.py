@@ -1,0 +1,66 @@
+"""Thinning: what is left out of maps with too many lines, and what never is."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.dag.drawing.layout import lay_out
+from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep
+from waybook.dag.drawing.svg import draw
+from waybook.dag.drawing.thinning import LINES_PER_BOX, MIN_LINES, _without_implied, thin_edges
+
+Edges = list[tuple[int, int]]
+
+
+def dense(count: int) -> Edges:
+    return [(a, b) for b in range(count) for a in range(b)]
+
+
+def reachable(edges: Edges, count: int) -> set[tuple[int, int]]:
+    after = [{b for a, b in edges if a == box} for box in range(count)]
+    for box in reversed(range(count)):
+        for target in [*after[box]]:
+            after[box] |= after[target]
+    return {(box, target) for box in range(count) for target in after[box]}
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[int, Edges]:
+    count = draw(st.integers(2, 9))
+    return count, draw(st.lists(st.sampled_from(dense(count)), unique=True))
+
+
+@given(graphs())
+def test_reduction_keeps_what_is_reachable_and_nothing_implied(graph: tuple[int, Edges]) -> None:
+    count, edges = graph
+    kept = _without_implied(count, edges)
+    assert reachable(kept, count) == reachable(edges, count)
+    for edge in kept:
+        others = [one for one in kept if one != edge]
+        assert edge not in reachable(others, count)
+
+
+def test_thin_edges_of_a_map_within_the_limit_changes_nothing() -> None:
+    edges = dense(45)
+    assert len(edges) <= MIN_LINES
+    assert thin_edges(45, edges) == (edges, 0)
+
+
+def test_thin_edges_that_imply_nothing_leaves_each_box_its_first() -> None:
+    # Two halves, all of the first before all of the second: no edge follows from others.
+    edges = [(a, b) for b in range(100, 200) for a in range(100)]
+    kept, undrawn = thin_edges(200, edges)
+    assert len(kept) == LINES_PER_BOX * 200
+    assert undrawn == len(edges) - len(kept)
+    assert {b for _, b in kept} == set(range(100, 200))
+    assert kept == sorted(kept, key=edges.index)
+
+
+def test_drawing_of_a_dense_map_is_small_and_says_what_is_missing() -> None:
+    steps = tuple(SketchStep(f"s{n}", f"Step {n}") for n in range(200))
+    edges = tuple((f"s{a}", f"s{b}") for a, b in dense(200))
+    lane = Lane(slug="plan", name="", steps=steps, edges=edges)
+    layout = lay_out(Sketch(name="Dense", lanes=(lane,)))
+    assert (len(layout.lines), layout.undrawn) == (199, 19_701)
+    svg = draw(layout)
+    assert svg.count("19,701 dependencies are not drawn") == 3, "title, label and the note itself"
+    assert len(svg) < 100_000

@@ -1,0 +1,274 @@
+"""The limit on failed credentials: per address, before any lookup, without starving valid ones."""
+
+from collections.abc import AsyncIterator
+from typing import ClassVar
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from servers import Place
+from trust_worlds import a_token, another_token, at, bearer, gated
+from waybook.errors import RateLimited, Unavailable, Unidentified
+from waybook.record.moment import Channel
+from waybook.transport.web import failed_credentials
+from waybook.transport.web.cookies import SESSION
+from waybook.transport.web.dashboard.sign_in import SignIn
+from waybook.transport.web.failed_credentials import (
+    DELAY_SECONDS,
+    MAX_ADDRESSES,
+    MAX_DELAY_FACTOR,
+    MAX_FAILURES,
+    MAX_RECENT_SECRETS,
+    RECENT_SECONDS,
+    REFILL_SECONDS,
+    FailedCredentials,
+)
+from waybook.transport.web.gate import Gate
+from waybook.usecases.exchange import Caller
+from waybook.usecases.manage_tokens import revoke_token
+from worlds import World, a_world
+
+HERE, THERE = "203.0.113.9", "198.51.100.7"
+
+
+class Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def failures(clock: Clock) -> FailedCredentials:
+    return FailedCredentials(clock)
+
+
+def exhaust(failures: FailedCredentials, address: str = HERE) -> None:
+    for number in range(MAX_FAILURES):
+        failures.admit(address, f"guess {number}")
+        failures.record_failure(address, f"guess {number}")
+
+
+def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "new") -> bool:
+    try:
+        failures.admit(address, shown)
+    except RateLimited:
+        return True
+    return False
+
+
+# The rule
+
+
+def test_admit_after_too_many_failures_names_the_wait(failures: FailedCredentials) -> None:
+    exhaust(failures)
+    with pytest.raises(RateLimited) as refused:
+        failures.admit(HERE, "new")
+    assert refused.value.details["retryAfter"] == 1
+    assert not is_refused(failures, THERE), "another address is not affected"
+
+
+def test_admit_counts_lookups_under_way(failures: FailedCredentials) -> None:
+    assert [is_refused(failures, shown=f"guess {n}") for n in range(MAX_FAILURES)] == (
+        MAX_FAILURES * [False]
+    )
+    assert is_refused(failures)
+    failures.record_success(HERE, "guess 0")
+    assert not is_refused(failures), "one of them was valid"
+    assert is_refused(failures)
+
+
+def test_withdrawn_lookups_count_no_failure(failures: FailedCredentials) -> None:
+    for _ in range(3 * MAX_FAILURES):
+        failures.admit(HERE, "not found out")
+        failures.withdraw(HERE, "not found out")
+    assert not is_refused(failures)
+
+
+def test_admit_after_the_refill_admits_one(failures: FailedCredentials, clock: Clock) -> None:
+    exhaust(failures)
+    clock.now += REFILL_SECONDS
+    assert not is_refused(failures)
+    assert is_refused(failures)
+
+
+def test_admit_of_a_recently_valid_secret_is_not_limited(
+    failures: FailedCredentials, clock: Clock
+) -> None:
+    failures.admit(HERE, "good")
+    failures.record_success(HERE, "good")
+    exhaust(failures)
+    assert not is_refused(failures, shown="good")
+    clock.now += RECENT_SECONDS
+    exhaust(failures)
+    assert is_refused(failures, shown="good")
+
+
+def test_admit_of_a_secret_that_failed_since_is_limited(failures: FailedCredentials) -> None:
+    failures.record_success(HERE, "revoked")
+    failures.record_failure(HERE, "revoked")
+    assert [is_refused(failures, shown="revoked") for _ in range(MAX_FAILURES)] == [
+        *(MAX_FAILURES - 1) * [False],
+        True,
+    ]
+
+
+def test_admit_counts_an_ipv6_network_of_64_bits_as_one(failures: FailedCredentials) -> None:
+    exhaust(failures, "2001:db8::1")
+    assert is_refused(failures, "2001:db8::ffff:2")
+    assert not is_refused(failures, "2001:db8:0:1::1")
+
+
+def test_memory_of_addresses_and_secrets_is_bounded(failures: FailedCredentials) -> None:
+    for number in range(MAX_ADDRESSES + 10):
+        failures.admit(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "guess")
+    for number in range(MAX_RECENT_SECRETS + 10):
+        failures.record_success(HERE, f"good {number}")
+    assert len(failures._full_at) == MAX_ADDRESSES
+    assert len(failures._recent) == MAX_RECENT_SECRETS
+
+
+async def test_delay_grows_with_the_crowd_up_to_a_limit() -> None:
+    delays: list[float] = []
+    limit: FailedCredentials
+
+    async def pause(seconds: float) -> None:
+        delays.append(seconds)
+        if len(delays) < 40 * MAX_DELAY_FACTOR:
+            await limit.delay(HERE)
+
+    limit = FailedCredentials(pause=pause)
+    await limit.delay(HERE)
+    assert delays[0] == DELAY_SECONDS
+    assert delays == sorted(delays)
+    assert delays[-1] == DELAY_SECONDS * MAX_DELAY_FACTOR
+    assert not limit._delayed
+
+
+# At the gate
+
+
+class CountedLookups:
+    def __init__(self) -> None:
+        self.secrets: list[str] = []
+
+    async def __call__(self, secret: str, _: Channel) -> Caller:
+        self.secrets.append(secret)
+        raise Unidentified
+
+    async def browser(self, _: object) -> Caller | None:
+        self.secrets.append("a session")
+        return None
+
+
+async def nothing(_: Scope, __: Receive, ___: Send) -> None:
+    raise AssertionError("an unknown caller was admitted")
+
+
+async def no_pause(_: float) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/mcp", {"authorization": "Bearer wb_guess"}),
+        ("/api/map", {"authorization": "Bearer eyJhbGciOi.e30.c2ln"}),
+        ("/plans", {"cookie": f"{SESSION}=guess", "accept": "text/html"}),
+    ],
+)
+async def test_gate_after_too_many_failures_looks_nothing_up(
+    path: str, headers: dict[str, str]
+) -> None:
+    lookups = CountedLookups()
+    gate = Gate(bearer=lookups, browser=lookups.browser, failures=FailedCredentials(pause=no_pause))
+    transport = httpx2.ASGITransport(gate.before(nothing), client=(HERE, 1))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
+        answers = [await visitor.get(path, headers=headers) for _ in range(MAX_FAILURES + 5)]
+    assert len(lookups.secrets) == MAX_FAILURES
+    assert {one.status_code for one in answers[:MAX_FAILURES]} == {401}
+    assert {one.status_code for one in answers[MAX_FAILURES:]} == {429}
+    assert {one.headers["retry-after"] for one in answers[MAX_FAILURES:]} == {"1"}
+
+
+async def test_gate_whose_database_is_away_counts_no_failure() -> None:
+    async def unavailable(_: str, __: Channel) -> Caller:
+        raise Unavailable("the database does not answer")
+
+    gate = Gate(bearer=unavailable)
+    transport = httpx2.ASGITransport(gate.before(nothing), client=(HERE, 1))
+    headers = {"authorization": "Bearer wb_good"}
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
+        answers = [await visitor.get("/api/map", headers=headers) for _ in range(2 * MAX_FAILURES)]
+    assert {one.status_code for one in answers} == {503}
+
+
+async def test_gate_without_any_credential_counts_no_failure() -> None:
+    lookups = CountedLookups()
+    gate = Gate(bearer=lookups, failures=FailedCredentials(pause=no_pause))
+    transport = httpx2.ASGITransport(gate.before(nothing), client=(HERE, 1))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
+        answers = [await visitor.get("/api/map") for _ in range(2 * MAX_FAILURES)]
+    assert {one.status_code for one in answers} == {401}
+
+
+class CountingSignIn(SignIn):
+    """The sign-in pages, counting the sessions that are looked up."""
+
+    lookups: ClassVar[list[str]] = []
+
+    async def browser(self, request: Request) -> Caller | None:
+        self.lookups.append(request.url.path)
+        return await super().browser(request)
+
+
+async def test_sign_in_page_after_too_many_failures_looks_nothing_up(world: World) -> None:
+    pages = CountingSignIn(house=world.doorway.house, base_url="http://localhost")
+    transport = httpx2.ASGITransport(Starlette(routes=pages.routes()), client=(HERE, 1))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
+        for number in range(MAX_FAILURES + 5):
+            shown = {"cookie": f"{SESSION}={number:043}", "accept": "text/html"}
+            assert (await visitor.get("/sign-in", headers=shown)).status_code == 200
+    assert len(pages.lookups) == MAX_FAILURES
+
+
+@pytest.fixture
+async def world(module_place: Place) -> AsyncIterator[World]:
+    async with a_world(module_place) as made:
+        yield made
+
+
+async def test_valid_token_from_a_limited_address_works_until_revoked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failed_credentials, "DELAY_SECONDS", 0)
+    good = await a_token(world.agent)
+    unseen = await another_token(world.agent)
+    transport = httpx2.ASGITransport(gated(world), client=(HERE, 1))
+    elsewhere = httpx2.ASGITransport(transport.app, client=(THERE, 1))
+    async with (
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor,
+        httpx2.AsyncClient(transport=elsewhere, base_url="http://localhost") as other,
+    ):
+
+        async def status(client: httpx2.AsyncClient, headers: dict[str, str]) -> int:
+            return (await client.get("/api/openapi.json", headers=headers)).status_code
+
+        assert await status(visitor, bearer(good)) == 200
+        guesses = [{"authorization": f"Bearer wb_{n:040}"} for n in range(MAX_FAILURES + 1)]
+        assert [await status(visitor, one) for one in guesses] == [*MAX_FAILURES * [401], 429]
+        assert await status(visitor, bearer(good)) == 200
+        assert await status(visitor, bearer(unseen)) == 429
+        assert await status(other, bearer(unseen)) == 200, "another address is not affected"
+        assert await status(visitor, bearer(unseen)) == 200, "it is known to be valid now"
+        await revoke_token(at(world.agent), good.token.id)
+        assert await status(visitor, bearer(good)) == 401, "revocation counts at once"
+        assert await status(visitor, bearer(good)) == 429

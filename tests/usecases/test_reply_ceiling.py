@@ -1,0 +1,164 @@
+"""No reply is larger than the ceiling, with as much stored as may be, whatever is asked for."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from itertools import pairwise
+
+import orjson
+import pytest
+
+from definitions import a_definition, a_recipe_step, a_stage
+from waybook.doorway import TOOLS
+from waybook.record.moment import Channel
+from waybook.usecases import reply_ceiling
+from waybook.usecases.exchange import MAX_REPLY_BYTES
+from worlds import Agent, Body
+
+#: A character that takes six bytes in JSON.
+WIDE = "\x01"
+STEPS = 200
+RESULT = WIDE * 40_000
+
+
+async def a_full_plan(agent: Agent) -> Body:
+    """A plan with as many steps, dependencies, results and questions as one may have."""
+    steps: list[Body] = [
+        {
+            "stepType": "search",
+            "title": "é" * 200,
+            "instructions": WIDE * 3_000,
+            # None of the first waits for another, so that they can be worked on.
+            "dependsOn": [*range(1, order)] if order > 12 else [],
+        }
+        for order in range(1, STEPS + 1)
+    ]
+    for step in steps:
+        if len(orjson.dumps(steps)) > 900_000:
+            step["instructions"] = "x"
+    plan = await agent.plan(steps)
+    for _ in range(8):
+        await agent.submit(await agent.take(plan), RESULT)
+    asked = await agent.take(plan)
+    await agent.call(
+        "request_user_review",
+        stepId=asked["stepId"],
+        summary=WIDE * 7_000,
+        questions=[WIDE * 500] * 40,
+        resultSummary=RESULT,
+    )
+    return {**plan, "stepId": asked["stepId"]}
+
+
+async def a_full_dag(agent: Agent) -> str:
+    """A definition with so many steps and edges that neither its map nor its drawing fits."""
+    stages = []
+    for stage in range(3):
+        keys = [f"step_{stage}_{number:03}_{'n' * 80}" for number in range(450)]
+        edges = [*pairwise(keys), *zip(keys, keys[7:], strict=False)]
+        steps = [a_recipe_step(key, "all_to_one", outputs=[{"documentKey": key}]) for key in keys]
+        stages.append(a_stage(f"stage-{stage}", *steps, edges=edges))
+    transitions = [{"from": f"stage-{n}", "to": f"stage-{n + 1}"} for n in range(2)]
+    definition = a_definition("full", *stages, transitions=transitions)
+    await agent.call("add_dag", definition=definition)
+    return "full"
+
+
+async def a_full_artifact(agent: Agent) -> Body:
+    sources = [{"title": f"{n}", "quote": WIDE * 900} for n in range(50)]
+    content = WIDE * 80_000
+    return await agent.call(
+        "store_research", kind="note", title="Full", content=content, sources=sources
+    )
+
+
+async def calls_of(agent: Agent) -> AsyncIterator[tuple[str, Body]]:
+    """Every reading tool, asked for as much as it can tell."""
+    plan, dag, stored = (
+        await a_full_plan(agent),
+        await a_full_dag(agent),
+        await a_full_artifact(agent),
+    )
+    run = await agent.call("start_run", dagSlug=dag, name="Full", models=["m"], input={"a": RESULT})
+    job = await agent.call("get_next_job", runId=run["runId"])
+    of_plan, of_run = {"planId": plan["planId"]}, {"runId": run["runId"]}
+    yield "get_plan_status", of_plan
+    yield "get_research_context", of_plan
+    yield "get_step_context", {"stepId": plan["stepId"]}
+    yield "get_run_progress", of_plan
+    yield "get_run_progress", of_run
+    yield "get_dag_map", of_plan
+    yield "get_dag_map", of_run
+    yield "get_dag_map", {"dagSlug": dag}
+    yield "draw_map", of_plan
+    yield "draw_map", of_run
+    yield "draw_map", {"dagSlug": dag}
+    yield "get_artifact", {"artifactId": stored["artifactId"]}
+    yield "get_artifact", {"sourceId": stored["sourceIds"][0]}
+    yield "get_job_input", {"jobId": job["jobId"]}
+    yield "search_sources", {"query": "Full", "limit": 50}
+    yield "list_active_plans", {"limit": 100}
+    yield "list_dags", {}
+    yield "list_skills", {}
+    yield "ping", {}
+
+
+#: Reading tools that return nothing that is stored.
+WITHOUT_STORED = {"extract_data"}
+
+
+async def test_no_tool_returns_more_than_the_ceiling(agent: Agent) -> None:
+    seen = set[str]()
+    async for tool, arguments in calls_of(agent):
+        seen.add(tool)
+        fields = TOOLS[tool].arguments.model_fields
+        for detail in (False, True) if "detail" in fields else (None,):
+            asked = {**arguments, **({} if detail is None else {"detail": detail})}
+            reply = await agent.call(tool, **asked)
+            assert len(orjson.dumps(reply)) <= MAX_REPLY_BYTES, (tool, asked)
+            if len(orjson.dumps(reply)) > MAX_REPLY_BYTES // 2:
+                assert "cut" in orjson.dumps(reply).decode() or reply.get("left"), tool
+    reading = {name for name, tool in TOOLS.items() if tool.reads_only}
+    assert reading - seen <= WITHOUT_STORED
+
+
+async def test_artifact_in_detail_can_be_read_on_to_its_end(agent: Agent) -> None:
+    stored = await a_full_artifact(agent)
+    asked: Body = {"artifactId": stored["artifactId"], "detail": True}
+    text = ""
+    while True:
+        piece = await agent.call("get_artifact", **asked, offset=len(text))
+        text += piece["content"]
+        if not piece["left"]:
+            break
+    assert text == WIDE * 80_000
+
+
+# The last resort
+
+
+@pytest.fixture
+def low_ceiling(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert agent.caller.user, "what it needs is made before the ceiling is low"
+    monkeypatch.setattr(reply_ceiling, "MAX_REPLY_BYTES", 100)
+
+
+@pytest.mark.usefixtures("low_ceiling")
+async def test_reply_beyond_the_ceiling_is_an_error_with_a_narrower_call(agent: Agent) -> None:
+    error = await agent.refused("get_dag_map", dagSlug="dialectic", detail=True)
+    assert (error["code"], error["details"]["limit"]) == ("TOO_LARGE", 100)
+    assert error["next"]["tool"] == "get_dag_map"
+    assert "without detail" in error["next"]["why"]
+
+
+@pytest.mark.usefixtures("low_ceiling")
+async def test_reply_beyond_the_ceiling_of_a_write_says_that_it_was_done(agent: Agent) -> None:
+    steps = [{"stepType": "search", "instructions": "Look."}]
+    asked: Body = {"name": "Rivers", "researchQuestion": "Which?", "steps": steps}
+    error = await agent.refused("create_research_plan", **asked)
+    assert "The call was carried out; do not repeat it." in error["message"]
+
+
+@pytest.mark.usefixtures("low_ceiling")
+async def test_reply_on_the_command_line_has_no_ceiling(agent: Agent) -> None:
+    here = replace(agent, caller=replace(agent.caller, channel=Channel.CLI))
+    assert (await here.call("get_dag_map", dagSlug="dialectic", detail=True))["stages"]
