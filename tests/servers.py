@@ -52,8 +52,8 @@ class Server:
         return BUILDER if self.role else "waybook_owner"
 
     @property
-    def has_pgvector(self) -> bool:
-        """Whether search goes by meaning too, or by words alone; and whether by their index."""
+    def is_embedded(self) -> bool:
+        """Whether it is the embedded server, where words are found by their index."""
         return self.role is None
 
 
@@ -215,7 +215,7 @@ def _ensure_template(server: Server) -> None:
 
 def _ensure_bootstrapped(server: Server) -> None:
     """What the embedded server prepares in its own database; the other one has nobody who could."""
-    if server.has_pgvector:
+    if server.is_embedded:
         with psycopg.connect(Place(server=server, dbname=TEMPLATE).admin_dsn) as admin:
             admin.execute(BOOTSTRAP.encode())
 

@@ -89,7 +89,7 @@ async def render_once(house: House) -> int:
 async def index_for_ever(house: House, every_seconds: float) -> None:
     """Get ready for searches, then index whatever is not, again and again, until cancelled."""
     await asyncio.sleep(BEFORE_WARMING_SECONDS)
-    await house.library.model.warm()
+    await house.library.warm()
     while True:
         try:
             while await index_once(house):

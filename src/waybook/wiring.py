@@ -32,18 +32,20 @@ from waybook.errors import Forbidden, WaybookError
 from waybook.orgs.names import sound_slug
 from waybook.postgres.supervisor import attach
 from waybook.record.scopes import EVERY, Scope
+from waybook.research.text_model import TextModel
 from waybook.settings import Settings
 from waybook.store import post
 from waybook.store.calls import CallLog
 from waybook.store.database import Database
 from waybook.store.ids import new_id
-from waybook.store.migrate import APP_ROLE, migrate, pending
+from waybook.store.migrate import APP_ROLE, VectorTable, migrate, pending
 from waybook.store.serving_role import check_serving_role
 from waybook.store.tenants import LOCAL_ORG, add_org
 from waybook.usecases.house import House
 from waybook.usecases.identify import by_token
 from waybook.usecases.library import Library
 from waybook.usecases.rate_limit import RateLimit
+from waybook.usecases.search_settings import check_search, open_library
 from waybook.usecases.skill_folders import read_skills
 
 #: How often to look for changes that nobody told of, while somebody wants to know.
@@ -104,13 +106,15 @@ class Server:
     app_dsn: str
     owner_dsn: str
     role: str | None
+    #: What to do about the table of pgvector's vectors when migrating.
+    vectors: VectorTable = VectorTable.MAKE
 
 
 @asynccontextmanager
 async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator[Running]:
     """Start everything, and stop it in the opposite order."""
     async with server(settings) as postgres:
-        await asyncio.to_thread(migrate, postgres.owner_dsn)
+        await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
         webhook = read_webhook(settings)
         async with (
             opened(postgres, settings) as database,
@@ -126,7 +130,7 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
                 patience=timedelta(seconds=settings.stall_seconds),
                 base_url=settings.base_url,
                 lease=timedelta(seconds=settings.lease_seconds),
-                library=Library(embedder),
+                library=await _library(database, settings, embedder),
                 model=model,
                 model_seconds=settings.model_seconds,
                 tells=webhook.events if webhook else frozenset(),
@@ -145,6 +149,12 @@ async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator
                 )
 
 
+async def _library(database: Database, settings: Settings, embedder: TextModel | None) -> Library:
+    library = open_library(settings, embedder)
+    await library.check(database, LOCAL_ORG)
+    return library
+
+
 def _rate_limit(settings: Settings) -> RateLimit | None:
     return RateLimit(settings.pace, settings.burst) if settings.pace else None
 
@@ -152,7 +162,7 @@ def _rate_limit(settings: Settings) -> RateLimit | None:
 async def run_migrations(settings: Settings) -> list[str]:
     """Bring the database up to date, and no more; returns the names of what ran."""
     async with server(settings) as postgres:
-        return await asyncio.to_thread(migrate, postgres.owner_dsn)
+        return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
 
 
 async def pending_migrations(postgres: Server) -> list[str]:
@@ -163,13 +173,22 @@ async def pending_migrations(postgres: Server) -> list[str]:
 @asynccontextmanager
 async def server(settings: Settings) -> AsyncIterator[Server]:
     """The configured PostgreSQL, or the embedded one for as long as we need it."""
+    check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
-        yield Server(app_dsn=settings.database_url, owner_dsn=owner, role=APP_ROLE)
+        portable = settings.search_vectors == "portable"
+        vectors = VectorTable.LEAVE if portable else VectorTable.MAKE
+        url = settings.database_url
+        yield Server(app_dsn=url, owner_dsn=owner, role=APP_ROLE, vectors=vectors)
         return
     attachment = await asyncio.to_thread(attach, Path(settings.data_dir))
     try:
-        yield Server(app_dsn=attachment.app_dsn, owner_dsn=attachment.owner_dsn, role=None)
+        yield Server(
+            app_dsn=attachment.app_dsn,
+            owner_dsn=attachment.owner_dsn,
+            role=None,
+            vectors=VectorTable.DROP,
+        )
     finally:
         attachment.close()
 

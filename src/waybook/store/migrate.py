@@ -4,12 +4,14 @@ An advisory lock lets one process migrate while the others wait. A file that was
 ran, and a database newer than this program, are refused. Run as the owner, never as the serving
 role.
 
-One table is no migration: that of vectors, which is made as soon as the server has pgvector.
+One table is no migration: that of vectors, which is made as soon as a server of the user's own has
+pgvector. On the embedded server it is dropped: earlier versions made it there.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from hashlib import sha256
 from importlib.resources import files
 
@@ -25,6 +27,17 @@ SQL = load("migrate")
 #: The oldest PostgreSQL we are tested on.
 OLDEST = 150_000
 APP_ROLE = "waybook_app"
+
+
+class VectorTable(Enum):
+    """What to do about the table of pgvector's vectors."""
+
+    #: Make it if the server has pgvector.
+    MAKE = "make"
+    #: Leave it as it is.
+    LEAVE = "leave"
+    #: Drop it. That runs no code of the extension, which may be built for another processor.
+    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +65,7 @@ def shipped() -> list[Migration]:
     return sorted(found, key=lambda migration: migration.number)
 
 
-def migrate(dsn: str) -> list[str]:
+def migrate(dsn: str, vectors: VectorTable = VectorTable.MAKE) -> list[str]:
     """Bring the database up to date; returns the names of what ran.
 
     Raises:
@@ -60,7 +73,12 @@ def migrate(dsn: str) -> list[str]:
         Unavailable: the database cannot be reached.
     """
     with connected(dsn) as connection:
-        return _migrate(connection)
+        if vectors is VectorTable.DROP:
+            _drop_vectors(connection)
+        ran = _migrate(connection)
+        if vectors is VectorTable.MAKE:
+            _ensure_vectors(connection)
+        return ran
 
 
 def pending(dsn: str) -> list[str]:
@@ -113,7 +131,6 @@ def _no_owner(connection: psycopg.Connection) -> Misconfigured:
 
 def _migrate(connection: psycopg.Connection) -> list[str]:
     if (done := _done(connection)) is not None and not _pending(done):
-        _ensure_vectors(connection)
         return []
     ran = []
     with connection.transaction():
@@ -129,7 +146,6 @@ def _migrate(connection: psycopg.Connection) -> list[str]:
             connection.execute(_text("local_org"))
             _record(connection, migration)
             ran.append(migration.title)
-    _ensure_vectors(connection)
     return ran
 
 
@@ -141,6 +157,13 @@ def _ensure_vectors(connection: psycopg.Connection) -> None:
         connection.execute(_text("lock"))
         if _lacks_vectors(connection):
             connection.execute(_text("create_vectors"))
+
+
+def _drop_vectors(connection: psycopg.Connection) -> None:
+    """Drop the table of vectors, if an earlier version made one."""
+    row = connection.execute(_text("has_vectors")).fetchone()
+    if row and row[0]:
+        connection.execute(_text("drop_vectors"))
 
 
 def _lacks_vectors(connection: psycopg.Connection) -> bool:

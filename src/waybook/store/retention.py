@@ -26,6 +26,8 @@ OF_RUNS = load("archived_runs")
 #: How many rows are deleted at a time, and how many plans or runs.
 MOST_ROWS = 5_000
 MOST_SUBJECTS = 50
+#: Passages deleted so long ago are in no process's memory any more: see `usecases.vector_cache`.
+DELETIONS_DAYS = 2
 #: The weeks for which the log of calls has its partition ready.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
@@ -151,6 +153,7 @@ def _retain_in(chores: Housekeeping, org_id: UUID) -> Counter[str]:
         ("mcp_tool_call_log", keep.calls, SQL["old_calls"]),
         ("idempotency_answer", keep.answers, SQL["old_answers"]),
         ("web_session", keep.sessions, SQL["old_sessions"]),
+        ("passage_deletion", DELETIONS_DAYS, SQL["old_deletions"]),
     ):
         if days:
             gone[table] += _delete_rows(chores, org_id, query, chores.now - timedelta(days=days))

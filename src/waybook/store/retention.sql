@@ -54,6 +54,13 @@ delete from web_session
                       or last_seen_at < %(before)s - :idle_session)
                limit %(most)s);
 
+-- name: old_deletions
+-- Processes that did not look for a day read all embeddings again, and need none of these.
+delete from passage_deletion
+ where (deleted, subject_id, part) in (select deleted, subject_id, part from passage_deletion
+                                        where org_id = app_org() and deleted_at < %(before)s
+                                        limit %(most)s);
+
 -- name: archived_plans
 -- Plans that are over and were not touched since, ours until we are done with them.
 select id::text, audit_seq, audit_hash from plan
