@@ -2,7 +2,7 @@
 
 The greatest number of a vector becomes 127. Its scale is not kept: vectors have unit length, so the
 cosine with a query is the product divided by the length of the codes. Against float32 a cosine is
-off by about 0.0005, which is less than what separates neighbors in a ranking.
+off by 0.0006 on average; neighbors in a ranking of real notes are 0.007 apart.
 """
 
 from collections.abc import Sequence
