@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -10,10 +11,14 @@ import pytest
 
 from servers import Place
 from store.library import EMBEDDER, Library, a_library
+from waybook.errors import Misconfigured
 from waybook.research.embedding import DIMENSIONS
 from waybook.store import embeddings, passages
+from waybook.store.backend import Backend
 from waybook.store.database import Database
 from waybook.store.embeddings import Snapshot
+from waybook.store.retention import Keep, retain
+from waybook.usecases import library as libraries
 from waybook.usecases import portable_search, vector_cache
 from waybook.usecases.vector_cache import Held, VectorCache
 from worlds import NOON, a_database
@@ -247,3 +252,28 @@ async def test_models_are_never_mixed(library: Library) -> None:
     held = await library.cache.get(library.database, owner)
     assert held.vectors is not None
     assert held.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
+
+
+# Housekeeping
+
+
+async def test_deletions_are_kept_for_two_days(library: Library, shared_place: Place) -> None:
+    for age in (timedelta(hours=47), timedelta(hours=49)):
+        await library.write(passages.forget_statement(await library.store("old", FLOOD)))
+        with psycopg.connect(shared_place.admin_dsn) as admin:
+            admin.execute(
+                "update passage_deletion set deleted_at = now() - %s"
+                " where org_id = %s and deleted_at > now() - interval '1 hour'",
+                (age, library.org_id),
+            )
+    retain(shared_place.owner_dsn, Keep(calls=0, answers=0, archived=0))
+    assert len(await library.rows("select from passage_deletion")) == 1
+
+
+async def test_pgvector_named_where_it_is_missing_is_misconfigured(library: Library) -> None:
+    if library.abilities.backend is Backend.PGVECTOR:
+        pytest.skip("this server has pgvector")
+    wanted = libraries.Library(backend="pgvector")
+    with pytest.raises(Misconfigured, match="set search_vectors to auto"):
+        await wanted.check(library.database, library.org_id)
+    await libraries.Library().check(library.database, library.org_id)
