@@ -6,36 +6,53 @@ are asked on the embedded server, as the serving role, with the statements searc
 `recall@3` is the share of questions whose note is among the first three; MRR the mean of one over
 its place. What is fused must be the best of the three.
 
-    python benchmarks/retrieval.py
+Vectors are ranked in the process, from quantized rows. The same is asked of pgvector, in a
+database made for it on a server whose superuser's URL you name; where none is named, of exact
+ranking of floats instead. Recall@10 and MRR may differ by 0.02.
+
+    python benchmarks/retrieval.py [--pgvector-url URL]
 """
 
+import argparse
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import uvloop
+from psycopg.conninfo import make_conninfo
 
 from waybook.cli.demo.place import a_place_for_once
-from waybook.research.embedding import shipped_embedder
+from waybook.research.embedding import nearness, shipped_embedder
 from waybook.research.fusion import Found, fuse
 from waybook.research.question import read_question
 from waybook.settings_reading import read_settings
 from waybook.store import passages, search
+from waybook.store.backend import Backend
 from waybook.store.database import Database
 from waybook.store.ids import new_id
 from waybook.store.migrate import migrate
 from waybook.store.search import Abilities, Meant, Scope
 from waybook.store.tenants import LOCAL_ORG
+from waybook.usecases.portable_search import PortableSearch
+from waybook.usecases.vector_cache import VectorCache
 from waybook.wiring import opened, server
 
 LIMIT = 0.85
 FIRST = 3
+#: How far recall@10 and MRR may be from those of the peer.
+MAX_DIFFERENCE = 0.02
+NEAREST = 10
 CORPUS = Path(__file__).with_name("retrieval")
 EMBEDDER = shipped_embedder()
 WAYS = {"words": "full text", "meaning": "vectors", "fused": "fused"}
+#: The places of the wanted notes, by way and kind of question.
+Places = Mapping[tuple[str, str], list[float]]
+#: One question in, the ranked lists out.
+Ask = Callable[[str], Awaitable[dict[str, list[Found]]]]
 
 
 def lines(name: str) -> list[dict[str, Any]]:
@@ -43,7 +60,7 @@ def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (CORPUS / name).read_text("utf-8").splitlines()]
 
 
-async def store(database: Database) -> dict[str, str]:
+async def store(database: Database, backend: Backend) -> dict[str, str]:
     """Store the notes; returns the id each got."""
     ids = {}
     for note in lines("passages.jsonl"):
@@ -59,49 +76,107 @@ async def store(database: Database) -> dict[str, str]:
         )
         pieces = passages.cut([subject])
         made = [EMBEDDER.embed(piece.said) for piece in pieces]
-        meanings = passages.Meanings(EMBEDDER.model, made)
+        meanings = passages.Meanings(EMBEDDER.model, made, backend)
         async with database.tenant(LOCAL_ORG) as tx:
             await tx.commit(*passages.index(pieces, meanings, LOCAL_ORG))
     return ids
 
 
-async def ask(database: Database, query: str, abilities: Abilities) -> Mapping[str, list[str]]:
-    """The ids found, by each way, best first."""
-    question = read_question(query)
-    vector = EMBEDDER.embed(question.meaning)
-    meant = Meant(vector=vector, model=EMBEDDER.model, org_id=LOCAL_ORG)
-    asked = search.search_statements(question, meant, Scope(), abilities)
-    lists = search.read_ranked(await database.read(LOCAL_ORG, *asked))
-    named = {way: _ids(found) for way, found in lists.items()}
-    return {**named, "fused": [hit.subject_id for hit in fuse(lists)]}
+def asking(database: Database, abilities: Abilities) -> Ask:
+    """Search as Waybook does, with the backend of these abilities."""
+    cache = VectorCache()
+
+    async def ask(query: str) -> dict[str, list[Found]]:
+        question = read_question(query)
+        vector = EMBEDDER.embed(question.meaning)
+        meant = Meant(vector=vector, model=EMBEDDER.model, org_id=LOCAL_ORG)
+        asked = search.search_statements(question, meant, Scope(), abilities)
+        if abilities.backend is Backend.PGVECTOR:
+            return search.read_ranked(await database.read(LOCAL_ORG, *asked))
+        portable = PortableSearch(cache, database, meant, Scope())
+        results = await database.read(LOCAL_ORG, *asked, *await portable.begin())
+        ranked = search.read_ranked(results[: len(asked)])
+        return {**ranked, "meaning": await portable.finish(results[len(asked) :])}
+
+    return ask
 
 
-def _ids(found: list[Found]) -> list[str]:
-    return [passage.subject_id for passage in found]
+def exactly(ask: Ask, ids: Mapping[str, str]) -> Ask:
+    """Search with vectors ranked as floats, the words as they were."""
+    notes = {
+        ids[note["id"]]: EMBEDDER.embed(passages.said(note["title"], note["text"]))
+        for note in lines("passages.jsonl")
+    }
+
+    async def ask_exactly(query: str) -> dict[str, list[Found]]:
+        vector = EMBEDDER.embed(read_question(query).meaning)
+        near = [
+            Found(subject_id=one, part=1, measure=nearness(vector, made))
+            for one, made in notes.items()
+        ]
+        best = sorted(near, key=lambda found: (-found.measure, found.subject_id))
+        return {**await ask(query), "meaning": best[: search.MOST]}
+
+    return ask_exactly
 
 
-async def main() -> None:
-    """Ask everything, and compare the three ways."""
+async def places_of(ask: Ask, ids: Mapping[str, str]) -> Places:
+    """Ask everything; return at which places what was wanted came."""
+    places: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for line in lines("queries.jsonl"):
+        lists = await ask(line["query"])
+        named = {way: [one.subject_id for one in found] for way, found in lists.items()}
+        named["fused"] = [hit.subject_id for hit in fuse(lists)]
+        wanted = ids[line["relevant"][0]]
+        for way, order in named.items():
+            place = order.index(wanted) + 1 if wanted in order else float("inf")
+            for kind in ("all", line["kind"]):
+                places[way, kind].append(place)
+    return places
+
+
+async def on_server(url: str | None, backend: Backend) -> tuple[Places, Places]:
+    """Ask everything on one server: as Waybook does there, and with exact vectors."""
     with a_place_for_once() as folder:
-        settings = read_settings({"data_dir": folder}, {}).settings
+        named = {"database_url": url} if url else {"data_dir": str(folder)}
+        settings = read_settings(named, {}).settings
         async with server(settings) as postgres:
             migrate(postgres.owner_dsn)
             async with opened(postgres, settings) as database:
-                ids = await store(database)
+                ids = await store(database, backend)
                 (rows,) = await database.read(LOCAL_ORG, search.abilities_statement())
-                abilities = search.read_abilities(rows)
-                places: dict[tuple[str, str], list[float]] = defaultdict(list)
-                for line in lines("queries.jsonl"):
-                    found = await ask(database, line["query"], abilities)
-                    wanted = ids[line["relevant"][0]]
-                    for way, order in found.items():
-                        place = order.index(wanted) + 1 if wanted in order else float("inf")
-                        for kind in ("all", line["kind"]):
-                            places[way, kind].append(place)
+                ask = asking(database, search.read_abilities(rows, backend))
+                return await places_of(ask, ids), await places_of(exactly(ask, ids), ids)
+
+
+async def with_pgvector(url: str) -> Places:
+    """Ask everything in a database made for it on a server with pgvector."""
+    name = f"waybook_bench_{new_id().replace('-', '')}"
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"create database {name}".encode())
+        try:
+            dsn = make_conninfo(url, dbname=name)
+            with psycopg.connect(dsn, autocommit=True) as inside:
+                inside.execute("create extension vector")
+                inside.execute("alter function pg_catalog.ts_match_vq(tsvector, tsquery) leakproof")
+            places, _ = await on_server(dsn, Backend.PGVECTOR)
+            return places
+        finally:
+            admin.execute(f"drop database {name} with (force)".encode())
+
+
+async def main(url: str | None) -> None:
+    """Ask everything, and compare the three ways, and the vectors with their peer."""
+    places, exact = await on_server(None, Backend.PORTABLE)
     report(places)
+    if url:
+        compare(places, await with_pgvector(url), "pgvector")
+    else:
+        print("pgvector was not asked: name a server that has it with --pgvector-url")
+        compare(places, exact, "exact floats")
 
 
-def report(places: Mapping[tuple[str, str], list[float]]) -> None:
+def report(places: Places) -> None:
     """Print both measures for each way and kind, and fail below the limit."""
     kinds = [*dict.fromkeys(kind for _, kind in places)]
     print(f"{'recall@3 / MRR':16}" + "".join(f"{kind:>18}" for kind in kinds))
@@ -118,8 +193,19 @@ def report(places: Mapping[tuple[str, str], list[float]]) -> None:
         assert all(a > b for a, b in zip(fused, alone, strict=True)), f"{way} alone does better"
 
 
-def recall(places: list[float]) -> float:
-    return sum(place <= FIRST for place in places) / len(places)
+def compare(ours: Places, theirs: Places, peer: str) -> None:
+    """Print recall@10 and MRR of both, and fail if ours are too far from theirs."""
+    print(f"\n{f'recall@{NEAREST} / MRR':16}{'portable':>18}{peer:>18}")
+    for way in ("meaning", "fused"):
+        both = [(recall(one[way, "all"], NEAREST), mrr(one[way, "all"])) for one in (ours, theirs)]
+        cells = "".join(f"{f'{found:.3f} / {mean:.3f}':>18}" for found, mean in both)
+        print(f"{WAYS[way]:16}{cells}")
+        for mine, other in zip(*both, strict=True):
+            assert mine >= other - MAX_DIFFERENCE, f"{way}: {mine:.3f} beside {other:.3f}"
+
+
+def recall(places: list[float], first: int = FIRST) -> float:
+    return sum(place <= first for place in places) / len(places)
 
 
 def mrr(places: list[float]) -> float:
@@ -127,4 +213,6 @@ def mrr(places: list[float]) -> float:
 
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pgvector-url")
+    uvloop.run(main(parser.parse_args().pgvector_url))

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 
+import psycopg
 import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
@@ -11,8 +12,10 @@ from hypothesis import HealthCheck, settings
 import servers
 import without_org
 from looking_out import complain, noted, stop_watching, watch_over_this_run
+from pgvector import NO_PGVECTOR, usable_server
 from poolers import NO_PGBOUNCER
 from servers import FIFTEEN, NO_FIFTEEN, Place, Server, fresh_place
+from waybook.store.migrate import migrate
 from worlds import Agent, Clock, World, a_world
 
 settings.register_profile(
@@ -45,7 +48,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say loudly what did not run on the oldest server, or behind a pooler."""
-    for what, why in (("on PostgreSQL 15", NO_FIFTEEN), ("behind a pooler", NO_PGBOUNCER)):
+    for what, why in (
+        ("on PostgreSQL 15", NO_FIFTEEN),
+        ("behind a pooler", NO_PGBOUNCER),
+        ("with pgvector", NO_PGVECTOR),
+    ):
         left_out = [
             report
             for report in terminalreporter.stats.get("skipped", [])
@@ -109,6 +116,26 @@ def own_place(server: Server) -> Iterator[Place]:
 def module_place(eighteen: Server) -> Iterator[Place]:
     """A migrated database for the tests of one file, where one server is enough."""
     with fresh_place(eighteen) as place:
+        yield place
+
+
+@pytest.fixture(scope="session")
+def pgvector_server(request: pytest.FixtureRequest) -> Server:
+    """A server whose pgvector runs on this processor."""
+    name, why = usable_server()
+    if name is None:
+        pytest.skip(why)
+    chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[name])
+    return chosen
+
+
+@pytest.fixture
+def pgvector_place(pgvector_server: Server) -> Iterator[Place]:
+    """A migrated database with pgvector, for one test alone."""
+    with fresh_place(pgvector_server) as place:
+        with psycopg.connect(place.admin_dsn) as admin:
+            admin.execute("create extension if not exists vector")
+        migrate(place.owner_dsn)
         yield place
 
 

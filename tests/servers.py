@@ -52,8 +52,8 @@ class Server:
         return BUILDER if self.role else "waybook_owner"
 
     @property
-    def has_pgvector(self) -> bool:
-        """Whether search goes by meaning too, or by words alone; and whether by their index."""
+    def is_embedded(self) -> bool:
+        """Whether it is the embedded server, where words are found by their index."""
         return self.role is None
 
 
@@ -118,7 +118,7 @@ def eighteen() -> Iterator[Server]:
             app_dsn=attachment.app_dsn,
             role=None,
         )
-        with _alone("18.lock"):
+        with alone("18.lock"):
             _ensure_template(server)
         yield server
 
@@ -130,7 +130,7 @@ def fifteen() -> Iterator[Server]:
     Its clock's zone is far from UTC, so that nothing can depend on the server's settings.
     """
     home = Path(os.environ[PLACE]) / "15"
-    with _alone("15.lock"):
+    with alone("15.lock"):
         if not home.exists():
             _start_fifteen(home)
         admin = f"host={home} user=postgres dbname=postgres"
@@ -183,7 +183,7 @@ def _answers(dsn: str) -> bool:
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
+def alone(name: str) -> Iterator[None]:
     """One worker at a time."""
     descriptor = os.open(Path(os.environ[PLACE]) / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -215,7 +215,7 @@ def _ensure_template(server: Server) -> None:
 
 def _ensure_bootstrapped(server: Server) -> None:
     """What the embedded server prepares in its own database; the other one has nobody who could."""
-    if server.has_pgvector:
+    if server.is_embedded:
         with psycopg.connect(Place(server=server, dbname=TEMPLATE).admin_dsn) as admin:
             admin.execute(BOOTSTRAP.encode())
 

@@ -143,7 +143,7 @@ async def index_for_ever(house: House, every_seconds: float) -> None:
 
     async def warm() -> bool:
         await asyncio.sleep(BEFORE_WARMING_SECONDS)
-        await house.library.model.warm()
+        await house.library.warm()
         return True
 
     async def turn() -> None:

@@ -52,13 +52,14 @@ class Settings:
     embeddings_url: str | None = None
     embeddings_model: str | None = None
     embeddings_key: str | None = field(default=None, repr=False)
+    #: Where vectors are ranked: auto, portable or pgvector; and the memory they may take here.
+    search_vectors: str = "auto"
+    search_memory_mb: int = 256
     #: The endpoint of a model for `extract_data`; without one, agents extract by themselves.
     model_url: str | None = None
-    #: What is spoken there: openai or anthropic.
+    #: What is spoken there (openai or anthropic), the model to ask for, and the key to it.
     model_api: str = "openai"
-    #: The model to ask for.
     model: str | None = None
-    #: The key to it, told to nobody but the endpoint.
     model_key: str | None = field(default=None, repr=False)
     #: How long one extraction may take altogether.
     model_seconds: int = 55

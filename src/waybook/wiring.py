@@ -30,12 +30,13 @@ from waybook.errors import Forbidden, WaybookError
 from waybook.orgs.names import sound_slug
 from waybook.postgres.supervisor import attach
 from waybook.record.scopes import EVERY, Scope
+from waybook.research.text_model import TextModel
 from waybook.settings import Settings
 from waybook.store import post
 from waybook.store.calls import CallLog
 from waybook.store.database import ConnectionPool, Database
 from waybook.store.ids import new_id
-from waybook.store.migrate import APP_ROLE, migrate, pending
+from waybook.store.migrate import APP_ROLE, VectorTable, migrate, pending
 from waybook.store.owner_role import examine_owner
 from waybook.store.serving_role import check_serving_role
 from waybook.store.startup import WaitReport, wait_until_reachable
@@ -45,6 +46,7 @@ from waybook.usecases.house import House
 from waybook.usecases.identify import by_token
 from waybook.usecases.library import Library
 from waybook.usecases.rate_limit import RateLimit
+from waybook.usecases.search_settings import check_search, open_library
 from waybook.usecases.skill_folders import read_skills
 
 log = logging.getLogger(__name__)
@@ -109,6 +111,8 @@ class Server:
     app_dsn: str
     owner_dsn: str
     role: str | None
+    #: What to do about the table of pgvector's vectors when migrating.
+    vectors: VectorTable = VectorTable.MAKE
 
 
 @asynccontextmanager
@@ -123,7 +127,7 @@ async def running(
         if waiting is not None:
             limit = settings.database_wait_seconds
             await wait_until_reachable(postgres.owner_dsn, limit, waiting)
-        await asyncio.to_thread(migrate, postgres.owner_dsn)
+        await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
         if sweeping and postgres.role is not None:
             await _warn_of_owner(postgres)
         webhook = read_webhook(settings)
@@ -141,7 +145,7 @@ async def running(
                 patience=timedelta(seconds=settings.stall_seconds),
                 base_url=settings.base_url,
                 lease=timedelta(seconds=settings.lease_seconds),
-                library=Library(embedder),
+                library=await _library(database, settings, embedder),
                 model=model,
                 model_seconds=settings.model_seconds,
                 tells=webhook.events if webhook else frozenset(),
@@ -160,6 +164,12 @@ async def running(
                 )
 
 
+async def _library(database: Database, settings: Settings, embedder: TextModel | None) -> Library:
+    library = open_library(settings, embedder)
+    await library.check(database, LOCAL_ORG)
+    return library
+
+
 def _rate_limit(settings: Settings) -> RateLimit | None:
     return RateLimit(settings.pace, settings.burst) if settings.pace else None
 
@@ -167,7 +177,7 @@ def _rate_limit(settings: Settings) -> RateLimit | None:
 async def run_migrations(settings: Settings) -> list[str]:
     """Bring the database up to date, and no more; returns the names of what ran."""
     async with server(settings) as postgres:
-        return await asyncio.to_thread(migrate, postgres.owner_dsn)
+        return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
 
 
 async def examined_owner(postgres: Server) -> Finding:
@@ -189,13 +199,22 @@ async def pending_migrations(postgres: Server) -> list[str]:
 @asynccontextmanager
 async def server(settings: Settings) -> AsyncIterator[Server]:
     """The configured PostgreSQL, or the embedded one for as long as we need it."""
+    check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
-        yield Server(app_dsn=settings.database_url, owner_dsn=owner, role=APP_ROLE)
+        portable = settings.search_vectors == "portable"
+        vectors = VectorTable.LEAVE if portable else VectorTable.MAKE
+        url = settings.database_url
+        yield Server(app_dsn=url, owner_dsn=owner, role=APP_ROLE, vectors=vectors)
         return
     attachment = await asyncio.to_thread(attach, Path(settings.data_dir))
     try:
-        yield Server(app_dsn=attachment.app_dsn, owner_dsn=attachment.owner_dsn, role=None)
+        yield Server(
+            app_dsn=attachment.app_dsn,
+            owner_dsn=attachment.owner_dsn,
+            role=None,
+            vectors=VectorTable.DROP,
+        )
     finally:
         attachment.close()
 

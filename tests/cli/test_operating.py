@@ -27,6 +27,9 @@ def test_a_healthy_house_passes_every_check_of_its_database(terminal: Terminal) 
     found = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
     guarded = ("database", "server", "migrations", "roles", "row-level security", "audit", "clock")
     assert {found[name]["state"] for name in guarded} == {"ok"}
+    tried = ("write", "search", "render", "indexing")
+    assert {found[name]["state"] for name in tried} == {"ok"}
+    assert found["search"]["said"] == "full text and vectors, ranked in this process"
 
 
 def test_settings_are_told_with_their_source(terminal: Terminal) -> None:

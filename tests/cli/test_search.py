@@ -71,6 +71,9 @@ def test_the_key_of_an_endpoint_is_not_shown(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
+        ({"SEARCH_VECTORS": "oracle"}, "use auto, portable or pgvector"),
+        ({"SEARCH_VECTORS": "pgvector"}, "which the embedded PostgreSQL does not use"),
+        ({"SEARCH_MEMORY_MB": "0"}, "search_memory_mb must be at least 1"),
         ({"EMBEDDER": "oracle"}, "there is no embedder 'oracle'"),
         ({"EMBEDDER": "endpoint"}, "needs embeddings_url and embeddings_model"),
         ({"EMBEDDINGS_URL": "http://x"}, "set embedder to endpoint"),

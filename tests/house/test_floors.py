@@ -14,6 +14,7 @@ IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
     "src/waybook/cli/lazy.py",
     "src/waybook/endpoints/opening.py",
+    "src/waybook/usecases/vector_cache.py",
 }
 
 

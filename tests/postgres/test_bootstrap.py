@@ -50,7 +50,7 @@ def test_the_app_cannot_create_anything(attachment: Attachment) -> None:
 def test_the_owner_owns_the_database_and_may_create_in_it(attachment: Attachment) -> None:
     owner = "select pg_get_userbyid(datdba) from pg_database where datname = 'waybook'"
     assert ask(attachment.owner_dsn, owner) == [("waybook_owner",)]
-    made = "create table theirs (v vector(2)); drop table theirs; select 1"
+    made = "create table theirs (v text); drop table theirs; select 1"
     with psycopg.connect(attachment.owner_dsn) as connection:
         connection.execute(made.encode())
 

@@ -173,7 +173,7 @@ def check_complete(data_dir: Path) -> None:
     with attach(data_dir, durable=False, grace_seconds=0) as attachment:
         assert len(postmasters(server_home(data_dir).cluster)) == 1
         with psycopg.connect(attachment.owner_dsn) as connection:
-            connection.execute("create table made (v vector(3))")
+            connection.execute("create table made (v text)")
         with psycopg.connect(attachment.app_dsn) as connection:
             leakproof = "select count(*) from pg_proc where proleakproof and proname = %s"
             for name in ("ts_match_vq", "jsonb_contains"):

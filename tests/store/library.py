@@ -1,7 +1,7 @@
 """What an org has stored and made findable, without all that a call goes through."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -11,12 +11,15 @@ from waybook.research.embedding import shipped_embedder
 from waybook.research.fusion import Found, fuse
 from waybook.research.question import read_question
 from waybook.store import ledger, passages, search
+from waybook.store.backend import Backend
 from waybook.store.database import Database
 from waybook.store.ids import new_id
 from waybook.store.passages import Meanings, of_artifact
 from waybook.store.search import Abilities, Meant, Scope
 from waybook.store.sql import Rows
 from waybook.store.tenants import add_org
+from waybook.usecases.portable_search import PortableSearch
+from waybook.usecases.vector_cache import VectorCache
 from worlds import NOON
 
 EMBEDDER = shipped_embedder()
@@ -29,6 +32,7 @@ class Library:
     database: Database
     org_id: UUID
     abilities: Abilities
+    cache: VectorCache = field(default_factory=VectorCache)
 
     async def store(self, name: str, text: str, **more: Any) -> str:  # noqa: ANN401 - as `of_artifact` takes them
         """An artifact with this title and text, findable; its id."""
@@ -41,7 +45,8 @@ class Library:
     async def index(self, *subjects: passages.Subject) -> None:
         pieces = passages.cut(subjects)
         made = [EMBEDDER.embed(piece.said) for piece in pieces]
-        meanings = Meanings(EMBEDDER.model, made) if self.abilities.vectors else None
+        backend = self.abilities.backend
+        meanings = Meanings(EMBEDDER.model, made, backend) if backend else None
         await self.write(*passages.index(pieces, meanings, self.org_id))
 
     async def link(self, artifact_id: str, source: Origin) -> None:
@@ -62,7 +67,13 @@ class Library:
         vector = EMBEDDER.embed(question.meaning)
         meant = Meant(vector=vector, model=EMBEDDER.model, org_id=self.org_id)
         asked = search.search_statements(question, meant, Scope(**scope), self.abilities)
-        return search.read_ranked(await self.database.read(self.org_id, *asked))
+        if self.abilities.backend is not Backend.PORTABLE:
+            return search.read_ranked(await self.database.read(self.org_id, *asked))
+        portable = PortableSearch(self.cache, self.database, meant, Scope(**scope))
+        more = await portable.begin()
+        results = await self.database.read(self.org_id, *asked, *more)
+        ranked = search.read_ranked(results[: len(asked)])
+        return {**ranked, "meaning": await portable.finish(results[len(asked) :])}
 
     async def search(self, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
         """The titles of what is found, best first."""
@@ -79,8 +90,8 @@ class Library:
         return found
 
 
-async def a_library(database: Database, place: Place) -> Library:
+async def a_library(database: Database, place: Place, wanted: str = "auto") -> Library:
     org_id = UUID(new_id())
     add_org(place.owner_dsn, org_id, f"org-{org_id}")
     (rows,) = await database.read(org_id, search.abilities_statement())
-    return Library(database, org_id, search.read_abilities(rows))
+    return Library(database, org_id, search.read_abilities(rows, wanted))

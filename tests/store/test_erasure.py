@@ -43,6 +43,16 @@ async def filled(world: World, canary: str) -> None:
     with psycopg.connect(world.place.admin_dsn) as admin:
         plant(admin, world.agent.org_id, canary)
     await a_notice(world)
+    with psycopg.connect(world.place.admin_dsn) as admin:
+        admin.execute(LEFT_OUT.encode())
+    for agent in (world.agent, world.neighbour):
+        for text in ("once", "again"):
+            await agent.call("store_research", kind="note", title="Twice", content=text)
+
+
+#: Passages whose indexing failed.
+LEFT_OUT = """insert into passage_quarantine
+              select org_id, subject_id, part, 'm', 'pgvector', now() from passage"""
 
 
 def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:

@@ -144,40 +144,10 @@ def test_without_the_serving_role_the_owner_is_told_what_an_administrator_must_d
 def test_the_schema_checked_in_is_what_the_migrations_come_to(shared_place: Place) -> None:
     """After a new migration run this test once with WAYBOOK_WRITE_SCHEMA=1."""
     made = schema_dump.dump(shared_place.owner_dsn)
-    if os.environ.get("WAYBOOK_WRITE_SCHEMA") and shared_place.server.has_pgvector:
+    if os.environ.get("WAYBOOK_WRITE_SCHEMA") and shared_place.server.is_embedded:
         SCHEMA.write_text(made)
-    expected = SCHEMA.read_text()
-    if not shared_place.server.has_pgvector:
-        expected = _VECTORS.sub("", expected)
-    assert expected == made
+    assert SCHEMA.read_text() == _VECTORS.sub("", made)
 
 
 #: The one table that is there only where the server has pgvector.
 _VECTORS = re.compile(r"create table passage_vector \(.*?\n\n", re.DOTALL)
-
-
-def has_vectors(place: Place) -> bool:
-    return asked(place, "select to_regclass('passage_vector') is not null") == [(True,)]
-
-
-def test_the_table_of_vectors_is_made_once_the_server_has_pgvector(empty: Place) -> None:
-    migrate(empty.owner_dsn)
-    assert not has_vectors(empty)
-    if not empty.server.has_pgvector:
-        return
-    with psycopg.connect(empty.admin_dsn) as admin:
-        admin.execute("create extension vector")
-    assert migrate(empty.owner_dsn) == []
-    assert has_vectors(empty)
-    assert migrate(empty.owner_dsn) == []
-
-
-def test_a_pgvector_that_is_too_old_is_as_good_as_none(empty: Place) -> None:
-    """Before 0.8 its index loses rows under row-level security, and nobody would notice."""
-    if not empty.server.has_pgvector:
-        pytest.skip("there is no pgvector here")
-    with psycopg.connect(empty.admin_dsn) as admin:
-        admin.execute("create extension vector")
-        admin.execute("update pg_extension set extversion = '0.7.4' where extname = 'vector'")
-    migrate(empty.owner_dsn)
-    assert not has_vectors(empty)

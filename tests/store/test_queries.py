@@ -21,6 +21,8 @@ OPERATOR = frozenset(
         *("owner_role", "owners", "renaming", "restore", "retention", "tenants"),
     }
 )
+#: For servers with pgvector: `test_pgvector` runs them.
+PGVECTOR = frozenset({"vectors"})
 #: Their queries are fetched by a name in a variable.
 BY_NAME = frozenset({"archived_plans", "archived_runs", "migrate", "schema_dump"})
 
@@ -47,12 +49,10 @@ def prepared(file: str, name: str) -> str:
     return _PLACE.sub(parameter, text)
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file not in OPERATOR])
+@pytest.mark.parametrize("file", [file for file in FILES if file not in OPERATOR | PGVECTOR])
 def test_every_named_query_prepares_against_the_migrated_schema(
     shared_place: Place, file: str
 ) -> None:
-    if file == "vectors" and not shared_place.server.has_pgvector:
-        pytest.skip("there is no pgvector here, and none of it is ever run")
     with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
         if shared_place.server.role:
             connection.execute(f"set role {shared_place.server.role}".encode())

@@ -1,4 +1,4 @@
-"""Search in PostgreSQL: by words, by meaning where there is pgvector, and in one org only."""
+"""Search on every server: by words and by meaning, and in one org only."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -14,7 +14,8 @@ from waybook.plan.research import Origin
 from waybook.research.fusion import fuse
 from waybook.research.question import read_question
 from waybook.research.sources import source_hash, source_id
-from waybook.store import passages, search, vectors
+from waybook.store import embeddings, passages, search
+from waybook.store.backend import Backend
 from waybook.store.database import Database
 from waybook.store.ids import new_id
 from waybook.store.passages import of_source
@@ -86,17 +87,16 @@ async def test_the_server_says_what_it_can_do_for_search(
     library: Library, shared_place: Place
 ) -> None:
     able = library.abilities
-    assert able.vectors == able.indexed == shared_place.server.has_pgvector
-    assert able.told == (
-        "full text and vectors"
-        if able.vectors
-        else "full text alone (no pgvector 0.8), words among the newest 5,000 passages"
-    )
+    assert able.backend is Backend.PORTABLE
+    assert able.indexed == shared_place.server.is_embedded
+    reach = "" if able.indexed else ", words among the newest 5,000 passages"
+    assert able.told == f"full text and vectors{reach}"
 
 
 async def test_without_vectors_there_is_one_list_and_with_them_two(library: Library) -> None:
-    expected = {"words", "meaning"} if library.abilities.vectors else {"words"}
-    assert set(await library.lists("glacial lake")) == expected
+    assert set(await library.lists("glacial lake")) == {"words", "meaning"}
+    library.abilities = Abilities(backend=None, indexed=False)
+    assert set(await library.lists("glacial lake")) == {"words"}
 
 
 # Finding
@@ -120,8 +120,6 @@ async def test_words_are_found_with_and_without_slips(
 
 
 async def test_what_means_the_same_is_found_where_there_are_vectors(library: Library) -> None:
-    if not library.abilities.vectors:
-        pytest.skip("there is no pgvector here")
     assert (await library.search("insects pointing to blossoms"))[0] == "bees"
 
 
@@ -250,13 +248,12 @@ async def test_what_search_does_not_know_yet_is_listed(
         library.org_id, passages.without_passages_statement(None, 9)
     )
     assert [row[0] for row in rows] == [artifact_id]
-    if library.abilities.vectors:
-        await library.write(
-            *passages.index(passages.cut([of_source(WIKI, NOON)]), None, library.org_id)
-        )
-        asked = vectors.without_vectors_statement(EMBEDDER.model, None, 9)
-        (rows,) = await library.database.read(library.org_id, asked)
-        assert [row[0] for row in rows] == [WIKI.id]
+    await library.write(
+        *passages.index(passages.cut([of_source(WIKI, NOON)]), None, library.org_id)
+    )
+    asked = embeddings.without_embeddings_statement(EMBEDDER.model, Backend.PORTABLE, None, 9)
+    (rows,) = await library.database.read(library.org_id, asked)
+    assert [row[0] for row in rows] == [WIKI.id]
 
 
 async def test_a_text_without_a_word_can_be_stored(library: Library) -> None:
@@ -267,28 +264,11 @@ async def test_a_text_without_a_word_can_be_stored(library: Library) -> None:
 # Bounds
 
 
-async def test_walking_the_index_finds_what_comparing_all_finds(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a neighbour in the room who has the same vectors."""
-    if not library.abilities.vectors:
-        pytest.skip("there is no pgvector here")
-    compared = [(await library.lists(text))["meaning"] for text in NOTES.values()]
-    monkeypatch.setattr(vectors, "FEW", 0)
-    walked = [(await library.lists(text))["meaning"] for text in NOTES.values()]
-    assert [[one.subject_id for one in found] for found in walked] == [
-        [one.subject_id for one in found] for found in compared
-    ]
-    assert all(found[0].measure == pytest.approx(0.8, abs=0.25) for found in walked)
-    kinds = await library.lists("moraine dam", kinds=("nothing",))
-    assert kinds["meaning"] == []
-
-
 async def test_where_no_index_serves_only_the_newest_are_looked_at(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "NEWEST", 1)
-    library.abilities = Abilities(vectors=False, indexed=False)
+    library.abilities = Abilities(backend=None, indexed=False)
     await library.store("later", NOTES["bread"], created_at=NOON + timedelta(days=1))
     assert await library.search("moraine dam") == []
     await library.store("latest", NOTES["flood"], created_at=NOON + timedelta(days=2))
@@ -297,7 +277,7 @@ async def test_where_no_index_serves_only_the_newest_are_looked_at(
 
 def test_words_are_found_by_their_index_under_row_level_security(own_place: Place) -> None:
     """The server must believe that comparing words leaks nothing, or it reads all of the org."""
-    if not own_place.server.has_pgvector:
+    if not own_place.server.is_embedded:
         pytest.skip("nobody could tell this server that comparing words leaks nothing")
     fill = """
         insert into passage (org_id, subject, subject_id, part, kind, title, body, created_at)
@@ -307,9 +287,7 @@ def test_words_are_found_by_their_index_under_row_level_security(own_place: Plac
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
         admin.execute(fill.encode())
     question = read_question("word77")
-    asked = search.search_statements(
-        question, None, Scope(), Abilities(vectors=False, indexed=True)
-    )
+    asked = search.search_statements(question, None, Scope(), Abilities(backend=None, indexed=True))
     with psycopg.connect(own_place.app_dsn) as serving:
         serving.execute("set local app.org_id = '00000000-0000-7000-8000-000000000001'")
         for statement in asked[:-1]:

@@ -150,7 +150,7 @@ async def test_without_vectors_words_alone_find_what_matters(agent: Agent) -> No
     await store_all(agent, plan, notes)
     context = await agent.call("get_step_context", stepId=plan["stepIds"][0])
     assert context["artifacts"][0]["title"] == "Baikal"
-    assert Abilities(vectors=False, indexed=False).told.startswith("full text alone")
+    assert Abilities(backend=None, indexed=False).told.startswith("full text alone")
 
 
 async def test_the_passage_that_was_found_is_shown_of_a_long_artifact(agent: Agent) -> None:

@@ -4,20 +4,22 @@ import socket
 from collections.abc import Iterator
 
 from waybook.doorway import Caller, Channel
+from waybook.endpoints.opening import opened_embedder
 from waybook.errors import Misconfigured, WaybookError
 from waybook.settings import Settings
-from waybook.store.deliveries import Deliveries
 from waybook.store.tenants import LOCAL_ORG
 from waybook.transport.faults import compact
 from waybook.transport.mcp.tools import offered_tools, published_tools
 from waybook.transport.web.proxies import read_proxies
 from waybook.usecases.call import Call
-from waybook.usecases.examine_database import Examined, examine_database
+from waybook.usecases.examine_database import examine_database
 from waybook.usecases.findings import Finding, State, about_machine, about_server
 from waybook.usecases.house import House
 from waybook.usecases.issuer_findings import about_issuer
 from waybook.usecases.list_deliveries import count_deliveries
+from waybook.usecases.search_settings import open_library
 from waybook.usecases.secrets import without_password
+from waybook.usecases.trials import about_quarantine, try_everything
 from waybook.usecases.webhook_findings import about_notices, about_webhooks
 from waybook.wiring import Server, examined_owner, opened, pending_migrations, server
 
@@ -47,19 +49,22 @@ async def _database(postgres: Server, settings: Settings) -> list[Finding]:
         return [reached, Finding("migrations", State.WARN, said, "waybook migrate")]
     owner = await examined_owner(postgres)
     try:
-        seen, told = await _looked(postgres, settings)
+        return [reached, owner, *await _looked(postgres, settings)]
     except Misconfigured as fault:
         todo = "then look again: waybook doctor"
         return [reached, owner, Finding("roles", State.FAIL, fault.message, todo)]
-    configured = settings.webhook_url is not None
-    return [reached, owner, *about_server(seen), *about_notices(told, configured=configured)]
 
 
-async def _looked(postgres: Server, settings: Settings) -> tuple[Examined, Deliveries]:
-    async with opened(postgres, settings) as database:
+async def _looked(postgres: Server, settings: Settings) -> list[Finding]:
+    async with opened(postgres, settings) as database, opened_embedder(settings) as embedder:
         caller = Caller(org_id=LOCAL_ORG, user=settings.user, channel=Channel.CLI)
-        call = Call(house=House(database=database), caller=caller)
-        return await examine_database(call), await count_deliveries(call)
+        library = open_library(settings, embedder)
+        call = Call(house=House(database=database, library=library), caller=caller)
+        findings = [*about_server(await examine_database(call))]
+        findings += await try_everything(call)
+        findings.append(await about_quarantine(call, everywhere=True))
+        configured = settings.webhook_url is not None
+        return [*findings, *about_notices(await count_deliveries(call), configured=configured)]
 
 
 def _port(settings: Settings) -> Finding:

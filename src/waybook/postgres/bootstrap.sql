@@ -1,5 +1,11 @@
 -- What only a superuser can prepare in the database `waybook`. May be repeated.
 
+-- Earlier versions kept vectors in an extension whose build may not run on this processor, and
+-- even a vacuum of its index would end the server. Dropping runs none of its code.
+drop table if exists public.passage_vector;
+
+do $$ begin drop extension if exists vector; exception when dependent_objects_still_exist then null; end $$;
+
 revoke create on schema public from public;
 
 revoke all on database waybook from public;

@@ -4,12 +4,14 @@ An advisory lock lets one process migrate while the others wait. A file that was
 ran, and a database newer than this program, are refused. Run as the owner, never as the serving
 role.
 
-One table is no migration: that of vectors, which is made as soon as the server has pgvector.
+One table is no migration: that of vectors, which is made as soon as a server of the user's own has
+pgvector. On the embedded server it is dropped: earlier versions made it there.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum
 from hashlib import sha256
 from importlib.resources import files
 
@@ -27,6 +29,17 @@ OLDEST = 150_000
 APP_ROLE = "waybook_app"
 #: The role that an owner exempt from row-level security takes on to change an org's rows.
 MAINTENANCE_ROLE = "waybook_maintenance"
+
+
+class VectorTable(Enum):
+    """What to do about the table of pgvector's vectors."""
+
+    #: Make it if the server has pgvector.
+    MAKE = "make"
+    #: Leave it as it is.
+    LEAVE = "leave"
+    #: Drop it. That runs no code of the extension, which may be built for another processor.
+    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +67,9 @@ def shipped() -> list[Migration]:
     return sorted(found, key=lambda migration: migration.number)
 
 
-def migrate(dsn: str, *, up_to: int | None = None) -> list[str]:
+def migrate(
+    dsn: str, vectors: VectorTable = VectorTable.MAKE, *, up_to: int | None = None
+) -> list[str]:
     """Bring the database up to date, or up to a number; returns the names of what ran.
 
     Raises:
@@ -62,7 +77,13 @@ def migrate(dsn: str, *, up_to: int | None = None) -> list[str]:
         Unavailable: the database cannot be reached.
     """
     with connected(dsn) as connection:
-        return _migrate(connection, up_to)
+        if vectors is VectorTable.DROP:
+            _drop_vectors(connection)
+        ran = _migrate(connection, up_to)
+        if vectors is VectorTable.MAKE:
+            _ensure_vectors(connection)
+        _ensure_maintenance_role(connection)
+        return ran
 
 
 def pending(dsn: str) -> list[str]:
@@ -124,8 +145,6 @@ def _no_owner(connection: psycopg.Connection) -> Misconfigured:
 
 def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
     if (done := _done(connection)) is not None and not _pending(done):
-        _ensure_vectors(connection)
-        _ensure_maintenance_role(connection)
         return []
     ran = []
     with connection.transaction():
@@ -143,8 +162,6 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
             connection.execute(_text("local_org"))
             _record(connection, migration)
             ran.append(migration.title)
-    _ensure_vectors(connection)
-    _ensure_maintenance_role(connection)
     return ran
 
 
@@ -156,6 +173,12 @@ def _ensure_vectors(connection: psycopg.Connection) -> None:
         connection.execute(_text("lock"))
         if _holds(connection, "lacks_vectors"):
             connection.execute(_text("create_vectors"))
+
+
+def _drop_vectors(connection: psycopg.Connection) -> None:
+    """Drop the table of vectors, if an earlier version made one."""
+    if _holds(connection, "has_vectors"):
+        connection.execute(_text("drop_vectors"))
 
 
 def _record(connection: psycopg.Connection, migration: Migration) -> None:

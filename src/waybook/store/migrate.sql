@@ -44,6 +44,12 @@ select to_regclass('public.passage') is not null
                 where extname = 'vector'
                   and string_to_array(split_part(extversion, '-', 1), '.')::integer[] >= array[0, 8]);
 
+-- name: has_vectors
+select to_regclass('public.passage_vector') is not null;
+
+-- name: drop_vectors
+drop table if exists public.passage_vector;
+
 -- name: create_vectors
 -- 256 numbers say what a passage means, 32 whose it is, so that the one index, which knows no
 -- orgs, leads to those of one org (see `vectors.py`).

@@ -109,3 +109,20 @@ select c.subject_id::text, c.part, s.share
 -- name: idle_session
 -- How long a browser may go without a look before it has to sign in again.
 interval '8 hours';
+
+-- name: packed_embedding
+-- Sixteen bytes of subject, four of part, then the codes.
+uuid_send(e.subject_id) || int4send(e.part) || e.codes;
+
+-- name: snapshot
+-- The oldest transaction still running, which database this is, and what time it has.
+pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+(select b.oid::bigint from pg_database b where b.datname = current_database()),
+extract(epoch from now())::float8;
+
+-- name: quarantined
+-- Indexing this passage broke the connection within the last day.
+exists (select from passage_quarantine q
+         where q.subject_id = p.subject_id and q.part = p.part
+           and q.model = %(model)s and q.backend = %(backend)s
+           and q.quarantined_at > app_now() - interval '1 day');

@@ -1,7 +1,7 @@
 """Passages: what makes artifacts and sources findable.
 
 They are made from artifacts and sources, and no audit speaks of them: they can be made anew.
-Where the server has pgvector they are written with their vectors, else without.
+They are written with their vectors, to the table of the backend that ranks them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,8 @@ from uuid import UUID
 from waybook.plan.research import Origin
 from waybook.research.embedding import Vector
 from waybook.research.passages import passages, readable
-from waybook.store import vectors
+from waybook.store import embeddings, vectors
+from waybook.store.backend import Backend
 from waybook.store.sql import Ids, Rows, Statement, load
 
 SQL = load("passages")
@@ -56,6 +57,7 @@ class Meanings(NamedTuple):
 
     model: str
     vectors: Sequence[Vector]
+    backend: Backend = Backend.PORTABLE
 
 
 def of_artifact(
@@ -126,6 +128,8 @@ def vectors_statement(
     """Keep the vectors of these passages."""
     told = zip(parts, meanings.vectors, strict=True)
     rows = [(subject, part, vector) for (subject, part), vector in told]
+    if meanings.backend is Backend.PORTABLE:
+        return embeddings.insert_statement(rows, model=meanings.model)
     return vectors.insert_statement(rows, model=meanings.model, org_id=org_id)
 
 

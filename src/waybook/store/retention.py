@@ -28,6 +28,8 @@ MOST_ROWS = 5_000
 MOST_SUBJECTS = 50
 #: How many calls are moved at most into a partition, while nothing can be logged.
 MAX_MOVED_ROWS = 50_000
+#: Passages deleted so long ago are in no process's memory any more: see `usecases.vector_cache`.
+DELETIONS_DAYS = 2
 #: The weeks for which the log of calls has its partition ready.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
@@ -192,6 +194,7 @@ def _retain_in(chores: Housekeeping, org_id: UUID) -> Counter[str]:
         ("mcp_tool_call_log", keep.calls, SQL["old_calls"]),
         ("idempotency_answer", keep.answers, SQL["old_answers"]),
         ("web_session", keep.sessions, SQL["old_sessions"]),
+        ("passage_deletion", DELETIONS_DAYS, SQL["old_deletions"]),
     ):
         if days:
             gone[table] += _delete_rows(chores, org_id, query, chores.now - timedelta(days=days))

@@ -89,6 +89,15 @@ delete from web_session
                limit %(most)s)
 returning org_id;
 
+-- name: old_deletions
+-- Processes that did not look for a day read all embeddings again, and need none of these.
+delete from passage_deletion
+ where org_id = %(org_id)s
+   and (deleted, subject_id, part) in (select deleted, subject_id, part from passage_deletion
+                                        where org_id = %(org_id)s and deleted_at < %(before)s
+                                        limit %(most)s)
+returning org_id;
+
 -- name: archived_plans
 -- Plans that are over and were not touched since, ours until we are done with them.
 select id::text, audit_seq, audit_hash from plan

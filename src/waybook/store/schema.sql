@@ -18,6 +18,22 @@ CREATE OR REPLACE FUNCTION public.app_secret_hash()
  STABLE PARALLEL SAFE
 RETURN decode(NULLIF(current_setting('app.secret_hash'::text, true), ''::text), 'hex'::text);
 
+CREATE OR REPLACE FUNCTION public.app_transaction()
+ RETURNS bigint
+ LANGUAGE sql
+AS $function$ select pg_current_xact_id()::text::bigint $function$;
+
+CREATE OR REPLACE FUNCTION public.note_deleted_passages()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into passage_deletion (org_id, subject_id, part)
+  select org_id, subject_id, part from gone
+      on conflict do nothing;
+  return null;
+end $function$;
+
 create table api_token (
   org_id uuid not null default app_org(),
   id uuid not null,
@@ -426,6 +442,7 @@ CREATE INDEX passage_kind ON public.passage USING btree (org_id, kind, created_a
 CREATE INDEX passage_plan ON public.passage USING btree (org_id, plan_id, created_at DESC) WHERE (plan_id IS NOT NULL);
 CREATE INDEX passage_time ON public.passage USING btree (org_id, created_at DESC);
 CREATE INDEX passage_words ON public.passage USING gin (words) WITH (fastupdate=off);
+CREATE TRIGGER passage_deleted AFTER DELETE ON public.passage REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note_deleted_passages();
 alter table passage enable row level security;
 alter table passage force row level security;
 create policy tenant on passage as permissive for all to public
@@ -433,22 +450,57 @@ create policy tenant on passage as permissive for all to public
   with check (org_id = app_org());
 grant select, insert, delete on passage to waybook_app;
 
-create table passage_vector (
+create table passage_deletion (
+  org_id uuid not null default app_org(),
+  deleted bigint not null default app_transaction(),
+  subject_id uuid not null,
+  part integer not null,
+  deleted_at timestamp with time zone not null default now(),
+  constraint passage_deletion_pkey PRIMARY KEY (org_id, deleted, subject_id, part)
+);
+alter table passage_deletion enable row level security;
+alter table passage_deletion force row level security;
+create policy tenant on passage_deletion as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on passage_deletion to waybook_app;
+
+create table passage_embedding (
   org_id uuid not null default app_org(),
   subject_id uuid not null,
   part integer not null,
   model text not null,
-  embedding halfvec(288) not null,
-  constraint passage_vector_pkey PRIMARY KEY (org_id, subject_id, part, model),
-  constraint passage_vector_org_id_subject_id_part_fkey FOREIGN KEY (org_id, subject_id, part) REFERENCES passage(org_id, subject_id, part) ON DELETE CASCADE
+  codes bytea not null,
+  added bigint not null default app_transaction(),
+  constraint passage_embedding_pkey PRIMARY KEY (org_id, subject_id, part, model),
+  constraint passage_embedding_org_id_subject_id_part_fkey FOREIGN KEY (org_id, subject_id, part) REFERENCES passage(org_id, subject_id, part) ON DELETE CASCADE,
+  constraint passage_embedding_codes_check CHECK ((octet_length(codes) = 256))
 );
-CREATE INDEX passage_vector_near ON public.passage_vector USING hnsw (embedding halfvec_ip_ops);
-alter table passage_vector enable row level security;
-alter table passage_vector force row level security;
-create policy tenant on passage_vector as permissive for all to public
+CREATE INDEX passage_embedding_added ON public.passage_embedding USING btree (org_id, model, added);
+alter table passage_embedding enable row level security;
+alter table passage_embedding force row level security;
+create policy tenant on passage_embedding as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
-grant select, insert on passage_vector to waybook_app;
+grant select, insert on passage_embedding to waybook_app;
+
+create table passage_quarantine (
+  org_id uuid not null default app_org(),
+  subject_id uuid not null,
+  part integer not null,
+  model text not null,
+  backend text not null,
+  quarantined_at timestamp with time zone not null,
+  constraint passage_quarantine_pkey PRIMARY KEY (org_id, subject_id, part, model, backend),
+  constraint passage_quarantine_org_id_subject_id_part_fkey FOREIGN KEY (org_id, subject_id, part) REFERENCES passage(org_id, subject_id, part) ON DELETE CASCADE,
+  constraint passage_quarantine_backend_check CHECK ((backend = ANY (ARRAY['portable'::text, 'pgvector'::text])))
+);
+alter table passage_quarantine enable row level security;
+alter table passage_quarantine force row level security;
+create policy tenant on passage_quarantine as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on passage_quarantine to waybook_app;
 
 create table plan (
   org_id uuid not null default app_org(),

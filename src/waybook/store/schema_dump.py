@@ -31,7 +31,7 @@ def dump(dsn: str) -> str:
     parts = [HEAD, *(f"{row[0].strip()};\n" for row in found["functions"])]
     by_table = {
         name: _by_table(found[name])
-        for name in ("columns", "constraints", "indexes", "policies", "grants")
+        for name in ("columns", "constraints", "indexes", "triggers", "policies", "grants")
     }
     for table in found["tables"]:
         own = {name: rows.get(table[0], []) for name, rows in by_table.items()}
@@ -59,7 +59,7 @@ def _table(table: tuple[Any, ...], own: dict[str, Rows]) -> Iterator[str]:
         yield ",\n".join(f"  {line}" for line in inner)
         by = f" partition by {partitioned.lower()}" if partitioned else ""
         yield ")" + by + (f" with ({options})" if options else "") + ";"
-    yield from (f"{definition};" for (definition,) in own["indexes"])
+    yield from (f"{definition};" for (definition,) in (*own["indexes"], *own["triggers"]))
     if enabled:
         yield f"alter table {name} enable row level security;"
     if forced:

@@ -47,6 +47,13 @@ select c.relname, pg_get_indexdef(i.indexrelid)
    and not exists (select from pg_inherits h where h.inhrelid = i.indexrelid)
  order by c.relname, i.indexrelid::regclass::text;
 
+-- name: triggers
+select c.relname, pg_get_triggerdef(t.oid)
+  from pg_trigger t
+  join pg_class c on c.oid = t.tgrelid
+ where c.relnamespace = 'public'::regnamespace and not t.tgisinternal
+ order by c.relname, t.tgname;
+
 -- name: policies
 select tablename, policyname, permissive, cmd, array_to_string(roles, ', '), qual, with_check
   from pg_policies

@@ -1,8 +1,9 @@
 """Searching what agents stored: by words and by meaning, both in one message.
 
 By words: passages that have words of the question, ranked by how much of it they cover. By
-meaning: passages whose vectors are nearest, where the server has pgvector. Each comes back as a
-ranked list; `research.fusion` makes one of them.
+meaning: passages whose vectors are nearest, ranked by pgvector where that is used, else in the
+process by `usecases.portable_search`. Each comes back as a ranked list; `research.fusion` makes
+one of them.
 
 Which way is best depends on the values, on how many passages an org has and which filters are
 set; so the server is told to plan each time, as it does not for anything else here.
@@ -18,6 +19,7 @@ from waybook.research.embedding import Vector
 from waybook.research.fusion import Found
 from waybook.research.question import Question, Term
 from waybook.store import vectors
+from waybook.store.backend import Backend
 from waybook.store.passages import SEPARATOR
 from waybook.store.sql import AsJson, Ids, Rows, Statement, Value, load
 
@@ -46,15 +48,20 @@ SETTINGS = (
 class Abilities:
     """What the server can do for search; it stays so while the program runs."""
 
-    #: Whether it keeps vectors, or search goes by full text alone.
-    vectors: bool
+    #: None if search goes by full text alone.
+    backend: Backend | None
     #: Whether the index of words can be used, or the newest passages are looked at one by one.
     indexed: bool
 
     @property
+    def vectors(self) -> bool:
+        """Whether search goes by meaning too."""
+        return self.backend is not None
+
+    @property
     def told(self) -> str:
         """In words, for whoever asks how search works here."""
-        way = "full text and vectors" if self.vectors else "full text alone (no pgvector 0.8)"
+        way = "full text and vectors" if self.vectors else "full text alone"
         reach = "" if self.indexed else f", words among the newest {NEWEST:,} passages"
         return way + reach
 
@@ -84,28 +91,31 @@ def abilities_statement() -> Statement:
     return SQL["abilities"]()
 
 
-def read_abilities(rows: Sequence[Sequence[Any]]) -> Abilities:
-    ((keeps_vectors, indexed),) = rows
-    return Abilities(vectors=keeps_vectors, indexed=bool(indexed))
+def read_abilities(rows: Sequence[Sequence[Any]], wanted: str = "auto") -> Abilities:
+    """Return what the server can do, with the backend that is wanted: auto, or one by name."""
+    ((has_pgvector, indexed),) = rows
+    best = Backend.PGVECTOR if has_pgvector else Backend.PORTABLE
+    backend = best if wanted == "auto" else Backend(wanted)
+    return Abilities(backend=backend, indexed=bool(indexed))
 
 
 def search_statements(
     question: Question, meant: Meant | None, scope: Scope, abilities: Abilities
 ) -> list[Statement | str]:
-    """Rank passages by words, then by meaning: one message, read with `read_ranked`.
+    """Rank passages by words, then by meaning with pgvector: one message, for `read_ranked`.
 
     Send them in a transaction of their own: they leave settings behind until its end.
     """
     beside = abilities.vectors and meant is not None
     by_words = _by_words(question, scope, abilities, beside=beside)
     asked: list[Statement | str] = [*SETTINGS, by_words]
-    if meant is not None and abilities.vectors:
+    if meant is not None and abilities.backend is Backend.PGVECTOR:
         asked += [*vectors.SETTINGS, _by_meaning(meant, scope)]
     return asked
 
 
 def read_ranked(results: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[Found]]:
-    """The ranked lists, by what ranked them; that by meaning is missing if none was asked for."""
+    """The ranked lists, by what ranked them; that by meaning only if pgvector made one."""
     place = len(SETTINGS)
     ranked = {"words": [_found(row) for row in results[place]]}
     if len(results) > place + 1:
@@ -135,7 +145,7 @@ def sources_statement(artifact_ids: Iterable[str]) -> Statement:
 def _by_words(question: Question, scope: Scope, abilities: Abilities, *, beside: bool) -> Statement:
     least = LEAST_BESIDE_MEANING if beside else LEAST_ALONE
     asked: dict[str, Value] = {
-        **_filters(scope),
+        **filters(scope),
         "every": question.text,
         "some": " or ".join(_either(term) for term in question.needed(least)),
         "terms": AsJson([{"query": _either(t), "weight": t.weight} for t in question.terms]),
@@ -149,7 +159,7 @@ def _by_words(question: Question, scope: Scope, abilities: Abilities, *, beside:
 
 def _by_meaning(meant: Meant, scope: Scope) -> Statement:
     asked: dict[str, Value] = {
-        **_filters(scope),
+        **filters(scope),
         "embedding": vectors.written(meant.vector, meant.org_id),
         "model": meant.model,
         "most": MOST,
@@ -159,7 +169,8 @@ def _by_meaning(meant: Meant, scope: Scope) -> Statement:
     return vectors.by_meaning_among_statement(plan_id=scope.plan_id, newest=NEWEST, **asked)
 
 
-def _filters(scope: Scope) -> dict[str, Value]:
+def filters(scope: Scope) -> dict[str, Value]:
+    """Return the values of `passage_fits`, each None where the scope sets no limit."""
     return {
         "kinds": SEPARATOR.join(scope.kinds) or None,
         "since": scope.since,

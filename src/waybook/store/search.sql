@@ -1,5 +1,5 @@
 -- name: abilities
--- What this server can do for search: keep vectors, and find words by their index. Under
+-- What this server can do for search: rank with pgvector, and find words by their index. Under
 -- row-level security an index serves an operator only if its function is marked leakproof.
 select to_regclass('public.passage_vector') is not null,
        (select proleakproof from pg_proc

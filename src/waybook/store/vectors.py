@@ -1,4 +1,4 @@
-"""Vectors of passages, where the server has pgvector.
+"""Vectors of passages, where a server of the user's own has pgvector.
 
 The index of vectors knows no orgs: asked for the nearest of a small org among many, it would walk
 through everybody's. So the org stands in the vector itself, as a direction of its own that counts
@@ -56,9 +56,11 @@ def by_meaning_among_statement(**values: Value) -> Statement:
     return SQL["by_meaning_among"](**values)
 
 
-def without_vectors_statement(model: str, since: datetime | None, most: int) -> Statement:
+def without_vectors_statement(
+    model: str, backend: str, since: datetime | None, most: int
+) -> Statement:
     """Passages, all or those since then, that have no vector of this model yet."""
-    return SQL["without_vectors"](model=model, since=since, most=most)
+    return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
 def written(vector: Vector, org_id: UUID) -> str:

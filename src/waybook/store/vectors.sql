@@ -68,5 +68,6 @@ select p.subject_id::text, p.part, p.title, p.body
    and not exists (select from passage_vector v
                     where v.subject_id = p.subject_id and v.part = p.part
                       and v.model = %(model)s)
+   and not :quarantined
  order by p.subject_id, p.part
  limit %(most)s;

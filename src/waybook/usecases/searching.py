@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from waybook.research.fusion import Hit, fuse
 from waybook.research.question import Question, read_question
 from waybook.store import search
+from waybook.store.backend import Backend
 from waybook.store.database import Results
 from waybook.store.search import Meant, Scope
 from waybook.store.sql import Statement
@@ -29,8 +30,16 @@ async def find(call: Call, text: str, scope: Scope, *beside: Statement) -> tuple
     made = await library.vectors([question.meaning]) if able.vectors else None
     meant = Meant(vector=made[0], model=library.model.name, org_id=org_id) if made else None
     asked = search.search_statements(question, meant, scope, able)
-    results = await call.read(*beside, *asked)
+    if meant is not None and able.backend is Backend.PORTABLE:
+        portable = library.portable_search(call.house.database, meant, scope)
+        more = await portable.begin()
+        results = await call.read(*beside, *asked, *more)
+        split = len(results) - len(more)
+        ranked = search.read_ranked(results[len(beside) : split])
+        ranked["meaning"] = await portable.finish(results[split:])
+    else:
+        results = await call.read(*beside, *asked)
+        ranked = search.read_ranked(results[len(beside) :])
     down = able.vectors and meant is None
     how = "full text alone (the embeddings endpoint does not answer)" if down else able.told
-    ranked = search.read_ranked(results[len(beside) :])
     return Found(question=question, hits=fuse(ranked), told=how), results[: len(beside)]

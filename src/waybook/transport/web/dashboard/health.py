@@ -15,6 +15,7 @@ from waybook.usecases.house import House
 from waybook.usecases.list_deliveries import count_deliveries
 from waybook.usecases.permission import require
 from waybook.usecases.secrets import in_force
+from waybook.usecases.trials import about_quarantine
 from waybook.usecases.webhook_findings import about_notices, about_webhooks
 
 
@@ -33,6 +34,7 @@ class Health:
         findings = [*about_server(seen, with_size=False)]
         findings += [Finding("search", State.OK, abilities.told)]
         findings += about_loops(house.loops)
+        findings += [await about_quarantine(call, everywhere=False)]
         findings += about_notices(await count_deliveries(call), configured=bool(house.tells))
         if self.found is not None:
             findings += await asyncio.to_thread(_machine, self.found)

@@ -1,0 +1,208 @@
+"""Exact ranking of quantized vectors by cosine, in memory.
+
+Import it late: numpy takes as long to load as everything else a client waits for at the start.
+
+Vectors lie in blocks of a fixed size, so that adding some copies none of the others, and ranking
+needs room for one block of floats however many there are. One thread may change an index while
+others rank: a row is complete before it is counted, and a deleted one is only marked.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from waybook.research.embedding import DIMENSIONS
+from waybook.research.fusion import Found
+
+BLOCK_ROWS = 4_096
+#: Room of the first block of a small index; it doubles until the block has its full size.
+MIN_BLOCK_ROWS = 64
+#: Share of deleted rows beyond which the blocks are written again without them.
+MAX_DELETED_SHARE = 0.25
+
+#: A packed key: the id of a subject in two halves, and the number of its passage.
+KEY: Final = [("high", ">u8"), ("low", ">u8"), ("part", ">i4")]
+KEYS: Final = np.dtype(KEY)
+RECORDS: Final = np.dtype([*KEY, ("codes", "i1", (DIMENSIONS,))])
+#: Memory of one vector: its codes, their length, its key, and whether it was deleted.
+ROW_BYTES = DIMENSIONS + 4 + 20 + 1
+
+
+class Block:
+    """Up to `BLOCK_ROWS` vectors in columns."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.codes = np.empty((0, DIMENSIONS), np.int8)
+        self.scales = np.empty(0, np.float32)
+        self.high = np.empty(0, np.uint64)
+        self.low = np.empty(0, np.uint64)
+        self.parts = np.empty(0, np.int32)
+        self.deleted = np.zeros(0, np.bool_)
+
+    @property
+    def capacity(self) -> int:
+        """Rows there is room for."""
+        return len(self.deleted)
+
+    def append(self, records: NDArray[np.void]) -> int:
+        """Take as many of these records as a block may have; return how many."""
+        taken = records[: BLOCK_ROWS - self.rows]
+        self._reserve(self.rows + len(taken))
+        place = slice(self.rows, self.rows + len(taken))
+        codes = taken["codes"]
+        lengths = np.sqrt(np.square(codes, dtype=np.float32).sum(axis=1))
+        self.codes[place] = codes
+        self.scales[place] = 1 / np.maximum(lengths, 1)
+        self.high[place], self.low[place] = taken["high"], taken["low"]
+        self.parts[place] = taken["part"]
+        # Last: a thread that ranks right now must not see rows that are not written yet.
+        self.rows += len(taken)
+        return len(taken)
+
+    def _reserve(self, rows: int) -> None:
+        capacity = max(self.capacity, MIN_BLOCK_ROWS)
+        while capacity < rows:
+            capacity *= 2
+        if capacity == self.capacity:
+            return
+        more = capacity - self.capacity
+        # New arrays: a thread that ranks right now goes on with the old ones.
+        self.codes = np.concatenate([self.codes, np.empty((more, DIMENSIONS), np.int8)])
+        self.scales = np.concatenate([self.scales, np.empty(more, np.float32)])
+        self.high = np.concatenate([self.high, np.empty(more, np.uint64)])
+        self.low = np.concatenate([self.low, np.empty(more, np.uint64)])
+        self.parts = np.concatenate([self.parts, np.empty(more, np.int32)])
+        self.deleted = np.concatenate([self.deleted, np.zeros(more, np.bool_)])
+
+    def cosines(
+        self, query: NDArray[np.float32], floats: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Return the cosine of each row, -inf for deleted ones; `floats` is room for a block."""
+        rows = self.rows
+        np.copyto(floats[:rows], self.codes[:rows])
+        # Not `@`: its library starts a thread per core for each block, and where cores are busy
+        # these wait for each other ten times as long as the product takes.
+        found: NDArray[np.float32] = np.einsum("ij,j->i", floats[:rows], query)
+        found *= self.scales[:rows]
+        found[self.deleted[:rows]] = -np.inf
+        return found
+
+    def matching(self, keys: "Keys") -> NDArray[np.intp]:
+        """Return the rows, deleted ones left out, that have one of these keys."""
+        rows = self.rows
+        maybe = np.flatnonzero(np.isin(self.low[:rows], keys.low) & ~self.deleted[:rows])
+        found = [row for row in maybe.tolist() if self.key(row) in keys.exact]
+        return np.array(found, np.intp)
+
+    def key(self, row: int) -> tuple[int, int, int]:
+        """Return the key of a row."""
+        return int(self.high[row]), int(self.low[row]), int(self.parts[row])
+
+    def live(self) -> NDArray[np.void]:
+        """Return the rows that are not deleted, as records."""
+        kept = np.flatnonzero(~self.deleted[: self.rows])
+        records = np.empty(len(kept), RECORDS)
+        records["high"], records["low"] = self.high[kept], self.low[kept]
+        records["part"], records["codes"] = self.parts[kept], self.codes[kept]
+        return records
+
+
+class Keys:
+    """Some keys, to look rows up by."""
+
+    def __init__(self, records: NDArray[np.void]) -> None:
+        self.low = records["low"].astype(np.uint64)
+        columns = (records[name].tolist() for name in ("high", "low", "part"))
+        self.exact = frozenset(zip(*columns, strict=True))
+
+
+class VectorIndex:
+    """The vectors of one org and model."""
+
+    def __init__(self, packed: bytes = b"") -> None:
+        """Begin with these packed records, each a key and its codes."""
+        self._blocks: list[Block] = []
+        self._deleted = 0
+        if packed:
+            self._append(np.frombuffer(packed, RECORDS))
+
+    def __len__(self) -> int:
+        """Return how many vectors there are."""
+        return sum(block.rows for block in self._blocks) - self._deleted
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all blocks, with the room they still have."""
+        return sum(block.capacity for block in self._blocks) * ROW_BYTES
+
+    def extend(self, packed: bytes) -> None:
+        """Add packed records whose keys are known to be new."""
+        self._append(np.frombuffer(packed, RECORDS))
+
+    def change(self, added: bytes, deleted: bytes) -> None:
+        """Remove the packed keys, then add the packed records that are not here yet."""
+        self._remove(Keys(np.frombuffer(deleted, KEYS)))
+        self._append(self._new(np.frombuffer(added, RECORDS)))
+        if self._deleted > MAX_DELETED_SHARE * (len(self) + self._deleted):
+            self._compact()
+
+    def nearest(self, query: Sequence[float], most: int) -> list[Found]:
+        """Return the nearest vectors, best first; ties are ordered by key."""
+        vector = np.array(query, np.float32)
+        blocks = list(self._blocks)
+        room = max((block.capacity for block in blocks), default=0)
+        floats = np.empty((room, DIMENSIONS), np.float32)
+        best: list[tuple[float, int, int, int]] = []
+        for block in blocks:
+            best = sorted([*best, *_best_of(block, block.cosines(vector, floats), most)])[:most]
+        return [
+            Found(subject_id=str(UUID(int=high << 64 | low)), part=part, measure=-distance)
+            for distance, high, low, part in best
+        ]
+
+    def _new(self, records: NDArray[np.void]) -> NDArray[np.void]:
+        """Return those of the records that are not here yet."""
+        if not len(records):
+            return records
+        keys = Keys(records)
+        known = {block.key(row) for block in self._blocks for row in block.matching(keys).tolist()}
+        if not known:
+            return records
+        columns = (records[name].tolist() for name in ("high", "low", "part"))
+        return records[[key not in known for key in zip(*columns, strict=True)]]
+
+    def _append(self, records: NDArray[np.void]) -> None:
+        while len(records):
+            if not self._blocks or self._blocks[-1].rows == BLOCK_ROWS:
+                self._blocks.append(Block())
+            records = records[self._blocks[-1].append(records) :]
+
+    def _remove(self, keys: Keys) -> None:
+        if not keys.exact:
+            return
+        for block in self._blocks:
+            rows = block.matching(keys)
+            block.deleted[rows] = True
+            self._deleted += len(rows)
+
+    def _compact(self) -> None:
+        compact = VectorIndex()
+        for block in self._blocks:
+            compact._append(block.live())
+        self._blocks, self._deleted = compact._blocks, 0
+
+
+def _best_of(
+    block: Block, cosines: NDArray[np.float32], most: int
+) -> Iterator[tuple[float, int, int, int]]:
+    """Yield the best rows of a block as distance and key, with all that tie with the last."""
+    rows = np.flatnonzero(np.isfinite(cosines))
+    if len(rows) > most:
+        least = np.partition(cosines, -most)[-most]
+        rows = np.flatnonzero(cosines >= least)
+    for row in rows.tolist():
+        yield (-float(cosines[row]), *block.key(row))

@@ -1,0 +1,122 @@
+"""Trials of what the server is for: a write, a search and a render, all rolled back."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from waybook.dag.rendering import render
+from waybook.errors import Unavailable, WaybookError
+from waybook.record.moment import Json
+from waybook.research.question import read_question
+from waybook.store import embeddings, jobs, passages, quarantine, search
+from waybook.store.backend import Backend
+from waybook.store.database import Tx
+from waybook.store.health import attempt
+from waybook.store.ids import new_id
+from waybook.store.passages import Piece
+from waybook.store.search import Abilities, Meant, Scope, filters
+from waybook.usecases.call import Call
+from waybook.usecases.findings import Finding, State
+from waybook.usecases.vector_cache import rank_packed
+
+#: A kind of its own, so that a search finds nothing else.
+KIND = "waybook doctor"
+TITLE = "Trial of the search"
+TEXT = "A river carries sand from the mountains to the sea."
+RANKED_BY = {
+    Backend.PORTABLE: "ranked in this process",
+    Backend.PGVECTOR: "ranked by pgvector",
+}
+
+
+async def try_everything(call: Call) -> list[Finding]:
+    """Write, search and render, each in a transaction that is rolled back."""
+    return [
+        await _tried("write", _write, call, "see the message, and PostgreSQL's log"),
+        await _tried("search", _search, call, "see PostgreSQL's log; search_vectors = portable"),
+        await _tried("render", _render, call, "see the message, and PostgreSQL's log"),
+    ]
+
+
+async def about_quarantine(call: Call, *, everywhere: bool) -> Finding:
+    """Report passages that are left out of semantic search, of this org or of all."""
+    database, left_out = call.house.database, 0
+    orgs = await database.directory() if everywhere else [call.caller.org_id]
+    for org_id in orgs:
+        ((row,),) = await database.read(org_id, quarantine.count_statement())
+        left_out += row[0]
+    if not left_out:
+        return Finding("indexing", State.OK, "no passage is left out")
+    said = f"{left_out} passages are left out for a day: storing their vectors broke the connection"
+    todo = "see PostgreSQL's log; if pgvector does not run there: search_vectors = portable"
+    return Finding("indexing", State.WARN, said, todo)
+
+
+async def _tried(
+    name: str, trial: Callable[[Call, Tx], Awaitable[str]], call: Call, todo: str
+) -> Finding:
+    try:
+        # Never committed, so nothing of it stays.
+        async with call.house.database.tenant(call.caller.org_id) as tx:
+            return Finding(name, State.OK, await trial(call, tx))
+    except WaybookError as fault:
+        return Finding(name, State.FAIL, f"does not work: {fault.message}", todo)
+
+
+async def _write(call: Call, tx: Tx) -> str:
+    pieces = _pieces()
+    await attempt(tx, *passages.index(pieces, None, call.caller.org_id))
+    return "a passage was stored, and rolled back"
+
+
+async def _search(call: Call, tx: Tx) -> str:
+    library, org_id = call.house.library, call.caller.org_id
+    able = await library.abilities(call.house.database, org_id)
+    pieces = _pieces()
+    meanings = await library.meanings(pieces, able)
+    await attempt(tx, *passages.index(pieces, meanings, org_id))
+    wanted = pieces[0].subject.id
+    if meanings is None:
+        await _find(tx, None, Abilities(backend=None, indexed=able.indexed), wanted)
+        return "full text alone (the embeddings endpoint does not answer)"
+    meant = Meant(vector=meanings.vectors[0], model=meanings.model, org_id=org_id)
+    await _find(tx, meant, able, wanted)
+    return f"{able.told}, {RANKED_BY[meanings.backend]}"
+
+
+async def _find(tx: Tx, meant: Meant | None, able: Abilities, wanted: str) -> None:
+    """Raise Unavailable unless the passage is found in each way there is."""
+    scope = Scope(kinds=(KIND,))
+    question = await asyncio.to_thread(read_question, TEXT)
+    asked = search.search_statements(question, meant, scope, able)
+    ranked = search.read_ranked(await attempt(tx, *asked))
+    if meant is not None and able.backend is Backend.PORTABLE:
+        few = embeddings.few_fitting_statement(meant.model, **filters(scope))
+        (rows,) = await attempt(tx, few)
+        packed = embeddings.read_few_fitting(rows) or b""
+        ranked["meaning"] = await asyncio.to_thread(rank_packed, packed, meant.vector, search.MOST)
+    for by, found in ranked.items():
+        if wanted not in {passage.subject_id for passage in found}:
+            raise Unavailable(f"a stored passage was not found by {by}")
+
+
+async def _render(_: Call, tx: Tx) -> str:
+    await attempt(tx, jobs.runs_to_render_statement(1))
+    place: dict[str, Json] = {"document": {"title": TITLE}, "content": TEXT, "text": TEXT}
+    rendered = await asyncio.to_thread(render, None, place)
+    if TEXT not in rendered.html:
+        raise Unavailable("a rendered document lost its text")
+    return "a document was rendered"
+
+
+def _pieces() -> list[Piece]:
+    subject = passages.of_artifact(
+        artifact_id=new_id(),
+        plan_id=None,
+        kind=KIND,
+        title=TITLE,
+        tags=(),
+        text=TEXT,
+        created_at=datetime.fromtimestamp(0, UTC),
+    )
+    return passages.cut([subject])

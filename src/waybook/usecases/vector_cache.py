@@ -1,0 +1,165 @@
+"""Embeddings of orgs in memory, as far as they fit, brought up to date by what changed.
+
+Several processes may serve one database: each asks, in the message of a search, for what was added
+and deleted since its last look. What does not fit is read page by page for each search.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Protocol, TypeAlias
+from uuid import UUID
+
+from waybook.research.fusion import Found
+from waybook.store import embeddings
+from waybook.store.database import Database
+from waybook.store.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
+
+#: Whose embeddings, and of which model.
+Owner: TypeAlias = tuple[UUID, str]
+
+MEGABYTE = 1 << 20
+DEFAULT_MAX_BYTES = 256 * MEGABYTE
+#: Deletions are kept for two days in the database; who did not look for a day reads all again.
+MAX_GAP_SECONDS = 86_400.0
+#: How long an org that did not fit is not tried again.
+RETRY_SECONDS = 3_600.0
+
+
+class Vectors(Protocol):
+    """An index of vectors: see `research.ranking`, which is imported when it is first needed."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory it takes."""
+
+    def extend(self, packed: bytes) -> None:
+        """Add records whose keys are new."""
+
+    def change(self, added: bytes, deleted: bytes) -> None:
+        """Remove keys, then add records."""
+
+    def nearest(self, query: Sequence[float], most: int) -> list[Found]:
+        """Return the nearest, best first."""
+
+
+@dataclass(slots=True)
+class Held:
+    """The embeddings of one org and model."""
+
+    #: None before they were read, and where they do not fit into memory.
+    vectors: Vectors | None = None
+    snapshot: Snapshot | None = None
+    #: Counted up whenever the vectors change.
+    version: int = 0
+    #: Until when it is not tried again to read what does not fit, by the loop's clock.
+    too_large_until: float = 0.0
+    #: Held by the one who reads or changes them.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def continues(self, later: Snapshot) -> bool:
+        """Return whether changes up to that snapshot lead on from ours."""
+        ours = self.snapshot
+        return (
+            ours is not None
+            and later.database == ours.database
+            and later.running >= ours.running
+            and later.at - ours.at < MAX_GAP_SECONDS
+        )
+
+
+class VectorCache:
+    """Embeddings of many orgs; those not searched for the longest time make room for others."""
+
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self._held: OrderedDict[Owner, Held] = OrderedDict()
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all that is held."""
+        return sum(held.vectors.size_bytes for held in self._held.values() if held.vectors)
+
+    async def get(self, database: Database, owner: Owner) -> Held:
+        """Return the embeddings of an org, read now if they are not here yet."""
+        held = self._held.setdefault(owner, Held())
+        self._held.move_to_end(owner)
+        if held.vectors is None and held.too_large_until <= _now():
+            async with held.lock:
+                if held.vectors is None and held.too_large_until <= _now():
+                    await self._load(database, owner, held)
+        return held
+
+    async def update(
+        self, database: Database, owner: Owner, held: Held, base: int, changes: Changes
+    ) -> Vectors | None:
+        """Apply what changed since version `base`; return the vectors, None if too large."""
+        snapshot = held.snapshot
+        if snapshot and not changes and held.continues(changes.snapshot):
+            running = max(snapshot.running, changes.snapshot.running)
+            held.snapshot = changes.snapshot._replace(running=running)
+            return held.vectors
+        async with held.lock:
+            if held.version != base and held.snapshot is not None:
+                # Another search was faster; its changes and ours may overlap in any way.
+                asked = embeddings.changes_statement(owner[1], held.snapshot.running)
+                (rows,) = await database.read(owner[0], asked)
+                changes = embeddings.read_changes(rows)
+            await self._apply(database, owner, held, changes)
+        return held.vectors
+
+    async def _apply(self, database: Database, owner: Owner, held: Held, changes: Changes) -> None:
+        if held.vectors is None or not changes.complete or not held.continues(changes.snapshot):
+            await self._load(database, owner, held)
+            return
+        await asyncio.to_thread(held.vectors.change, changes.added, changes.deleted)
+        held.version += 1
+        held.snapshot = changes.snapshot
+        self._make_room(owner)
+
+    async def _load(self, database: Database, owner: Owner, held: Held) -> None:
+        """Read all embeddings, in pages. What changes meanwhile is in the next changes."""
+        org_id, model = owner
+        vectors, after, snapshot = await asyncio.to_thread(make_vectors), FIRST, None
+        while True:
+            (rows,) = await database.read(org_id, embeddings.page_statement(model, after))
+            packed, seen = embeddings.read_page(rows)
+            snapshot = snapshot or seen
+            await asyncio.to_thread(vectors.extend, packed)
+            if vectors.size_bytes > self.max_bytes:
+                held.vectors, held.too_large_until = None, _now() + RETRY_SECONDS
+                break
+            if len(packed) < PAGE_ROWS * RECORD_BYTES:
+                held.vectors = vectors
+                break
+            after = embeddings.last_key(packed)
+        held.snapshot = snapshot
+        held.version += 1
+        self._make_room(owner)
+
+    def _make_room(self, owner: Owner) -> None:
+        """Let go of others, those not searched for the longest time first."""
+        while self.size_bytes > self.max_bytes and len(self._held) > 1:
+            oldest = next(iter(self._held))
+            if oldest == owner:
+                self._held.move_to_end(owner)
+                continue
+            del self._held[oldest]
+
+
+def make_vectors(packed: bytes = b"") -> Vectors:
+    """Return an index of some packed embeddings. Call it in a thread: the first call imports."""
+    module = import_module("waybook.research.ranking")
+    made: Vectors = module.VectorIndex(packed)
+    return made
+
+
+def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[Found]:
+    """Return the nearest of some packed embeddings."""
+    return make_vectors(packed).nearest(query, most) if packed else []
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,104 @@
+"""A data directory in which an earlier version kept vectors with pgvector, opened by this one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from background_rounds import index_all
+from pgvector import usable_server
+from postgres.places import a_place, leave, server_home
+from waybook.doorway import Channel
+from waybook.postgres.supervisor import attach
+from waybook.settings_reading import read_settings
+from waybook.store import migrate as migrations
+from waybook.store.migrate import migrate, shipped
+from waybook.store.tenants import LOCAL_ORG
+from waybook.wiring import running
+
+#: The last migration of the version that kept vectors with pgvector.
+LAST_BEFORE = 12
+
+PASSAGE = """
+set app.org_id = '{org}';
+insert into passage (subject, subject_id, part, kind, title, body, created_at)
+values ('artifact', '01890000-0000-7000-8000-000000000001', 1, 'note', 'bees',
+        'A returning forager tells the direction of flowers by dancing on the comb.', now());
+insert into artifact (id, kind, title, content, created_at, created_by, audit_seq, audit_hash)
+values ('01890000-0000-7000-8000-000000000001', 'note', 'bees', '"A forager."', now(), 'ann', 0,
+        '');
+"""
+#: Only where the extension runs: writing a vector is what ends the server elsewhere.
+VECTOR = """
+insert into passage_vector (org_id, subject_id, part, model, embedding)
+select org_id, subject_id, part, 'static-1', array_fill(0.05, array[288])::halfvec from passage;
+"""
+
+
+@pytest.fixture
+def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A data directory as the earlier version left it, its server still running."""
+    with a_place() as place:
+        data_dir = place / "data"
+        with attach(data_dir) as attachment:
+            with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
+                admin.execute("create extension vector")
+            before = [one for one in shipped() if one.number <= LAST_BEFORE]
+            with monkeypatch.context() as patch:
+                patch.setattr(migrations, "shipped", lambda: before)
+                migrate(attachment.owner_dsn)
+            with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
+                admin.execute(PASSAGE.format(org=LOCAL_ORG).encode())
+                if usable_server()[0] == "18":
+                    admin.execute(VECTOR.encode())
+                assert left_behind(admin) == (True, True)
+            yield data_dir
+
+
+def left_behind(admin: psycopg.Connection) -> tuple[bool, bool]:
+    """Whether the extension and its table are there."""
+    asked = """select exists (select from pg_extension where extname = 'vector'),
+                      to_regclass('passage_vector') is not null"""
+    return tuple(admin.execute(asked.encode()).fetchall()[0])
+
+
+async def search_after_upgrade(data_dir: Path) -> None:
+    """Open the data directory, and find by meaning what was and what is stored."""
+    settings = read_settings({"data_dir": str(data_dir), "sweep_seconds": "0"}, {}).settings
+    async with running(settings, sweeping=False) as system:
+        caller = system.caller(Channel.CLI)
+        bread = {"kind": "note", "title": "bread", "content": "Wheat flour, water and yeast."}
+        for name, arguments in (
+            ("store_research", bread),
+            ("store_research", {**bread, "content": "Wheat flour, water, salt and yeast."}),
+        ):
+            assert not (await system.doorway.enter(caller, name, arguments)).is_error
+        await index_all(system.doorway.house)
+        asked = {"query": "insects pointing to blossoms"}
+        reply = await system.doorway.enter(caller, "search_sources", asked)
+        hits: Any = reply.body["hits"]
+        assert [hit["title"] for hit in hits] == ["bees", "bread"]
+        assert [why["by"] for why in hits[0]["why"]] == ["meaning"]
+
+
+async def test_running_server_is_upgraded_and_searched(old_data_dir: Path) -> None:
+    await search_after_upgrade(old_data_dir)
+    with (
+        attach(old_data_dir) as attachment,
+        psycopg.connect(attachment.admin_dsn) as admin,
+    ):
+        assert left_behind(admin)[1] is False
+
+
+async def test_stopped_server_is_upgraded_before_it_listens(old_data_dir: Path) -> None:
+    # The earlier version had another bootstrap; this one's has to be repeated at the start.
+    leave(old_data_dir)
+    server_home(old_data_dir).bootstrapped.write_bytes(b"of an earlier version")
+    with (
+        attach(old_data_dir) as attachment,
+        psycopg.connect(attachment.admin_dsn) as admin,
+    ):
+        assert left_behind(admin) == (False, False)
+    await search_after_upgrade(old_data_dir)

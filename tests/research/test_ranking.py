@@ -1,0 +1,153 @@
+"""Exact ranking of quantized vectors, against floats and through every kind of change."""
+
+from collections.abc import Sequence
+from threading import Thread
+from uuid import UUID
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from waybook.research import ranking
+from waybook.research.fusion import Found
+from waybook.research.quantization import quantize
+from waybook.research.ranking import VectorIndex
+
+MANY = 10_000
+
+
+def unit_vectors(count: int, seed: int = 1) -> NDArray[np.float64]:
+    vectors = np.random.default_rng(seed).standard_normal((count, 256))
+    made: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return made
+
+
+def key(number: int, part: int = 1) -> bytes:
+    return UUID(int=number << 64 | number * 7919).bytes + part.to_bytes(4)
+
+
+def packed(vectors: Sequence[Sequence[float]], first: int = 0) -> bytes:
+    return b"".join(key(first + n) + quantize(vector) for n, vector in enumerate(vectors))
+
+
+def numbers(found: Sequence[Found]) -> list[int]:
+    return [UUID(one.subject_id).int >> 64 for one in found]
+
+
+@pytest.fixture(scope="module")
+def vectors() -> NDArray[np.float64]:
+    return unit_vectors(MANY)
+
+
+@pytest.fixture(scope="module")
+def records(vectors: NDArray[np.float64]) -> bytes:
+    return packed(vectors.tolist())
+
+
+@pytest.fixture
+def index(records: bytes) -> VectorIndex:
+    return VectorIndex(records)
+
+
+def test_nearest_agrees_with_float_cosines(
+    index: VectorIndex, vectors: NDArray[np.float64]
+) -> None:
+    for n in (0, 4_096, MANY - 1):
+        query = vectors[n] + 0.5 * vectors[n - 1]
+        query /= np.linalg.norm(query)
+        exact = vectors @ query
+        found = index.nearest(query.tolist(), 50)
+        best = np.argsort(-exact)[:50]
+        assert numbers(found)[0] == best[0] == n
+        assert len({*numbers(found)} & {*best.tolist()}) >= 48
+        for one, number in zip(found, numbers(found), strict=True):
+            assert one.measure == pytest.approx(exact[number], abs=0.004)
+
+
+def test_nearest_orders_ties_by_key() -> None:
+    same = unit_vectors(1).tolist() * 300
+    index = VectorIndex(packed(same[:200], first=100))
+    index.extend(packed(same[200:], first=0))
+    found = index.nearest(same[0], 150)
+    assert numbers(found) == list(range(150))
+    assert found[0].measure == pytest.approx(1, abs=0.001)
+
+
+def test_nearest_with_no_vectors_is_empty() -> None:
+    assert VectorIndex().nearest([1.0] * 256, 50) == []
+
+
+def test_nearest_with_a_zero_vector_measures_zero() -> None:
+    (found,) = VectorIndex(packed([[0.0] * 256])).nearest(unit_vectors(1)[0].tolist(), 5)
+    assert found.measure == 0
+
+
+def test_change_removes_and_adds_without_reading_all_again(
+    index: VectorIndex, vectors: NDArray[np.float64]
+) -> None:
+    index.change(b"", key(5) + key(9_000) + key(123_456))
+    assert len(index) == MANY - 2
+    assert 5 not in numbers(index.nearest(vectors[5].tolist(), 50))
+    newer = unit_vectors(3, seed=2)
+    index.change(packed(newer.tolist(), first=MANY), b"")
+    assert len(index) == MANY + 1
+    assert numbers(index.nearest(newer[1].tolist(), 1)) == [MANY + 1]
+
+
+def test_change_applied_twice_has_no_duplicates(
+    index: VectorIndex, vectors: NDArray[np.float64]
+) -> None:
+    newer = packed(unit_vectors(3, seed=2).tolist(), first=MANY)
+    for _ in range(2):
+        index.change(newer + packed(vectors[:2].tolist()), key(7))
+    assert len(index) == MANY + 2
+
+
+def test_change_of_a_passage_deleted_and_stored_again_keeps_the_new_one(
+    index: VectorIndex,
+) -> None:
+    newer = unit_vectors(1, seed=3).tolist()
+    index.change(packed(newer, first=11), key(11))
+    assert numbers(index.nearest(newer[0], 1)) == [11]
+    assert len(index) == MANY
+
+
+def test_change_tells_parts_of_one_subject_apart() -> None:
+    one, other = unit_vectors(2).tolist()
+    index = VectorIndex(key(1, 1) + quantize(one) + key(1, 2) + quantize(other))
+    index.change(b"", key(1, 1))
+    assert [(found.part, len(index)) for found in index.nearest(one, 5)] == [(2, 1)]
+
+
+def test_size_shrinks_after_most_were_deleted(index: VectorIndex) -> None:
+    before = index.size_bytes
+    assert before / MANY < 1.25 * ranking.ROW_BYTES
+    index.change(b"", b"".join(key(n) for n in range(MANY // 2 + MANY // 4)))
+    assert len(index) == MANY // 4
+    assert index.size_bytes < before / 2
+
+
+def test_size_of_a_small_index_is_small() -> None:
+    assert VectorIndex(packed(unit_vectors(3).tolist())).size_bytes < 20_000
+
+
+def test_ranking_while_another_thread_changes_never_fails(
+    index: VectorIndex, vectors: NDArray[np.float64]
+) -> None:
+    faults: list[BaseException] = []
+
+    def rank() -> None:
+        try:
+            for n in range(60):
+                found = index.nearest(vectors[n].tolist(), 50)
+                assert len({*numbers(found)}) == 50
+        except BaseException as fault:  # noqa: BLE001 - handed to the test
+            faults.append(fault)
+
+    thread = Thread(target=rank)
+    thread.start()
+    for n in range(60):
+        newer = packed(unit_vectors(50, seed=n).tolist(), first=MANY + 50 * n)
+        index.change(newer, b"".join(key(MANY - 1 - 60 * n - k) for k in range(60)))
+    thread.join()
+    assert faults == []

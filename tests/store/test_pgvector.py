@@ -1,0 +1,114 @@
+"""Semantic search with pgvector, on a server whose extension runs on this processor."""
+
+import psycopg
+import pytest
+
+from background_rounds import index_all
+from servers import Place, Server, fresh_place
+from store.library import Library, a_library
+from store.test_queries import prepared
+from store.test_search import NOTES
+from waybook.research.fusion import fuse
+from waybook.store import vectors
+from waybook.store.backend import Backend
+from waybook.store.database import Database
+from waybook.store.migrate import VectorTable, migrate
+from waybook.store.sql import load
+from waybook.usecases import library as libraries
+from worlds import a_database, a_world
+
+
+def has_vectors(place: Place) -> bool:
+    with psycopg.connect(place.admin_dsn) as admin:
+        return bool(admin.execute("select to_regclass('passage_vector')").fetchall()[0][0])
+
+
+async def a_filled_library(database: Database, place: Place, backend: Backend) -> Library:
+    """Our notes; another org has the same, word for word."""
+    mine = await a_library(database, place, backend)
+    theirs = await a_library(database, place, backend)
+    for name, text in NOTES.items():
+        await mine.store(name, text)
+        await theirs.store(f"their {name}", text)
+    return mine
+
+
+async def test_pgvector_and_portable_rank_alike(pgvector_place: Place) -> None:
+    async with a_database(pgvector_place) as database:
+        filled = [await a_filled_library(database, pgvector_place, one) for one in Backend]
+        for asked in (*NOTES, *NOTES.values(), "insects pointing to blossoms", "icy reservoir"):
+            titles = [await one.search(asked) for one in filled]
+            assert titles[0][0] == titles[1][0]
+            assert set(titles[0]) == set(titles[1])
+            measures = [[f.measure for f in (await o.lists(asked))["meaning"]] for o in filled]
+            assert measures[0] == pytest.approx(measures[1], abs=0.004)
+
+
+async def test_hnsw_walk_finds_what_comparing_all_finds(
+    pgvector_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_database(pgvector_place) as database:
+        library = await a_filled_library(database, pgvector_place, Backend.PGVECTOR)
+        compared = [(await library.lists(text))["meaning"] for text in NOTES.values()]
+        monkeypatch.setattr(vectors, "FEW", 0)
+        walked = [(await library.lists(text))["meaning"] for text in NOTES.values()]
+        assert [[one.subject_id for one in found] for found in walked] == [
+            [one.subject_id for one in found] for found in compared
+        ]
+        assert all(found[0].measure == pytest.approx(0.8, abs=0.25) for found in walked)
+        assert (await library.lists("moraine dam", kinds=("nothing",)))["meaning"] == []
+        assert fuse(await library.lists("moraine dam"))
+
+
+async def test_switching_backends_both_ways_keeps_search_complete(pgvector_place: Place) -> None:
+    async with a_world(pgvector_place) as world:
+        house, note = world.doorway.house, {"kind": "note", "title": "Lakes"}
+        for backend in (Backend.PGVECTOR, Backend.PORTABLE, Backend.PGVECTOR):
+            object.__setattr__(house, "library", libraries.Library(backend=backend))
+            content = f"The moraine dam of a glacial lake, {backend}."
+            await world.agent.call("store_research", **note, content=content)
+            await world.agent.call(
+                "store_research", kind="note", title=f"By {backend}", content=NOTES["bees"]
+            )
+            await index_all(house)
+            reply = await world.agent.call("search_sources", query="insects pointing to blossoms")
+            titles = {hit["title"] for hit in reply["hits"]}
+            by = {why["by"] for why in reply["hits"][0]["why"]}
+            assert "By pgvector" in titles
+            assert "meaning" in by
+            lake = await world.agent.call("search_sources", query="icy reservoir", limit=50)
+            assert sum(hit["title"] == "Lakes" for hit in lake["hits"]) == 1
+
+
+def test_vector_queries_prepare_with_pgvector(pgvector_place: Place) -> None:
+    with psycopg.connect(pgvector_place.app_dsn, autocommit=True) as connection:
+        if pgvector_place.server.role:
+            connection.execute(f"set role {pgvector_place.server.role}".encode())
+        for name in load("vectors"):
+            connection.execute(f"prepare fits_{name} as {prepared('vectors', name)}".encode())
+
+
+def test_vector_table_is_made_left_or_dropped_as_asked(pgvector_server: Server) -> None:
+    with fresh_place(pgvector_server, "template1") as place:
+        migrate(place.owner_dsn)
+        assert not has_vectors(place)
+        with psycopg.connect(place.admin_dsn) as admin:
+            admin.execute("create extension if not exists vector")
+        assert migrate(place.owner_dsn, VectorTable.LEAVE) == []
+        assert not has_vectors(place)
+        assert migrate(place.owner_dsn) == []
+        assert has_vectors(place)
+        assert migrate(place.owner_dsn, VectorTable.LEAVE) == []
+        assert has_vectors(place)
+        assert migrate(place.owner_dsn, VectorTable.DROP) == []
+        assert not has_vectors(place)
+
+
+def test_vector_table_is_not_made_for_an_old_pgvector(pgvector_server: Server) -> None:
+    """Before 0.8 its index loses rows under row-level security."""
+    with fresh_place(pgvector_server, "template1") as place:
+        with psycopg.connect(place.admin_dsn) as admin:
+            admin.execute("create extension vector")
+            admin.execute("update pg_extension set extversion = '0.7.4' where extname = 'vector'")
+        migrate(place.owner_dsn)
+        assert not has_vectors(place)

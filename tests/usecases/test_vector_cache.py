@@ -1,0 +1,279 @@
+"""Embeddings in memory: as fresh as the database, within bounds, in several processes at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from servers import Place
+from store.library import EMBEDDER, Library, a_library
+from waybook.errors import Misconfigured
+from waybook.research.embedding import DIMENSIONS
+from waybook.store import embeddings, passages
+from waybook.store.backend import Backend
+from waybook.store.database import Database
+from waybook.store.embeddings import Snapshot
+from waybook.store.retention import Keep, retain
+from waybook.usecases import library as libraries
+from waybook.usecases import portable_search, vector_cache
+from waybook.usecases.vector_cache import Held, VectorCache
+from worlds import NOON, a_database
+
+FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
+BEES = "A returning forager tells the direction of flowers by dancing on the comb."
+
+
+@pytest.fixture
+async def database(shared_place: Place) -> AsyncIterator[Database]:
+    async with a_database(shared_place) as made:
+        yield made
+
+
+@pytest.fixture
+async def library(database: Database, shared_place: Place) -> Library:
+    return await a_library(database, shared_place)
+
+
+def another_process(library: Library) -> Library:
+    """The same org, seen by a process with a memory of its own."""
+    return replace(library, cache=VectorCache())
+
+
+async def near(library: Library, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
+    """The subjects found by meaning alone."""
+    return [one.subject_id for one in (await library.lists(text, **scope))["meaning"]]
+
+
+def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    """Note each statement of this name that is made."""
+    made: list[str] = []
+    query = embeddings.SQL[name]
+
+    def counting(**values: Any) -> Any:  # noqa: ANN401 - passed on
+        made.append(name)
+        return query(**values)
+
+    monkeypatch.setattr(embeddings, "SQL", {**embeddings.SQL, name: counting})
+    return made
+
+
+# Freshness
+
+
+async def test_search_finds_what_another_process_stored_and_deleted(library: Library) -> None:
+    other = another_process(library)
+    first = await library.store("flood", FLOOD)
+    assert await near(library, FLOOD) == await near(other, FLOOD) == [first]
+    second = await library.store("bees", BEES)
+    assert set(await near(other, FLOOD)) == {first, second}
+    await library.write(passages.forget_statement(first))
+    assert await near(other, FLOOD) == await near(library, FLOOD) == [second]
+
+
+async def test_refresh_reads_changes_and_not_everything(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [await library.store(f"note {n}", FLOOD) for n in range(3)]
+    await near(library, FLOOD)
+    pages = count_reads(monkeypatch, "page")
+    for artifact_id in ids[:2]:
+        await library.write(passages.forget_statement(artifact_id))
+        added = await library.store("more", FLOOD)
+        assert {ids[2], added} <= set(await near(library, FLOOD))
+        assert artifact_id not in await near(library, FLOOD)
+    assert pages == []
+
+
+async def test_refresh_sees_a_transaction_that_ran_while_others_committed(
+    library: Library,
+) -> None:
+    """Transactions commit in another order than they begin; none may be missed."""
+    subject = passages.of_artifact(
+        artifact_id="00000000-0000-7000-8000-00000000beef",
+        plan_id=None,
+        kind="note",
+        title="slow",
+        tags=(),
+        text=FLOOD,
+        created_at=NOON,
+    )
+    pieces = passages.cut([subject])
+    made = passages.Meanings(EMBEDDER.model, [EMBEDDER.embed(p.said) for p in pieces])
+    async with library.database.tenant(library.org_id) as slow:
+        await slow.send(*passages.index(pieces, made, library.org_id))
+        later = await library.store("later", BEES)
+        assert await near(library, FLOOD) == [later]
+        await slow.commit("select 1")
+    assert set(await near(library, FLOOD)) == {later, subject.id}
+
+
+async def test_concurrent_searches_and_writes_end_in_the_same_state(library: Library) -> None:
+    other = another_process(library)
+
+    async def write(n: int) -> str:
+        old = await library.store(f"old {n}", FLOOD)
+        new = await library.store(f"new {n}", FLOOD)
+        await library.write(passages.forget_statement(old))
+        return new
+
+    async def search(reader: Library) -> None:
+        for _ in range(6):
+            await near(reader, FLOOD)
+
+    results = await asyncio.gather(
+        *(write(n) for n in range(12)), *(search(one) for one in (library, other) * 3)
+    )
+    stored = {one for one in results if one}
+    assert set(await near(library, FLOOD)) == set(await near(other, FLOOD)) == stored
+
+
+async def test_erased_passage_is_not_returned_in_the_search_after(
+    library: Library, shared_place: Place
+) -> None:
+    kept, erased = [await library.store(name, FLOOD) for name in ("kept", "erased")]
+    assert set(await near(library, FLOOD)) == {kept, erased}
+    with psycopg.connect(shared_place.admin_dsn) as admin:
+        admin.execute("delete from passage where subject_id = %s", (erased,))
+    assert await near(library, FLOOD) == [kept]
+    assert len(await library.rows("select from passage_embedding")) == 1
+
+
+@pytest.mark.parametrize(
+    ("later", "leads_on"),
+    [
+        (Snapshot(running=100, database=5, at=1_000.0), True),
+        (Snapshot(running=120, database=5, at=1_060.0), True),
+        (Snapshot(running=120, database=6, at=1_060.0), False),  # dropped and restored
+        (Snapshot(running=99, database=5, at=1_060.0), False),  # gone back in time
+        (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),  # deletions expired
+    ],
+)
+def test_changes_of_another_database_or_time_are_not_applied(
+    later: Snapshot,
+    leads_on: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    held = Held(snapshot=Snapshot(running=100, database=5, at=1_000.0))
+    assert held.continues(later) is leads_on
+
+
+async def test_changes_that_do_not_lead_on_cause_a_full_read(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await library.store("flood", FLOOD)
+    await near(library, FLOOD)
+    owner = (library.org_id, EMBEDDER.model)
+    held = await library.cache.get(library.database, owner)
+    assert held.snapshot is not None
+    held.snapshot = held.snapshot._replace(database=1)
+    pages = count_reads(monkeypatch, "page")
+    assert await near(library, FLOOD) == [first]
+    assert pages == ["page"]
+
+
+async def test_more_changes_than_a_page_cause_a_full_read(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await library.store("first", BEES)
+    await near(library, FLOOD)
+    monkeypatch.setattr(embeddings, "PAGE_ROWS", 2)
+    monkeypatch.setattr(vector_cache, "PAGE_ROWS", 2)
+    ids = {await library.store(f"note {n}", FLOOD) for n in range(5)}
+    pages = count_reads(monkeypatch, "page")
+    assert ids < set(await near(library, FLOOD))
+    assert len(pages) == 4
+
+
+# Bounds
+
+
+async def test_org_beyond_the_memory_bound_is_answered_from_pages(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (embeddings, vector_cache, portable_search):
+        monkeypatch.setattr(module, "PAGE_ROWS", 3)
+    kinds = ("odd", "even")
+    ids = [await library.store(f"n {n}", f"{FLOOD} {n}", kind=kinds[n % 2]) for n in range(8)]
+    small = replace(library, cache=VectorCache(max_bytes=1_000))
+    assert await near(small, FLOOD) == await near(library, FLOOD)
+    assert set(await near(small, FLOOD)) == set(ids)
+    monkeypatch.setattr(embeddings, "FEW", 1)
+    assert set(await near(small, FLOOD, kinds=("even",))) == set(ids[1::2])
+    assert small.cache.size_bytes == 0
+    added = await library.store("added", FLOOD)
+    assert added in await near(small, FLOOD)
+
+
+async def test_orgs_searched_least_recently_make_room(
+    database: Database, shared_place: Place
+) -> None:
+    cache = VectorCache(max_bytes=50_000)
+    orgs = [await a_library(database, shared_place) for _ in range(4)]
+    for number, one in enumerate(orgs):
+        one.cache = cache
+        await one.store(f"flood {number}", FLOOD)
+        assert len(await near(one, FLOOD)) == 1
+        assert 0 < cache.size_bytes <= 50_000
+    assert len(await near(orgs[0], FLOOD)) == 1
+    assert cache.size_bytes <= 50_000
+
+
+async def test_memory_of_one_passage_is_its_codes_and_a_few_bytes(library: Library) -> None:
+    for n in range(64):
+        await library.store(f"note {n}", FLOOD)
+    await near(library, FLOOD)
+    assert library.cache.size_bytes / 64 <= DIMENSIONS + 25
+
+
+# Filters
+
+
+async def test_filters_that_many_passages_fit_are_asked_of_the_nearest(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = ("note", "finding")
+    ids = [await library.store(f"n {n}", f"{FLOOD} {n}", kind=kinds[n % 2]) for n in range(20)]
+    await library.store("tagged", FLOOD, tags=("wet",), kind="finding")
+    plain = await near(library, FLOOD, kinds=("note",))
+    monkeypatch.setattr(embeddings, "FEW", 1)
+    monkeypatch.setattr(portable_search, "CANDIDATES", 2)
+    assert await near(library, FLOOD, kinds=("note",)) == plain
+    assert set(plain) == set(ids[::2])
+    assert len(await near(library, FLOOD, tags=("wet",))) == 1
+    assert await near(library, FLOOD, kinds=("nothing",)) == []
+
+
+async def test_models_are_never_mixed(library: Library) -> None:
+    await library.store("flood", FLOOD)
+    owner = (library.org_id, "another model")
+    held = await library.cache.get(library.database, owner)
+    assert held.vectors is not None
+    assert held.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
+
+
+# Housekeeping
+
+
+async def test_deletions_are_kept_for_two_days(library: Library, shared_place: Place) -> None:
+    for age in (timedelta(hours=47), timedelta(hours=49)):
+        await library.write(passages.forget_statement(await library.store("old", FLOOD)))
+        with psycopg.connect(shared_place.admin_dsn) as admin:
+            admin.execute(
+                "update passage_deletion set deleted_at = now() - %s"
+                " where org_id = %s and deleted_at > now() - interval '1 hour'",
+                (age, library.org_id),
+            )
+    retain(shared_place.owner_dsn, Keep(calls=0, answers=0, archived=0))
+    assert len(await library.rows("select from passage_deletion")) == 1
+
+
+async def test_pgvector_named_where_it_is_missing_is_misconfigured(library: Library) -> None:
+    if library.abilities.backend is Backend.PGVECTOR:
+        pytest.skip("this server has pgvector")
+    wanted = libraries.Library(backend="pgvector")
+    with pytest.raises(Misconfigured, match="set search_vectors to auto"):
+        await wanted.check(library.database, library.org_id)
+    await libraries.Library().check(library.database, library.org_id)
