@@ -1,0 +1,187 @@
+"""Bugs planted in a copy of the source, one at a time: the checkers must catch each of them."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from faults.cluster import ROOT
+
+PACKAGE: Final = Path("src/waybook")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A text in a file that is there once, and what replaces it."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A bug, and the edits that plant it."""
+
+    name: str
+    edits: tuple[Edit, ...]
+
+
+WRITE_OPENED: Final = """        await self.tx.commit(*statements, *self.call.keep(body, self.now))
+"""
+WRITE_HELD: Final = (
+    "        await self._commit([*written.statements, "
+    "*(more if refusal is None else ()), *told, *kept])\n"
+)
+HELD_STEP: Final = "if (s.held_by, s.held_session) == mine"
+
+BUGS: Final = (
+    Bug(
+        "no plan lock",
+        (
+            Edit(
+                "store/plans.py",
+                'LOCK_PLAN = LOAD_PLAN.locking("p")',
+                "LOCK_PLAN = LOAD_PLAN",
+            ),
+        ),
+    ),
+    Bug(
+        "audit entry missing for a skip",
+        (
+            Edit(
+                "store/ledger.py",
+                'return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []',
+                """kept = [one for one in sealed if '"decision":"skip"' not in one.details]
+    return [SQL["insert_audit"](rows=Rows(kept))] if kept else []""",
+            ),
+        ),
+    ),
+    Bug(
+        "idempotency row stored after the commit",
+        (
+            Edit(
+                "usecases/call.py",
+                WRITE_OPENED,
+                """        await self.tx.commit(*statements)
+        async with self.call.house.database.tenant(self.call.caller.org_id) as tx:
+            await tx.commit(*self.call.keep(body, self.now))
+""",
+            ),
+            Edit(
+                "usecases/call.py",
+                WRITE_HELD,
+                """        more = more if refusal is None else ()
+        await self._commit([*written.statements, *more, *told])
+        async with call.house.database.tenant(call.caller.org_id) as tx:
+            await tx.commit(*kept)
+""",
+            ),
+        ),
+    ),
+    Bug(
+        "attempt ignored",
+        (
+            Edit(
+                "plan/submit.py",
+                "if submission.attempt is not None and submission.attempt != step.attempt:",
+                "if submission.attempt is not None and submission.attempt > step.attempt:",
+            ),
+        ),
+    ),
+    Bug(
+        "session ignored",
+        (Edit("plan/next_step.py", HELD_STEP, "if s.held_by == mine[0]"),),
+    ),
+    Bug(
+        "fan-in one unit early",
+        (
+            Edit(
+                "dag/walker.py",
+                "if not state.closed and state.done >= state.total:",
+                "if not state.closed and state.done >= max(min(1, state.total), state.total - 1):",
+            ),
+        ),
+    ),
+    Bug(
+        "lease 50 times too short",
+        (
+            Edit(
+                "usecases/get_next_job.py",
+                "lease_seconds=call.house.lease.total_seconds(),",
+                "lease_seconds=call.house.lease.total_seconds() / 50,",
+            ),
+        ),
+    ),
+    Bug(
+        "tenant set for the session behind a pooler",
+        (
+            Edit(
+                "store/database.py",
+                "f\"set local app.org_id = '{org_id}'\"",
+                "f\"set app.org_id = '{org_id}'\"",
+            ),
+        ),
+    ),
+    Bug(
+        "failure to commit swallowed",
+        (
+            Edit(
+                "usecases/call.py",
+                WRITE_OPENED,
+                """        with suppress(Unavailable):
+            await self.tx.commit(*statements, *self.call.keep(body, self.now))
+""",
+            ),
+            Edit(
+                "usecases/call.py",
+                """            await self.tx.commit(*statements)
+            return
+""",
+                """            with suppress(Unavailable):
+                await self.tx.commit(*statements)
+            return
+""",
+            ),
+            Edit(
+                "usecases/call.py",
+                "from contextlib import asynccontextmanager",
+                "from contextlib import asynccontextmanager, suppress",
+            ),
+        ),
+    ),
+    Bug(
+        "holder without user",
+        (Edit("plan/next_step.py", HELD_STEP, "if s.held_session == mine[1]"),),
+    ),
+)
+
+
+def plant(bug: Bug, source: Path) -> None:
+    """Apply the edits of a bug to a copy of the package.
+
+    Raises:
+        ValueError: a text is not there exactly once; the bug has to be written anew.
+    """
+    for edit in bug.edits:
+        file = source / "waybook" / edit.file
+        text = file.read_text()
+        if text.count(edit.old) != 1:
+            raise ValueError(
+                f"{bug.name}: {edit.file} has {text.count(edit.old)} times {edit.old!r}"
+            )
+        file.write_text(text.replace(edit.old, edit.new))
+
+
+@contextmanager
+def planted(bug: Bug) -> Iterator[Path]:
+    """Give the folder of a copy that has the bug, and remove it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
+        source = Path(folder)
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / PACKAGE, source / "waybook", ignore=ignored)
+        plant(bug, source)
+        yield source
