@@ -15,7 +15,6 @@ Body: TypeAlias = dict[str, Any]
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 #: The fields of a reply that the checkers read.
 KEPT_FIELDS: Final = (
-)
     "status",
     "planId",
     "stepId",
@@ -36,7 +35,7 @@ KEPT_FIELDS: Final = (
     "decision",
     "applied",
     "retried",
-]
+)
 
 
 class Outcome(StrEnum):

@@ -24,10 +24,15 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A bug, and the edits that plant it."""
+    """A bug, the checkers that may catch it, and the edits that plant it."""
 
     name: str
+    caught_by: frozenset[str]
     edits: tuple[Edit, ...]
+
+
+def _by(*names: str) -> frozenset[str]:
+    return frozenset(names)
 
 
 WRITE_OPENED: Final = """        await self.tx.commit(*statements, *self.call.keep(body, self.now))
@@ -41,6 +46,7 @@ HELD_STEP: Final = "if (s.held_by, s.held_session) == mine"
 BUGS: Final = (
     Bug(
         "no plan lock",
+        _by("few_internal_errors", "one_holder", "audit_is_sealed"),
         (
             Edit(
                 "store/plans.py",
@@ -51,6 +57,7 @@ BUGS: Final = (
     ),
     Bug(
         "audit entry missing for a skip",
+        _by("audit_is_sealed", "replay_equals_rows"),
         (
             Edit(
                 "store/ledger.py",
@@ -62,6 +69,7 @@ BUGS: Final = (
     ),
     Bug(
         "idempotency row stored after the commit",
+        _by("one_effect_per_key"),
         (
             Edit(
                 "usecases/call.py",
@@ -84,6 +92,7 @@ BUGS: Final = (
     ),
     Bug(
         "attempt ignored",
+        _by("no_stale_result"),
         (
             Edit(
                 "plan/submit.py",
@@ -94,10 +103,12 @@ BUGS: Final = (
     ),
     Bug(
         "session ignored",
+        _by("one_holder"),
         (Edit("plan/next_step.py", HELD_STEP, "if s.held_by == mine[0]"),),
     ),
     Bug(
         "fan-in one unit early",
+        _by("fan_in_is_exact"),
         (
             Edit(
                 "dag/walker.py",
@@ -108,6 +119,7 @@ BUGS: Final = (
     ),
     Bug(
         "lease 50 times too short",
+        _by("one_holder"),
         (
             Edit(
                 "usecases/get_next_job.py",
@@ -118,6 +130,7 @@ BUGS: Final = (
     ),
     Bug(
         "tenant set for the session behind a pooler",
+        _by("tenants_apart"),
         (
             Edit(
                 "store/database.py",
@@ -128,6 +141,7 @@ BUGS: Final = (
     ),
     Bug(
         "failure to commit swallowed",
+        _by("acknowledged_effects", "one_effect_per_key"),
         (
             Edit(
                 "usecases/call.py",
@@ -155,6 +169,7 @@ BUGS: Final = (
     ),
     Bug(
         "holder without user",
+        _by("one_holder"),
         (Edit("plan/next_step.py", HELD_STEP, "if s.held_session == mine[1]"),),
     ),
 )
@@ -177,11 +192,12 @@ def plant(bug: Bug, source: Path) -> None:
 
 
 @contextmanager
-def planted(bug: Bug) -> Iterator[Path]:
-    """Give the folder of a copy that has the bug, and remove it afterwards."""
+def planted(bug: Bug | None) -> Iterator[Path]:
+    """Give the folder of a copy that has the bug, if any, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
         source = Path(folder)
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / PACKAGE, source / "waybook", ignore=ignored)
-        plant(bug, source)
+        if bug is not None:
+            plant(bug, source)
         yield source

@@ -13,7 +13,7 @@ import uvloop
 from faults import report
 from faults.cluster import PGBOUNCER, Options
 from faults.conduct import Assignment, Result, conduct, remove_home
-from faults.planted import BUGS, planted
+from faults.planted import BUGS, Bug, planted
 from faults.recovery import measure
 from faults.schedule import LONG, PLANTED, SHORT
 from faults.soak import MEGABYTE, soak
@@ -56,38 +56,50 @@ async def _reported(assignment: Assignment) -> int:
 
 
 async def planted_bugs(seed: int, only: str) -> int:
-    """Plant one bug after the other; each must be caught."""
+    """Plant one bug after the other; each must be caught, and without one nothing must be."""
     chosen = [bug for bug in BUGS if only in bug.name]
     missed = []
+    sound = await _look_for(None, seed)
+    _say_of_bug("no bug at all", sound, caught=not sound.violations)
+    if sound.violations:
+        missed.append("no bug at all")
     for bug in chosen:
+        caught = False
         for number in range(PLANTED_ROUNDS):
-            with planted(bug) as source:
-                assignment = Assignment(
-                    seed=seed + number,
-                    counts=PLANTED,
-                    options=Options(source=source, small_disk=False),
-                    pause_seconds=0.1,
-                    max_seconds=PLANTED_SECONDS,
-                    drains=False,
-                )
-                result = await conduct(assignment)
-            remove_home(result.home)
-            if result.violations:
+            result = await _look_for(bug, seed + number)
+            caught = bool(bug.caught_by & {one.checker for one in result.violations})
+            _say_of_bug(bug.name, result, caught=caught)
+            if caught:
                 break
-        _say_of_bug(bug.name, result)
-        if not result.violations:
+        if not caught:
             missed.append(bug.name)
-    say(f"{len(chosen) - len(missed)} of {len(chosen)} planted bugs were caught")
+    say(f"{len(chosen)} bugs were planted; not as they should be: {', '.join(missed) or 'none'}")
     return len(missed) if chosen else 1
 
 
-def _say_of_bug(name: str, result: Result) -> None:
+async def _look_for(bug: Bug | None, seed: int) -> Result:
+    with planted(bug) as source:
+        assignment = Assignment(
+            seed=seed,
+            counts=PLANTED,
+            options=Options(source=source, small_disk=False),
+            pause_seconds=0.1,
+            max_seconds=PLANTED_SECONDS,
+            drains=False,
+        )
+        result = await conduct(assignment)
+    remove_home(result.home)
+    return result
+
+
+def _say_of_bug(name: str, result: Result, *, caught: bool) -> None:
     counts = Counter(violation.checker for violation in result.violations)
-    caught = ", ".join(f"{checker} ({count})" for checker, count in counts.most_common())
+    found = ", ".join(f"{checker} {count}" for checker, count in counts.most_common())
     calls = f"{result.history.acknowledged} calls, {result.seconds:.0f} s"
-    say(f"{'✓' if caught else '✗'} {name}: {caught or 'NOT CAUGHT'}; {calls}")
-    if result.violations:
-        say(f"    {result.violations[0].message[:300]}")
+    say(f"{'✓' if caught else '✗'} {name}: caught by {found or 'nothing'}; {calls}")
+    shown = {violation.checker: violation.message for violation in reversed(result.violations)}
+    for checker, message in shown.items():
+        say(f"    {checker}: {message[:260]}")
 
 
 async def recovery(seed: int) -> int:
