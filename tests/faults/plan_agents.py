@@ -55,7 +55,10 @@ class PlanAgent(Agent):
             await self._create()
         elif tenant.plans:
             plan_id = self.rng.choice(sorted(tenant.plans))
-            if self.rng.random() < 0.05:
+            roll = self.rng.random()
+            if roll < 0.01:
+                await self._trespass()
+            elif roll < 0.05:
                 await self._look(plan_id)
             else:
                 await self._work_on(plan_id)
@@ -73,6 +76,17 @@ class PlanAgent(Agent):
 
     async def _look(self, plan_id: str) -> None:
         await self.call("get_plan_status", {"planId": plan_id})
+
+    async def _trespass(self) -> None:
+        """Ask for a plan of another org, by its id."""
+        others = [one for one in self.work.tenants if one is not self.tenant and one.plans]
+        if others:
+            other = self.rng.choice(others)
+            plan_id = self.rng.choice(sorted(other.plans))
+            call = await self.call("get_plan_status", {"planId": plan_id})
+            if call.is_acknowledged:
+                said = f"{self.tenant.slug} was shown plan {plan_id} of {other.slug}"
+                self.work.history.leaks.append(said)
 
     async def _work_on(self, plan_id: str) -> None:
         call = await self.call("get_next_step", {"planId": plan_id}, self.work.new_key())

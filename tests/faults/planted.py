@@ -196,8 +196,7 @@ def planted(bug: Bug | None) -> Iterator[Path]:
     """Give the folder of a copy that has the bug, if any, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
         source = Path(folder)
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / PACKAGE, source / "waybook", ignore=ignored)
+        shutil.copytree(ROOT / PACKAGE, source / "waybook")
         if bug is not None:
             plant(bug, source)
         yield source

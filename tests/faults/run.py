@@ -5,6 +5,7 @@ import asyncio
 import random
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from statistics import median
 from typing import Final
 
@@ -15,11 +16,13 @@ from faults.cluster import PGBOUNCER, Options
 from faults.conduct import Assignment, Result, conduct, remove_home
 from faults.planted import BUGS, Bug, planted
 from faults.recovery import measure
-from faults.schedule import LONG, PLANTED, SHORT
+from faults.schedule import LONG, PLANTED, SHORT, Kind
 from faults.soak import MEGABYTE, soak
 
 LONG_ACKNOWLEDGED: Final = 100_000
 LONG_SECONDS: Final = 3_300.0
+#: What a long run must have caused.
+LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
 #: How often a planted bug is looked for, each time with another seed.
 PLANTED_ROUNDS: Final = 3
@@ -41,18 +44,30 @@ async def long(seed: int) -> int:
     assignment = Assignment(
         seed=seed,
         counts=LONG,
+        pause_seconds=0.25,
         max_seconds=LONG_SECONDS,
         min_acknowledged=LONG_ACKNOWLEDGED,
     )
-    return await _reported(assignment)
+    return await _reported(assignment, LONG_FAULTS)
 
 
-async def _reported(assignment: Assignment) -> int:
+async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = None) -> int:
+    """Conduct a run, print what came of it, and count what is wrong or was not reached."""
     result = await conduct(assignment)
     say(report.summary(result))
     if not result.violations:
         remove_home(result.home)
-    return len(result.violations)
+    counts, acknowledged = result.injector.counts, result.history.acknowledged
+    missing = [
+        f"{kind}: {counts[kind]}, at least {count} were to be caused"
+        for kind, count in (least or {}).items()
+        if counts[kind] < count
+    ]
+    if acknowledged < assignment.min_acknowledged:
+        missing.append(f"{acknowledged} calls, at least {assignment.min_acknowledged} were to be")
+    for line in missing:
+        say(f"NOT REACHED: {line}")
+    return len(result.violations) + len(missing)
 
 
 async def planted_bugs(seed: int, only: str) -> int:
