@@ -34,7 +34,7 @@ DBNAME: Final = "waybook"
 POOL_SIZE: Final = 8
 LEASE_SECONDS: Final = 6
 START_SECONDS: Final = 60.0
-DISK_MEGABYTES: Final = 1536
+DISK_MEGABYTES: Final = 768
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEBIAN_BINARIES: Final = Path("/usr/lib/postgresql/15/bin")
 PGBOUNCER: Final = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
@@ -48,8 +48,9 @@ class Options:
     #: The folder with the package to serve.
     source: Path = ROOT / "src"
     lease_seconds: int = LEASE_SECONDS
-    #: Whether the data lie on a small file system of their own, which can be filled.
-    small_disk: bool = True
+    #: The size of the file system that the data have for themselves, which can be filled; None
+    #: leaves them on the disk that temporary files are on.
+    disk_megabytes: int | None = DISK_MEGABYTES
 
 
 @dataclass(slots=True)
@@ -245,7 +246,7 @@ async def running_cluster(options: Options) -> AsyncIterator[Cluster]:
     hops = [f"{hop}-{name}" for hop in (HTTP, DATABASE) for name in SERVERS]
     cluster = Cluster(home, options, free_ports(["postgres", "pgbouncer", *SERVERS, *hops]))
     try:
-        make_disk(cluster.disk, DISK_MEGABYTES if options.small_disk else None)
+        make_disk(cluster.disk, options.disk_megabytes)
         ports = cluster.ports
         initialize(cluster.disk, cluster.binaries, ports["postgres"])
         _configure_pooler(cluster)

@@ -61,7 +61,7 @@ async def light_load(
 
 async def measure(seed: int, options: Options | None = None) -> Measured:
     """Cause every round, and compare with the limits."""
-    async with running_cluster(options or Options(small_disk=False)) as cluster:
+    async with running_cluster(options or Options(disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)
         injector = Injector(cluster, tenants[0].tokens[USERS[0]])

@@ -10,6 +10,10 @@ from typing import Any, Final
 from faults.cluster import Cluster
 from faults.history import Body
 
+#: What the checkers read of an audit entry: kinds of rows, their fields, and details.
+WORK: Final = frozenset({"step", "job"})
+READ_FIELDS: Final = frozenset({"*", "status", "held_by", "held_session"})
+READ_DETAILS: Final = ("stepId", "jobId", "attempt", "resumed", "rationale", "error")
 MARK: Final = re.compile(r"k-\d{7,}")
 
 
@@ -128,7 +132,7 @@ async def read_rows(cluster: Cluster) -> Rows:
             event=row[2],
             actor=row[3],
             session=row[4],
-            details=json.loads(row[5]),
+            details=slim(json.loads(row[5])),
         )
         for row in await sql(AUDIT)
     ]
@@ -137,6 +141,22 @@ async def read_rows(cluster: Cluster) -> Rows:
     _count(rows.effects, "modify_plan", _rationales(rows.audit))
     _count(rows.effects, "fail_job", _job_errors(rows.audit))
     return rows
+
+
+def slim(details: Body) -> Body:
+    """Return the details without what no checker reads, for there are many."""
+    changes = [
+        {**change, "from": None, "to": _slim_row(change["to"])}
+        for change in details.get("changes", ())
+        if change["entity"] in WORK and change["field"] in READ_FIELDS
+    ]
+    return {**{name: details[name] for name in READ_DETAILS if name in details}, "changes": changes}
+
+
+def _slim_row(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return {name: value[name] for name in READ_FIELDS if name in value}
+    return value
 
 
 def _count(effects: Counter[tuple[str, str]], tool: str, texts: Iterable[object]) -> None:

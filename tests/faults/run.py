@@ -21,6 +21,7 @@ from faults.soak import MEGABYTE, soak
 
 LONG_ACKNOWLEDGED: Final = 100_000
 LONG_SECONDS: Final = 3_300.0
+LONG_DISK_MEGABYTES: Final = 3_072
 #: What a long run must have caused.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
@@ -44,6 +45,7 @@ async def long(seed: int) -> int:
     assignment = Assignment(
         seed=seed,
         counts=LONG,
+        options=Options(disk_megabytes=LONG_DISK_MEGABYTES),
         pause_seconds=0.25,
         max_seconds=LONG_SECONDS,
         min_acknowledged=LONG_ACKNOWLEDGED,
@@ -97,7 +99,7 @@ async def _look_for(bug: Bug | None, seed: int) -> Result:
         assignment = Assignment(
             seed=seed,
             counts=PLANTED,
-            options=Options(source=source, small_disk=False),
+            options=Options(source=source, disk_megabytes=None),
             pause_seconds=0.1,
             max_seconds=PLANTED_SECONDS,
             drains=False,

@@ -61,7 +61,7 @@ def quarters(values: list[float]) -> tuple[float, float]:
 
 async def soak(seed: int, minutes: float) -> Soaked:
     """Let agents work for so many minutes, and sample the servers."""
-    async with running_cluster(Options(small_disk=False)) as cluster:
+    async with running_cluster(Options(disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)
         async with light_load(cluster, tenants, seed, pause_seconds=LOAD_PAUSE_SECONDS) as work:
