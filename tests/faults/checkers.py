@@ -30,7 +30,7 @@ class Evidence:
     rows: Rows
     #: For each step of the workflow, the steps before it.
     before: dict[str, tuple[str, ...]]
-    #: Lines of the servers' logs that tell of an internal error.
+    #: Lines of the servers' logs that report an internal error.
     internal_errors: tuple[str, ...] = ()
     #: What was found through the pooler by a transaction that names no org.
     unnamed_sees: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def one_holder(evidence: Evidence) -> Found:
 
 
 def _early_takeovers(history: History) -> Found:
-    """Tell of jobs that went to another holder before the lease of the first was over."""
+    """Find jobs that went to another holder before the lease of the first was over."""
     claims: dict[str, dict[int, Call]] = defaultdict(dict)
     given_back = {
         (call.args["jobId"], call.args["attempt"])
@@ -163,14 +163,14 @@ def counts_never_fall(evidence: Evidence) -> Found:
         subject = call.reply.get("planId") or call.reply.get("runId")
         if done is not None and subject is not None:
             replies[subject].append((call.answered_sent, call.received, done))
-    for subject, told in replies.items():
+    for subject, counted in replies.items():
         ended: list[tuple[float, int]] = []
         most = 0
-        for sent, received, done in sorted(told):
+        for sent, received, done in sorted(counted):
             while ended and ended[0][0] < sent:
                 most = max(most, heapq.heappop(ended)[1])
             if done < most:
-                yield f"{subject}: {done} done at {received:.3f} s, after {most} had been told"
+                yield f"{subject}: {done} done at {received:.3f} s, after {most} had been reported"
             heapq.heappush(ended, (received, done))
 
 

@@ -182,7 +182,7 @@ async def _drain(cluster: Cluster, work: Workload) -> float:
 
 
 async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
-    """Let agents know of all that is open, whoever made it and may have died since."""
+    """Give the agents every open plan and run, also those whose creators never got the answer."""
     for tenant in tenants:
         for statement, known in ((OPEN_PLANS, tenant.plans), (OPEN_RUNS, tenant.runs)):
             found = await cluster.sql(statement, tenant.org_id)
@@ -202,15 +202,15 @@ async def verify(cluster: Cluster, rows: Rows) -> None:
 
 
 def internal_errors(home: Path) -> tuple[str, ...]:
-    """Return the lines of the servers' logs that tell of an internal error."""
+    """Return the lines of the servers' logs that report an internal error."""
     found = []
     for name in ("direct", "pooled"):
         lines = (home / f"{name}.log").read_text(errors="replace").splitlines()
-        found += [f"{name}: {line[:2000]}" for line in lines if _tells_of_error(line)]
+        found += [f"{name}: {line[:2000]}" for line in lines if _is_error(line)]
     return tuple(found)
 
 
-def _tells_of_error(line: str) -> bool:
+def _is_error(line: str) -> bool:
     if line.startswith("Traceback"):
         return True
     try:

@@ -22,8 +22,8 @@ MAX_PROBES: Final = 40
 LOST_ANSWERS: Final = 6
 #: What the last message of a transaction that writes has in it.
 COMMIT: Final = ("insert", "commit")
-NO_DISK: Final = "disk full: SKIPPED, for only root can mount a small file system"
-NO_CLOCK: Final = "server clock: SKIPPED, for libfaketime is not installed"
+NO_DISK: Final = "disk full: SKIPPED, a small file system cannot be mounted here (root can)"
+NO_CLOCK: Final = "server clock: SKIPPED, libfaketime is not installed"
 TERMINATE: Final = """select pg_terminate_backend(pid) from pg_stat_activity
                        where backend_type = 'client backend' and pid <> pg_backend_pid()"""
 

@@ -179,7 +179,7 @@ def plant(bug: Bug, source: Path) -> None:
     """Apply the edits of a bug to a copy of the package.
 
     Raises:
-        ValueError: a text is not there exactly once; the bug has to be written anew.
+        ValueError: a text is not there exactly once; update the bug to the current source.
     """
     for edit in bug.edits:
         file = source / "waybook" / edit.file

@@ -36,7 +36,7 @@ class Board:
     work: dict[str, dict[str, Body]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> Iterator[Started | Opening]:
-        """Apply an entry, and tell what is wrong with it."""
+        """Apply an entry, and yield what is wrong with it."""
         known = self.work.setdefault(entry.subject_id, {})
         before = {key: dict(value) for key, value in known.items()} if _starts(entry) else {}
         for change in entry.details.get("changes", ()):

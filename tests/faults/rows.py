@@ -170,7 +170,7 @@ def _rationales(audit: Iterable[Entry]) -> Iterable[object]:
 
 
 def _job_errors(audit: Iterable[Entry]) -> Iterable[object]:
-    """Yield why jobs failed, as the entries of their failures tell it."""
+    """Yield why jobs failed, from the entries of their failures."""
     for entry in audit:
         if entry.event == "step_failed" and "jobId" in entry.details:
             yield entry.details.get("error")
