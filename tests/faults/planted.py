@@ -2,12 +2,13 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from faults.checkers import Violation
 from faults.cluster import ROOT
 
 PACKAGE: Final = Path("src/waybook")
@@ -29,6 +30,14 @@ class Bug:
     name: str
     caught_by: frozenset[str]
     edits: tuple[Edit, ...]
+    #: A text that the message of the violation contains.
+    shows: str = ""
+
+    def is_shown_by(self, violations: Iterable[Violation]) -> bool:
+        """Return whether one of the violations is due to this bug."""
+        return any(
+            one.checker in self.caught_by and self.shows in one.message for one in violations
+        )
 
 
 def _by(*names: str) -> frozenset[str]:
@@ -105,6 +114,7 @@ BUGS: Final = (
         "session ignored",
         _by("one_holder"),
         (Edit("plan/next_step.py", HELD_STEP, "if s.held_by == mine[0]"),),
+        shows="get_next_step",
     ),
     Bug(
         "fan-in one unit early",
@@ -127,6 +137,7 @@ BUGS: Final = (
                 "lease_seconds=call.house.lease.total_seconds() / 50,",
             ),
         ),
+        shows="the lease is",
     ),
     Bug(
         "tenant set for the session behind a pooler",
@@ -171,24 +182,24 @@ BUGS: Final = (
         "holder without user",
         _by("one_holder"),
         (Edit("plan/next_step.py", HELD_STEP, "if s.held_session == mine[1]"),),
+        shows="get_next_step",
     ),
 )
 
 
-def plant(bug: Bug, source: Path) -> None:
-    """Apply the edits of a bug to a copy of the package.
+def edited(bug: Bug, package: Path) -> dict[str, str]:
+    """Return the files that a bug changes, as they are with it.
 
     Raises:
         ValueError: a text is not there exactly once; update the bug to the current source.
     """
+    texts: dict[str, str] = {}
     for edit in bug.edits:
-        file = source / "waybook" / edit.file
-        text = file.read_text()
-        if text.count(edit.old) != 1:
-            raise ValueError(
-                f"{bug.name}: {edit.file} has {text.count(edit.old)} times {edit.old!r}"
-            )
-        file.write_text(text.replace(edit.old, edit.new))
+        text = texts.get(edit.file) or (package / edit.file).read_text()
+        if (count := text.count(edit.old)) != 1:
+            raise ValueError(f"{bug.name}: {edit.file} has {count} times {edit.old!r}")
+        texts[edit.file] = text.replace(edit.old, edit.new)
+    return texts
 
 
 @contextmanager
@@ -197,6 +208,6 @@ def planted(bug: Bug | None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
         source = Path(folder)
         shutil.copytree(ROOT / PACKAGE, source / "waybook")
-        if bug is not None:
-            plant(bug, source)
+        for file, text in edited(bug, source / "waybook").items() if bug else ():
+            (source / "waybook" / file).write_text(text)
         yield source

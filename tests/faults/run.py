@@ -84,7 +84,7 @@ async def planted_bugs(seed: int, only: str) -> int:
         caught = False
         for number in range(PLANTED_ROUNDS):
             result = await _look_for(bug, seed + number)
-            caught = bool(bug.caught_by & {one.checker for one in result.violations})
+            caught = bug.is_shown_by(result.violations)
             _say_of_bug(bug.name, result, caught=caught)
             if caught:
                 break

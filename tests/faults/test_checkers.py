@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from faults.checkers import CHECKERS, Evidence, check
+from faults.cluster import ROOT
 from faults.history import Body, Call, History, Hung, Outcome
+from faults.planted import BUGS, PACKAGE, Bug, edited
 from faults.rows import Entry, Job, Rows, StageStep, Step
 
 PLAN, STEP, OTHER, RUN, JOB = "plan-1", "step-1", "step-2", "run-1", "job-1"
@@ -282,3 +284,11 @@ def test_hung_call_is_caught() -> None:
 @pytest.mark.parametrize(("errors", "expected"), [(5, set[str]()), (6, {"few_internal_errors"})])
 def test_internal_errors_beyond_five_are_caught(errors: int, expected: set[str]) -> None:
     assert caught(evidence(internal_errors=("Traceback",) * errors)) == expected
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_planted_bug_fits_the_source(bug: Bug) -> None:
+    texts = edited(bug, ROOT / PACKAGE)
+    assert texts
+    for file, text in texts.items():
+        compile(text, file, "exec")
