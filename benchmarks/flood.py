@@ -24,7 +24,7 @@ from statistics import median, quantiles
 from typing import Any, Self
 
 from waybook.cli.demo.place import a_place_for_once
-from waybook.settings import read_settings
+from waybook.settings_reading import read_settings
 from waybook.wiring import server
 
 LIMIT = 2.0

@@ -22,7 +22,7 @@ from waybook.cli.demo.place import a_place_for_once
 from waybook.research.embedding import shipped_embedder
 from waybook.research.fusion import Found, fuse
 from waybook.research.question import read_question
-from waybook.settings import read_settings
+from waybook.settings_reading import read_settings
 from waybook.store import passages, search
 from waybook.store.database import Database
 from waybook.store.ids import new_id

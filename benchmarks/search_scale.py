@@ -15,7 +15,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -23,9 +23,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import uvloop
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
+from psycopg.conninfo import make_conninfo
 
 from waybook.cli.demo.place import a_place_for_once
 from waybook.postgres.supervisor import attach
@@ -33,7 +31,7 @@ from waybook.research.embedding import shipped_embedder
 from waybook.research.fusion import Found, fuse
 from waybook.research.question import Question, read_question
 from waybook.research.table import shipped_table
-from waybook.store.database import Database
+from waybook.store.database import ConnectionPool, Database
 from waybook.store.migrate import migrate
 from waybook.store.passages import said
 from waybook.store.search import (
@@ -56,7 +54,6 @@ KINDS = ("note", "finding", "quote")
 ZIPF = list(itertools.accumulate(1 / rank for rank in range(1, TOPICS * 30 + 1)))
 NEAREST = 10
 QUERIES = Path(__file__).with_suffix(".sql").read_text()
-Pool = AsyncConnectionPool[AsyncConnection[TupleRow]]
 EMBEDDER = shipped_embedder()
 
 
@@ -193,17 +190,13 @@ async def main(passages: int, count: int) -> None:
     with a_place_for_once() as folder, attach(folder) as postgres:
         migrate(postgres.owner_dsn)
         fill(postgres.admin_dsn, passages)
-        bare = {"options": "-c search_path=bare,public"}
-        plain = {"autocommit": True, "prepare_threshold": None}
-        async with (
-            Pool(postgres.app_dsn, min_size=1, max_size=1, kwargs=plain) as guarded_pool,
-            Pool(postgres.admin_dsn, min_size=1, max_size=1, kwargs={**plain, **bare}) as bare_pool,
+        bare_dsn = make_conninfo(postgres.admin_dsn, options="-c search_path=bare,public")
+        with (
+            closing(Database(ConnectionPool(postgres.app_dsn, size=1))) as guarded,
+            closing(Database(ConnectionPool(bare_dsn, size=1))) as unguarded,
+            psycopg.connect(postgres.admin_dsn, autocommit=True) as admin,
         ):
-            guarded, unguarded = Database(guarded_pool), Database(bare_pool)
-            with psycopg.connect(postgres.admin_dsn, autocommit=True) as admin:
-                await compare(guarded, unguarded, admin, questions(count))
-            await guarded.close()
-            await unguarded.close()
+            await compare(guarded, unguarded, admin, questions(count))
 
 
 async def compare(

@@ -23,7 +23,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from waybook.cli.demo.place import a_place_for_once
 from waybook.doorway import Channel
-from waybook.settings import read_settings
+from waybook.settings_reading import read_settings
 from waybook.store.tenants import LOCAL_ORG
 from waybook.wiring import Running, running, server, settle_memory
 

@@ -1,9 +1,11 @@
 """What tests share: PostgreSQL, a world to act in, and a Hypothesis that repeats itself."""
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, settings
 
 import servers
@@ -52,6 +54,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if left_out:
             terminalreporter.section("not run", sep="!", red=True)
             terminalreporter.line(f"{len(left_out)} tests did not run {what}: {why}")
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run every asynchronous test on the event loop that is served."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)

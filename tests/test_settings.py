@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from waybook.errors import Misconfigured
-from waybook.settings import Settings, read_settings
+from waybook.settings import Settings
+from waybook.settings_reading import read_settings
 
 ENDPOINT = {"WAYBOOK_MODEL_URL": "http://127.0.0.1:11434/v1", "WAYBOOK_MODEL": "m"}
 

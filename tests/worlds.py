@@ -1,15 +1,11 @@
 """A world for one test: an org of ours, a neighbour with a plan of its own, and a clock to turn."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from uuid import UUID
-
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
 
 from servers import Place
 from waybook.doorway import Answer, Caller, Channel, Doorway
@@ -17,7 +13,7 @@ from waybook.record.moment import ReviewPolicy
 from waybook.record.replay import Rows
 from waybook.store import audit, plans, tenants
 from waybook.store.calls import CallLog
-from waybook.store.database import LOCK_TIMEOUT, Database
+from waybook.store.database import LOCK_TIMEOUT, ConnectionPool, Database
 from waybook.store.ids import new_id
 from waybook.store.memory import PlanMemory
 from waybook.store.plans import read_stored_rows
@@ -231,20 +227,10 @@ async def a_database(
     place: Place, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[Database]:
     """A pool of the serving role, its clock at noon."""
-    async with AsyncConnectionPool[AsyncConnection[TupleRow]](
-        place.app_dsn,
-        min_size=1,
-        max_size=pool_size,
-        timeout=10,
-        kwargs={"autocommit": True, "prepare_threshold": None},
-        open=False,
-    ) as pool:
-        database = Database(pool, role=place.server.role, lock_timeout=lock_timeout)
+    pool = ConnectionPool(place.app_dsn, size=pool_size, lock_timeout=lock_timeout)
+    with closing(Database(pool, role=place.server.role)) as database:
         database.frozen_now = NOON
-        try:
-            yield database
-        finally:
-            await database.close()
+        yield database
 
 
 async def check_audit(house: House, *org_ids: UUID) -> None:

@@ -10,10 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
-
 from waybook.background import (
     deliver_for_ever,
     index_for_ever,
@@ -35,10 +31,11 @@ from waybook.record.scopes import EVERY, Scope
 from waybook.settings import Settings
 from waybook.store import post
 from waybook.store.calls import CallLog
-from waybook.store.database import Database
+from waybook.store.database import ConnectionPool, Database
 from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE, migrate, pending
 from waybook.store.serving_role import check_serving_role
+from waybook.store.startup import WaitReport, wait_until_reachable
 from waybook.store.tenants import LOCAL_ORG, add_org
 from waybook.usecases.house import House
 from waybook.usecases.identify import by_token
@@ -48,6 +45,8 @@ from waybook.usecases.skill_folders import read_skills
 
 #: How often to look for changes that nobody told of, while somebody wants to know.
 LOOK_SECONDS = 3.0
+#: How long the last writes of telemetry may take at shutdown.
+FLUSH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +106,17 @@ class Server:
 
 
 @asynccontextmanager
-async def running(settings: Settings, *, sweeping: bool = True) -> AsyncIterator[Running]:
-    """Start everything, and stop it in the opposite order."""
+async def running(
+    settings: Settings, *, sweeping: bool = True, waiting: WaitReport | None = None
+) -> AsyncIterator[Running]:
+    """Start everything, and stop it in the opposite order.
+
+    With `waiting`, a database that is still starting is waited for, and progress goes there.
+    """
     async with server(settings) as postgres:
+        if waiting is not None:
+            limit = settings.database_wait_seconds
+            await wait_until_reachable(postgres.owner_dsn, limit, waiting)
         await asyncio.to_thread(migrate, postgres.owner_dsn)
         webhook = read_webhook(settings)
         async with (
@@ -184,19 +191,9 @@ async def opened(postgres: Server, settings: Settings) -> AsyncIterator[Database
     """
     if postgres.role is not None:
         await asyncio.to_thread(check_serving_role, postgres.app_dsn, postgres.role)
-    async with AsyncConnectionPool[AsyncConnection[TupleRow]](
-        postgres.app_dsn,
-        min_size=1,
-        max_size=settings.pool_size,
-        timeout=10,
-        kwargs={"autocommit": True, "prepare_threshold": None},
-        open=False,
-    ) as pool:
-        database = Database(pool, role=postgres.role)
-        try:
-            yield database
-        finally:
-            await database.close()
+    pool = ConnectionPool(postgres.app_dsn, size=settings.pool_size)
+    with contextlib.closing(Database(pool, role=postgres.role)) as database:
+        yield database
 
 
 @asynccontextmanager
@@ -225,10 +222,14 @@ async def _working(
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        await calls.flush()
-        await house.last_used.write(house.database)
-        with contextlib.suppress(WaybookError):  # others find it by looking
-            await post.send(house.database, house.bus)
+        with contextlib.suppress(
+            TimeoutError
+        ):  # telemetry; a database that is away is not waited for
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await calls.flush()
+                await house.last_used.write(house.database)
+                with contextlib.suppress(WaybookError):  # others find it by looking
+                    await post.send(house.database, house.bus)
 
 
 def settle_memory() -> None:

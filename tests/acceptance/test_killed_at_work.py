@@ -14,10 +14,9 @@ from worlds import Agent, Body, World
 WORKER = """
 import asyncio, json, sys
 from uuid import UUID
-from psycopg_pool import AsyncConnectionPool
 from waybook.doorway import Caller, Channel, Doorway
 from waybook.store.calls import CallLog
-from waybook.store.database import Database, Tx
+from waybook.store.database import ConnectionPool, Database, Tx
 from waybook.usecases.house import House
 
 dsn, role, org, moment, tool, arguments = sys.argv[1:]
@@ -43,14 +42,12 @@ async def stopping(tx, *statements):
 
 async def main():
     Tx.commit = stopping
-    options = {"autocommit": True, "prepare_threshold": None}
-    async with AsyncConnectionPool(dsn, kwargs=options, min_size=1, open=False) as pool:
-        database = Database(pool, role=role or None)
-        doorway = Doorway(House(database=database), CallLog(database))
-        caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
-        answer = await doorway.enter(caller, tool, json.loads(arguments))
-        print(json.dumps(answer.body), flush=True)
-        sys.stdin.read()
+    database = Database(ConnectionPool(dsn), role=role or None)
+    doorway = Doorway(House(database=database), CallLog(database))
+    caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
+    answer = await doorway.enter(caller, tool, json.loads(arguments))
+    print(json.dumps(answer.body), flush=True)
+    sys.stdin.read()
 
 
 asyncio.run(main())

@@ -247,9 +247,8 @@ async def eventually_rendered(agent: Agent, run: Body) -> None:
 WORKER = """
 import asyncio, sys
 from uuid import UUID
-from psycopg_pool import AsyncConnectionPool
 from waybook.background import render_once
-from waybook.store.database import Database, Tx
+from waybook.store.database import ConnectionPool, Database, Tx
 from waybook.usecases import render_documents
 from waybook.usecases.house import House
 
@@ -282,9 +281,7 @@ async def stopping(tx, *statements):
 
 async def main():
     Tx.commit, render_documents.render = stopping, rendering
-    options = {"autocommit": True, "prepare_threshold": None}
-    async with AsyncConnectionPool(dsn, kwargs=options, min_size=1, open=False) as pool:
-        await render_once(House(database=Database(pool, role=role or None)))
+    await render_once(House(database=Database(ConnectionPool(dsn), role=role or None)))
 
 
 asyncio.run(main())

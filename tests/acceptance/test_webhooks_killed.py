@@ -17,13 +17,12 @@ TELLER = """
 import asyncio, json, sys
 from datetime import datetime
 from uuid import UUID
-from psycopg_pool import AsyncConnectionPool
 from waybook.doorway import Caller, Channel, Doorway
 from waybook.endpoints.webhook import Webhook
 from waybook.endpoints.webhook_settings import WebhookSettings
 from waybook.notices.signature import read_secrets
 from waybook.store.calls import CallLog
-from waybook.store.database import Database, Tx
+from waybook.store.database import ConnectionPool, Database, Tx
 from waybook.usecases.call import Call
 from waybook.usecases.deliver_notices import deliver_notices
 from waybook.usecases.house import House
@@ -54,22 +53,20 @@ async def stopping(tx, *statements):
 
 async def main():
     Tx.commit = stopping
-    options = {"autocommit": True, "prepare_threshold": None}
     events = frozenset({"plan.completed"})
     webhook = Webhook(
         WebhookSettings(url=url, secrets=read_secrets(secret), format="standard", events=events,
                         templates_dir=None)
     )
-    async with AsyncConnectionPool(dsn, kwargs=options, min_size=1, open=False) as pool:
-        database = Database(pool, role=role or None)
-        database.frozen_now = datetime.fromisoformat(now)
-        house = House(database=database, tells=events, postman=webhook)
-        caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
-        if moment == "before the note":
-            await deliver_notices(Call(house=house, caller=caller))
-        else:
-            doorway = Doorway(house, CallLog(database))
-            await doorway.enter(caller, "submit_step_result", json.loads(arguments))
+    database = Database(ConnectionPool(dsn), role=role or None)
+    database.frozen_now = datetime.fromisoformat(now)
+    house = House(database=database, tells=events, postman=webhook)
+    caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
+    if moment == "before the note":
+        await deliver_notices(Call(house=house, caller=caller))
+    else:
+        doorway = Doorway(house, CallLog(database))
+        await doorway.enter(caller, "submit_step_result", json.loads(arguments))
 
 
 asyncio.run(main())

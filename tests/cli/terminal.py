@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from waybook.cli.app import app
 from waybook.cli.inside import Inside, inside
 from waybook.doorway import Channel
-from waybook.settings import read_settings
+from waybook.settings_reading import read_settings
 
 Body: TypeAlias = dict[str, Any]
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from waybook.cli.app import app
 from waybook.cli.inputs import LARGEST_SNAPSHOT, LARGEST_TYPED
 from waybook.endpoints.webhook_settings import WebhookSettings
 from waybook.errors import Misconfigured
-from waybook.settings import LARGEST_FILE, read_settings
+from waybook.settings_reading import LARGEST_FILE, read_settings
 
 #: What a command may have of memory, all in all, in kilobytes; and how many seconds.
 ROOM = 700_000

@@ -73,7 +73,7 @@ async def test_a_line_the_server_hung_up_on_is_not_used_again(own_place: Place) 
         gone = await used(database)
         await asyncio.to_thread(end, own_place, gone)
         async with asyncio.timeout(5):
-            while database._lines._free[0].is_clean():  # noqa: ASYNC110 - the server rings no bell
+            while database.pool._free[0].is_clean():  # noqa: ASYNC110 - the server rings no bell
                 await asyncio.sleep(0)
         assert await used(database) != gone
 

@@ -8,7 +8,6 @@ from plan_builders import a_plan, a_step
 from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store.audit import Head
-from waybook.store.line import Outdated
 from waybook.store.memory import (
     LONGEST_TEXT,
     MOST_SESSIONS,
@@ -18,6 +17,7 @@ from waybook.store.memory import (
     Which,
 )
 from waybook.store.plans import LoadedPlan
+from waybook.store.wire import Outdated
 from worlds import NOON
 
 ORG = UUID(int=1)

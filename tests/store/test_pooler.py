@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason=NO_PGBOUNCER)
 
 SETTINGS = {
     "lock_timeout": "5s",
-    "statement_timeout": "10s",
+    "statement_timeout": "6s",
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",

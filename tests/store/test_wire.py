@@ -6,8 +6,8 @@ import pytest
 
 from waybook.errors import Busy
 from waybook.store.database import Tx
-from waybook.store.line import PLAN_ANEW_EVERY, PlansInUse
 from waybook.store.sql import Query
+from waybook.store.wire import PLAN_ANEW_EVERY, PlansInUse
 from worlds import World
 
 ONE = Query("one", "select 1")
@@ -32,7 +32,7 @@ async def test_a_statement_is_prepared_once_and_then_only_executed(own_world: Wo
 
 async def test_a_forgotten_statement_at_the_opening_is_sent_as_text(own_world: World) -> None:
     database = own_world.database
-    for _ in range(database.pool.max_size):
+    for _ in range(database.pool.size):
         async with database.tenant(own_world.agent.org_id) as tx:
             await tx.send(ONE())
             await forget(tx)

@@ -17,10 +17,12 @@ from waybook.transport.web.hosts import Hosts
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def a_face(ready: Callable[[], Awaitable[bool]]) -> httpx2.AsyncClient:
+def a_face(
+    ready: Callable[[], Awaitable[bool]], stuck: Callable[[], bool] = bool
+) -> httpx2.AsyncClient:
     """An HTTP face in process, without the MCP endpoint running."""
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
-    app = build_app(server, hosts=Hosts(), ready=ready)
+    app = build_app(server, hosts=Hosts(), ready=ready, stuck=stuck)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
@@ -28,6 +30,15 @@ def a_face(ready: Callable[[], Awaitable[bool]]) -> httpx2.AsyncClient:
 async def test_a_live_process_says_so(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/healthz")
     assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
+
+
+async def test_healthz_with_a_stuck_connection_pool_answers_503() -> None:
+    async def ready() -> bool:
+        return True
+
+    async with a_face(ready, stuck=lambda: True) as client:
+        reply = await client.get("/healthz")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
 
 async def test_a_database_that_answers_makes_it_ready(http: httpx2.AsyncClient) -> None:

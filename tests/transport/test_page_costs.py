@@ -10,7 +10,7 @@ from statements import prepared
 from transport.pages import a_reader
 from waybook.background import render_once
 from waybook.store import audit, calls, outputs, runs
-from waybook.store.line import Line, Message, Results, Wire
+from waybook.store.line import Line, Message, Results
 from waybook.store.runs import LAST_ID, AskedRuns
 from waybook.store.sql import Statement
 from worlds import Agent, World
@@ -30,9 +30,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     send = Line.send
 
-    async def counting(line: Line, wire: Wire, opening: Message, statements: Message) -> Results:
+    async def counting(line: Line, opening: Message, statements: Message) -> Results:
         found.append(len(statements))
-        return await send(line, wire, opening, statements)
+        return await send(line, opening, statements)
 
     monkeypatch.setattr(Line, "send", counting)
     return found

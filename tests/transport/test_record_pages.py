@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from transport.pages import a_reader, words
 from waybook.record.changes import Change, Entity, Entry, Event
 from waybook.record.moment import Actor, Channel
-from waybook.settings import read_settings
+from waybook.settings_reading import read_settings
 from waybook.store.audit import Head, chain
 from waybook.store.calls import LoggedCall
 from waybook.transport.web.dashboard.audit_file import FORMULA, harmless_cell

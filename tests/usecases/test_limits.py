@@ -10,7 +10,7 @@ from usecases.test_bad_input import digest
 from waybook.conditions.condition import LONGEST_SOURCE
 from waybook.plan.limits import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
 from waybook.run.limits import MAX_MODELS
-from waybook.store.line import Wire
+from waybook.store.wire import Wire
 from waybook.usecases.arguments import MAX_BODY, MAX_DEPTH, MAX_RESULT, check_json
 from waybook.usecases.store_research import MOST_SOURCES, MOST_TAGS
 from worlds import Agent, Body, World, a_step
@@ -195,7 +195,7 @@ def admin(alone: World) -> Iterator[psycopg.Connection]:
 
 def test_the_limits_are_those_of_the_specification() -> None:
     assert [limit == promised for limit, promised in PROMISED.items()] == [True] * len(PROMISED)
-    assert (Wire().lock_timeout, Wire().statement_timeout) == ("5s", "10s")
+    assert (Wire().lock_timeout, Wire().statement_timeout) == ("5s", "6s")
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -6,13 +6,12 @@ from itertools import accumulate
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from psycopg_pool import AsyncConnectionPool
 
 from tool_calls import a_call_of
 from waybook.doorway import TOOLS, Channel, Doorway
 from waybook.errors import RateLimited
 from waybook.store.calls import CallLog
-from waybook.store.database import Database
+from waybook.store.database import ConnectionPool, Database
 from waybook.usecases.rate_limit import SECOND, RateLimit
 from worlds import Agent, World
 
@@ -132,7 +131,7 @@ async def test_one_call_too_many_is_refused_and_told_when_to_come_again(limited:
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_a_refused_call_asks_nothing_of_the_database(agent: Agent, tool: str) -> None:
     asked = await a_call_of(agent, tool)
-    out_of_reach = Database(AsyncConnectionPool("", open=False))
+    out_of_reach = Database(ConnectionPool("host=/nowhere", timeout=0))
     limited = at_a_limit(agent, out_of_reach)
     limited.use_up()
     assert (await limited.refused(tool, **asked))["code"] == "RATE_LIMITED"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from waybook.store.line import Line, Message, Results, Wire
+from waybook.store.line import Line, Message, Results
 from worlds import Agent, Body, World
 
 
@@ -15,9 +15,9 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sent: list[int] = []
     send = Line.send
 
-    async def counting(line: Line, wire: Wire, opening: Message, statements: Message) -> Results:
+    async def counting(line: Line, opening: Message, statements: Message) -> Results:
         sent.append(len(statements))
-        return await send(line, wire, opening, statements)
+        return await send(line, opening, statements)
 
     monkeypatch.setattr(Line, "send", counting)
     return sent

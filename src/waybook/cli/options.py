@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from waybook.record.scopes import Scope
-from waybook.settings import Found, read_settings
+from waybook.settings import Found
+from waybook.settings_reading import read_settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -54,12 +54,17 @@ def command(**flags: object) -> None:
 
 async def _serve(found: Found, listening: socket.socket) -> None:
     settings = found.settings
-    async with opened_issuer(settings) as issuer, running(settings) as house:
+    async with opened_issuer(settings) as issuer, running(settings, waiting=report_wait) as house:
         app = app_of(house, found, issuer)
         settle_memory()
         _announce(settings)
         await serve(app, listening, house.doorway.bus.close)
     click.echo("Stopped; everything acknowledged is in the database.")
+
+
+def report_wait(obstacle: str, waited: float, limit: float) -> None:
+    """Report on standard error that the database is waited for."""
+    click.echo(f"Waiting for the database ({waited:.0f} of {limit:.0f} s): {obstacle}", err=True)
 
 
 def app_of(house: Running, found: Found, issuer: SignIns | None = None) -> ASGIApp:
@@ -79,6 +84,7 @@ def app_of(house: Running, found: Found, issuer: SignIns | None = None) -> ASGIA
         server,
         hosts=hosts_of(settings),
         ready=entrance_of(house).answers,
+        stuck=house.doorway.house.database.pool.is_stuck,
         metrics=partial(figures, house.doorway),
         reading=Reading(entrance_of(house, Channel.REST, asks=asks)),
         pace=Pace(entrance) if house.doorway.house.rate_limit is not None else None,

@@ -50,7 +50,9 @@ class Opening:
     async def _open(self) -> House:
         running = await asyncio.to_thread(load, "waybook.wiring:running")
         try:
-            house: House = await self._stack.enter_async_context(running(self._settings))
+            house: House = await self._stack.enter_async_context(
+                running(self._settings, waiting=_report_wait)
+            )
         except WaybookError as fault:
             # Whoever looks after it reads the log; the agent is told with its next call.
             log.error("cannot start: %s", fault.message)  # noqa: TRY400 - what went wrong is said
@@ -66,6 +68,10 @@ class Opening:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+
+def _report_wait(obstacle: str, waited: float, limit: float) -> None:
+    log.warning("waiting for the database (%.0f of %.0f s): %s", waited, limit, obstacle)
 
 
 def serve(settings: Settings) -> None:

@@ -9,12 +9,15 @@ a pooler nothing is prepared, and settings go with each transaction.
 The driver's own way through a message is a general one. Ours is for the case that happens in every
 call: all goes out at once, and the answers come in one piece. Whatever else may happen is left to
 the driver.
+
+Every message has a deadline. A connection that missed one, or that broke, is closed: the pool opens
+another. PostgreSQL ends statements and idle transactions by itself a little earlier, so that the
+locks of a server that vanished are released too.
 """
 
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
@@ -26,14 +29,13 @@ from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
-from psycopg.waiting import Ready, Wait
+from psycopg.waiting import Ready, Wait, wait_async
 
 from waybook.errors import Busy, Unavailable
-from waybook.store.sql import Form, Query, Statement, load, plain
+from waybook.store.sql import Form, Query, Statement, plain
+from waybook.store.wire import NO_PROCESS, Forgotten, Outdated, PlansInUse, Taken, Wire
 
 log = logging.getLogger(__name__)
-
-SQL = load("line")
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 #: One result per statement: its rows.
@@ -41,81 +43,22 @@ Results: TypeAlias = list[list[tuple[Any, ...]]]
 #: What a message consists of; a plain text is a statement that is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
 
-LOCK_TIMEOUT = "5s"
-STATEMENT_TIMEOUT = "10s"
-CANCEL_SECONDS = 5
-#: The server process of nobody: what is set for it holds for one transaction.
-NO_PROCESS = 0
-PLAN_ANEW_FIRST = 16
-PLAN_ANEW_EVERY = 4096
+#: Deadline for canceling a statement whose caller has gone away.
+CANCEL_SECONDS = 1.0
 SUCCESSES = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
-
-
-class Taken(Exception):
-    """A row with this key is there already: somebody else was first."""
-
-    def __init__(self, constraint: str) -> None:
-        """Remember which key."""
-        super().__init__(constraint)
-        self.constraint = constraint
-
-
-class Outdated(Exception):
-    """What a call relied upon is not so any more; nothing was written. It has to look again."""
-
-
-class Forgotten(Exception):
-    """The server does not know what we prepared: a pooler stands in between."""
-
-
-@dataclass(slots=True)
-class Wire:
-    """How messages go out, over all connections alike."""
-
-    lock_timeout: str = LOCK_TIMEOUT
-    statement_timeout: str = STATEMENT_TIMEOUT
-    #: Whether a pooler stands between us and the server.
-    pooled: bool = False
-
-    def greeting(self, pid: int) -> Statement:
-        """The settings, for the session of this server process, else for one transaction."""
-        return SQL["greet"](
-            lock_timeout=self.lock_timeout, statement_timeout=self.statement_timeout, pid=pid
-        )
-
-    def notice_a_pooler(self) -> None:
-        """Rely on nothing that is kept with a connection, from now on."""
-        if not self.pooled:
-            log.warning("a pooler stands before the database: statements are not prepared")
-        self.pooled = True
-
-
-@dataclass(slots=True)
-class PlansInUse:
-    """The server's plans for what is prepared on a connection.
-
-    A plan made while a table was nearly empty may take a poor index, and is kept. So plans are
-    made anew as the tables grow: after 16 messages, 64, 256, …, then every 4,096.
-    """
-
-    messages: int = 0
-    anew_at: int = PLAN_ANEW_FIRST
-
-    def grown_old(self) -> bool:
-        """Count a message, and tell whether the plans should be made anew with it."""
-        self.messages += 1
-        if self.messages < self.anew_at:
-            return False
-        self.anew_at = min(4 * self.messages, self.messages + PLAN_ANEW_EVERY)
-        return True
+#: A transaction in one of these states can still be rolled back; all of its answers have come.
+ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
+ROLLBACK = "rollback"
+DEALLOCATE_ALL = "deallocate all"
 
 
 class Line:
-    def __init__(self, connection: Connection) -> None:
-        """A connection nothing has gone over yet."""
+    def __init__(self, connection: Connection, wire: Wire) -> None:
+        """Wrap a connection that has not been used yet."""
         set_json_loads(orjson.loads, connection)
         self.connection = connection
+        self._wire = wire
         self._transformer = Transformer(connection)
         self._prepared: set[bytes] = set()
         self._plans = PlansInUse()
@@ -127,49 +70,42 @@ class Line:
 
     # Sending
 
-    async def send(self, wire: Wire, opening: Message, statements: Message) -> Results:
+    async def send(self, opening: Message, statements: Message) -> Results:
         """Send one message; returns the results of the statements, not of the opening.
 
         Raises:
             Taken: a row with its key is there already.
             Outdated: a statement found things otherwise than it was told they are.
             Busy: the lock did not come, or a pooler stands in between; nothing was written.
-            Unavailable: the connection broke.
+            Unavailable: the connection broke, or the answer did not come in time.
         """
         try:
-            if not self._greeted and not wire.pooled:
-                await self._greet(wire)
-            return await self._send(wire, opening, statements)
+            if not self._greeted and not self._wire.pooled:
+                await self._greet()
+            return await self._send(opening, statements)
         except Forgotten as fault:
-            wire.notice_a_pooler()
-            await self._start_afresh()
+            self._wire.notice_a_pooler()
+            await self._reset()
             if not opening:
                 raise Busy from fault
-            return await self._send(wire, opening, statements)
+            return await self._send(opening, statements)
         except BaseException:
-            await self._start_afresh()
+            await self._reset()
             raise
 
-    async def _greet(self, wire: Wire) -> None:
+    async def _greet(self) -> None:
         """Settle in, in a message of its own, for what is set in a transaction goes with it."""
         process = self.connection.pgconn.backend_pid
-        ((told,),) = await self._send(wire, (), (_unprepared(wire.greeting(process)),))
+        ((told,),) = await self._send((), (_unprepared(self._wire.greeting(process)),))
         self._greeted = True
         if told[0] != process:
-            wire.notice_a_pooler()
+            self._wire.notice_a_pooler()
 
-    async def _send(self, wire: Wire, opening: Message, statements: Message) -> Results:
+    async def _send(self, opening: Message, statements: Message) -> Results:
         if opening:
-            opening = self._opening(wire, opening)
-        pgconn = self.connection.pgconn
+            opening = self._opening(opening)
         try:
-            pgconn.enter_pipeline_mode()
-            places = self._post((*opening, *statements), preparing=not wire.pooled)
-            pgconn.pipeline_sync()
-            if pgconn.flush():
-                await self._flush()
-            results = await self._answers()
-            pgconn.exit_pipeline_mode()
+            places, results = await self._exchange((*opening, *statements))
             _check(results)
         except errors.UniqueViolation as fault:
             raise Taken(fault.diag.constraint_name or "") from fault
@@ -179,18 +115,42 @@ class Line:
             raise Forgotten from fault
         except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as fault:
             raise Busy from fault
-        except psycopg.OperationalError as fault:
-            log.warning("database out of reach: %s", fault)
+        except (psycopg.OperationalError, TimeoutError) as fault:
+            self.close()
+            log.warning("the connection to the database is given up: %s", str(fault) or "no answer")
             raise Unavailable(
                 "the connection to the database broke; whether the call took effect is not known. "
                 "Repeat it with the same idempotencyKey: it will not count twice"
             ) from fault
         return [self._rows(results[place]) for place in places[len(opening) :]]
 
-    def _opening(self, wire: Wire, opening: Message) -> Message:
-        if wire.pooled:
+    async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
+        """Send a message and wait for all of its answers, within its deadline.
+
+        Returns which of the results each statement gets, and the results.
+
+        Raises:
+            TimeoutError: the deadline passed.
+            psycopg.OperationalError: the connection broke.
+        """
+        pgconn = self.connection.pgconn
+        timer = self._loop.call_later(self._wire.message_seconds, self._expire)
+        try:
+            pgconn.enter_pipeline_mode()
+            places = self._post(message, preparing=not self._wire.pooled)
+            pgconn.pipeline_sync()
+            if pgconn.flush():
+                await self._flush()
+            results = await self._answers()
+            pgconn.exit_pipeline_mode()
+        finally:
+            timer.cancel()
+        return places, results
+
+    def _opening(self, opening: Message) -> Message:
+        if self._wire.pooled:
             begin, *rest = opening
-            return (begin, wire.greeting(NO_PROCESS), *rest)
+            return (begin, self._wire.greeting(NO_PROCESS), *rest)
         return (*opening, DISCARD_PLANS) if self._plans.grown_old() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
@@ -224,10 +184,19 @@ class Line:
         try:
             return await self._collect()
         except asyncio.CancelledError:
-            self._stop_listening()
-            await self.connection.cancel_safe(timeout=CANCEL_SECONDS)
-            await self._collect()
+            await self._cancel()
             raise
+
+    async def _cancel(self) -> None:
+        """Cancel what the server is doing for a caller that has gone away, or hang up."""
+        self._stop_listening()
+        try:
+            async with asyncio.timeout(CANCEL_SECONDS):
+                await self.connection.cancel_safe(timeout=CANCEL_SECONDS)
+                await self._collect()
+            self.connection.pgconn.exit_pipeline_mode()
+        except (psycopg.Error, TimeoutError):
+            self.close()
 
     async def _collect(self) -> list[PGresult]:
         pgconn, results, ended = self.connection.pgconn, list[PGresult](), False
@@ -256,9 +225,18 @@ class Line:
             self._arrived = None
 
     def _listen(self) -> None:
-        """Have the loop listen to the connection: once, not for every message."""
+        """Register with the loop, again before every wait.
+
+        uvloop runs a reader once more when the socket reports an error, then drops it without a
+        word: a registration that is believed to be there may be gone. Renewing one that is there
+        costs no system call.
+        """
         if self._heard is None:
             self._heard = self.connection.pgconn.socket
+        try:
+            self._loop.add_reader(self._heard, self._arrive)
+        except RuntimeError:  # uvloop still has the dropped registration of this socket
+            self._loop.remove_reader(self._heard)
             self._loop.add_reader(self._heard, self._arrive)
 
     def _arrive(self) -> None:
@@ -267,12 +245,25 @@ class Line:
         elif not self._arrived.done():
             self._arrived.set_result(None)
 
+    def _expire(self) -> None:
+        """Fail the message that is waited for: its deadline has passed."""
+        seconds = self._wire.message_seconds
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
+
     def _hear_unasked(self) -> None:
-        """Take in what the server says by itself; if it hung up, nobody will use this line."""
+        """Read what the server sends without being asked; close the connection if it hung up."""
         try:
             self.connection.pgconn.consume_input()
         except psycopg.OperationalError:
-            self._stop_listening()
+            self.close()
+        else:
+            self._loop.call_soon(self._listen_on)
+
+    def _listen_on(self) -> None:
+        """Renew the registration of a connection that is still in use."""
+        if self._heard is not None and not self.connection.closed:
+            self._listen()
 
     def _stop_listening(self) -> None:
         """Leave the waiting to the driver, which asks the loop by itself."""
@@ -283,7 +274,8 @@ class Line:
     async def _flush(self) -> None:
         """Send the rest of a message that is too large to go out at once."""
         self._stop_listening()
-        await self.connection.wait(_flushing(self.connection))
+        async with asyncio.timeout(self._wire.message_seconds):
+            await wait_async(_flushing(self.connection), self.connection.pgconn.socket, interval=1)
 
     # Cleaning
 
@@ -292,30 +284,31 @@ class Line:
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def clean(self) -> None:
-        """Undo a transaction that was not committed."""
-        self._stop_listening()
-        if not self.connection.closed:
-            await self.connection.rollback()
-            self._listen()
+        """Roll back a transaction that was not committed; close a connection that cannot."""
+        await self._end_transaction(ROLLBACK)
 
-    async def let_go(self) -> Connection:
-        """The connection, as if nothing had gone over it."""
+    def close(self) -> None:
+        """Close the connection, whatever is under way on it."""
         self._stop_listening()
-        if self._prepared and self.is_clean():
-            await self._start_afresh()
-        return self.connection
+        self.connection.pgconn.finish()
 
-    async def _start_afresh(self) -> None:
-        """Undo what a failed message left behind; a connection that cannot do that is given up."""
-        self._stop_listening()
+    async def _reset(self) -> None:
+        """Undo what a failed message left behind; close a connection that cannot do that."""
         prepared, self._prepared = self._prepared, set()
+        await self._end_transaction(*((ROLLBACK, DEALLOCATE_ALL) if prepared else (ROLLBACK,)))
+
+    async def _end_transaction(self, *statements: str) -> None:
+        if self.connection.pgconn.transaction_status not in ENDABLE:
+            self.close()
+            return
         try:
-            self.connection.pgconn.exit_pipeline_mode()
-            await self.connection.rollback()
-            if prepared:
-                await self.connection.execute("deallocate all")
-        except psycopg.Error:
-            await self.connection.close()
+            _, results = await self._exchange(statements)
+            _check(results)
+        except (psycopg.Error, TimeoutError):
+            self.close()
+        except BaseException:
+            self.close()
+            raise
 
 
 def _unprepared(statement: Statement) -> Statement:

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
-from waybook.store.line import Outdated
 from waybook.store.plans import LoadedPlan
+from waybook.store.wire import Outdated
 
 Which: TypeAlias = tuple[UUID, str]
 

@@ -14,10 +14,10 @@ from hashlib import sha256
 from importlib.resources import files
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import Identifier
 
 from waybook.errors import Misconfigured, Unavailable
+from waybook.store.addresses import bounded_dsn
 from waybook.store.sql import load
 
 SQL = load("migrate")
@@ -82,14 +82,9 @@ def connected(dsn: str) -> Iterator[psycopg.Connection]:
         Misconfigured: the address cannot be read, the server is too old, or this is no owner.
         Unavailable: the database cannot be reached.
     """
+    address = bounded_dsn(dsn)
     try:
-        conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        raise Misconfigured(
-            "the database URL cannot be read; write it like postgresql://user:password@host/name"
-        ) from None
-    try:
-        with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+        with psycopg.connect(address, autocommit=True, prepare_threshold=None) as connection:
             if connection.info.server_version < OLDEST:
                 raise Misconfigured(
                     f"this PostgreSQL is {connection.info.server_version // 10_000}; "

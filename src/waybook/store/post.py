@@ -6,6 +6,7 @@ its own. Since a pooler in between makes LISTEN deaf without a word, and whoever
 commit tells nobody, the audit is looked at as well, every few seconds.
 """
 
+import asyncio
 import time
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from psycopg.rows import TupleRow
 
 from waybook.errors import Unavailable
 from waybook.record.news import News, packed, unpacked
+from waybook.store.addresses import bounded_dsn
 from waybook.store.bus import Bus
 from waybook.store.database import Database
 from waybook.store.sql import load
@@ -26,6 +28,10 @@ LISTEN = b"listen waybook_news"
 #: A change is numbered when its plan is locked, and seen when it is committed: at most so long
 #: after. A look goes back that much further than to the last one.
 OVERLAP_SECONDS = 15.0
+#: How often the connection that listens is probed while nothing arrives, and how long a probe may
+#: take: a connection that the network swallowed looks like one on which nothing happens.
+PROBE_SECONDS = 30.0
+PROBE_DEADLINE_SECONDS = 5.0
 #: Changes that one look may find.
 MOST_FOUND = 1_000
 
@@ -58,17 +64,20 @@ async def listen(database: Database, bus: Bus) -> None:
     """
     try:
         async with await AsyncConnection.connect(
-            database.address, autocommit=True, prepare_threshold=None
+            bounded_dsn(database.address), autocommit=True, prepare_threshold=None
         ) as connection:
-            if await _is_pooled(connection):
-                database.wire.notice_a_pooler()
-                return
-            await connection.execute(LISTEN)
-            async for heard in connection.notifies():
-                take_in(bus, heard.payload)
-    except psycopg.Error as fault:
+            async with asyncio.timeout(PROBE_DEADLINE_SECONDS):
+                if await _is_pooled(connection):
+                    database.wire.notice_a_pooler()
+                    return
+                await connection.execute(LISTEN)
+            while True:
+                async for heard in connection.notifies(timeout=PROBE_SECONDS):
+                    take_in(bus, heard.payload)
+                async with asyncio.timeout(PROBE_DEADLINE_SECONDS):
+                    await _is_pooled(connection)
+    except (psycopg.Error, TimeoutError) as fault:
         raise Unavailable("the connection that listens for news broke") from fault
-    raise Unavailable("the connection that listens for news ended")
 
 
 async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:

@@ -10,6 +10,7 @@ import psycopg
 from waybook.errors import InvalidInput
 from waybook.orgs.model import Org
 from waybook.record.moment import ReviewPolicy
+from waybook.store.addresses import bounded_dsn
 from waybook.store.sql import Statement, load
 
 SQL = load("tenants")
@@ -32,7 +33,7 @@ def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
         InvalidInput: there is one of this slug.
     """
     try:
-        with psycopg.connect(owner_dsn, prepare_threshold=None) as connection:
+        with psycopg.connect(bounded_dsn(owner_dsn), prepare_threshold=None) as connection:
             connection.execute(f"set local app.org_id = '{org_id}'".encode())
             connection.execute(SQL["add_org"].text.encode(), {"org_id": org_id, "slug": slug})
     except psycopg.errors.UniqueViolation:

@@ -65,6 +65,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     *,
     hosts: Hosts,
     ready: Callable[[], Awaitable[bool]],
+    stuck: Callable[[], bool] = bool,
     metrics: Callable[[], Iterable[Metric]] = tuple,
     reporting: frozenset[str] = frozenset(),
     reading: Reading | None = None,
@@ -74,12 +75,12 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
 ) -> ASGIApp:
     """The whole HTTP face; one for each start, since the MCP endpoint runs only once.
 
-    `hosts` are the names we answer to, `ready` says whether the database answers, `metrics` has
-    the figures, `reporting` names the tools that tell of their progress, `reading` answers what is
-    read of runs, `pages` are for people, `pace` is what an org is held to that calls too often,
-    `gate` asks everybody who they are.
+    `hosts` are the names we answer to, `ready` says whether the database answers, `stuck` whether
+    only a restart would help, `metrics` has the figures, `reporting` names the tools that tell of
+    their progress, `reading` answers what is read of runs, `pages` are for people, `pace` is what
+    an org is held to that calls too often, `gate` asks everybody who they are.
     """
-    mcp, operations = Mcp(server, reporting, pace), Operations(ready, metrics)
+    mcp, operations = Mcp(server, reporting, pace), Operations(ready, stuck, metrics)
     snapshots = Snapshots(pace)
 
     @asynccontextmanager

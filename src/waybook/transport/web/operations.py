@@ -20,10 +20,15 @@ class Operations:
     """Answers for those who watch over the server."""
 
     ready: Callable[[], Awaitable[bool]]
+    stuck: Callable[[], bool]
     metrics: Callable[[], Iterable[Metric]]
 
     async def healthz(self, _: Request) -> Response:
-        """The process is alive."""
+        """Answer 200 while the process can serve, 503 when only a restart would help."""
+        if self.stuck():
+            return refusal(
+                503, "UNAVAILABLE", "A database connection is stuck; restart the server."
+            )
         return json_reply({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:

@@ -15,7 +15,7 @@ from waybook.errors import Misconfigured
 from waybook.transport.web.heads import BoundedHeads
 
 BACKLOG: Final = 2048  # connections that may wait to be taken
-PATIENCE: Final = 10  # seconds that requests in flight may take after the call to stop
+PATIENCE: Final = 2  # seconds that requests in flight may take after the call to stop
 
 T = TypeVar("T")
 

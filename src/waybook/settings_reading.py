@@ -1,0 +1,206 @@
+"""Reading settings: flags, then environment, then a file, then defaults; once, at the start.
+
+Each value remembers where it came from, so that `waybook doctor` can show it.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from waybook.errors import Misconfigured
+from waybook.settings import LOOPBACK, Found, Settings
+
+ENVIRONMENT = "WAYBOOK_"
+#: A secret that is shorter can be guessed.
+SECRET = 16
+#: How long each is kept.
+KEEPING = ("keep_calls_days", "keep_answers_days", "keep_sessions_days", "keep_archived_days")
+#: How many bytes the configuration file may have.
+LARGEST_FILE = 1024 * 1024
+
+
+def read_settings(
+    flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None
+) -> Found:
+    """Put the settings together.
+
+    Raises:
+        Misconfigured: a value is not of its kind, or names nothing known.
+    """
+    path = file or _config_file(environment)
+    kept = _read_file(path)
+    values: dict[str, object] = {}
+    sources: dict[str, str] = {}
+    for setting in fields(Settings):
+        name = setting.name
+        variable = ENVIRONMENT + name.upper()
+        if flags.get(name) is not None:
+            values[name], sources[name] = flags[name], "flag"
+        elif environment.get(variable):
+            values[name], sources[name] = environment[variable], f"environment {variable}"
+        elif name in kept:
+            values[name], sources[name] = kept[name], f"file {path}"
+        else:
+            values[name], sources[name] = _default(name, setting.default, environment), "default"
+        values[name] = _typed(name, values[name], setting.default, setting.type)
+    settings = Settings(**values)  # type: ignore[arg-type]  # checked one by one just above
+    _check(settings)
+    return Found(settings, sources)
+
+
+def _config_file(environment: Mapping[str, str]) -> Path:
+    named = environment.get("WAYBOOK_CONFIG")
+    if named:
+        return Path(named)
+    base = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "/")) / ".config"
+    return Path(base) / "waybook" / "config.toml"
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(LARGEST_FILE + 1)
+        if len(text) > LARGEST_FILE:
+            raise Misconfigured(f"the configuration file {path} has over {LARGEST_FILE} bytes")
+        kept = tomllib.loads(text.decode())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as fault:
+        raise Misconfigured(f"cannot read the configuration file {path}: {fault}") from fault
+    unknown = set(kept) - {setting.name for setting in fields(Settings)}
+    if unknown:
+        raise Misconfigured(f"{path}: unknown settings {', '.join(sorted(unknown))}")
+    return kept
+
+
+def _default(name: str, default: object, environment: Mapping[str, str]) -> object:
+    if name == "data_dir":
+        base = environment.get("XDG_DATA_HOME") or os.path.join(  # noqa: PTH118 - a text until it is read
+            environment.get("HOME", "/"), ".local", "share"
+        )
+        return Path(base) / "waybook"
+    return default
+
+
+def _typed(name: str, value: object, default: object, kind: object) -> object:
+    if isinstance(default, Path):
+        return Path(str(value)).expanduser()
+    if value is None:
+        return None
+    if kind in (int, int | None) and not isinstance(value, int):
+        try:
+            return int(str(value))
+        except ValueError:
+            raise Misconfigured(f"{name} must be a whole number, not {value!r}") from None
+    return value if kind in (int, int | None) else str(value)
+
+
+def _check(settings: Settings) -> None:
+    _check_auth(settings)
+    if settings.log_level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
+        raise Misconfigured(
+            f"there is no log level {settings.log_level!r}: use DEBUG, INFO, WARNING or ERROR"
+        )
+    if settings.tools not in {"plan", "research", "runs", "all"}:
+        raise Misconfigured(
+            f"there is no tool profile {settings.tools!r}: use plan, research, runs or all"
+        )
+    _check_embedder(settings)
+    _check_webhook(settings)
+    if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
+        raise Misconfigured(f"port {settings.port} is not a port")
+    _check_model(settings)
+    if settings.pace < 0 or settings.burst < 1:
+        raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
+    keep = {name: getattr(settings, name) for name in KEEPING}
+    if min(keep.values()) < 0:
+        raise Misconfigured(f"{', '.join(keep)} are days, or 0 for ever")
+    least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
+    if least < 1 or min(settings.sweep_seconds, settings.database_wait_seconds) < 0:
+        raise Misconfigured(
+            "stall_seconds, lease_seconds and pool_size must be at least 1, sweep_seconds and "
+            "database_wait_seconds 0 or more"
+        )
+
+
+def _check_auth(settings: Settings) -> None:
+    if settings.auth not in {"none", "required"}:
+        raise Misconfigured(f"there is no auth {settings.auth!r}: use none or required")
+    if settings.host not in LOOPBACK and not settings.asks_everybody:
+        raise Misconfigured(
+            f"serving on {settings.host} would let anybody in: without tokens Waybook serves this "
+            "machine only. Add --auth required and make tokens with waybook token add, or use "
+            "127.0.0.1"
+        )
+    token = settings.metrics_token
+    if token is not None and not (token.isascii() and token.isprintable() and len(token) >= SECRET):
+        raise Misconfigured(
+            f"metrics_token must be at least {SECRET} characters of printable ASCII"
+        )
+
+
+def _check_embedder(settings: Settings) -> None:
+    if settings.embedder not in {"shipped", "endpoint"}:
+        raise Misconfigured(
+            f"there is no embedder {settings.embedder!r}: use shipped, or endpoint with "
+            "embeddings_url and embeddings_model"
+        )
+    named = settings.embeddings_url and settings.embeddings_model
+    if settings.embedder == "endpoint" and not named:
+        raise Misconfigured("the embedder endpoint needs embeddings_url and embeddings_model")
+    if settings.embedder == "shipped" and settings.embeddings_url:
+        raise Misconfigured("embeddings_url is set, but not used: set embedder to endpoint")
+    _check_url("embeddings_url", settings.embeddings_url)
+    where = urlsplit(settings.embeddings_url or "")
+    if where.username or where.password or where.query or where.fragment:
+        raise Misconfigured("embeddings_url is an address alone; the key has its own setting")
+
+
+def _check_model(settings: Settings) -> None:
+    if settings.model_api not in {"openai", "anthropic"}:
+        raise Misconfigured(
+            f"there is no way to speak to models called {settings.model_api!r}: use openai or "
+            "anthropic"
+        )
+    if not 1 <= settings.model_seconds <= 3_600:  # noqa: PLR2004 - an hour
+        raise Misconfigured("model_seconds must be between 1 and 3600")
+    if settings.model_url is None:
+        return
+    where = urlsplit(settings.model_url)
+    if where.scheme not in {"http", "https"} or not where.hostname:
+        raise Misconfigured("model_url must be an address that begins with http:// or https://")
+    if where.username or where.password or where.query or where.fragment:
+        raise Misconfigured("model_url is an address alone; the key belongs into model_key")
+    if not settings.model:
+        raise Misconfigured("model_url is set, but not which model to ask for: set model")
+    key = settings.model_key or ""
+    if not (key.isascii() and key.isprintable()):
+        raise Misconfigured("model_key must be printable ASCII, as headers carry it")
+
+
+def _check_webhook(settings: Settings) -> None:
+    _check_url("public_url", settings.public_url)
+    _check_url("webhook_url", settings.webhook_url)
+    if settings.webhook_format not in {"standard", "slack", "text"}:
+        raise Misconfigured(
+            f"there is no webhook_format {settings.webhook_format!r}: use standard, slack or text"
+        )
+    if settings.webhook_secret and not settings.webhook_url:
+        raise Misconfigured("webhook_secret is set, but not used: set webhook_url")
+
+
+def _check_url(name: str, url: str | None) -> None:
+    """Refuse what is no address of HTTP; the address itself may be a secret, and is not told."""
+    if url is None:
+        return
+    try:
+        where = urlsplit(url)
+        good = where.scheme in {"http", "https"} and bool(where.hostname) and where.port != 0
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable() or " " in url:
+        raise Misconfigured(f"{name} must begin with http:// or https://, and name a host")

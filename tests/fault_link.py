@@ -1,0 +1,138 @@
+"""A link to PostgreSQL that breaks on demand: a TCP proxy on loopback, in threads of its own."""
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+#: SO_LINGER with zero seconds: closing sends a reset.
+LINGER_NOT = struct.pack("ii", 1, 0)
+CHUNK_BYTES = 65_536
+
+
+@dataclass(eq=False)
+class Wire:
+    """One connection through the link."""
+
+    client: socket.socket
+    upstream: socket.socket
+    pumps: list[threading.Thread] = field(default_factory=list)
+
+    def reset(self) -> None:
+        """Reset the client's side, and end the other."""
+        # The kernel keeps a socket while a thread reads from it: wake the threads up first.
+        with contextlib.suppress(OSError):
+            self.client.shutdown(socket.SHUT_RD)
+            self.upstream.shutdown(socket.SHUT_RDWR)
+        for pump in self.pumps:
+            if pump is not threading.current_thread():
+                pump.join(1)
+        self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
+        self.client.close()
+        self.upstream.close()
+
+
+@dataclass
+class FaultLink:
+    """Forwards bytes both ways until a test breaks it."""
+
+    target: str
+    wires: set[Wire] = field(default_factory=set)
+    #: Connections closed at once because the target was away.
+    refused: int = 0
+    #: While this is not set, nothing is forwarded.
+    is_open: threading.Event = field(default_factory=threading.Event)
+    #: How many bytes of the next answer are forwarded before its connection is reset.
+    reset_after_bytes: int | None = None
+    #: Set by the link when it has such an answer, then by the test when it may go out.
+    holds_answer: threading.Event = field(default_factory=threading.Event)
+    may_answer: threading.Event = field(default_factory=threading.Event)
+    was_reset: threading.Event = field(default_factory=threading.Event)
+
+    def reset_all(self) -> int:
+        """Reset every open connection; return how many there were."""
+        wires = [*self.wires]
+        self.wires.clear()
+        for wire in wires:
+            wire.reset()
+        return len(wires)
+
+    def answer_and_reset(self) -> None:
+        """Let the answer go out and reset its connection before the caller's loop looks at it."""
+        self.may_answer.set()
+        assert self.was_reset.wait(5)
+        for event in (self.holds_answer, self.may_answer, self.was_reset):
+            event.clear()
+
+    def accept(self, listening: socket.socket) -> None:
+        """Serve until the listening socket is closed."""
+        while True:
+            try:
+                client, _ = listening.accept()
+            except OSError:
+                return
+            upstream = socket.socket(socket.AF_UNIX)
+            try:
+                upstream.connect(self.target)
+            except OSError:
+                self.refused += 1
+                upstream.close()
+                client.close()
+                continue
+            wire = Wire(client, upstream)
+            self.wires.add(wire)
+            for pump in (self._forward, self._answer):
+                wire.pumps.append(threading.Thread(target=pump, args=(wire,), daemon=True))
+            for thread in wire.pumps:
+                thread.start()
+
+    def _forward(self, wire: Wire) -> None:
+        self._pump(wire, wire.client, wire.upstream)
+
+    def _answer(self, wire: Wire) -> None:
+        self._pump(wire, wire.upstream, wire.client)
+
+    def _pump(self, wire: Wire, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(CHUNK_BYTES):
+                self.is_open.wait()
+                cut = self.reset_after_bytes
+                if cut is not None and sink is wire.client:
+                    self._cut(wire, data[:cut])
+                    return
+                sink.sendall(data)
+            if wire in self.wires:
+                sink.shutdown(socket.SHUT_WR)
+
+    def _cut(self, wire: Wire, data: bytes) -> None:
+        self.reset_after_bytes = None
+        self.holds_answer.set()
+        self.may_answer.wait(5)
+        wire.client.sendall(data)
+        self.wires.discard(wire)
+        wire.reset()
+        self.was_reset.set()
+
+
+@contextmanager
+def fault_link(dsn: str) -> Iterator[tuple[FaultLink, str]]:
+    """Open a link to the server of this DSN; yield it and the DSN that leads through it."""
+    given = conninfo_to_dict(dsn)
+    link = FaultLink(f"{given['host']}/.s.PGSQL.{given.get('port') or 5432}")
+    link.is_open.set()
+    listening = socket.create_server(("127.0.0.1", 0))
+    accepting = threading.Thread(target=link.accept, args=(listening,), daemon=True)
+    accepting.start()
+    try:
+        yield link, make_conninfo(dsn, host="127.0.0.1", port=listening.getsockname()[1])
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        accepting.join(5)
+        listening.close()
+        link.is_open.set()
+        link.reset_all()

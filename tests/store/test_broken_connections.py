@@ -1,0 +1,211 @@
+"""Connections that are reset, cut in the middle of an answer, or swallowed by the network."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from typing import NoReturn
+
+import psycopg
+import pytest
+
+from fault_link import FaultLink, fault_link
+from servers import Place, Server, fresh_place
+from waybook.errors import Refused, Unavailable
+from waybook.store import pool as connection_pool
+from waybook.store.database import ConnectionPool, Database
+from waybook.store.sql import Query
+from waybook.store.tenants import LOCAL_ORG
+
+ONE = Query("one", "select 1")
+LONG = Query("long", "select repeat('x', %(length)s::integer)")
+LENGTH = Query("length", "select length(%(text)s::text)")
+CALLS = 16
+SIZE = 4
+#: No call may take longer: its deadlines are a few seconds each.
+DEADLINE_SECONDS = 20.0
+
+
+@pytest.fixture
+def place(eighteen: Server) -> Iterator[Place]:
+    with fresh_place(eighteen) as made:
+        yield made
+
+
+@pytest.fixture
+async def linked(place: Place) -> AsyncIterator[tuple[FaultLink, Database]]:
+    """A database behind a link that a test can break."""
+    with fault_link(place.app_dsn) as (link, dsn):
+        pool = ConnectionPool(dsn, size=SIZE)
+        # Beyond the deadline of the tests: resets must be noticed by themselves.
+        pool.wire.message_seconds = 2 * DEADLINE_SECONDS
+        with closing(Database(pool, role=place.server.role)) as database:
+            yield link, database
+
+
+async def call(database: Database) -> bool:
+    """Make one call; return whether it succeeded, and fail if it hangs."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        try:
+            await database.read(LOCAL_ORG, ONE(), LONG(length=100_000))
+        except Unavailable:
+            return False
+    return True
+
+
+async def succeed(database: Database, calls: int) -> list[bool]:
+    return await asyncio.gather(*(call(database) for _ in range(calls)))
+
+
+async def test_pool_after_25_resets_of_all_connections_serves_every_call(
+    linked: tuple[FaultLink, Database],
+) -> None:
+    link, database = linked
+    for _ in range(25):
+        calls = [asyncio.create_task(call(database)) for _ in range(CALLS)]
+        await asyncio.sleep(0)
+        link.reset_all()
+        await asyncio.gather(*calls)
+    await succeed(database, CALLS)  # those that find a connection that was just reset may fail
+    assert await succeed(database, CALLS) == [True] * CALLS
+
+
+@pytest.mark.parametrize("bytes_before_reset", [1, 100, 50_000, 1_000_000])
+async def test_pool_after_a_reset_within_or_after_an_answer_recovers(
+    linked: tuple[FaultLink, Database], bytes_before_reset: int
+) -> None:
+    link, database = linked
+    assert await call(database)
+    for _ in range(5):
+        link.reset_after_bytes = bytes_before_reset
+        calling = asyncio.create_task(call(database))
+        async with asyncio.timeout(5):
+            while not link.holds_answer.is_set():  # noqa: ASYNC110 - set by a thread
+                await asyncio.sleep(0)
+        link.answer_and_reset()  # the loop stands still: data and reset arrive together
+        await calling
+        await call(database)
+    assert await succeed(database, CALLS) == [True] * CALLS
+
+
+async def test_idle_connection_after_a_reset_is_replaced_before_a_call_uses_it(
+    linked: tuple[FaultLink, Database],
+) -> None:
+    link, database = linked
+    assert await succeed(database, SIZE) == [True] * SIZE
+    link.reset_all()
+    async with asyncio.timeout(5):
+        while any(line.is_clean() for line in database.pool._free):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0)
+    assert await succeed(database, CALLS) == [True] * CALLS
+
+
+async def test_message_without_an_answer_fails_at_its_deadline_and_frees_its_place(
+    linked: tuple[FaultLink, Database],
+) -> None:
+    link, database = linked
+    database.wire.message_seconds = 1.0
+    assert await succeed(database, SIZE) == [True] * SIZE
+    link.is_open.clear()
+    assert await succeed(database, SIZE) == [False] * SIZE
+    link.is_open.set()
+    assert await succeed(database, CALLS) == [True] * CALLS
+    assert not database.pool.is_stuck()
+
+
+async def test_canceled_call_into_a_black_hole_ends_within_its_deadline(
+    linked: tuple[FaultLink, Database],
+) -> None:
+    link, database = linked
+    assert await call(database)
+    link.is_open.clear()
+    hanging = asyncio.create_task(call(database))
+    await asyncio.sleep(0)
+    hanging.cancel()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        with pytest.raises(asyncio.CancelledError):
+            await hanging
+    link.is_open.set()
+    assert await succeed(database, CALLS) == [True] * CALLS
+
+
+async def test_large_message_into_a_black_hole_fails_at_its_deadline(
+    linked: tuple[FaultLink, Database],
+) -> None:
+    link, database = linked
+    database.wire.message_seconds = 1.0
+    assert await call(database)
+    link.is_open.clear()
+    text = "sixteen letters." * 4_000_000
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        with pytest.raises(Unavailable):
+            await database.read(LOCAL_ORG, LENGTH(text=text))
+    link.is_open.set()
+    assert await call(database)
+
+
+async def test_refusal_whose_rollback_fails_stays_the_refusal(
+    linked: tuple[FaultLink, Database],
+) -> None:
+    link, database = linked
+
+    async def refuse() -> None:
+        async with database.tenant(LOCAL_ORG) as tx:
+            await tx.send(ONE())
+            link.reset_all()
+            raise Refused("not now")
+
+    with pytest.raises(Refused, match="not now"):
+        await refuse()
+    assert await succeed(database, CALLS) == [True] * CALLS
+
+
+async def test_locks_of_a_server_that_vanished_are_released(place: Place) -> None:
+    with (
+        closing(Database(ConnectionPool(place.app_dsn), role=place.server.role)) as vanished,
+        closing(Database(ConnectionPool(place.app_dsn), role=place.server.role)) as other,
+    ):
+        vanished.wire.idle_timeout = "200ms"
+        async with vanished.tenant(LOCAL_ORG) as tx:
+            await tx.send("select pg_advisory_xact_lock(7)")
+            # It sends nothing more and does not hang up either.
+            async with other.tenant(LOCAL_ORG) as waiting, asyncio.timeout(5):
+                await waiting.commit("select pg_advisory_xact_lock(7)")
+
+
+async def test_pool_with_a_connection_held_too_long_is_stuck(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = ConnectionPool(place.app_dsn)
+    with closing(Database(pool, role=place.server.role)) as database:
+        async with database.tenant(LOCAL_ORG):
+            assert not pool.is_stuck()
+            monkeypatch.setattr(connection_pool, "MAX_HOLD_SECONDS", -1.0)
+            assert pool.is_stuck()
+        assert not pool.is_stuck()
+
+
+async def test_call_while_the_database_is_away_succeeds_once_it_is_back(place: Place) -> None:
+    with fault_link(place.app_dsn) as (link, dsn):
+        target, link.target = link.target, "/nowhere"
+        with closing(Database(ConnectionPool(dsn), role=place.server.role)) as database:
+            calling = asyncio.create_task(call(database))
+            while not link.refused:  # noqa: ASYNC110 - counted by a thread
+                await asyncio.sleep(0.01)
+            link.target = target
+            assert await calling
+
+
+async def test_full_server_makes_calls_share_the_connections_there_are(
+    linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, database = linked
+    async with database.tenant(LOCAL_ORG) as tx:
+        await tx.send(ONE())
+
+        async def refuse(*_: object, **__: object) -> NoReturn:
+            raise psycopg.OperationalError("FATAL:  sorry, too many clients already")
+
+        monkeypatch.setattr(psycopg.AsyncConnection, "connect", refuse)
+        waiting = asyncio.create_task(succeed(database, CALLS))
+        await asyncio.sleep(0)
+    assert await waiting == [True] * CALLS

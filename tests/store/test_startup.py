@@ -1,0 +1,50 @@
+"""Waiting at start-up for a database that is still starting."""
+
+import asyncio
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from fault_link import fault_link
+from servers import Place
+from waybook.errors import Misconfigured, Unavailable
+from waybook.store.startup import wait_until_reachable
+
+
+class Reports(list[str]):
+    """Obstacles reported while waiting."""
+
+    def __call__(self, obstacle: str, waited: float, limit: float) -> None:
+        assert 0 <= waited <= limit
+        self.append(obstacle)
+
+
+async def test_wait_for_a_database_that_comes_up_ends_with_it(own_place: Place) -> None:
+    reports = Reports()
+    with fault_link(own_place.owner_dsn) as (link, dsn):
+        target, link.target = link.target, "/nowhere"
+        waiting = asyncio.create_task(wait_until_reachable(dsn, 60, reports))
+        while not reports:  # noqa: ASYNC110 - reported from within the wait
+            await asyncio.sleep(0.01)
+        link.target = target
+        await waiting
+    assert reports
+
+
+async def test_wait_for_a_database_that_stays_away_ends_with_its_limit() -> None:
+    reports = Reports()
+    with pytest.raises(Unavailable, match=r"not ready within 0.8 seconds: .*refused"):
+        await wait_until_reachable("host=127.0.0.1 port=1", 0.8, reports)
+    assert len(reports) == 1
+
+
+async def test_wait_for_a_database_that_refuses_for_good_ends_at_once(own_place: Place) -> None:
+    reports = Reports()
+    for wrong in ({"dbname": "missing"}, {"user": "missing"}):
+        await wait_until_reachable(make_conninfo(own_place.owner_dsn, **wrong), 60, reports)
+    assert reports == []
+
+
+async def test_wait_with_an_invalid_connection_string_is_refused() -> None:
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        await wait_until_reachable("postgresql://[", 60, Reports())
