@@ -36,6 +36,7 @@ LEASE_SECONDS: Final = 6
 START_SECONDS: Final = 60.0
 DISK_MEGABYTES: Final = 768
 ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCE: Final = ROOT / "src"
 DEBIAN_BINARIES: Final = Path("/usr/lib/postgresql/15/bin")
 PGBOUNCER: Final = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
 FAKETIME: Final = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
@@ -46,7 +47,7 @@ class Options:
     """What may differ between two runs of the system."""
 
     #: The folder with the package to serve.
-    source: Path = ROOT / "src"
+    source: Path = SOURCE
     lease_seconds: int = LEASE_SECONDS
     #: The size of the file system that the data have for themselves, which can be filled; None
     #: leaves them on the disk that temporary files are on.

@@ -6,13 +6,14 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from statistics import median
 from typing import Final
 
 import uvloop
 
 from faults import report
-from faults.cluster import PGBOUNCER, Options
+from faults.cluster import PGBOUNCER, SOURCE, Options
 from faults.conduct import Assignment, Result, conduct, remove_home
 from faults.planted import BUGS, Bug, planted
 from faults.recovery import measure
@@ -35,17 +36,17 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-async def short(seed: int) -> int:
+async def short(seed: int, source: Path) -> int:
     """Break everything for about two minutes."""
-    return await _reported(Assignment(seed=seed, counts=SHORT))
+    return await _reported(Assignment(seed=seed, counts=SHORT, options=Options(source=source)))
 
 
-async def long(seed: int) -> int:
+async def long(seed: int, source: Path) -> int:
     """Break everything until hundreds of faults and a hundred thousand calls are reached."""
     assignment = Assignment(
         seed=seed,
         counts=LONG,
-        options=Options(disk_megabytes=LONG_DISK_MEGABYTES),
+        options=Options(source=source, disk_megabytes=LONG_DISK_MEGABYTES),
         pause_seconds=0.25,
         max_seconds=LONG_SECONDS,
         min_acknowledged=LONG_ACKNOWLEDGED,
@@ -160,6 +161,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--minutes", type=float, default=60.0, help="for soak")
     parser.add_argument("--only", default="", help="for planted: a part of a bug's name")
+    parser.add_argument("--source", type=Path, default=SOURCE, help="the package to serve")
     given = parser.parse_args()
     if PGBOUNCER is None:
         say("pgbouncer is not installed; install it, for one of the servers is behind it")
@@ -167,8 +169,8 @@ def main() -> int:
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(10**6)
     say(f"seed {seed}")
     modes = {
-        "short": lambda: short(seed),
-        "long": lambda: long(seed),
+        "short": lambda: short(seed, given.source),
+        "long": lambda: long(seed, given.source),
         "planted": lambda: planted_bugs(seed, given.only),
         "recovery": lambda: recovery(seed),
         "soak": lambda: soaking(seed, given.minutes),

@@ -12,7 +12,7 @@ from faults.history import Body
 from waybook.doorway import Channel
 from waybook.orgs.manage import NewUser
 from waybook.record.scopes import Scope
-from waybook.settings import read_settings
+from waybook.settings_reading import read_settings
 from waybook.usecases.add_dag import AddDag, add_dag
 from waybook.usecases.call import Call
 from waybook.usecases.manage_tokens import AskedToken, add_token
