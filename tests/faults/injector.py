@@ -12,7 +12,7 @@ from typing import Final
 import psycopg
 
 from faults import disk
-from faults.cluster import DATABASE, HTTP, POOLED, SERVERS, Cluster
+from faults.cluster import DATABASE, HTTP, SERVERS, Cluster
 from faults.schedule import Fault, Kind
 from faults.wire import Broken, Overdue, Wire
 
@@ -106,9 +106,7 @@ class Injector:
             await self.cluster.sql(TERMINATE)
         return time.monotonic()
 
-    async def _kill_pooler(self, fault: Fault) -> float | None:
-        if fault.server != POOLED:
-            return None
+    async def _kill_pooler(self, _: Fault) -> float:
         pooler = self.cluster.pooler
         starts = pooler.starts
         pooler.send(signal.SIGKILL)

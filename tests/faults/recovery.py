@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from faults.agents import Workload
@@ -59,9 +60,9 @@ async def light_load(
     history.close()
 
 
-async def measure(seed: int, options: Options | None = None) -> Measured:
+async def measure(seed: int, source: Path) -> Measured:
     """Cause every round, and compare with the limits."""
-    async with running_cluster(options or Options(disk_megabytes=None)) as cluster:
+    async with running_cluster(Options(source=source, disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)
         injector = Injector(cluster, tenants[0].tokens[USERS[0]])

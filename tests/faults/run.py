@@ -120,9 +120,9 @@ def _say_of_bug(name: str, result: Result, *, caught: bool) -> None:
         say(f"    {checker}: {message[:260]}")
 
 
-async def recovery(seed: int) -> int:
+async def recovery(seed: int, source: Path) -> int:
     """Measure how soon the system serves again."""
-    measured = await measure(seed)
+    measured = await measure(seed, source)
     say(f"{'first success after healing, s':<34}{'server':<8}{'p50':>7}{'max':>7}{'n':>5}")
     for (kind, server), seconds in measured.injector.recoveries.items():
         figures = f"{median(seconds):>7.2f}{max(seconds):>7.2f}{len(seconds):>5}"
@@ -134,9 +134,9 @@ async def recovery(seed: int) -> int:
     return _said(measured.violations)
 
 
-async def soaking(seed: int, minutes: float) -> int:
+async def soaking(seed: int, minutes: float, source: Path) -> int:
     """Look whether memory, descriptors and connections stay flat."""
-    soaked = await soak(seed, minutes)
+    soaked = await soak(seed, minutes, source)
     say(f"{minutes:g} minutes, {soaked.history.acknowledged} calls acknowledged")
     say(f"{'median of a quarter':<28}{'second':>10}{'last':>10}{'max':>10}")
     for name, values in soaked.series.items():
@@ -172,8 +172,8 @@ def main() -> int:
         "short": lambda: short(seed, given.source),
         "long": lambda: long(seed, given.source),
         "planted": lambda: planted_bugs(seed, given.only),
-        "recovery": lambda: recovery(seed),
-        "soak": lambda: soaking(seed, given.minutes),
+        "recovery": lambda: recovery(seed, given.source),
+        "soak": lambda: soaking(seed, given.minutes, given.source),
     }
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return 1 if runner.run(modes[given.mode]()) else 0

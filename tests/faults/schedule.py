@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from faults.cluster import SERVERS
+from faults.cluster import POOLED, SERVERS
 
 
 class Kind(StrEnum):
@@ -119,7 +119,7 @@ def draw(counts: Mapping[Kind, int], rng: random.Random, pause_seconds: float) -
     return [
         Fault(
             kind=kind,
-            server=rng.choice(SERVERS),
+            server=POOLED if kind is Kind.POOLER_KILL else rng.choice(SERVERS),
             seconds=rng.uniform(*LASTING.get(kind, (0.0, 0.0))),
             pause_seconds=rng.uniform(0.2, 2.0) * pause_seconds,
             forward=rng.random() < 0.5,

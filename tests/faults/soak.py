@@ -5,6 +5,7 @@ import random
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Final
 
@@ -59,9 +60,9 @@ def quarters(values: list[float]) -> tuple[float, float]:
     return median(values[quarter : 2 * quarter] or values), median(values[-quarter:])
 
 
-async def soak(seed: int, minutes: float) -> Soaked:
+async def soak(seed: int, minutes: float, source: Path) -> Soaked:
     """Let agents work for so many minutes, and sample the servers."""
-    async with running_cluster(Options(disk_megabytes=None)) as cluster:
+    async with running_cluster(Options(source=source, disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)
         async with light_load(cluster, tenants, seed, pause_seconds=LOAD_PAUSE_SECONDS) as work:
