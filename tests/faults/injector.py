@@ -47,8 +47,9 @@ class Injector:
         if healed is None:
             return
         self.counts[fault.kind] += 1
-        for server in SERVERS if fault.kind in EVERYWHERE else (fault.server,):
-            seconds = await self.first_success(server, healed)
+        servers = SERVERS if fault.kind in EVERYWHERE else (fault.server,)
+        took = await asyncio.gather(*[self.first_success(one, healed) for one in servers])
+        for server, seconds in zip(servers, took, strict=True):
             self.recoveries.setdefault((fault.kind, server), []).append(seconds)
 
     def _actions(self) -> Mapping[Kind, Callable[[Fault], Awaitable[float | None]]]:

@@ -29,7 +29,8 @@ ROUNDS: Final = (
 MAX_SECONDS: Final = {DIRECT: 2.0}
 MAX_POOLED_SECONDS: Final = 4.0
 MAX_EXIT_SECONDS: Final = 5.0
-LOAD_PAUSE_SECONDS: Final = 0.1
+#: About one call a second for each of the agents.
+LOAD_PAUSE_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 0.5
 
 

@@ -16,7 +16,7 @@ from faults.recovery import light_load
 from faults.tenants import make_tenants
 
 SAMPLE_SECONDS: Final = 5.0
-LOAD_PAUSE_SECONDS: Final = 0.05
+LOAD_PAUSE_SECONDS: Final = 0.2
 MEGABYTE: Final = 1024 * 1024
 #: By how much the last quarter may exceed the second: a share, and an amount on top.
 ALLOWED: Final = {"memory": (0.05, 4 * MEGABYTE), "descriptors": (0.1, 5), "connections": (0.1, 3)}
