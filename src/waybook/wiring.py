@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -34,14 +35,18 @@ from waybook.store.calls import CallLog
 from waybook.store.database import ConnectionPool, Database
 from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE, migrate, pending
+from waybook.store.owner_role import examine_owner
 from waybook.store.serving_role import check_serving_role
 from waybook.store.startup import WaitReport, wait_until_reachable
 from waybook.store.tenants import LOCAL_ORG, add_org
+from waybook.usecases.findings import Finding, State, about_owner
 from waybook.usecases.house import House
 from waybook.usecases.identify import by_token
 from waybook.usecases.library import Library
 from waybook.usecases.rate_limit import RateLimit
 from waybook.usecases.skill_folders import read_skills
+
+log = logging.getLogger(__name__)
 
 #: How often to look for changes that nobody told of, while somebody wants to know.
 LOOK_SECONDS = 3.0
@@ -118,6 +123,8 @@ async def running(
             limit = settings.database_wait_seconds
             await wait_until_reachable(postgres.owner_dsn, limit, waiting)
         await asyncio.to_thread(migrate, postgres.owner_dsn)
+        if sweeping and postgres.role is not None:
+            await _warn_of_owner(postgres)
         webhook = read_webhook(settings)
         async with (
             opened(postgres, settings) as database,
@@ -160,6 +167,17 @@ async def run_migrations(settings: Settings) -> list[str]:
     """Bring the database up to date, and no more; returns the names of what ran."""
     async with server(settings) as postgres:
         return await asyncio.to_thread(migrate, postgres.owner_dsn)
+
+
+async def examined_owner(postgres: Server) -> Finding:
+    """Return the finding about the role of the owner's URL."""
+    return about_owner(await asyncio.to_thread(examine_owner, postgres.owner_dsn))
+
+
+async def _warn_of_owner(postgres: Server) -> None:
+    found = await examined_owner(postgres)
+    if found.state is not State.OK:
+        log.warning("the owner of the database: %s; %s", found.said, found.todo)
 
 
 async def pending_migrations(postgres: Server) -> list[str]:

@@ -16,7 +16,17 @@ from waybook.store.sql import Query, Rows, filled, load
 SOURCE = Path(str(files("waybook")))
 #: Several statements at a time, run by the owner: the migrations' own tests run them.
 OPERATOR = frozenset(
-    {"archived_plans", "archived_runs", "erasure", "migrate", "renaming", "retention", "tenants"}
+    {
+        "archived_plans",
+        "archived_runs",
+        "erasure",
+        "migrate",
+        "owner_role",
+        "owners",
+        "renaming",
+        "retention",
+        "tenants",
+    }
 )
 #: Their queries are fetched by a name in a variable.
 BY_NAME = frozenset({"archived_plans", "archived_runs", "migrate", "schema_dump"})

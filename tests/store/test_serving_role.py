@@ -14,6 +14,7 @@ from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
 from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE, migrate, pending
+from waybook.store.serving_role import check_serving_role
 from waybook.wiring import Server, opened, running
 
 GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
@@ -61,6 +62,19 @@ async def test_every_start_says_so(own_place: Place) -> None:
         with pytest.raises(Misconfigured, match=f"grant {APP_ROLE} to"):
             async with running(both):
                 pass
+
+
+@pytest.mark.parametrize("attribute", ["superuser", "bypassrls"])
+def test_a_serving_role_that_bypasses_policies_is_refused(own_place: Place, attribute: str) -> None:
+    role = f"serving_{new_id().replace('-', '')}"
+    with a_stranger(own_place, role) as dsn:
+        check_serving_role(dsn, role)
+        with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
+            admin.execute(f"alter role {role} {attribute}".encode())
+            with pytest.raises(Misconfigured, match="bypasses row-level security") as refused:
+                check_serving_role(dsn, role)
+            admin.execute(refused.value.message.rpartition("run: ")[-1].encode())
+        check_serving_role(dsn, role)
 
 
 async def test_whoever_cannot_even_connect_is_told_why_and_at_once(own_place: Place) -> None:

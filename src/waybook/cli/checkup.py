@@ -19,7 +19,7 @@ from waybook.usecases.issuer_findings import about_issuer
 from waybook.usecases.list_deliveries import count_deliveries
 from waybook.usecases.secrets import without_password
 from waybook.usecases.webhook_findings import about_notices, about_webhooks
-from waybook.wiring import Server, opened, pending_migrations, server
+from waybook.wiring import Server, examined_owner, opened, pending_migrations, server
 
 #: How large the list of tools may be, in bytes, for each profile that promises it.
 LIMITS = {"plan": 7_000, "runs": 8_000, "all": 20_000}
@@ -45,13 +45,14 @@ async def _database(postgres: Server, settings: Settings) -> list[Finding]:
     if pending:
         said = f"{len(pending)} to run: {', '.join(pending)}"
         return [reached, Finding("migrations", State.WARN, said, "waybook migrate")]
+    owner = await examined_owner(postgres)
     try:
         seen, told = await _looked(postgres, settings)
     except Misconfigured as fault:
         todo = "then look again: waybook doctor"
-        return [reached, Finding("roles", State.FAIL, fault.message, todo)]
+        return [reached, owner, Finding("roles", State.FAIL, fault.message, todo)]
     configured = settings.webhook_url is not None
-    return [reached, *about_server(seen), *about_notices(told, configured=configured)]
+    return [reached, owner, *about_server(seen), *about_notices(told, configured=configured)]
 
 
 async def _looked(postgres: Server, settings: Settings) -> tuple[Examined, Deliveries]:

@@ -9,7 +9,8 @@ import click
 from waybook.cli.inside import quiet_settings
 from waybook.cli.options import as_json, database_options
 from waybook.settings import Settings
-from waybook.wiring import pending_migrations, run_migrations, server
+from waybook.usecases.findings import Finding, State
+from waybook.wiring import examined_owner, pending_migrations, run_migrations, server
 
 
 @click.command()
@@ -28,12 +29,26 @@ def command(*, check: bool, as_json: bool, **flags: object) -> None:
         click.echo(json.dumps({"pending" if check else "ran": names}))
     else:
         _tell(names, check=check)
+    if settings.database_url and not check:
+        _warn(asyncio.run(_owner(settings)))
     sys.exit(1 if check and names else 0)
 
 
 async def _pending(settings: Settings) -> list[str]:
     async with server(settings) as postgres:
         return await pending_migrations(postgres)
+
+
+async def _owner(settings: Settings) -> Finding:
+    async with server(settings) as postgres:
+        return await examined_owner(postgres)
+
+
+def _warn(owner: Finding) -> None:
+    """Print on stderr what is wrong with the owner's role, if anything."""
+    if owner.state is not State.OK:
+        click.secho(f"! the owner of the database: {owner.said}", fg="yellow", err=True)
+        click.echo(f"  try: {owner.todo}", err=True)
 
 
 def _tell(names: list[str], *, check: bool) -> None:

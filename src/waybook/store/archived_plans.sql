@@ -1,52 +1,67 @@
 -- Everything of plans that are over, in an order foreign keys allow; each statement is named for
--- its table, and all of them are run by the owner, one after the other.
+-- its table, and all of them are run by the owner, one after the other, as in erasure.sql.
 
 -- name: passage
 -- What search knows of them; vectors go with it.
-delete from passage where plan_id = any (%(ids)s) or subject_id = any (%(sources)s);
+delete from passage
+ where org_id = %(org_id)s and (plan_id = any (%(ids)s) or subject_id = any (%(sources)s))
+returning org_id;
 
 -- name: artifact_source
 delete from artifact_source
- where artifact_id in (select id from artifact where plan_id = any (%(ids)s));
+ where org_id = %(org_id)s
+   and artifact_id in (select id from artifact
+                        where org_id = %(org_id)s and plan_id = any (%(ids)s))
+returning org_id;
 
 -- name: source
 -- The sources that nobody else names.
-delete from source where id = any (%(sources)s);
+delete from source where org_id = %(org_id)s and id = any (%(sources)s) returning org_id;
 
 -- name: artifact
-delete from artifact where plan_id = any (%(ids)s);
+delete from artifact where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
 -- name: usage
-delete from usage where plan_id = any (%(ids)s);
+delete from usage where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
 -- name: review
-delete from review where plan_id = any (%(ids)s);
+delete from review where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
 -- name: branching_condition
-delete from branching_condition where plan_id = any (%(ids)s);
+delete from branching_condition
+ where org_id = %(org_id)s and plan_id = any (%(ids)s)
+returning org_id;
 
 -- name: plan_session
-delete from plan_session where plan_id = any (%(ids)s);
+delete from plan_session where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
 -- name: step_result
 delete from step_result
- where step_id in (select id from plan_step where plan_id = any (%(ids)s));
+ where org_id = %(org_id)s
+   and step_id in (select id from plan_step
+                    where org_id = %(org_id)s and plan_id = any (%(ids)s))
+returning org_id;
 
 -- name: step_brief
 delete from step_brief
- where step_id in (select id from plan_step where plan_id = any (%(ids)s));
+ where org_id = %(org_id)s
+   and step_id in (select id from plan_step
+                    where org_id = %(org_id)s and plan_id = any (%(ids)s))
+returning org_id;
 
 -- name: plan_step
-delete from plan_step where plan_id = any (%(ids)s);
+delete from plan_step where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
 -- name: plan_brief
-delete from plan_brief where plan_id = any (%(ids)s);
+delete from plan_brief where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
 -- name: webhook_delivery
-delete from webhook_delivery where subject_id = any (%(ids)s);
+delete from webhook_delivery
+ where org_id = %(org_id)s and subject_id = any (%(ids)s)
+returning org_id;
 
 -- name: audit_entry
-delete from audit_entry where subject_id = any (%(ids)s);
+delete from audit_entry where org_id = %(org_id)s and subject_id = any (%(ids)s) returning org_id;
 
 -- name: plan
-delete from plan where id = any (%(ids)s);
+delete from plan where org_id = %(org_id)s and id = any (%(ids)s) returning org_id;

@@ -1,38 +1,40 @@
 -- Everything of runs that are over, in an order foreign keys allow; each statement is named for
--- its table, and all of them are run by the owner, one after the other.
+-- its table, and all of them are run by the owner, one after the other, as in erasure.sql.
 
 -- name: rendered_document
-delete from rendered_document where run_id = any (%(ids)s);
+delete from rendered_document where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: document
-delete from document where run_id = any (%(ids)s);
+delete from document where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: late_result
-delete from late_result where run_id = any (%(ids)s);
+delete from late_result where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: job_part
-delete from job_part where run_id = any (%(ids)s);
+delete from job_part where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: usage
-delete from usage where run_id = any (%(ids)s);
+delete from usage where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: job
-delete from job where run_id = any (%(ids)s);
+delete from job where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: stage_step
-delete from stage_step where run_id = any (%(ids)s);
+delete from stage_step where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: stage_run
-delete from stage_run where run_id = any (%(ids)s);
+delete from stage_run where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: run_brief
-delete from run_brief where run_id = any (%(ids)s);
+delete from run_brief where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
 
 -- name: webhook_delivery
-delete from webhook_delivery where subject_id = any (%(ids)s);
+delete from webhook_delivery
+ where org_id = %(org_id)s and subject_id = any (%(ids)s)
+returning org_id;
 
 -- name: audit_entry
-delete from audit_entry where subject_id = any (%(ids)s);
+delete from audit_entry where org_id = %(org_id)s and subject_id = any (%(ids)s) returning org_id;
 
 -- name: run
-delete from run where id = any (%(ids)s);
+delete from run where org_id = %(org_id)s and id = any (%(ids)s) returning org_id;

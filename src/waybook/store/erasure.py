@@ -63,8 +63,7 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
         counts = delete_everything(owner, progress)
         written = record(owner, head, Written(what="org", by=by, counts=counts, stones=gone))
         if org_id == LOCAL_ORG:
-            number, digest = written.number, written.hash
-            owner.do(SQL["keep_local_org"], org_id=org_id, number=number, hash=digest)
+            owner.do(SQL["keep_local_org"], number=written.number, hash=written.hash)
     clear_up(owner_dsn, org_id)
     return Erased(org_id, written.number, counts)
 
@@ -85,7 +84,7 @@ def delete_everything(
     tables = [table for table in tables_in_order(owner) if table not in {*spared}]
     counts: Counter[str] = Counter()
     for done, table in enumerate(tables, start=1):
-        counts[table] += owner.do(SQL["delete_rows"], table)
+        counts[table] += owner.change(SQL["delete_rows"], table)
         progress(done, len(tables))
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
@@ -150,5 +149,5 @@ def record(owner: Owner, head: Head, asked: Written) -> Erasure:
     owner.do_each(
         SQL["insert_tombstone"], [{"erasure": erasure.number, **s._asdict()} for s in stones]
     )
-    owner.do(SQL["note_head"], number=erasure.number, hash=erasure.hash)
+    owner.change(SQL["note_head"], number=erasure.number, hash=erasure.hash)
     return erasure

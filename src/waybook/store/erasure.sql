@@ -1,5 +1,6 @@
 -- Run by the owner, in one transaction of one org. The braces are filled with names of tables and
--- columns that the catalogue brought, quoted by the driver.
+-- columns that the catalogue brought, quoted by the driver. Every statement names the org, for the
+-- owner may be exempt from row-level security, and every change returns whose rows it touched.
 
 -- name: find_org
 -- Seen by whoever sweeps.
@@ -7,7 +8,7 @@ select org_id from org where slug = %(slug)s;
 
 -- name: lock_org
 -- Nobody makes a plan, a run or a definition here while we are at it.
-select erasures, erasure_hash from org where org_id = app_org() for update;
+select erasures, erasure_hash from org where org_id = %(org_id)s for update;
 
 -- name: tables
 -- Every table that has rows of orgs, those first to which no other one points.
@@ -30,40 +31,44 @@ above as (
 select relname from above group by relname order by max(height), relname;
 
 -- name: delete_rows
-delete from {table};
+delete from {table} where org_id = %(org_id)s returning org_id;
 
 -- name: lock_rows
 -- Whoever is at work on one of them finishes first; whoever comes waits.
-select count(*) from (select from {table} for update) locked;
+select count(*) from (select from {table} where org_id = %(org_id)s for update) locked;
 
 -- name: ends
 -- Every chain: what it is about, how long it is, and its last seal.
-select 'plan', id::text, audit_seq, audit_hash from plan
+select 'plan', id::text, audit_seq, audit_hash from plan where org_id = %(org_id)s
  union all
-select 'run', id::text, audit_seq, audit_hash from run
+select 'run', id::text, audit_seq, audit_hash from run where org_id = %(org_id)s
  union all
 select 'skill_execution', id::text, audit_seq, audit_hash from skill_execution
+ where org_id = %(org_id)s
  union all
-select 'artifact', id::text, audit_seq, audit_hash from artifact where plan_id is null
+select 'artifact', id::text, audit_seq, audit_hash from artifact
+ where org_id = %(org_id)s and plan_id is null
  union all
 select 'org', org_id::text, audit_seq, audit_hash
   from org
- where org_id = app_org() and audit_seq > 0;
+ where org_id = %(org_id)s and audit_seq > 0;
 
 -- name: keep_local_org
 insert into org (org_id, slug, erasures, erasure_hash)
 values (%(org_id)s, 'local', %(number)s, %(hash)s);
 
 -- name: note_head
-update org set erasures = %(number)s, erasure_hash = %(hash)s where org_id = app_org();
+update org set erasures = %(number)s, erasure_hash = %(hash)s where org_id = %(org_id)s
+returning org_id;
 
 -- name: insert_erasure
-insert into erasure (number, at, by, what, who, counts, hash)
-values (%(number)s, %(at)s, %(by)s, %(what)s, %(who)s, %(counts)s, %(hash)s);
+insert into erasure (org_id, number, at, by, what, who, counts, hash)
+values (%(org_id)s, %(number)s, %(at)s, %(by)s, %(what)s, %(who)s, %(counts)s, %(hash)s);
 
 -- name: insert_tombstone
-insert into tombstone (erasure, subject, subject_id, entries, seal_before, seal_after)
-values (%(erasure)s, %(subject)s, %(subject_id)s, %(entries)s, %(seal_before)s, %(seal_after)s);
+insert into tombstone (org_id, erasure, subject, subject_id, entries, seal_before, seal_after)
+values (%(org_id)s, %(erasure)s, %(subject)s, %(subject_id)s, %(entries)s, %(seal_before)s,
+        %(seal_after)s);
 
 -- name: now
 select app_now();
@@ -71,5 +76,5 @@ select app_now();
 -- name: whole_chain
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
- where subject_id = %(id)s
+ where org_id = %(org_id)s and subject_id = %(id)s
  order by seq;

@@ -8,7 +8,7 @@ One table is no migration: that of vectors, which is made as soon as the server 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -25,6 +25,8 @@ SQL = load("migrate")
 #: The oldest PostgreSQL we are tested on.
 OLDEST = 150_000
 APP_ROLE = "waybook_app"
+#: The role that an owner exempt from row-level security takes on to change an org's rows.
+MAINTENANCE_ROLE = "waybook_maintenance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def _no_owner(connection: psycopg.Connection) -> Misconfigured:
 def _migrate(connection: psycopg.Connection) -> list[str]:
     if (done := _done(connection)) is not None and not _pending(done):
         _ensure_vectors(connection)
+        _ensure_maintenance_role(connection)
         return []
     ran = []
     with connection.transaction():
@@ -125,22 +128,18 @@ def _migrate(connection: psycopg.Connection) -> list[str]:
             _record(connection, migration)
             ran.append(migration.title)
     _ensure_vectors(connection)
+    _ensure_maintenance_role(connection)
     return ran
 
 
 def _ensure_vectors(connection: psycopg.Connection) -> None:
     """The table of vectors, as soon as the server can keep them; until then there is none."""
-    if not _lacks_vectors(connection):
+    if not _holds(connection, "lacks_vectors"):
         return
     with connection.transaction():
         connection.execute(_text("lock"))
-        if _lacks_vectors(connection):
+        if _holds(connection, "lacks_vectors"):
             connection.execute(_text("create_vectors"))
-
-
-def _lacks_vectors(connection: psycopg.Connection) -> bool:
-    row = connection.execute(_text("lacks_vectors")).fetchone()
-    return bool(row and row[0])
 
 
 def _record(connection: psycopg.Connection, migration: Migration) -> None:
@@ -189,3 +188,38 @@ def _ensure_role(connection: psycopg.Connection) -> None:
             f"the role {APP_ROLE} is missing and this user may not create it; as an administrator "
             f"run: create role {APP_ROLE} nologin; grant {APP_ROLE} to the user of the database URL"
         ) from fault
+
+
+def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
+    """Give an owner that is exempt from row-level security a role to step down to.
+
+    An owner that may not create or grant it keeps serving: `owner_role` reports what is missing.
+    """
+    if not _holds(connection, "lacks_maintenance_role"):
+        return
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+        connection.execute(_text("lock"))
+        if not _holds(connection, "has_maintenance_role"):
+            _create_maintenance_role(connection)
+        if _holds(connection, "must_join"):
+            _join_maintenance_role(connection)
+        connection.execute(_text("grant_maintenance"))
+
+
+def _create_maintenance_role(connection: psycopg.Connection) -> None:
+    # Our lock is one database's; another one of the same server may be migrated at this moment.
+    already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
+    with suppress(*already), connection.transaction():
+        connection.execute(_text("create_maintenance_role"))
+
+
+def _join_maintenance_role(connection: psycopg.Connection) -> None:
+    # Refused where an administrator has granted it already. The membership that a creator has by
+    # itself does not count: since PostgreSQL 16 it is without the right to take the role on.
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+        connection.execute(_text("join_maintenance_role"))
+
+
+def _holds(connection: psycopg.Connection, question: str) -> bool:
+    row = connection.execute(_text(question)).fetchone()
+    return bool(row and row[0])

@@ -62,3 +62,57 @@ alter table passage_vector enable row level security;
 alter table passage_vector force row level security;
 create policy tenant on passage_vector using (org_id = app_org()) with check (org_id = app_org());
 grant select, insert on passage_vector to waybook_app;
+
+-- name: lacks_maintenance_role
+-- Whether the current role is exempt from row-level security, and has no role to step down to, or
+-- one that may not change every table of orgs. Partitions are reached by way of their table, but
+-- for the default ones.
+select (r.rolsuper or r.rolbypassrls)
+   and not exists (
+         select from pg_roles m
+          where m.rolname = 'waybook_maintenance'
+            and pg_has_role(current_user, m.oid, 'member')
+            and not exists (
+                  select from pg_class c
+                    join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id'
+                   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+                     and not a.attisdropped
+                     and (not c.relispartition or pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
+                     and not (has_table_privilege(m.oid, c.oid, 'select')
+                              and has_table_privilege(m.oid, c.oid, 'insert')
+                              and has_table_privilege(m.oid, c.oid, 'update')
+                              and has_table_privilege(m.oid, c.oid, 'delete'))))
+  from pg_roles r
+ where r.rolname = current_user;
+
+-- name: has_maintenance_role
+select exists (select from pg_roles where rolname = 'waybook_maintenance');
+
+-- name: create_maintenance_role
+create role waybook_maintenance
+  nologin nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
+
+-- name: must_join
+-- A superuser takes on any role.
+select not rolsuper from pg_roles where rolname = current_user;
+
+-- name: join_maintenance_role
+grant waybook_maintenance to current_user;
+
+-- name: grant_maintenance
+grant usage on schema public to waybook_maintenance;
+do $$
+declare
+  found regclass;
+begin
+  for found in
+    select c.oid::regclass
+      from pg_class c
+      join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
+     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+       and (not c.relispartition or pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
+  loop
+    execute format('grant select, insert, update, delete on %s to waybook_maintenance', found);
+  end loop;
+end
+$$;

@@ -1,6 +1,8 @@
-"""The owner at work on one org: a transaction in which only that org exists, even for the owner.
+"""Transactions of the owner, each confined to one org.
 
-Row-level security is forced, so what is erased here cannot be another org's.
+Three guards, each sufficient alone (decision 0045): every statement names its org, row-level
+security is in force in the transaction or the transaction is refused, and a change that touched a
+row of another org is rolled back.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,9 +13,12 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from waybook.errors import Busy, Misconfigured
+from waybook.errors import Busy, Misconfigured, Refused
 from waybook.store.migrate import connected
-from waybook.store.sql import Query
+from waybook.store.owner_role import confine
+from waybook.store.sql import Query, load
+
+SQL = load("owners")
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 
@@ -22,11 +27,12 @@ LOCK_TIMEOUT = "30s"
 
 
 class Owner:
-    """One transaction of the owner."""
+    """One transaction of the owner, confined to one org if it names one."""
 
-    def __init__(self, connection: psycopg.Connection) -> None:
-        """Use this connection, in the transaction it is in."""
+    def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
+        """Use this connection, in the transaction it is in, and this org in every statement."""
         self._connection = connection
+        self._org_id = org_id
 
     def ask(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
         """Run a query, for a table and a column where it has places for them; returns its rows."""
@@ -37,6 +43,22 @@ class Owner:
         """Run a query; returns how many rows it touched."""
         return self._run(query, table, column, values).rowcount
 
+    def change(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
+        """Run an update or a delete that returns org_id; return the number of rows it touched.
+
+        Raises:
+            Refused: it touched rows of another org; leaving the transaction by this rolls it back.
+        """
+        statement = self._statement(query, table, column)
+        counted = sql.SQL(SQL["rows_by_org"].text).format(statement=statement)
+        touched: dict[UUID | None, int] = dict(
+            self._connection.execute(counted, self._named(query, values)).fetchall()
+        )
+        own = touched.pop(self._org_id, 0)
+        if touched:
+            raise _reached_others(sum(touched.values()), table or query.name)
+        return own
+
     def make(self, query: Query, table: str, **literals: str) -> None:
         """Run statements that make something, with these values in their texts."""
         told = {name: sql.Literal(value) for name, value in literals.items()}
@@ -44,18 +66,46 @@ class Owner:
         self._connection.execute(text)
 
     def do_each(self, query: Query, every: list[Mapping[str, object]]) -> None:
-        """Run a query for each of these values, many in one message."""
-        if every:
-            with self._connection.cursor() as cursor:
-                cursor.executemany(query.text.encode(), every)
+        """Run a query for each of these values, many in one message; each touches one row.
+
+        Raises:
+            Refused: there were more rows, so one of them is another org's, or fewer.
+        """
+        if not every:
+            return
+        with self._connection.cursor() as cursor:
+            cursor.executemany(query.text.encode(), [self._named(query, one) for one in every])
+            if cursor.rowcount != len(every):
+                raise _reached_others(cursor.rowcount - len(every), query.name)
 
     def _run(
         self, query: Query, table: str, column: str, values: Mapping[str, object]
     ) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self._connection.execute(
+            self._statement(query, table, column), self._named(query, values)
+        )
+
+    def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
         # The text is a file's; only names from the catalogue come in, and the driver quotes them.
-        text = sql.SQL(query.text).format(**names)
-        return self._connection.execute(text, values)
+        return sql.SQL(query.text).format(**names)
+
+    def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the values with the org of this transaction among them.
+
+        Raises:
+            ValueError: the query names an org, and this transaction has none.
+        """
+        if self._org_id is None and "org_id" in query.places:
+            raise ValueError(f"{query.name} is about one org, and none is named here")
+        return {**values, "org_id": self._org_id}
+
+
+def _reached_others(rows: int, where: str) -> Refused:
+    return Refused(
+        f"this would have changed {rows:+} rows of other orgs ({where}), which is a fault of "
+        "Waybook: please report it. Everything was rolled back; nothing was changed"
+    )
 
 
 class Office:
@@ -71,11 +121,12 @@ class Office:
 
         Raises:
             Busy: somebody is at work there, and does not come to an end.
-            Misconfigured: this is not the owner.
+            Misconfigured: this is not the owner, or row-level security cannot be put in force.
         """
-        with self._transaction(LOCK_TIMEOUT) as owner:
+        with self._transaction(LOCK_TIMEOUT):
+            confine(self._connection)
             self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
-            yield owner
+            yield Owner(self._connection, org_id)
 
     @contextmanager
     def everybody(self, lock_timeout: str | None = None) -> Iterator[Owner]:

@@ -89,7 +89,7 @@ def _without_user(owner: Owner, name: str) -> dict[str, int]:
     columns: dict[str, str] = dict(owner.ask(SQL["user_tables"]))
     ids = _user_ids(owner, name)
     order = [table for table in tables_in_order(owner) if table in columns]
-    return {t: owner.do(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
+    return {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
 
 
 # The audit
@@ -126,7 +126,7 @@ def _sealed_anew(
     touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, anew, strict=True))
     if touched:
         _write_anew(owner, changed)
-        owner.do(SQL["move_end"], subject, id=subject_id, hash=anew[-1].hash)
+        owner.change(SQL["move_end"], subject, id=subject_id, hash=anew[-1].hash)
     before = bytes(end[0][1])
     return Tombstone(subject, subject_id, len(anew), before, anew[-1].hash), touched
 
@@ -185,7 +185,7 @@ def org_sealed_anew(owner: Owner, who: Leaving) -> list[tuple[Tombstone, int]]:
     if touched or added:
         _write_anew(owner, anew[: len(entries)])
         owner.do_each(SQL["add_entry"], [entry._asdict() for entry in added])
-        owner.do(SQL["move_org_end"], seq=anew[-1].seq, hash=anew[-1].hash)
+        owner.change(SQL["move_org_end"], seq=anew[-1].seq, hash=anew[-1].hash)
     before = bytes(end[0][1])
     stone = Tombstone("org", str(who.org_id), len(anew), before, anew[-1].hash)
     return [(stone, touched + len(added))] if touched or added else []
@@ -231,7 +231,7 @@ def _renamed_columns(owner: Owner, to: Renaming) -> Counter[str]:
     asked = {"name": to.name, "pseudonym": to.pseudonym, "reason": rejected_by("")}
     for table, column in owner.ask(SQL["naming_columns"]):
         if names_a_person(column):
-            counts[table] += owner.do(SQL["rename"], table, column, words=[*WORDS], **asked)
+            counts[table] += owner.change(SQL["rename"], table, column, words=[*WORDS], **asked)
     return counts
 
 
@@ -242,7 +242,7 @@ def _renamed_answers(owner: Owner, to: Renaming) -> Counter[str]:
         for place, text in named:
             value = as_json_text(renamed_answer(orjson.loads(text), to))
             if value != text:
-                counts[table] += owner.do(
+                counts[table] += owner.change(
                     SQL["rename_answer"], table, column, value=value, place=place
                 )
     return counts

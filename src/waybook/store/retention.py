@@ -165,7 +165,7 @@ def _delete_rows(chores: Housekeeping, org_id: UUID, query: Query, before: datet
     gone, rows = 0, MOST_ROWS
     while rows == MOST_ROWS:
         with chores.turn(org_id) as owner:
-            rows = owner.do(query, before=before, most=MOST_ROWS) if owner else 0
+            rows = owner.change(query, before=before, most=MOST_ROWS) if owner else 0
         gone += rows
     return gone
 
@@ -211,7 +211,7 @@ def _delete_subjects(owner: Owner, subject: str, ids: list[str]) -> dict[str, in
 
 def _delete_in_order(owner: Owner, queries: Mapping[str, Query], **ids: object) -> dict[str, int]:
     """Run them all; each is named for the table it deletes from."""
-    counts = {table: owner.do(query, "", "", **ids) for table, query in queries.items()}
+    counts = {table: owner.change(query, "", "", **ids) for table, query in queries.items()}
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 

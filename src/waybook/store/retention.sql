@@ -36,28 +36,34 @@ select distinct e.org_id from erasure e
 -- name: old_calls
 -- Calls that no partition was there for when they were logged.
 delete from mcp_tool_call_log_default
- where (at, id) in (select at, id from mcp_tool_call_log_default
-                     where org_id = app_org() and at < %(before)s limit %(most)s);
+ where org_id = %(org_id)s
+   and (at, id) in (select at, id from mcp_tool_call_log_default
+                     where org_id = %(org_id)s and at < %(before)s limit %(most)s)
+returning org_id;
 
 -- name: old_answers
 delete from idempotency_answer
- where (tool, key) in (select tool, key from idempotency_answer
-                        where org_id = app_org() and created_at < %(before)s limit %(most)s);
+ where org_id = %(org_id)s
+   and (tool, key) in (select tool, key from idempotency_answer
+                        where org_id = %(org_id)s and created_at < %(before)s limit %(most)s)
+returning org_id;
 
 -- name: old_sessions
 -- Browsers that count no more: let go, too old, or not seen for as long as a session may be idle.
 delete from web_session
- where id in (select id from web_session
-               where org_id = app_org()
+ where org_id = %(org_id)s
+   and id in (select id from web_session
+               where org_id = %(org_id)s
                  and (ended_at < %(before)s
                       or expires_at < %(before)s
                       or last_seen_at < %(before)s - :idle_session)
-               limit %(most)s);
+               limit %(most)s)
+returning org_id;
 
 -- name: archived_plans
 -- Plans that are over and were not touched since, ours until we are done with them.
 select id::text, audit_seq, audit_hash from plan
- where org_id = app_org() and completed_at is not null and updated_at < %(before)s
+ where org_id = %(org_id)s and completed_at is not null and updated_at < %(before)s
    and id > %(after)s
  order by id
  limit %(most)s
@@ -65,7 +71,7 @@ select id::text, audit_seq, audit_hash from plan
 
 -- name: archived_runs
 select id::text, audit_seq, audit_hash from run
- where org_id = app_org() and completed_at is not null and updated_at < %(before)s
+ where org_id = %(org_id)s and completed_at is not null and updated_at < %(before)s
    and id > %(after)s
  order by id
  limit %(most)s
@@ -76,7 +82,7 @@ select id::text, audit_seq, audit_hash from run
 select distinct l.source_id
   from artifact_source l
   join artifact a on a.org_id = l.org_id and a.id = l.artifact_id
- where a.plan_id = any (%(ids)s)
+ where l.org_id = %(org_id)s and a.plan_id = any (%(ids)s)
    and not exists (select from artifact_source o
                      join artifact b on b.org_id = o.org_id and b.id = o.artifact_id
                     where o.org_id = l.org_id and o.source_id = l.source_id

@@ -6,6 +6,7 @@ select number, at, by, what, who, counts::text, hash from erasure where org_id =
 -- name: tombstones
 -- What each erasure left of the chains it touched, in the order it sealed them.
 select erasure, subject, subject_id::text, entries, seal_before, seal_after from tombstone
+ where org_id = app_org()
  order by erasure, subject_id;
 
 -- name: erasure_head
@@ -17,19 +18,21 @@ select erasures, erasure_hash from org where org_id = app_org();
 -- on, and so does its chain.
 select t.erasure, t.subject, t.subject_id::text
   from tombstone t
- where t.seal_after is null and t.subject <> 'org'
-   and (exists (select from audit_entry e where e.subject_id = t.subject_id)
-        or exists (select from plan p where p.id = t.subject_id)
-        or exists (select from run r where r.id = t.subject_id)
-        or exists (select from skill_execution x where x.id = t.subject_id)
-        or exists (select from artifact a where a.id = t.subject_id))
+ where t.org_id = app_org() and t.seal_after is null and t.subject <> 'org'
+   and (exists (select from audit_entry e
+                where e.org_id = t.org_id and e.subject_id = t.subject_id)
+        or exists (select from plan p where p.org_id = t.org_id and p.id = t.subject_id)
+        or exists (select from run r where r.org_id = t.org_id and r.id = t.subject_id)
+        or exists (select from skill_execution x
+                   where x.org_id = t.org_id and x.id = t.subject_id)
+        or exists (select from artifact a where a.org_id = t.org_id and a.id = t.subject_id))
  order by t.erasure, t.subject_id;
 
 -- name: sealed_anew
 -- Where a chain was last sealed anew, and with which seal; nothing, where it ended since.
 select t.entries, t.seal_after
   from (select entries, seal_after from tombstone
-         where subject_id = %(subject_id)s
+         where org_id = app_org() and subject_id = %(subject_id)s
          order by erasure desc
          limit 1) t
  where t.seal_after is not null;

@@ -14,6 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from waybook.settings import Settings
+from waybook.store.migrate import MAINTENANCE_ROLE
+from waybook.store.owner_role import OwnerRole
 from waybook.usecases.examine_database import Examined
 from waybook.usecases.skill_folders import find_skills
 
@@ -47,6 +49,29 @@ def about_server(seen: Examined, *, with_size: bool = True) -> Iterator[Finding]
     yield Finding("migrations", State.OK, "all have run")
     yield from _guards(seen)
     yield _clock(seen)
+
+
+def about_owner(role: OwnerRole) -> Finding:
+    """Return the finding about the owner's role.
+
+    Being exempt from row-level security is a warning while it can step down, since every statement
+    names its org as well; if it cannot, erasure and retention are refused.
+    """
+    if role.refusal is not None:
+        return Finding("owner", State.FAIL, role.refusal, "then look again: waybook doctor")
+    if not role.is_exempt:
+        return Finding("owner", State.OK, f"{role.name}, which bypasses nothing")
+    kind = "is a superuser" if role.superuser else "has BYPASSRLS"
+    said = (
+        f"{role.name} {kind}, so row-level security does not apply to it; it steps down to "
+        f"{MAINTENANCE_ROLE} to erase and retain"
+    )
+    todo = (
+        "let an ordinary role own the tables: see docs/how-to/use-your-own-postgresql.md"
+        if role.superuser
+        else f"as an administrator run: alter role {role.name} nobypassrls"
+    )
+    return Finding("owner", State.WARN, said, todo)
 
 
 def about_machine(settings: Settings) -> Iterator[Finding]:

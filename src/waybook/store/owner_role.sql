@@ -1,0 +1,31 @@
+-- name: role
+-- The current role, as SQL writes it, with the two attributes that exempt it from row-level
+-- security, and whether the role to step down to exists.
+select quote_ident(current_user), r.rolsuper, r.rolbypassrls,
+       exists (select from pg_roles m where m.rolname = 'waybook_maintenance')
+  from pg_roles r
+ where r.rolname = current_user;
+
+-- name: step_down
+set local role waybook_maintenance;
+
+-- name: exempt
+-- Tables of orgs for which row-level security is not in force, for the current role.
+select c.relname::text
+  from pg_class c
+  join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
+ where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+   and not row_security_active(c.oid)
+ order by c.relname;
+
+-- name: not_granted
+-- Tables of orgs that the current role may not read and change; partitions are reached by way of
+-- their table, but for the default ones.
+select c.relname::text
+  from pg_class c
+  join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
+ where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+   and (not c.relispartition or pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
+   and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
+            and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))
+ order by c.relname;

@@ -1,0 +1,138 @@
+"""`waybook doctor`, `migrate` and `serve` report an owner that bypasses row-level security."""
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cli.terminal import Terminal
+from owner_roles import EXEMPT, a_role, empty_place, hand_over, place_owned_by
+from servers import Place, Server, fresh_place
+from waybook.postgres.supervisor import Attachment
+from waybook.settings import Settings
+from waybook.store.migrate import MAINTENANCE_ROLE, migrate
+from waybook.store.owner_role import examine_owner
+from waybook.wiring import running
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path)
+
+
+@pytest.fixture(params=EXEMPT)
+def exempt_place(
+    request: pytest.FixtureRequest, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Place]:
+    """A database whose owner is exempt, as the environment names it."""
+    with place_owned_by(request.param, server) as place:
+        use(place, monkeypatch)
+        yield place
+
+
+def use(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYBOOK_DATABASE_URL", place.app_dsn)
+    monkeypatch.setenv("WAYBOOK_OWNER_URL", place.owner_dsn)
+
+
+def found_of_owner(terminal: Terminal) -> dict[str, str]:
+    report = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
+    (found,) = [check for check in report["checks"] if check["check"] == "owner"]
+    return dict(found)
+
+
+def test_doctor_passes_an_ordinary_owner(
+    terminal: Terminal, own_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(own_place, monkeypatch)
+    found = found_of_owner(terminal)
+    assert found["state"] == "ok"
+    assert found["said"] == f"{own_place.server.owner}, which bypasses nothing"
+
+
+def test_doctor_warns_of_an_owner_that_bypasses_policies(
+    terminal: Terminal, exempt_place: Place
+) -> None:
+    found = found_of_owner(terminal)
+    assert found["state"] == "warn"
+    assert "steps down to waybook_maintenance to erase and retain" in found["said"]
+    advice = found["todo"].partition("as an administrator run: ")[2]
+    if not advice:
+        assert "is a superuser" in found["said"]
+        return
+    with psycopg.connect(exempt_place.admin_dsn) as admin:
+        admin.execute(advice.encode())
+    assert found_of_owner(terminal)["state"] == "ok"
+
+
+def test_doctor_fails_an_owner_that_cannot_step_down(
+    terminal: Terminal, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_role(server, "bypassrls") as dsn, fresh_place(server) as made:
+        place = replace(made, server=replace(server, owner_dsn=dsn))
+        hand_over(place)
+        use(place, monkeypatch)
+        failed = terminal.run("doctor", "--port", "0", columns=400)
+        assert failed.exit_code == 1
+        assert "grant waybook_maintenance to owner_" in failed.stdout
+        warned = terminal.run("migrate", "--json")
+        assert (warned.exit_code, json.loads(warned.stdout)) == (0, {"ran": []})
+        assert "grant waybook_maintenance to owner_" in warned.stderr
+        refused = terminal.run("org", "erase", "local", "--yes")
+        assert refused.exit_code == 1
+        assert "grant waybook_maintenance to owner_" in " ".join(refused.stderr.split())
+
+
+def test_migrate_warns_of_an_owner_that_bypasses_policies(
+    terminal: Terminal, exempt_place: Place
+) -> None:
+    done = terminal.run("migrate")
+    assert (done.exit_code, exempt_place.dbname in done.output) == (0, False)
+    assert "so row-level security does not apply to it" in done.stderr
+
+
+async def test_serving_logs_an_owner_that_bypasses_policies(
+    exempt_place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    both = Settings(database_url=exempt_place.app_dsn, owner_url=exempt_place.owner_dsn)
+    with caplog.at_level(logging.WARNING, "waybook.wiring"):
+        async with running(both, sweeping=False):
+            assert caplog.messages == []
+        async with running(both):
+            (message,) = [m for m in caplog.messages if m.startswith("the owner of the database")]
+    assert "row-level security does not apply to it" in message
+
+
+def test_org_erase_as_an_exempt_owner_keeps_the_other_orgs(
+    terminal: Terminal, exempt_place: Place
+) -> None:
+    for slug in ("acme", "other"):
+        terminal.say("org", "add", slug)
+    for slug in ("acme", "local"):
+        terminal.say("org", "erase", slug, "--yes")
+    with psycopg.connect(exempt_place.admin_dsn) as admin:
+        left = admin.execute("select slug from org order by slug").fetchall()
+    assert left == [("local",), ("other",)]
+
+
+def test_migrate_creates_the_maintenance_role_if_the_owner_may(attachment: Attachment) -> None:
+    """Since PostgreSQL 16 the creator of a role may not take it on without a grant."""
+    server = Server(
+        name="18",
+        admin_dsn=attachment.admin_dsn,
+        owner_dsn=attachment.owner_dsn,
+        app_dsn=attachment.app_dsn,
+        role=None,
+    )
+    with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
+        asked = "select 1 from pg_roles where rolname = %s", (MAINTENANCE_ROLE,)
+        assert admin.execute(*asked).fetchall() == []
+        with a_role(server, "bypassrls createrole") as dsn, empty_place(server, dsn) as place:
+            migrate(place.owner_dsn)
+            found = examine_owner(place.owner_dsn)
+            assert (found.is_exempt, found.refusal) == (True, None)
+        admin.execute(f"drop role {MAINTENANCE_ROLE}")

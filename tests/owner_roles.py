@@ -1,0 +1,146 @@
+"""Databases whose owner is exempt from row-level security, and orgs that share every id."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from belongings import everything
+from erasures import add_user, tables
+from servers import Place, Server, fresh_place
+from waybook.store.ids import new_id
+from waybook.store.migrate import MAINTENANCE_ROLE, migrate
+from worlds import Agent, World
+
+#: A plain owner; one with BYPASSRLS, as managed servers have; a superuser, as Docker's image has.
+OWNERS = ("ordinary", "bypassing", "superuser")
+EXEMPT = ("bypassing", "superuser")
+
+#: Another user of the org, who can be erased.
+LEAVING = "Lea Leaving"
+
+
+@contextmanager
+def place_owned_by(kind: str, server: Server) -> Iterator[Place]:
+    """A migrated database whose owner is of this kind."""
+    with ExitStack() as stack:
+        dsn = server.owner_dsn if kind == "ordinary" else server.admin_dsn
+        if kind == "bypassing":
+            dsn = stack.enter_context(a_role(server, "bypassrls createrole", member=True))
+        made = stack.enter_context(fresh_place(server))
+        place = replace(made, server=replace(server, owner_dsn=dsn))
+        if kind != "ordinary":
+            hand_over(place)
+            migrate(place.owner_dsn)
+        yield place
+
+
+def hand_over(place: Place) -> None:
+    """Make the user of the owner's DSN the owner of the database and of all its tables."""
+    owner = sql.Identifier(str(conninfo_to_dict(place.owner_dsn)["user"]))
+    with psycopg.connect(place.admin_dsn) as admin:
+        named = sql.Identifier(place.dbname)
+        admin.execute(sql.SQL("alter database {} owner to {}").format(named, owner))
+        found = admin.execute(
+            """select relname from pg_class
+                where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"""
+        )
+        for (table,) in found.fetchall():
+            change = sql.SQL("alter table {} owner to {}")
+            admin.execute(change.format(sql.Identifier(table), owner))
+
+
+@contextmanager
+def a_role(server: Server, attributes: str, *, member: bool = False) -> Iterator[str]:
+    """A role with these attributes; gives its DSN.
+
+    The maintenance role is the server's, and another test may have made it: then only an
+    administrator can grant it to a `member`.
+    """
+    name = f"owner_{new_id().replace('-', '')}"
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        admin.execute(f"create role {name} login password 'choose one' {attributes}".encode())
+        if member:
+            with suppress(psycopg.errors.DuplicateObject):
+                admin.execute(f"create role {MAINTENANCE_ROLE}")
+            admin.execute(f"grant {MAINTENANCE_ROLE} to {name}".encode())
+        try:
+            yield make_conninfo(server.owner_dsn, user=name, password="choose one")  # noqa: S106
+        finally:
+            admin.execute(f"drop role {name}".encode())
+
+
+@contextmanager
+def empty_place(server: Server, owner_dsn: str) -> Iterator[Place]:
+    """A database without a schema that belongs to the user of this DSN."""
+    owner = sql.Identifier(str(conninfo_to_dict(owner_dsn)["user"]))
+    dbname = f"test_{new_id().replace('-', '')}"
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        named = sql.Identifier(dbname)
+        admin.execute(sql.SQL("create database {} owner {}").format(named, owner))
+        try:
+            yield Place(server=replace(server, owner_dsn=owner_dsn), dbname=dbname)
+        finally:
+            admin.execute(sql.SQL("drop database if exists {} with (force)").format(named))
+
+
+async def fill(world: World, name: str) -> None:
+    """Put rows of our org into every table that has any, some of them by a user of this name."""
+    world.is_sound = False  # what follows works on rows behind the audit
+    agent = world.agent.acting_as(name)
+    await everything(agent)
+    for one in (name, LEAVING):
+        await add_user(world.place, agent, one)
+    with psycopg.connect(world.place.admin_dsn) as admin:
+        admin.execute(
+            """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
+               values (%s, %s, 'x', json_build_object('by', %s::text), now(), now(), now())""",
+            (agent.org_id, new_id(), name),
+        )
+
+
+def clone(place: Place, agent: Agent) -> UUID:
+    """Copy every row of an org into a new org, with the very same ids; returns its id."""
+    twin = UUID(new_id())
+    with psycopg.connect(place.admin_dsn) as admin:
+        admin.execute("set local session_replication_role = replica")  # foreign keys, in any order
+        for table in tables(place):
+            _clone_rows(admin, table, agent.org_id, twin)
+    return twin
+
+
+def _clone_rows(admin: psycopg.Connection, table: str, org_id: UUID, twin: UUID) -> None:
+    found = admin.execute(
+        """select attname from pg_attribute
+            where attrelid = %s::regclass and attnum > 0 and not attisdropped
+              and attgenerated = '' and attname <> 'org_id'""",
+        (table,),
+    )
+    columns = [sql.Identifier(row[0]) for row in found.fetchall()]
+    copied = [
+        sql.SQL("slug || '-twin'") if (table, column) == ("org", sql.Identifier("slug")) else column
+        for column in columns
+    ]
+    insert = sql.SQL("insert into {} (org_id, {}) select %s, {} from {} where org_id = %s")
+    named, join = sql.Identifier(table), sql.SQL(", ").join
+    admin.execute(insert.format(named, join(columns), join(copied), named), (twin, org_id))
+
+
+def make_everything_old(place: Place, agent: Agent) -> None:
+    """Let all plans and runs of an org be over, and all that is kept for a while be too old."""
+    old, over = "now() - interval '100 days'", "status = 'completed'"
+    with psycopg.connect(place.admin_dsn) as admin:
+        for table, columns in {
+            "plan": ("status", "completed_at", "updated_at"),
+            "run": ("completed_at", "updated_at"),
+            "idempotency_answer": ("created_at",),
+            "web_session": ("ended_at",),
+            "mcp_tool_call_log": ("at",),
+        }.items():
+            change = ", ".join(over if c == "status" else f"{c} = {old}" for c in columns)
+            update = f"update {table} set {change} where org_id = %s"  # noqa: S608 - ours
+            admin.execute(update.encode(), (agent.org_id,))

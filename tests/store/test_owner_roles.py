@@ -1,0 +1,312 @@
+"""Owners that are exempt from row-level security change the rows of one org and no other.
+
+A twin of the org has every id of it, so a statement that forgets its org is seen wherever it is.
+"""
+
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from erasures import LEFT, quietly, rows_of, slug_of, tables
+from owner_roles import (
+    EXEMPT,
+    LEAVING,
+    OWNERS,
+    a_role,
+    clone,
+    empty_place,
+    fill,
+    hand_over,
+    make_everything_old,
+    place_owned_by,
+)
+from servers import Place, Server, fresh_place
+from waybook.errors import Misconfigured, Refused
+from waybook.store import owners
+from waybook.store.ids import new_id
+from waybook.store.migrate import MAINTENANCE_ROLE, migrate
+from waybook.store.owner_role import examine_owner
+from waybook.store.retention import Keep, retain
+from waybook.store.sql import Query, load
+from waybook.store.tenants import add_org
+from waybook.usecases.erase import erase_org, erase_user
+from without_org import SWITCH, stripping
+from worlds import World, a_world
+
+NAME = "Zoë Twin"
+KEEP = Keep(calls=30, answers=30, archived=30, sessions=30)
+#: Not filled by what agents do, or not on every server.
+SOMETIMES = LEFT | {"passage_vector"}
+
+
+@pytest.fixture(params=OWNERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture
+async def filled(kind: str, server: Server) -> AsyncIterator[World]:
+    """A world whose owner is of this kind, with rows of our org in every table."""
+    with place_owned_by(kind, server) as place:
+        async with a_world(place) as world:
+            await fill(world, NAME)
+            yield world
+
+
+async def erase_ours(world: World) -> None:
+    await erase_org(world.place.owner_dsn, slug_of(world.agent), by="operator", progress=quietly)
+
+
+async def rename_ours(world: World, name: str = NAME) -> None:
+    slug = slug_of(world.agent)
+    await erase_user(world.place.owner_dsn, slug, name, by="operator", progress=quietly)
+
+
+# Each kind of owner
+
+
+async def test_org_erase_leaves_every_row_of_a_twin_org(filled: World) -> None:
+    place = filled.place
+    await rename_ours(filled, LEAVING)  # so that there are tombstones too
+    twin = clone(place, filled.agent)
+    before = rows_of(place, twin)
+    assert set(before) >= set(tables(place)) - {"passage_vector"}
+    await erase_ours(filled)
+    assert set(rows_of(place, filled.agent.org_id)) == LEFT
+    assert rows_of(place, twin) == before
+
+
+async def test_user_erase_leaves_every_row_of_a_twin_org(filled: World) -> None:
+    place = filled.place
+    twin = clone(place, filled.agent)
+    before = rows_of(place, twin)
+    assert set(before) >= set(tables(place)) - SOMETIMES
+    await rename_ours(filled)
+    assert NAME not in str(rows_of(place, filled.agent.org_id))
+    assert rows_of(place, twin) == before
+
+
+async def test_retain_leaves_every_row_of_a_twin_org(filled: World) -> None:
+    place = filled.place
+    twin = clone(place, filled.agent)
+    make_everything_old(place, filled.agent)
+    before = rows_of(place, twin)
+    gone = retain(place.owner_dsn, KEEP)
+    left = rows_of(place, filled.agent.org_id)
+    deleted = {*load("archived_plans"), *load("archived_runs")} - {"webhook_delivery"}
+    assert deleted | {"idempotency_answer", "mcp_tool_call_log", "web_session"} == set(gone)
+    assert set(left) & {"plan", "run", "idempotency_answer", "web_session"} == set()
+    assert rows_of(place, twin) == before
+
+
+# Each guard alone
+
+
+@pytest.fixture(params=EXEMPT)
+def exempt(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
+    return chosen
+
+
+@contextmanager
+def without_policies() -> Iterator[None]:
+    """Let an exempt owner work without stepping down: no policy applies to it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owners, "confine", lambda _: None)
+        yield
+
+
+async def change_ours_in_every_way(world: World) -> None:
+    await rename_ours(world)
+    retain(world.place.owner_dsn, KEEP)
+    await erase_ours(world)
+
+
+@pytest.mark.skipif(SWITCH in os.environ, reason="the statements are without their conditions")
+async def test_conditions_on_the_org_hold_without_policies(exempt: str, server: Server) -> None:
+    with place_owned_by(exempt, server) as place:
+        async with a_world(place) as world:
+            await fill(world, NAME)
+            twin = clone(place, world.agent)
+            make_everything_old(place, world.agent)
+            before = rows_of(place, twin)
+            with without_policies():
+                await change_ours_in_every_way(world)
+            assert set(rows_of(place, world.agent.org_id)) == LEFT
+            assert rows_of(place, twin) == before
+
+
+async def test_policies_hold_without_conditions_on_the_org(exempt: str, server: Server) -> None:
+    with place_owned_by(exempt, server) as place:
+        async with a_world(place) as world:
+            await fill(world, NAME)
+            twin = clone(place, world.agent)
+            make_everything_old(place, world.agent)
+            before = rows_of(place, twin)
+            with stripping():
+                await change_ours_in_every_way(world)
+            assert set(rows_of(place, world.agent.org_id)) == LEFT
+            assert rows_of(place, twin) == before
+
+
+async def test_changes_are_rolled_back_without_policies_and_conditions(
+    exempt: str, server: Server
+) -> None:
+    with place_owned_by(exempt, server) as place:
+        async with a_world(place) as world:
+            await fill(world, NAME)
+            twin = clone(place, world.agent)
+            make_everything_old(place, world.agent)
+            orgs = (world.agent.org_id, twin)
+            before = [rows_of(place, org_id) for org_id in orgs]
+            with without_policies(), stripping():
+                for change in (erase_ours, rename_ours):
+                    with pytest.raises(Refused, match="rows of other orgs"):
+                        await change(world)
+                with pytest.raises(Refused, match="rows of other orgs"):
+                    retain(place.owner_dsn, KEEP)
+            assert [rows_of(place, org_id) for org_id in orgs] == before
+
+
+def test_a_batch_that_touches_more_rows_is_refused(server: Server) -> None:
+    with place_owned_by("superuser", server) as place:
+        orgs = [UUID(new_id()) for _ in range(2)]
+        for org_id in orgs:
+            add_org(place.owner_dsn, org_id, f"org-{org_id}")
+        both = Query("both", "update org set name = %(name)s")
+        with (
+            without_policies(),
+            pytest.raises(Refused, match="rows of other orgs"),
+            owners.owning(place.owner_dsn, orgs[0]) as owner,
+        ):
+            owner.do_each(both, [{"name": "renamed"}])
+        assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
+
+
+def test_a_statement_about_one_org_is_refused_where_none_is_named(own_place: Place) -> None:
+    with (
+        owners.office(own_place.owner_dsn) as here,
+        here.everybody() as owner,
+        pytest.raises(ValueError, match="none is named here"),
+    ):
+        owner.ask(Query("of_one", "select 1 where %(org_id)s is null"))
+
+
+# Owners that cannot step down
+
+
+ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
+
+
+async def test_an_owner_that_cannot_step_down_is_refused_with_the_sql_that_helps(
+    server: Server,
+) -> None:
+    with a_role(server, "bypassrls") as dsn, fresh_place(server) as made:
+        place = replace(made, server=replace(server, owner_dsn=dsn))
+        hand_over(place)
+        migrate(place.owner_dsn)
+        async with a_world(place) as world:
+            await fill(world, NAME)
+            make_everything_old(place, world.agent)
+            before = rows_of(place, world.agent.org_id)
+            for change in (erase_ours, rename_ours):
+                with pytest.raises(Misconfigured, match="bypasses row-level security"):
+                    await change(world)
+            with pytest.raises(Misconfigured, match="nothing was changed"):
+                retain(place.owner_dsn, KEEP)
+            assert rows_of(place, world.agent.org_id) == before
+            assert has_weekly_partitions(place)  # which needs ownership, and no org
+            follow(place)
+            await change_ours_in_every_way(world)
+
+
+def has_weekly_partitions(place: Place) -> bool:
+    with psycopg.connect(place.admin_dsn) as admin:
+        weekly = "select 1 from pg_class where relname ~ '^mcp_tool_call_log_[0-9]{8}$'"
+        return bool(admin.execute(weekly).fetchall())
+
+
+def follow(place: Place) -> None:
+    """Do as the refusal says."""
+    advice = ADVICE.search(examine_owner(place.owner_dsn).refusal or "")
+    assert advice
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        admin.execute(advice[1].encode())
+    migrate(place.owner_dsn)
+    assert examine_owner(place.owner_dsn).refusal is None
+
+
+def test_migrate_grants_what_the_maintenance_role_lacks(exempt: str, server: Server) -> None:
+    with place_owned_by(exempt, server) as place:
+        with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+            admin.execute(f"revoke delete on plan from {MAINTENANCE_ROLE}")
+        lacking = examine_owner(place.owner_dsn).refusal or ""
+        assert lacking.startswith(f"the role {MAINTENANCE_ROLE} may not change plan; nothing")
+        assert lacking.endswith("Run as the owner: waybook migrate")
+        migrate(place.owner_dsn)
+        assert examine_owner(place.owner_dsn).refusal is None
+
+
+@pytest.mark.parametrize("change", ["no force", "disable"])
+async def test_an_owner_is_refused_where_a_table_lacks_row_level_security(
+    own_world: World, change: str
+) -> None:
+    place = own_world.place
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        admin.execute(f"alter table plan_step {change} row level security".encode())
+    with pytest.raises(Misconfigured, match="not in force on plan_step for the owner"):
+        await erase_ours(own_world)
+    assert "plan_step" in rows_of(place, own_world.neighbour.org_id)
+
+
+# What migrating makes
+
+
+@pytest.mark.parametrize("attributes", ["bypassrls", "superuser"])
+def test_migrate_from_nothing_gives_an_exempt_owner_a_role_to_step_down_to(
+    server: Server, attributes: str
+) -> None:
+    member = attributes != "superuser"
+    with a_role(server, attributes, member=member) as dsn, empty_place(server, dsn) as place:
+        migrate(place.owner_dsn)
+        found = examine_owner(place.owner_dsn)
+        assert (found.is_exempt, found.refusal) == (True, None)
+
+
+def test_migrate_gives_an_ordinary_owner_no_such_role(own_place: Place) -> None:
+    migrate(own_place.owner_dsn)
+    found = examine_owner(own_place.owner_dsn)
+    assert (found.is_exempt, found.refusal) == (False, None)
+    with psycopg.connect(own_place.admin_dsn) as admin:
+        granted = admin.execute(
+            "select 1 from pg_class where relacl::text like %s", (f"%{MAINTENANCE_ROLE}%",)
+        )
+        assert granted.fetchall() == []
+
+
+def test_the_maintenance_role_may_change_rows_and_nothing_else(server: Server) -> None:
+    with (
+        place_owned_by("superuser", server) as place,
+        psycopg.connect(place.admin_dsn) as admin,
+    ):
+        role = admin.execute(
+            """select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication,
+                      rolcanlogin
+                 from pg_roles where rolname = %s""",
+            (MAINTENANCE_ROLE,),
+        ).fetchone()
+        assert role == (False,) * 6
+        admin.execute(f"set local role {MAINTENANCE_ROLE}")
+        for statement in ("drop table plan", "truncate plan", "select 1 from schema_migration"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), admin.transaction():
+                admin.execute(statement.encode())
+        for table in tables(place):
+            found = admin.execute(f"select 1 from {table} limit 1".encode())  # noqa: S608
+            assert found.fetchall() == [], table
