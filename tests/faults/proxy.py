@@ -51,7 +51,7 @@ class Pair:
         #: Data that a black hole holds back, and data that came before the target was connected.
         self.held: list[tuple[bool, bytes]] = []
         self._last_release = 0.0
-        self._is_over = False
+        self.is_over = False
 
     def forward(self, data: bytes, *, to_target: bool) -> None:
         """Pass data on, now or later, as the link's faults demand."""
@@ -85,9 +85,9 @@ class Pair:
 
     def end(self) -> None:
         """End both connections."""
-        if self._is_over:
+        if self.is_over:
             return
-        self._is_over = True
+        self.is_over = True
         self.link.pairs.discard(self)
         for transport in (self.client, self.target):
             if transport is not None:
@@ -106,7 +106,7 @@ class Pair:
 
     def _write(self, data: bytes, *, to_target: bool) -> None:
         transport = self.target if to_target else self.client
-        if transport is None or transport.is_closing() or self._is_over:
+        if transport is None or transport.is_closing() or self.is_over:
             return
         try:
             transport.write(data)
@@ -130,6 +130,9 @@ class Side(asyncio.Protocol):
         pair = self.pair
         if not self.is_client:
             pair.target = transport
+            if pair.is_over:  # it was cut while this connection was being made
+                transport.abort()
+                return
             if not pair.link.is_black_hole:
                 pair.release()
             return
