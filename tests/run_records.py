@@ -13,6 +13,7 @@ from plan_builders import NOON
 from waybook.dag.documents import Available
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.record.changes import WHOLE_ROW, Change, Entity
+from waybook.record.holder import Holder
 from waybook.record.replay import Row, Rows
 from waybook.record.texts import digest
 from waybook.record.usage import NOTHING
@@ -72,10 +73,10 @@ class Records:
 
     # Jobs
 
-    def held(self, session: str | None, model: str | None = None) -> Job | None:
-        """The job a session holds and has not handed in."""
-        found = (job for job in self.open() if job.status is JobStatus.PROCESSING)
-        return _first(j for j in found if session and j.held_session == session and _is(j, model))
+    def held(self, holder: Holder, model: str | None = None) -> Job | None:
+        """Return the job that the holder took and has not handed in."""
+        found = (job for job in self.open() if holder.is_same_conversation(job.holder))
+        return _first(job for job in found if _is(job, model))
 
     def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
         """The first job nobody works on, for whoever asks for this model or for any."""

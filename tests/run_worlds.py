@@ -114,7 +114,7 @@ class RunWorld:
     ) -> NextJob:
         """Ask once for a job; one that was tried too often may be put aside."""
         records = self.records
-        held = None if another else records.held(who.session, model)
+        held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
         open_jobs = () if held or candidate else records.open_counts()
         given = {"held": held, "candidate": candidate, "open_jobs": open_jobs}

@@ -6,12 +6,15 @@ Any number of processes may run it.
 import asyncio
 import contextlib
 import logging
+import random
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from waybook.errors import WaybookError
 from waybook.record.moment import Channel
 from waybook.settings import Settings
 from waybook.store import post
+from waybook.store.calls import CallLog
 from waybook.usecases.call import Call
 from waybook.usecases.deliver_notices import deliver_notices
 from waybook.usecases.exchange import Caller
@@ -31,18 +34,64 @@ LINGER_SECONDS = 0.05
 NOTE_USES_SECONDS = 1.0
 #: How often to look for what was kept long enough.
 RETAIN_SECONDS = 3_600.0
-#: How long to wait before listening again, at first and at most.
-RETRY_SECONDS = (0.5, 30.0)
+#: Wait after the first failure in a row; it doubles with each further one, up to the maximum.
+MIN_BACKOFF_SECONDS = 0.5
+MAX_BACKOFF_SECONDS = 60.0
+
+
+async def repeat(
+    house: House,
+    loop: str,
+    turn: Callable[[], Awaitable[bool | None]],
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Run `turn` again and again, until it returns True or the task is cancelled.
+
+    No error ends the loop, whoever raised it: a failure is logged, the first one in a row with its
+    traceback unless it is ours, and the next turn waits longer after each further failure.
+    """
+    while True:
+        begun = asyncio.get_running_loop().time()
+        try:
+            is_done = await turn()
+        except Exception as error:
+            if asyncio.get_running_loop().time() - begun > MAX_BACKOFF_SECONDS:
+                house.loops.note_success(loop)
+            failures = house.loops.note_failure(loop, error)
+            unexpected = failures == 1 and not isinstance(error, WaybookError)
+            log.warning("%s will be tried again: %s", loop, error, exc_info=unexpected)
+            await pause(backoff_seconds(failures))
+        else:
+            house.loops.note_success(loop)
+            if is_done:
+                return
+
+
+def backoff_seconds(failures: int) -> float:
+    """Return how long to wait after so many failures in a row, with jitter.
+
+    >>> all(MAX_BACKOFF_SECONDS / 2 <= backoff_seconds(9_999) <= MAX_BACKOFF_SECONDS for _ in "abc")
+    True
+    >>> 0.25 <= backoff_seconds(1) <= 0.5
+    True
+    """
+    longest = min(MIN_BACKOFF_SECONDS * 2.0 ** min(failures - 1, 32), MAX_BACKOFF_SECONDS)
+    return longest * random.uniform(0.5, 1)  # noqa: S311 - servers must not retry in step
+
+
+async def log_calls_for_ever(house: House, calls: CallLog) -> None:
+    """Write the log of calls, until cancelled."""
+    await repeat(house, "the log of calls", calls.write_next)
 
 
 async def sweep_for_ever(house: House, every_seconds: float) -> None:
     """Look for stalls again and again, until cancelled."""
-    while True:
+
+    async def turn() -> None:
         await asyncio.sleep(every_seconds)
-        try:
-            await sweep_once(house)
-        except WaybookError as fault:
-            log.warning("the stall sweep will try again: %s", fault)
+        await sweep_once(house)
+
+    await repeat(house, "the stall sweep", turn)
 
 
 async def sweep_once(house: House) -> int:
@@ -56,21 +105,24 @@ async def _sweep(house: House, org_id: UUID) -> int:
 
 async def note_uses_for_ever(house: House) -> None:
     """Note which tokens were used, a while behind the calls, until cancelled."""
-    while True:
+
+    async def turn() -> None:
         await house.last_used.some()
         await asyncio.sleep(NOTE_USES_SECONDS)
         await house.last_used.write(house.database)
 
+    await repeat(house, "noting the use of tokens", turn)
+
 
 async def render_for_ever(house: House, every_seconds: float) -> None:
     """Render whatever there is, when told of it and every now and then, until cancelled."""
-    while True:
+
+    async def turn() -> None:
         await _told(house.to_render, every_seconds)
-        try:
-            while await render_once(house):
-                pass
-        except WaybookError as fault:
-            log.warning("rendering will try again: %s", fault)
+        while await render_once(house):
+            pass
+
+    await repeat(house, "rendering", turn)
 
 
 async def _told(event: asyncio.Event, at_most_seconds: float) -> None:
@@ -88,15 +140,19 @@ async def render_once(house: House) -> int:
 
 async def index_for_ever(house: House, every_seconds: float) -> None:
     """Get ready for searches, then index whatever is not, again and again, until cancelled."""
-    await asyncio.sleep(BEFORE_WARMING_SECONDS)
-    await house.library.model.warm()
-    while True:
-        try:
-            while await index_once(house):
-                pass
-        except WaybookError as fault:
-            log.warning("indexing will try again: %s", fault)
+
+    async def warm() -> bool:
+        await asyncio.sleep(BEFORE_WARMING_SECONDS)
+        await house.library.model.warm()
+        return True
+
+    async def turn() -> None:
+        while await index_once(house):
+            pass
         await asyncio.sleep(every_seconds)
+
+    await repeat(house, "indexing", warm)
+    await repeat(house, "indexing", turn)
 
 
 async def index_once(house: House) -> int:
@@ -105,25 +161,26 @@ async def index_once(house: House) -> int:
     return sum([await index_research(_call(house, org_id)) for org_id in orgs])
 
 
-async def retain_for_ever(owner_dsn: str, settings: Settings) -> None:
+async def retain_for_ever(house: House, owner_dsn: str, settings: Settings) -> None:
     """Let go what was kept long enough, and make room for what comes, until cancelled."""
-    while True:
-        try:
-            await retain(owner_dsn, settings)
-        except WaybookError as fault:
-            log.warning("what is old will be let go later: %s", fault)
+
+    async def turn() -> None:
+        await retain(owner_dsn, settings)
+        house.loops.note_success("retention")
         await asyncio.sleep(RETAIN_SECONDS)
+
+    await repeat(house, "retention", turn)
 
 
 async def deliver_for_ever(house: House, every_seconds: float) -> None:
     """Deliver whatever there is to tell, when told of it and every now and then."""
-    while True:
+
+    async def turn() -> None:
         await _told(house.to_deliver, every_seconds)
-        try:
-            while await deliver_once(house):
-                pass
-        except WaybookError as fault:
-            log.warning("webhooks will be delivered later: %s", fault)
+        while await deliver_once(house):
+            pass
+
+    await repeat(house, "delivering webhooks", turn)
 
 
 async def deliver_once(house: House) -> int:
@@ -134,13 +191,13 @@ async def deliver_once(house: House) -> int:
 
 async def send_for_ever(house: House) -> None:
     """Tell other processes what changed here, many changes at a time, until cancelled."""
-    while True:
+
+    async def turn() -> None:
         await house.bus.has_outgoing.wait()
         await asyncio.sleep(LINGER_SECONDS)
-        try:
-            await post.send(house.database, house.bus)
-        except WaybookError as fault:
-            log.warning("other processes will find by themselves what changed: %s", fault)
+        await post.send(house.database, house.bus)
+
+    await repeat(house, "sending changes to other processes", turn)
 
 
 async def listen_for_ever(house: House) -> None:
@@ -148,34 +205,27 @@ async def listen_for_ever(house: House) -> None:
 
     Behind a pooler nothing can be heard, and `look_for_ever` has to do.
     """
+
+    async def turn() -> bool:
+        await post.listen(house.database, house.bus)
+        return True
+
     await house.bus.is_wanted.wait()
-    first, most = RETRY_SECONDS
-    wait = first
-    while True:
-        begun = asyncio.get_running_loop().time()
-        try:
-            await post.listen(house.database, house.bus)
-        except WaybookError as fault:
-            log.warning("listening for news will be tried again: %s", fault)
-        else:
-            return
-        held = asyncio.get_running_loop().time() - begun
-        wait = first if held > most else min(2 * wait, most)
-        await asyncio.sleep(wait)
+    await repeat(house, "listening for changes", turn)
 
 
 async def look_for_ever(house: House, every_seconds: float) -> None:
     """Look for changes nobody told of, when somebody new wants to know and every now and then."""
     bus, lookout = house.bus, post.Lookout()
-    await bus.is_wanted.wait()
-    while True:
+
+    async def turn() -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(bus.has_newcomers.wait(), every_seconds)
         bus.has_newcomers.clear()
-        try:
-            await lookout.look(house.database, bus)
-        except WaybookError as fault:
-            log.warning("looking for news will be tried again: %s", fault)
+        await lookout.look(house.database, bus)
+
+    await bus.is_wanted.wait()
+    await repeat(house, "looking for changes", turn)
 
 
 def _call(house: House, org_id: UUID) -> Call:

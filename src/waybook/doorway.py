@@ -17,7 +17,7 @@ from uuid import UUID
 import orjson
 
 from waybook.errors import Forbidden, RateLimited, Unavailable, WaybookError
-from waybook.record.moment import Channel
+from waybook.record.moment import Channel, Json
 from waybook.record.scopes import Scope
 from waybook.redaction import redacted
 from waybook.store.bus import Bus
@@ -268,7 +268,9 @@ class Doorway:
 
     def _call(self, tool: Tool, caller: Caller, asked: Arguments) -> Call:
         key = getattr(asked, "idempotency_key", None)
-        question = asked.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
+        # The user is part of the question: the answer to one user is not another user's answer.
+        told = asked.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
+        question: Json = {"user": caller.user, "arguments": told}
         return Call(
             house=self.house,
             caller=caller,

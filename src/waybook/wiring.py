@@ -15,6 +15,7 @@ from waybook.background import (
     deliver_for_ever,
     index_for_ever,
     listen_for_ever,
+    log_calls_for_ever,
     look_for_ever,
     note_uses_for_ever,
     render_for_ever,
@@ -219,7 +220,7 @@ async def _working(
     house: House, calls: CallLog, settings: Settings, owner_dsn: str | None
 ) -> AsyncIterator[None]:
     tasks = [
-        asyncio.create_task(calls.run()),
+        asyncio.create_task(log_calls_for_ever(house, calls)),
         asyncio.create_task(note_uses_for_ever(house)),
         asyncio.create_task(send_for_ever(house)),
         asyncio.create_task(listen_for_ever(house)),
@@ -231,7 +232,7 @@ async def _working(
         tasks.append(asyncio.create_task(render_for_ever(house, sweep_seconds)))
         tasks.append(asyncio.create_task(index_for_ever(house, sweep_seconds)))
         tasks.append(asyncio.create_task(deliver_for_ever(house, sweep_seconds)))
-        tasks.append(asyncio.create_task(retain_for_ever(owner_dsn, settings)))
+        tasks.append(asyncio.create_task(retain_for_ever(house, owner_dsn, settings)))
     try:
         yield
     finally:

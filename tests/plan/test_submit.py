@@ -80,6 +80,19 @@ def test_a_step_takes_one_result_and_only_while_it_is_open(status: StepStatus) -
     assert refusal.value.next_call is not None
 
 
+@pytest.mark.parametrize("attempt", [-1, 0, 2, 5])
+def test_submit_of_an_attempt_never_handed_out_says_so(attempt: int) -> None:
+    plan = a_plan(a_step(S.IN_PROGRESS), a_step())
+    done = Submission(result_summary="late", attempt=attempt)
+    refusal = submit(plan, step_id(1), done, a_moment(BOB)).refusal
+    assert isinstance(refusal, StaleAttempt)
+    assert refusal.message.startswith(
+        f"attempt {attempt} of step 1 does not exist: the step is at attempt 1, in_progress."
+    )
+    assert refusal.next_call is not None
+    assert refusal.next_call.tool == "get_next_step"
+
+
 @decision("A15")
 @pytest.mark.parametrize("status", [S.PENDING, S.IN_PROGRESS, S.COMPLETED])
 def test_a_result_of_an_older_attempt_is_refused_and_kept(status: StepStatus) -> None:

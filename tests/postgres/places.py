@@ -34,7 +34,9 @@ def leave(data_dir: Path) -> None:
     eventually(lambda: not keepers(data_dir), "the keeper has ended")
     elsewhere = Desk(data_dir).home
     if elsewhere.exists():
-        shutil.rmtree(os.fsdecode(elsewhere.read_bytes()), ignore_errors=True)
+        home = Path(os.fsdecode(elsewhere.read_bytes()))
+        shutil.rmtree(home, ignore_errors=True)
+        home.with_name(f"{home.name}.origin").unlink(missing_ok=True)
 
 
 def server_home(data_dir: Path) -> ServerHome:

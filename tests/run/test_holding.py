@@ -31,11 +31,25 @@ def test_who_was_overtaken_is_told_by_whom_and_what_to_do() -> None:
     assert refusal.next_call.tool == "get_next_job"
 
 
-def test_where_nobody_holds_the_job_nobody_is_named() -> None:
+@pytest.mark.parametrize("attempt", [-1, 1, 5])
+def test_attempt_of_an_unclaimed_job_does_not_exist(attempt: int) -> None:
     (job,) = one_job().jobs("a")
-    refusal = stale(job, 1)
+    refusal = stale(job, attempt)
     assert refusal is not None
-    assert refusal.message == "attempt 1 of this job is over: it is at attempt 0, pending"
+    assert refusal.message == (
+        f"attempt {attempt} of this job does not exist: it is at attempt 0, pending"
+    )
+
+
+@pytest.mark.parametrize("attempt", [0, 2, 5])
+def test_attempt_never_handed_out_of_a_held_job_does_not_exist(attempt: int) -> None:
+    refusal = stale(one_job().claim(BOB), attempt)
+    assert refusal is not None
+    assert refusal.message == (
+        f"attempt {attempt} of this job does not exist: it is at attempt 1, processing by bob"
+    )
+    assert refusal.next_call is not None
+    assert refusal.next_call.why == "get your job again; its reply has the attempt"
 
 
 def test_the_attempt_is_looked_at_before_the_status() -> None:

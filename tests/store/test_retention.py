@@ -113,11 +113,55 @@ async def test_what_no_partition_was_made_for_is_kept_and_goes_when_it_is_old(
     )
     gone = retain(own_world.place.owner_dsn, Keep(30, 0, 0))
     assert gone == {"mcp_tool_call_log": 2}
-    assert named(today(admin)) not in partitions(admin)  # the week stays with the default
     assert named(today(admin) + timedelta(weeks=1)) in partitions(admin)
     left = admin.execute("select tool, count(*) from mcp_tool_call_log group by 1").fetchall()
     assert left == [("create_research_plan", 3)]
     assert retain(own_world.place.owner_dsn, Keep(30, 0, 0)) == {}
+
+
+CALLS = """
+insert into mcp_tool_call_log (org_id, at, id, tool, actor, channel, duration_ms, request_bytes,
+                               response_bytes, is_error, replayed)
+select o.org_id, now() + n * interval '1 hour', gen_random_uuid(), 'ping', 'ann', 'mcp', 1, 1, 1,
+       false, false
+  from org o, generate_series(-300, 300) n
+"""
+
+
+def test_calls_of_the_default_partition_move_to_that_of_their_week(
+    own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a demo that was kept: calls are there before the partition of their week is."""
+    monkeypatch.setattr(retention, "MOST_ROWS", 50)
+    admin.execute(CALLS)
+    asked = "select org_id, id, at from mcp_tool_call_log order by id"
+    before = admin.execute(asked).fetchall()
+    retain(own_world.place.owner_dsn, FOR_EVER)
+    made = {named(today(admin) + timedelta(weeks=ahead)) for ahead in range(5)}
+    assert set(partitions(admin)) == {"mcp_tool_call_log_default", *made}
+    assert admin.execute(asked).fetchall() == before
+    left = admin.execute(
+        "select count(*) from mcp_tool_call_log_default"
+        " where at >= date_trunc('week', now() at time zone 'UTC') at time zone 'UTC'"
+    )
+    assert left.fetchall() == [(0,)]
+    guarded = admin.execute(
+        "select count(*) from pg_class where relname like 'mcp_tool_call_log_2%'"
+        " and relkind = 'r' and relrowsecurity and relforcerowsecurity"
+    )
+    assert guarded.fetchall() == [(len(made),)]
+
+
+def test_too_many_calls_of_a_week_stay_in_the_default_partition(
+    own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "MAX_MOVED_ROWS", 5)
+    admin.execute(CALLS)
+    retain(own_world.place.owner_dsn, FOR_EVER)
+    assert named(today(admin)) not in partitions(admin)
+    assert named(today(admin) + timedelta(weeks=4)) in partitions(admin)
+    found = admin.execute("select count(*) from mcp_tool_call_log").fetchall()
+    assert found[0][0] >= 3 * 601
 
 
 def test_several_at_once_do_it_once(own_place: Place, admin: psycopg.Connection) -> None:

@@ -10,6 +10,7 @@ import pytest
 from postgres.processes import eventually
 from servers import Place, Server, fresh_place
 from statements import prepared
+from waybook.record.holder import Holder
 from waybook.store import definitions, documents, jobs, runs
 from waybook.store.ids import new_id
 from waybook.store.jobs import Asked
@@ -33,13 +34,14 @@ insert into stage_step (org_id, run_id, stage_slug, step_key, total, done, faile
 select org_id, run_id, stage_slug, 'k' || n, 9, 0, 0, now()
   from stage_run, generate_series(1, 6) n;
 insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
-                 attempt, tries, ready_at, held_session, completed_at, part, document_id, counted)
+                 attempt, tries, ready_at, held_by, held_session, completed_at, part,
+                 document_id, counted)
 select r.org_id, gen_random_uuid(), r.id, 's1', 'k' || n % 6,
        case when n % 5 = 0 then 'RENDER' else 'EXECUTE' end, 'm' || n % 7, n % 6,
        case when n % 5 = 0 then null else '{}'::json end,
        case when n = 1 then 'processing' when n < 12 then 'pending' when n = 13 then 'failed'
             else 'completed' end,
-       1, 1, now(), case when n = 1 then 'session' end,
+       1, 1, now(), case when n = 1 then 'ann' end, case when n = 1 then 'session' end,
        case when n < 12 then null else now() end, 1, gen_random_uuid(), true
   from run r, generate_series(1, 20) n;
 insert into document (org_id, id, run_id, stage_slug, step_key, job_id, document_key, model,
@@ -112,8 +114,9 @@ def named(full: Place) -> tuple[str, str, str]:
     return row[0], row[1], row[2]
 
 
-ANY = Asked(model=None, job_type=None, lease_seconds=900, session="session")
-ONE = Asked(model="m1", job_type=None, lease_seconds=900, session="session")
+ME = Holder("ann", "session")
+ANY = Asked(model=None, job_type=None, lease_seconds=900, holder=ME)
+ONE = Asked(model="m1", job_type=None, lease_seconds=900, holder=ME)
 
 #: The index by which each is read, and whether it comes in the order that is asked for.
 HOT = {

@@ -11,6 +11,7 @@ import pytest
 from postgres.processes import eventually
 from servers import Place, Server, fresh_place
 from statements import prepared
+from waybook.record.holder import Holder
 from waybook.store import contexts, plans
 from waybook.store.idempotency import Key
 from waybook.store.ids import new_id
@@ -20,6 +21,7 @@ from waybook.store.tenants import LOCAL_ORG, add_org
 from waybook.usecases.browse_plans import PlanFilter, page_statements
 from worlds import a_world
 
+ME = Holder("ann", "1")
 PLANS = 2_500
 STEPS = 6
 
@@ -137,8 +139,8 @@ HOT = [
 def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
     plan_id, step_id = a_plan_id(full)
     key = Key(tool="get_next_step", key="k", arguments_hash=b"")
-    by_plan = plans.lock_statements(Wanted(plan_id=plan_id, session="1"), key)
-    for_work = plans.lock_statements(Wanted(plan_id=plan_id, candidates=True, session="1"), key)
+    by_plan = plans.lock_statements(Wanted(plan_id=plan_id, holder=ME), key)
+    for_work = plans.lock_statements(Wanted(plan_id=plan_id, candidates=True, holder=ME), key)
     statements = {
         "plan of a step": plans.plan_of_step_statement(step_id),
         "lock": by_plan[0],

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from tool_calls import a_call_of
+from waybook.background import log_calls_for_ever
 from waybook.doorway import TOOLS, Doorway
 from waybook.store import calls
 from waybook.store.calls import CallLog
@@ -97,7 +98,7 @@ async def test_a37_it_is_written_behind_the_calls_in_few_statements(
     monkeypatch.setattr(calls, "LINGER", 0)
     for _ in range(20):
         await agent.call("list_skills")
-    writing = asyncio.create_task(world.doorway.calls.run())
+    writing = asyncio.create_task(log_calls_for_ever(world.doorway.house, world.doorway.calls))
     async with asyncio.timeout(10):
         while len(await logged(world)) < 20:  # noqa: ASYNC110 - nothing rings when it is written
             await asyncio.sleep(0)

@@ -125,9 +125,9 @@ async def test_no_two_processes_hand_out_the_same_step(agent: Agent) -> None:
 async def test_the_time_is_the_database_s_whatever_we_think_it_is(
     agent: Agent, world: World
 ) -> None:
-    plan = await agent.plan(2)
     database = world.database
     noon, database.frozen_now = world.clock.now, None
+    plan = await agent.plan(2)
     await agent.take(plan)
     for wrong in (noon, noon.replace(year=1999)):
         database.clock.set(wrong)

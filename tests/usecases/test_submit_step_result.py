@@ -71,6 +71,7 @@ async def test_a_stale_attempt_is_refused_and_its_result_kept(
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     late = {"stepId": taken["stepId"], "attempt": attempt, "resultSummary": {"late": True}}
+    late["usage"] = {"inputTokens": 5}
     error = await agent.refused("submit_step_result", **late)
     assert (error["code"], error["next"]["tool"]) == ("STALE_ATTEMPT", "get_next_step")
     details = error["details"]

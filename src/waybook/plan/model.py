@@ -9,6 +9,7 @@ from typing import NamedTuple, NewType
 
 from waybook.errors import NotFound
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.holder import Holder
 from waybook.record.moment import Channel, Json
 from waybook.record.usage import NOTHING, Totals
 
@@ -87,6 +88,13 @@ class Step(NamedTuple):
     fail_reason: str | None
     #: The steps it waits for.
     depends_on: tuple[StepId, ...] = ()
+
+    @property
+    def holder(self) -> Holder | None:
+        """Holder of the current attempt; None unless the step is in progress and was taken."""
+        if self.held_by is None or self.status is not StepStatus.IN_PROGRESS:
+            return None
+        return Holder(self.held_by, self.held_session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

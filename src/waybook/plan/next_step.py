@@ -87,16 +87,10 @@ def _take(draft: Draft) -> Decision[NextStep]:
 
 
 def held_step(plan: Plan, actor: Actor) -> Step | None:
-    """The first step this conversation took and has not handed back.
-
-    A session is the caller's own name for its conversation, so another user's of the same name is
-    another conversation.
-    """
-    if actor.session is None:
-        return None
-    mine = (actor.user, actor.session)
+    """Return the first step that this conversation took and has not handed back."""
+    me = actor.holder
     running = plan.having(StepStatus.IN_PROGRESS)
-    return next((s for s in running if (s.held_by, s.held_session) == mine), None)
+    return next((step for step in running if me.is_same_conversation(step.holder)), None)
 
 
 def unclaimed_step(plan: Plan) -> Step | None:

@@ -144,13 +144,10 @@ def _keep_late_result(
         attempt=submission.attempt,
         currentAttempt=step.attempt,
     )
+    why, next_call = _why_not_current(plan, step, submission.attempt or 0)
     refusal = StaleAttempt(
-        f"step {step.order} is at attempt {step.attempt}, this result is of attempt "
-        f"{submission.attempt}: somebody else took the step over. Your result was not counted, "
-        "but it is kept as an artifact of the step",
-        next_call=NextCall(
-            "get_next_step", {"planId": plan.id}, "take a step that is yours; do not resubmit"
-        ),
+        f"{why}. Your result was not counted, but it is kept as an artifact of the step",
+        next_call=next_call,
         stepId=step.id,
         attempt=submission.attempt,
         currentAttempt=step.attempt,
@@ -158,3 +155,21 @@ def _keep_late_result(
         artifactId=artifact_id,
     )
     return draft.decide(StepDone(step), refusal=refusal)
+
+
+def _why_not_current(plan: Plan, step: Step, attempt: int) -> tuple[str, NextCall]:
+    """Return why a result of this attempt does not count, and the call to make instead."""
+    where: dict[str, object] = {"planId": plan.id}
+    if not 1 <= attempt <= step.attempt:
+        why = (
+            f"attempt {attempt} of step {step.order} does not exist: the step is at attempt "
+            f"{step.attempt}, {step.status}"
+        )
+        again = "get your step again; its reply has the attempt"
+        return why, NextCall("get_next_step", where, again)
+    why = (
+        f"step {step.order} is at attempt {step.attempt}, this result is of attempt {attempt}: "
+        "the step was taken back or taken over"
+    )
+    other = "take a step that is yours; do not resubmit"
+    return why, NextCall("get_next_step", where, other)

@@ -9,6 +9,7 @@ As root it makes the directories, then becomes the server's user for good.
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -27,6 +28,7 @@ from waybook.postgres.connection import (
     write_connection,
 )
 from waybook.postgres.layout import SOCKET_NAME, Desk, ServerHome, socket_directory
+from waybook.postgres.leftovers import claim, empty, is_deleted
 from waybook.postgres.logs import bound, tail
 from waybook.postgres.orphan import take_over
 from waybook.postgres.postmaster import Postmaster, becomes_ready, spawn, stop
@@ -49,6 +51,10 @@ class House:
     clients: int
     """The descriptor of the lock that clients hold."""
     grace_seconds: float
+    data_dir: int
+    """The descriptor of the data directory, by which it is seen that it was deleted."""
+    is_apart: bool
+    """Whether the cluster lies outside of the data directory, and so is not deleted with it."""
 
     @property
     def socket_dir(self) -> Path:
@@ -110,6 +116,10 @@ def keep(house: House, server: Postmaster, told: list[int]) -> None:
     idle_since: float | None = None
     while not told:
         time.sleep(HEARTBEAT_SECONDS)
+        if is_deleted(house.data_dir):
+            stop(server)
+            _clean_up(house)
+            return
         if server.is_gone() or not (house.socket_dir / SOCKET_NAME).exists():
             stop(server)  # alive, it would be of no use without its socket
             server = bring_up(house)
@@ -124,9 +134,21 @@ def keep(house: House, server: Postmaster, told: list[int]) -> None:
     stop(server)
 
 
+def _clean_up(house: House) -> None:
+    """Remove what a deleted data directory left outside of it."""
+    if house.is_apart:
+        empty(house.home.directory)
+    if not house.socket_dir.is_relative_to(house.home.directory):
+        shutil.rmtree(house.socket_dir, ignore_errors=True)
+
+
 def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
     clients = locks.open_lock(desk.clients_lock)
     home, account = make_home(desk)
+    is_apart = home.directory.parent != desk.data_dir
+    data_dir = os.open(desk.data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if is_apart and account.borrowed:
+        claim(home, desk)
     binaries = find_binaries(account)
     known = read_connection(desk.connection)
     connection = Connection(
@@ -149,6 +171,8 @@ def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
         connection=connection,
         clients=clients,
         grace_seconds=grace_seconds,
+        data_dir=data_dir,
+        is_apart=is_apart,
     )
 
 

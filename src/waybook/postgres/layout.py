@@ -9,6 +9,7 @@
     │   ├── keeper.lock    held alone by the keeper, for as long as it lives
     │   ├── keeper.log     what the keeper has to say
     │   ├── home           where the server's directory is, if it is not here
+    │   ├── origin         a link to the record beside that directory, see `leftovers`
     │   └── connection.json   passwords and socket, 0600
     └── server/            the server's, 0700
         ├── cluster/       PostgreSQL's data directory
@@ -18,7 +19,8 @@
 
 As root the server runs as another user, who must reach `server/` without any directory being
 opened for it. Where it cannot (a data directory below /root, say), `server/` lies in
-/var/lib/waybook/<hash of the data directory> instead, and `keeper/home` says so.
+/var/lib/waybook/<hash of the data directory> instead, and `keeper/home` says so; see `leftovers`
+for what becomes of it when the data directory is deleted.
 A socket's path is limited to 107 bytes, and drivers split it at commas; where it would be longer
 or hold one, the socket lies in /tmp/waybook-<uid>-<hash>, private like the rest.
 """
@@ -62,6 +64,10 @@ class Desk:
     @property
     def home(self) -> Path:
         return self.directory / "home"
+
+    @property
+    def origin(self) -> Path:
+        return self.directory / "origin"
 
     @property
     def connection(self) -> Path:

@@ -8,6 +8,7 @@ from waybook.errors import Misconfigured
 from waybook.postgres.account import Account, can_enter, server_account
 from waybook.postgres.connection import write_private
 from waybook.postgres.layout import Desk, ServerHome, fingerprint
+from waybook.postgres.leftovers import remove_orphans
 
 PRIVATE = 0o700
 PASSABLE = 0o711
@@ -44,6 +45,8 @@ def make_home(desk: Desk) -> tuple[ServerHome, Account]:
         Misconfigured: no place can be had without opening somebody's directory.
     """
     account = server_account()
+    if account.borrowed:
+        remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
     home = _home(desk, account)
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
@@ -56,6 +59,10 @@ def make_home(desk: Desk) -> tuple[ServerHome, Account]:
     if home.directory.parent != desk.data_dir:
         write_private(desk.home, os.fsencode(home.directory))
     return home, account
+
+
+def _places() -> tuple[Path, ...]:
+    return tuple(base / "waybook" for base in BASES)
 
 
 def make_socket_directory(directory: Path) -> None:
@@ -74,8 +81,7 @@ def shared_base(account: Account) -> Path:
     Raises:
         Misconfigured: there is no such place.
     """
-    for base in BASES:
-        place = base / "waybook"
+    for place in _places():
         try:
             _make(place, PASSABLE)
         except OSError:

@@ -6,6 +6,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from waybook.record.holder import Holder
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
@@ -38,6 +40,11 @@ class Actor(NamedTuple):
     principal: str | None = None
     #: Whether that credential lets them decide reviews.
     reviews: bool = False
+
+    @property
+    def holder(self) -> Holder:
+        """The holder that this actor becomes by taking a step or job."""
+        return Holder(self.user, self.session)
 
 
 class Moment(NamedTuple):

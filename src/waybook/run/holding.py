@@ -5,6 +5,7 @@ from waybook.errors import IllegalMove, NextCall, StaleAttempt
 from waybook.run.model import Job
 
 NEXT = NextCall("get_next_job", {}, "ask for another job")
+AGAIN = NextCall("get_next_job", {}, "get your job again; its reply has the attempt")
 
 
 def stale(job: Job, attempt: int) -> StaleAttempt | None:
@@ -12,13 +13,15 @@ def stale(job: Job, attempt: int) -> StaleAttempt | None:
     if job.attempt == attempt:
         return None
     by = f" by {job.held_by}" if job.held_by else ""
+    existed = 1 <= attempt < job.attempt
     return StaleAttempt(
-        f"attempt {attempt} of this job is over: it is at attempt {job.attempt}, {job.status}{by}",
+        f"attempt {attempt} of this job {'is over' if existed else 'does not exist'}: it is at "
+        f"attempt {job.attempt}, {job.status}{by}",
         jobId=job.id,
         attempt=attempt,
         currentAttempt=job.attempt,
         status=str(job.status),
-        next_call=NEXT,
+        next_call=NEXT if existed else AGAIN,
     )
 
 

@@ -12,6 +12,7 @@ from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.recipe import Graph
 from waybook.dag.structure import stage_order
 from waybook.dag.units import Unit
+from waybook.record.holder import Holder
 from waybook.record.moment import Json
 from waybook.record.usage import NOTHING, Totals
 
@@ -153,6 +154,13 @@ class Job:
     document: str | None = None
     #: Whether its end counts towards its step; a step that is closed is not opened again.
     counted: bool = True
+
+    @property
+    def holder(self) -> Holder | None:
+        """Holder of the current attempt; None unless the job is being processed."""
+        if self.held_by is None or self.status is not JobStatus.PROCESSING:
+            return None
+        return Holder(self.held_by, self.held_session)
 
     def as_row(self) -> dict[str, Json]:
         """The row as the audit tells it."""

@@ -81,10 +81,11 @@ def next_job(
 ) -> RunDecision[NextJob]:
     """Hand out the job the caller holds, else the candidate, else say why there is none.
 
-    The candidate is free: nobody has claimed it, or whoever did has been silent too long.
+    `held` counts only if it is the caller's own, whatever the store found. The candidate is free:
+    it is unclaimed, or its holder has been inactive for too long.
     """
     draft = RunDraft(run, chart, moment)
-    if held is not None:
+    if held is not None and moment.actor.holder.is_same_conversation(held.holder):
         draft.touch(held.id)
         return draft.decide(JobReady(held, resumed=True))
     if candidate is None:

@@ -32,10 +32,19 @@ class Sealed(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The end of a chain: the last number and its seal."""
+    """The end of a chain: the last number, its seal, and its time."""
 
     seq: int = 0
     hash: bytes = GENESIS
+    at: datetime | None = None
+
+    def after(self, now: datetime) -> datetime:
+        """Return the time of the next entry: `now`, but never before the last entry.
+
+        Several servers write one chain, each by its own estimate of the database's clock, so the
+        time may have to wait for the chain.
+        """
+        return now if self.at is None else max(now, self.at)
 
 
 def seal(entry: Sealed, previous: bytes) -> bytes:
@@ -67,13 +76,13 @@ def chain(
     actor: Actor,
 ) -> Iterator[Sealed]:
     """Number and seal new entries behind the head of their subject's chain."""
-    previous = head.hash
+    previous, at = head.hash, head.after(now)
     for seq, new in enumerate(entries, start=head.seq + 1):
         entry = Sealed(
             subject_id=subject[1],
             subject=subject[0],
             seq=seq,
-            at=now,
+            at=at,
             event=new.event,
             actor=actor.user,
             channel=actor.channel,

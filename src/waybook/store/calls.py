@@ -74,7 +74,7 @@ def read_calls(rows: Iterable[tuple[Any, ...]]) -> list[SeenCall]:
 
 class CallLog:
     def __init__(self, database: Database) -> None:
-        """Nothing is written until `run` runs."""
+        """Nothing is written until `write_next` is called."""
         self._database = database
         self._waiting: asyncio.Queue[LoggedCall] = asyncio.Queue(MOST_WAITING)
         #: How many calls of each org were answered and not logged.
@@ -92,12 +92,11 @@ class CallLog:
         except asyncio.QueueFull:
             self.dropped_of[call.org_id] += 1
 
-    async def run(self) -> None:
-        """Write what waits, again and again, until cancelled."""
-        while True:
-            first = await self._waiting.get()
-            await asyncio.sleep(LINGER)
-            await self._write([first, *self._take()])
+    async def write_next(self) -> None:
+        """Wait for a call, and write it with those that come soon after."""
+        first = await self._waiting.get()
+        await asyncio.sleep(LINGER)
+        await self._write([first, *self._take()])
 
     async def flush(self) -> None:
         """Write what waits, now."""
@@ -116,9 +115,10 @@ class CallLog:
             try:
                 async with self._database.tenant(org_id) as tx:
                     await tx.commit(*_statements(calls))
-            except WaybookError as fault:
+            except Exception as fault:
                 self.dropped_of[org_id] += len(calls)
-                log.warning("%d calls not logged: %s", len(calls), fault)
+                ours = isinstance(fault, WaybookError)
+                log.warning("%d calls not logged: %s", len(calls), fault, exc_info=not ours)
 
 
 def _statements(calls: list[LoggedCall]) -> Iterator[Statement]:

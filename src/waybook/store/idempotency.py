@@ -48,8 +48,8 @@ def read_answer(told: Sequence[Any], key: Key) -> StoredAnswer:
     arguments_hash, is_error, body = told
     if bytes.fromhex(arguments_hash) != key.arguments_hash:
         raise IdempotencyConflict(
-            f"idempotencyKey was used before for {key.tool} with other arguments; use a new key "
-            "for a new call, the same key only to repeat the very same call",
+            f"idempotencyKey was used before for {key.tool} with other arguments or by another "
+            "user; use a new key for a new call, the same key only to repeat the very same call",
             idempotencyKey=key.key,
             tool=key.tool,
         )

@@ -1,6 +1,6 @@
 """Who comes in by which secret, and the users and tokens of an org as they are stored."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -61,11 +61,12 @@ def used_statement(token_ids: Iterable[str]) -> Statement:
     return SQL["tokens_used"](ids=Ids(token_ids))
 
 
-def read_org(rows: list[tuple[Any, ...]]) -> LoadedOrg:
-    """The org that `org` or `lock_org` found."""
+def read_org(rows: list[tuple[Any, ...]], last: Sequence[tuple[Any, ...]] = ()) -> LoadedOrg:
+    """Return the org that `org` or `lock_org` found; `last` is when its chain was written."""
     org_id, slug, name, policy, seq, seal = rows[0]
     org = Org(id=org_id, slug=slug, name=name, review_policy=ReviewPolicy(policy))
-    return LoadedOrg(org, Head(seq, bytes(seal)) if seq else Head())
+    at = last[0][0].astimezone(UTC) if last else None
+    return LoadedOrg(org, Head(seq, bytes(seal), at) if seq else Head())
 
 
 def user_statement(name: str) -> Statement:

@@ -28,6 +28,13 @@ select org_id::text, slug, name, review_policy, audit_seq, audit_hash
  where org_id = app_org()
    for no key update;
 
+-- name: last_entry_of_org
+-- When the org's chain was last written. Asked behind the lock, whose own snapshot may be older.
+select e.at
+  from audit_entry e
+ where e.subject_id = app_org()
+   and e.seq = (select o.audit_seq from org o where o.org_id = app_org());
+
 -- name: org
 select org_id::text, slug, name, review_policy, audit_seq, audit_hash
   from org

@@ -8,6 +8,7 @@ from typing import Any
 from waybook.dag.lineage import Made
 from waybook.dag.model import JobStatus, JobType
 from waybook.dag.units import Unit
+from waybook.record.holder import Holder
 from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
 from waybook.store.runs import in_utc
@@ -28,8 +29,8 @@ class Asked:
     model: str | None
     job_type: str | None
     lease_seconds: float
-    #: Whose job is to be handed out again; None if another is wanted besides.
-    session: str | None
+    #: Holder whose job is handed out again; None if another job is wanted in addition.
+    holder: Holder | None
 
 
 def run_of_job_statement(job_id: str) -> Statement:
@@ -48,10 +49,15 @@ def failures_statement(run_id: str, most: int) -> Statement:
 
 
 def held_statement(run_id: str, asked: Asked) -> Statement:
-    """The job the session holds."""
+    """Find the job that the caller holds."""
     return SQL["held_job"](
-        run_id=run_id, session=asked.session, model=asked.model, job_type=asked.job_type
+        run_id=run_id, model=asked.model, job_type=asked.job_type, **_holder_values(asked)
     )
+
+
+def _holder_values(asked: Asked) -> dict[str, str | None]:
+    user, session = asked.holder or (None, None)
+    return {"holder": user, "session": session}
 
 
 def free_statement(run_id: str, asked: Asked) -> Statement:
@@ -70,7 +76,7 @@ def run_with_free_job_statement(asked: Asked) -> Statement:
         model=asked.model,
         job_type=asked.job_type,
         lease=asked.lease_seconds,
-        session=asked.session,
+        **_holder_values(asked),
     )
 
 

@@ -8,14 +8,14 @@ select :row_of_job
  where j.id = %(job_id)s;
 
 -- name: held_job
--- The job a session holds and has not handed in; of several, the one it took first.
+-- The job the caller holds and has not handed in; of several, the one taken first.
 select :row_of_job
   from job j
  where j.run_id = %(run_id)s
    and j.completed_at is null
    and j.job_type <> 'RENDER'
    and j.status = 'processing'
-   and j.held_session = %(session)s
+   and :is_held_by_caller
    and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
    and (%(model)s::text is null or j.model = %(model)s::text)
  order by j.started_at, j.id
@@ -44,13 +44,13 @@ select :row_of_job
    for update of j skip locked;
 
 -- name: run_with_free_job
--- A run with something to hand out: one of which the session holds a job, else the oldest.
+-- A run with something to hand out: one of which the caller holds a job, else the oldest.
 select found.run_id::text
   from ((select j.run_id, 1 as turn
            from job j
           where j.completed_at is null
             and j.status = 'processing'
-            and j.held_session = %(session)s::text
+            and :is_held_by_caller
             and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
             and (%(model)s::text is null or j.model = %(model)s::text)
           order by j.run_id

@@ -63,7 +63,7 @@ def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> W
     if Entity.ARTIFACT in patches:
         written += _artifacts(decision, patches)
         written += _origins(patches, hand)
-    head = Head(sealed[-1].seq, sealed[-1].hash) if sealed else hand.head
+    head = Head(sealed[-1].seq, sealed[-1].hash, sealed[-1].at) if sealed else hand.head
     return Written(written + audit_statements(sealed), head)
 
 
@@ -195,10 +195,12 @@ def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    names = ("order", "type", "title", "status", "attempt", "stall_seconds")
-    before = plan.step(StepId(patch.id)).depends_on
-    told = (_scalar(patch.values[name]) for name in names)
-    return (patch.id, plan.id, *told, Ids(before) if before else None)
+    """Return the step as the whole decision leaves it: what added it may also have skipped it."""
+    step = plan.step(StepId(patch.id))
+    what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
+    when = (step.stall_seconds, step.in_progress_since, step.completed_at)
+    held = (step.held_by, step.held_session, step.fail_reason)
+    return (*what, *when, *held, Ids(step.depends_on) if step.depends_on else None)
 
 
 def _new_brief(patch: Patch) -> tuple[Value, ...]:

@@ -28,6 +28,7 @@ update plan
 
 -- name: insert_steps
 insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
+                       in_progress_since, completed_at, held_by, held_session, fail_reason,
                        depends_on)
 values %(rows)s;
 

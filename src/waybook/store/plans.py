@@ -24,6 +24,7 @@ from waybook.plan.model import (
     StoredSource,
 )
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.record.holder import Holder
 from waybook.record.moment import Channel
 from waybook.record.replay import Rows as PlanRows
 from waybook.record.usage import read_totals
@@ -58,6 +59,10 @@ class LoadedPlan(NamedTuple):
     now: datetime
     head: Head
 
+    def to_decide(self) -> "LoadedPlan":
+        """Return the plan at a time that is not before its last audit entry."""
+        return self._replace(now=self.head.after(self.now))
+
 
 class Wanted(NamedTuple):
     """Which plan to load, and how much of it."""
@@ -65,9 +70,10 @@ class Wanted(NamedTuple):
     plan_id: str
     #: The steps whose texts are needed.
     texts: tuple[str, ...] = ()
-    #: Also the texts of the steps the session could get.
+    #: Also the texts of the steps the caller could get.
     candidates: bool = False
-    session: str | None = None
+    #: The conversation that asks, if one does.
+    holder: Holder = Holder("")
     #: Whether the last review is needed.
     review: bool = True
 
@@ -87,9 +93,10 @@ def look_statements(wanted: Wanted) -> list[Statement]:
 
 
 def _rest(wanted: Wanted, key: Key | None) -> list[Statement]:
-    plan_id, session, texts = wanted.plan_id, wanted.session, Ids(wanted.texts)
+    plan_id, texts = wanted.plan_id, Ids(wanted.texts)
+    user, session = wanted.holder
     rest = [
-        SQL["load_candidates"](plan_id=plan_id, wanted=texts, session=session)
+        SQL["load_candidates"](plan_id=plan_id, wanted=texts, holder=user, session=session)
         if wanted.candidates
         else SQL["load_steps"](plan_id=plan_id, wanted=texts),
         SQL["load_call"](
@@ -134,11 +141,12 @@ def results_statement(plan_id: str | None) -> Statement:
 def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
     """The plan that these statements found, if any."""
     plans, steps, ((known, _),), *rest = found
+    session = wanted.holder.session
     if not plans:
         return None
     (row,) = plans
     plan_id, name, status, revision, stall_seconds, resumed_at, fail_reason, *rest_of_it = row
-    seq, digest, now, usage, budget, created_by, created_at = rest_of_it
+    seq, digest, now, usage, budget, created_by, created_at, written_at = rest_of_it
     plan = Plan(
         id=PlanId(plan_id),
         name=name,
@@ -152,13 +160,14 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         texts={StepId(row[0]): _text(row[-1]) for row in steps if row[-1] is not None},
         conditions=tuple([read_condition(row) for row in rest[0]]),
         review=read_review(rest[1]) if wanted.review else None,
-        sessions=frozenset((wanted.session,)) if known and wanted.session else NO_SESSIONS,
+        sessions=frozenset((session,)) if known and session else NO_SESSIONS,
         usage=read_totals(usage),
         budget=Budget(**budget) if budget else None,
         created_by=created_by,
         created_at=_in_utc(created_at),
     )
-    return LoadedPlan(plan, now.astimezone(UTC), Head(seq, digest))
+    head = Head(seq, digest, written_at.astimezone(UTC))
+    return LoadedPlan(plan, now.astimezone(UTC), head)
 
 
 def read_answer(found: Results, key: Key) -> StoredAnswer | None:

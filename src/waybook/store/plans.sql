@@ -7,7 +7,8 @@ select plan_id::text from plan_step where id = %(step_id)s;
 -- The plan itself, without its steps. For a decision this is the first statement, and locks: two
 -- agents asking at once take turns, and what the next statements load is seen after the wait.
 select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
-       p.audit_seq, p.audit_hash, app_now(), p.usage, p.budget, b.created_by, b.created_at
+       p.audit_seq, p.audit_hash, app_now(), p.usage, p.budget, b.created_by, b.created_at,
+       p.updated_at
   from plan p
   join plan_brief b on b.plan_id = p.id
  where p.id = %(plan_id)s;
@@ -59,7 +60,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'
-                    and (s.held_by is null or s.held_session = %(session)s)
+                    and (s.held_by is null or :is_held_by_caller)
                  or s.status = 'pending'
                     and s.step_order - (select n.step_order
                                           from plan_step n

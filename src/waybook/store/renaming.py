@@ -213,7 +213,7 @@ def _farewell(owner: Owner, entries: list[Sealed], who: Leaving) -> list[Sealed]
     return [
         last._replace(
             seq=last.seq + 1,
-            at=the_time(owner),
+            at=max(the_time(owner), last.at),
             event=Event.PLAN_MODIFIED,
             actor=who.by,
             channel=Channel.CLI,

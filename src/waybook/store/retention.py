@@ -6,7 +6,7 @@ Run by the owner, again and again, by any number of processes; one of them does 
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
@@ -26,6 +26,8 @@ OF_RUNS = load("archived_runs")
 #: How many rows are deleted at a time, and how many plans or runs.
 MOST_ROWS = 5_000
 MOST_SUBJECTS = 50
+#: How many calls are moved at most into a partition, while nothing can be logged.
+MAX_MOVED_ROWS = 50_000
 #: The weeks for which the log of calls has its partition ready.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
@@ -70,7 +72,7 @@ def retain(
             ((now,),) = owner.ask(SQL["time_now"])
             orgs = [row[0] for row in owner.ask(SQL["orgs"])]
             erased = [row[0] for row in owner.ask(SQL["orgs_gone"])]
-        make_partitions(here, now)
+        make_partitions(here, now, [*orgs, *erased])
         if keep.calls:
             gone["partitions"] += drop_partitions(here, now - timedelta(days=keep.calls))
         chores = Housekeeping(here, keep, now, stopped)
@@ -84,19 +86,21 @@ def retain(
 # Partitions
 
 
-def make_partitions(here: Office, now: datetime) -> None:
+def make_partitions(here: Office, now: datetime, orgs: Sequence[UUID] = ()) -> None:
     """Make the partitions of this week and the next ones, where they are not there yet.
 
-    What no partition was made for is in the default one, and so are calls that were logged before
-    partitions were made; a week of which it has some stays with it.
+    Calls of such a week that are in the default partition are moved, unless there are too many to
+    hold up the log for; the week then stays with the default partition.
     """
     with here.everybody() as owner:
         there = _partitions(owner)
     for week in weeks(now.astimezone(UTC).date()):
         name = f"mcp_tool_call_log_{week:%Y%m%d}"
         if name not in there:
-            with contextlib.suppress(psycopg.errors.CheckViolation):
+            try:
                 _make_partition(here, name, week)
+            except psycopg.errors.CheckViolation:
+                _make_partition_of_moved_calls(here, name, week, orgs)
 
 
 def _make_partition(here: Office, name: str, week: date) -> None:
@@ -104,6 +108,50 @@ def _make_partition(here: Office, name: str, week: date) -> None:
         if _alone(owner) and name not in _partitions(owner):
             bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
             owner.make(SQL["make_partition"], name, **bounds)
+            owner.make(SQL["guard_partition"], name)
+
+
+def _make_partition_of_moved_calls(
+    here: Office, name: str, week: date, orgs: Sequence[UUID]
+) -> None:
+    """Make a partition and fill it from the default one, in one transaction."""
+    bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
+    having = []
+    for org_id in orgs:
+        with here.org(org_id) as owner:
+            if owner.ask(SQL["has_calls_of_week"], **bounds)[0][0]:
+                having.append(org_id)
+    with (
+        contextlib.suppress(psycopg.errors.CheckViolation, _TooManyCalls),
+        here.everybody(DDL_TIMEOUT) as owner,
+    ):
+        if not _alone(owner) or name in _partitions(owner):
+            return
+        # Nothing may be logged between the last row that is moved and the partition.
+        owner.do(SQL["lock_calls"])
+        owner.do(SQL["make_week"], name)
+        left = MAX_MOVED_ROWS
+        for org_id in having:
+            left = _move_calls(owner, name, org_id, bounds, left)
+        owner.make(SQL["attach_partition"], name, **bounds)
+        owner.make(SQL["guard_partition"], name)
+
+
+class _TooManyCalls(Exception):
+    """More calls than may be moved while the log is locked."""
+
+
+def _move_calls(owner: Owner, name: str, org_id: UUID, bounds: Mapping[str, str], left: int) -> int:
+    """Move the calls of one org, some at a time; returns how many more may be moved."""
+    owner.ask(SQL["as_org"], org_id=str(org_id))
+    rows = MOST_ROWS
+    while rows == MOST_ROWS:
+        rows = owner.do(SQL["move_calls"], name, most=MOST_ROWS, **bounds)
+        left -= rows
+        if left < 0:
+            raise _TooManyCalls
+    owner.ask(SQL["as_org"], org_id="")
+    return left
 
 
 def weeks(today: date) -> Iterator[date]:

@@ -17,9 +17,39 @@ select c.relname
 
 -- name: make_partition
 create table {table} partition of mcp_tool_call_log for values from ({since}) to ({until});
+
+-- name: guard_partition
 alter table {table} enable row level security;
 alter table {table} force row level security;
 create policy tenant on {table} using (org_id = app_org()) with check (org_id = app_org());
+
+-- name: has_calls_of_week
+-- Calls of one org that were logged before the partition of their week was there.
+select exists (select from mcp_tool_call_log_default
+                where org_id = app_org() and at >= %(since)s and at < %(until)s);
+
+-- name: lock_calls
+lock table mcp_tool_call_log in access exclusive mode;
+
+-- name: make_week
+-- A table that becomes a partition once the calls of its week are in it.
+create table {table} (like mcp_tool_call_log including defaults including indexes);
+
+-- name: as_org
+select set_config('app.org_id', %(org_id)s::text, true);
+
+-- name: move_calls
+with moved as (
+  delete from mcp_tool_call_log_default
+   where org_id = app_org()
+     and (at, id) in (select at, id from mcp_tool_call_log_default
+                       where org_id = app_org() and at >= %(since)s and at < %(until)s
+                       limit %(most)s)
+  returning *)
+insert into {table} select * from moved;
+
+-- name: attach_partition
+alter table mcp_tool_call_log attach partition {table} for values from ({since}) to ({until});
 
 -- name: drop_partition
 drop table {table};

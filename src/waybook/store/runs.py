@@ -99,7 +99,9 @@ def read_run(found: Results) -> LoadedRun | None:
     runs, stages, steps = found[:LOADING]
     if not runs:
         return None
-    ((run_id, name, dag_slug, dag_version, completed_at, seq, digest, now, usage),) = runs
+    ((run_id, name, dag_slug, dag_version, completed_at, seq, digest, now, *rest),) = runs
+    usage, written_at = rest
+    head = Head(seq, digest, written_at.astimezone(UTC))
     run = Run(
         id=run_id,
         name=name,
@@ -113,8 +115,8 @@ def read_run(found: Results) -> LoadedRun | None:
         run=run,
         dag_slug=dag_slug,
         dag_version=dag_version,
-        now=now.astimezone(UTC),
-        head=Head(seq, digest),
+        now=head.after(now.astimezone(UTC)),
+        head=head,
     )
 
 

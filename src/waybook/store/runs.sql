@@ -2,7 +2,7 @@
 -- The run itself. For a decision this is the first statement, and locks: whatever ends a step's
 -- last unit is seen by whoever comes next.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
-       app_now(), r.usage
+       app_now(), r.usage, r.updated_at
   from run r
  where r.id = %(run_id)s;
 

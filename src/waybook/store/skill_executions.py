@@ -2,14 +2,15 @@
 
 from typing import Any
 
+from waybook.record.holder import Holder
 from waybook.store.sql import Statement, load
 
 SQL = load("skill_executions")
 
 
-def latest_statement(session: str | None) -> Statement:
-    """Find the skill execution a new plan of this session belongs to."""
-    return SQL["latest"](session=session)
+def latest_statement(holder: Holder) -> Statement:
+    """Find the skill execution that a new plan of this conversation belongs to."""
+    return SQL["latest"](user=holder.user, session=holder.session)
 
 
 def latest(rows: list[tuple[Any, ...]]) -> str | None:

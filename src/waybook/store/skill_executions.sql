@@ -1,13 +1,13 @@
 -- name: latest
--- The skill this session started last and has not completed.
+-- The skill that this user's session started last and has not completed.
 select id::text
   from skill_execution
- where session = %(session)s and status = 'started'
+ where session = %(session)s and started_by = %(user)s and status = 'started'
  order by started_at desc, id desc
  limit 1;
 
 -- name: lock_execution
-select id::text, skill, status, session, audit_seq, audit_hash
+select id::text, skill, status, session, audit_seq, audit_hash, started_at
   from skill_execution
  where id = %(id)s
    for update;

@@ -5,9 +5,9 @@ text are decoded. Everything else that does not fit is refused by name, before a
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 from pydantic import (
     AliasGenerator,
@@ -17,10 +17,12 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    ValidationInfo,
+    field_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from waybook.errors import InvalidInput, TooLarge
 from waybook.record.moment import Json
@@ -54,6 +56,17 @@ def decode(value: object) -> object:
     return value
 
 
+def refuse_boolean(value: object) -> object:
+    """Return the value unless it is a boolean, which Python would take for 0 or 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("number_type", "must be a number, not true or false")
+    return value
+
+
+#: A whole number in a list. Fields that are numbers themselves are checked by `Arguments`.
+Whole = Annotated[int, BeforeValidator(refuse_boolean)]
+
+
 T = TypeVar("T")
 #: A structure that may arrive as JSON text.
 Loose = Annotated[T, BeforeValidator(decode)]
@@ -70,6 +83,14 @@ class Arguments(BaseModel):
         alias_generator=AliasGenerator(alias=to_camel),
         arbitrary_types_allowed=True,
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
+        # Rarely a boolean: only then is it worth looking up what the field takes.
+        if isinstance(value, bool) and _takes_number(cls, str(info.field_name)):
+            return refuse_boolean(value)
+        return value
 
 
 class Nested(Arguments):
@@ -90,6 +111,20 @@ class InSession(Arguments):
 
 class Mutating(InSession):
     idempotency_key: Id | None = None
+
+
+def _takes_number(kind: type[BaseModel], field: str) -> bool:
+    """Return whether the field takes a number and no boolean."""
+    taken = {*_types(kind.model_fields[field].annotation)}
+    return not taken.isdisjoint({int, float}) and taken.isdisjoint({bool, Any})
+
+
+def _types(annotation: object) -> Iterator[object]:
+    inner = get_args(annotation)
+    if not inner and isinstance(annotation, Hashable):
+        yield annotation
+    for part in inner:
+        yield from _types(part)
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)

@@ -7,7 +7,7 @@ from pydantic import Field, WithJsonSchema
 from waybook.plan.create import NewCondition
 from waybook.plan.limits import MAX_REQUIRED_SOURCES
 from waybook.plan.model import BranchAction, NewStep, StepType
-from waybook.usecases.arguments import AnyJson, Line, Loose, Minutes, Name, Nested, Text
+from waybook.usecases.arguments import AnyJson, Line, Loose, Minutes, Name, Nested, Text, Whole
 
 SECONDS = 60
 
@@ -18,7 +18,7 @@ class AskedStep(Nested):
     title: Name | None = None
     stall_minutes: Minutes | None = None
     result_schema: AnyJson = Field(None, description="JSON Schema")
-    depends_on: Loose[list[int]] = Field(default=[], description="step orders")
+    depends_on: Loose[list[Whole]] = Field(default=[], description="step orders")
     required_sources: int | None = Field(None, ge=1, le=MAX_REQUIRED_SOURCES)
 
     def new_step(self) -> NewStep:

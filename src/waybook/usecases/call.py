@@ -97,12 +97,11 @@ class Call:
             NotFound: it is not there, or not this org's.
             Answered: the call was carried out before.
         """
-        named = texts if step_id is None else (*texts, step_id)
         wanted = Wanted(
             plan_id=plan_id or "",
-            texts=tuple([text for text in named if is_id(text)]),
+            texts=tuple([text for text in (*texts, step_id or "") if is_id(text)]),
             candidates=candidates,
-            session=self.session,
+            holder=self.actor().holder,
             review=review,
         )
         return Locking(self, wanted, step_id, more, recalls=recalls and self.recalls)
@@ -191,7 +190,7 @@ class Locking:
         now = house.database.now()
         if loaded is None or now is None or not _has_step(loaded.plan, self._step_id):
             return None
-        return Held(self._call, self._which, loaded._replace(now=now))
+        return Held(self._call, self._which, loaded._replace(now=now).to_decide())
 
     async def _loaded(self, plan_id: str) -> "Held":
         call, wanted = self._call, self._wanted._replace(plan_id=plan_id)
@@ -202,7 +201,8 @@ class Locking:
             _answered(plans.read_answer(found, call.key))
         loaded = found_plan(found, wanted, self._step_id)
         call.house.database.clock.set(loaded.now)
-        return Held(call, self._which, loaded, found[len(found) - len(self._more) :], tx)
+        rest = found[len(found) - len(self._more) :]
+        return Held(call, self._which, loaded.to_decide(), rest, tx)
 
     async def _let_go(self) -> None:
         self._call.house.memory.leave(self._which)

@@ -1,5 +1,7 @@
 """complete_skill: the skill's work is done."""
 
+from datetime import UTC
+
 from waybook.errors import IllegalMove, NextCall
 from waybook.record.changes import Change, Entity, Entry, Event
 from waybook.record.moment import Json
@@ -23,7 +25,7 @@ async def complete_skill(call: Call, asked: CompleteSkill) -> Body:
     async with call.open(skill_executions.SQL["lock_execution"](id=skill_id)) as opened:
         if not opened.found[0]:
             raise not_found("skill execution")
-        execution, skill, status, _, seq, digest = opened.found[0][0]
+        execution, skill, status, _, seq, digest, started_at = opened.found[0][0]
         if status != "started":
             raise IllegalMove(
                 f"this use of the skill {skill} is completed already",
@@ -31,9 +33,11 @@ async def complete_skill(call: Call, asked: CompleteSkill) -> Body:
                 new="completed",
                 next_call=NextCall("list_active_plans", {}, "see what else is open"),
             )
+        head = Head(seq, bytes(digest), started_at.astimezone(UTC))
+        now = head.after(opened.now)
         row: dict[str, Json] = {
             "status": "completed",
-            "completed_at": opened.now.isoformat(),
+            "completed_at": now.isoformat(),
             "outcome": asked.outcome,
         }
         before: dict[str, Json] = {"status": "started"}
@@ -42,7 +46,7 @@ async def complete_skill(call: Call, asked: CompleteSkill) -> Body:
             for name, value in row.items()
         )
         entry = Entry(Event.SKILL_COMPLETED, {"skill": skill}, changes)
-        hand = ledger.Hand(now=opened.now, actor=call.actor(), head=Head(seq, bytes(digest)))
+        hand = ledger.Hand(now=now, actor=call.actor(), head=head)
         body: Body = {
             "skillExecutionId": execution,
             "name": skill,

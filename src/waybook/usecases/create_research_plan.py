@@ -28,7 +28,7 @@ class CreateResearchPlan(Mutating):
 
 async def create_research_plan(call: Call, asked: CreateResearchPlan) -> Body:
     """Write the plan, its steps and its conditions, linked to the session's latest skill."""
-    async with call.open(skill_executions.latest_statement(call.session)) as opened:
+    async with call.open(skill_executions.latest_statement(call.actor().holder)) as opened:
         decision = create(_new_plan(asked, skill_executions.latest(opened.found[0])), opened.moment)
         written = ledger.statements(None, decision, opened.hand())
         body = await opened.write(written.statements, _reply(decision.plan))

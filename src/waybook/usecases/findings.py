@@ -17,6 +17,7 @@ from waybook.settings import Settings
 from waybook.store.migrate import MAINTENANCE_ROLE
 from waybook.store.owner_role import OwnerRole
 from waybook.usecases.examine_database import Examined
+from waybook.usecases.loop_health import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.usecases.skill_folders import find_skills
 
 MEGABYTE = 1_000_000
@@ -72,6 +73,17 @@ def about_owner(role: OwnerRole) -> Finding:
         else f"as an administrator run: alter role {role.name} nobypassrls"
     )
     return Finding("owner", State.WARN, said, todo)
+
+
+def about_loops(loops: LoopHealth) -> Iterator[Finding]:
+    """Yield one result for each loop that fails, or one that says that none does."""
+    for loop, failures in sorted(loops.failures.items()):
+        often = failures >= MAX_FAILURES_IN_A_ROW
+        said = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
+        todo = "read the server's log; the loop goes on trying"
+        yield Finding("background", State.FAIL if often else State.WARN, said, todo)
+    if not loops.failures:
+        yield Finding("background", State.OK, "all loops work")
 
 
 def about_machine(settings: Settings) -> Iterator[Finding]:

@@ -54,8 +54,8 @@ async def get_next_job(call: Call, asked: GetNextJob) -> Body:
         if run_id is None:
             break
         free = jobs.free_statement(run_id, wanted)
-        held_by_session = jobs.held_statement(run_id, wanted)
-        async with locked_run(call, run_id, held_by_session, free) as held:
+        held_by_caller = jobs.held_statement(run_id, wanted)
+        async with locked_run(call, run_id, held_by_caller, free) as held:
             decision, before = await _decide(held)
             reply = decision.reply
             if not isinstance(reply, GivenUp):
@@ -75,7 +75,7 @@ def _asked(call: Call, asked: GetNextJob) -> Asked:
         model=asked.model_id,
         job_type=types.pop() if len(types) == 1 else None,
         lease_seconds=call.house.lease.total_seconds(),
-        session=None if asked.another else call.session,
+        holder=None if asked.another else call.actor().holder,
     )
 
 

@@ -78,7 +78,7 @@ async def get_research_context(call: Call, asked: GetResearchContext) -> Body:
 async def _material(call: Call, plan_id: str, asked: GetResearchContext, most: int) -> Material:
     library = call.house.library
     page = Page(asked.offset if asked.part else 0, most)
-    wanted = Wanted(plan_id=plan_id, session=call.session)
+    wanted = Wanted(plan_id=plan_id, holder=call.actor().holder)
     loaded, found = await call.look(
         wanted,
         plans.brief_statement(plan_id),

@@ -28,17 +28,17 @@ class HeldOrg:
 
     @property
     def now(self) -> datetime:
-        return self.opened.now
+        return self.loaded.head.after(self.opened.now)
 
     @property
     def moment(self) -> Moment:
         """What the rules are told of the world."""
-        return self.opened.moment
+        return self.opened.moment._replace(now=self.now)
 
     @property
     def found(self) -> Results:
         """What else was asked for."""
-        return self.opened.found[1:]
+        return self.opened.found[2:]
 
     async def write(self, *entries: Entry, org: Org | None = None) -> None:
         """Write what these entries account for, and commit.
@@ -61,5 +61,6 @@ async def held_org(call: Call, *statements: Statement) -> AsyncIterator[HeldOrg]
         Forbidden: the caller does not look after it.
     """
     require(call.caller, Scope.ADMIN, "changing users and tokens")
-    async with call.open(identities.SQL["lock_org"](), *statements) as opened:
-        yield HeldOrg(opened, identities.read_org(opened.found[0]))
+    lock = (identities.SQL["lock_org"](), identities.SQL["last_entry_of_org"]())
+    async with call.open(*lock, *statements) as opened:
+        yield HeldOrg(opened, identities.read_org(opened.found[0], opened.found[1]))

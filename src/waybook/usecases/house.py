@@ -14,6 +14,7 @@ from waybook.store.whereabouts import Whereabouts
 from waybook.usecases.charts import Charts
 from waybook.usecases.draughting import Draughtsman
 from waybook.usecases.library import Library
+from waybook.usecases.loop_health import LoopHealth
 from waybook.usecases.rate_limit import RateLimit
 from waybook.usecases.skills import Skill
 
@@ -52,3 +53,5 @@ class House:
     rate_limit: RateLimit | None = None
     #: Which tokens were used, until it is written.
     last_used: LastUsed = field(default_factory=LastUsed)
+    #: Background loops that fail at present.
+    loops: LoopHealth = field(default_factory=LoopHealth)

@@ -10,7 +10,7 @@ from waybook.record.scopes import Scope
 from waybook.settings import Found
 from waybook.transport.web.dashboard.desk import Desk
 from waybook.usecases.examine_database import examine_database
-from waybook.usecases.findings import Finding, State, about_machine, about_server
+from waybook.usecases.findings import Finding, State, about_loops, about_machine, about_server
 from waybook.usecases.house import House
 from waybook.usecases.list_deliveries import count_deliveries
 from waybook.usecases.permission import require
@@ -32,6 +32,7 @@ class Health:
         abilities = await house.library.abilities(house.database, call.caller.org_id)
         findings = [*about_server(seen, with_size=False)]
         findings += [Finding("search", State.OK, abilities.told)]
+        findings += about_loops(house.loops)
         findings += about_notices(await count_deliveries(call), configured=bool(house.tells))
         if self.found is not None:
             findings += await asyncio.to_thread(_machine, self.found)

@@ -1,0 +1,29 @@
+"""Holder of a step or job: a user, and that user's own name for the conversation."""
+
+from typing import NamedTuple
+
+
+class Holder(NamedTuple):
+    """The one definition of a holder, for steps and jobs alike.
+
+    A session is a name that a caller chooses, so it identifies a conversation only together with
+    the user. All credentials of a user are the same user.
+    """
+
+    user: str
+    session: str | None = None
+
+    def is_same_conversation(self, other: "Holder | None") -> bool:
+        """Return whether `other` is this very conversation.
+
+        Two calls without a session cannot be told apart from two agents of one user, so a holder
+        without a session is recognized by the attempt alone.
+
+        >>> Holder("ann", "main").is_same_conversation(Holder("ann", "main"))
+        True
+        >>> Holder("ann", "main").is_same_conversation(Holder("bob", "main"))
+        False
+        >>> Holder("ann").is_same_conversation(Holder("ann"))
+        False
+        """
+        return self.session is not None and self == other

@@ -1,0 +1,117 @@
+"""A cluster outside of its data directory does not outlive it, and no other is touched."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from postgres.places import a_place, leave, server_home
+from postgres.processes import a_client, eventually, keepers, kill, postmasters
+from waybook.postgres.layout import Desk, ServerHome
+from waybook.postgres.leftovers import claim, remove_orphans
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0, reason="NOT TESTED HERE: only root's clusters lie outside"
+)
+
+
+@pytest.fixture
+def hidden() -> Iterator[Path]:
+    """A data directory that the server's user cannot reach."""
+    with a_place(0o700) as place:
+        yield place / "data"
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    """A directory for clusters, and room for data directories beside it."""
+    with a_place(0o700) as place:
+        (place / "clusters").mkdir()
+        yield place / "clusters"
+
+
+def record_of(home: ServerHome) -> Path:
+    return home.directory.with_name(f"{home.directory.name}.origin")
+
+
+def a_cluster(base: Path, name: str) -> tuple[Desk, ServerHome]:
+    """A cluster that a keeper made and left, and its data directory."""
+    desk, home = Desk(base.parent / name), ServerHome(base / name)
+    desk.directory.mkdir(parents=True)
+    home.cluster.mkdir(parents=True)
+    os.close(claim(home, desk))
+    return desk, home
+
+
+def test_keeper_of_a_deleted_data_directory_ends_and_cleans_up(hidden: Path) -> None:
+    with a_client(hidden, grace=60) as client:
+        assert "app_dsn" in client.answer()
+        home, keeping = server_home(hidden), keepers(hidden)
+        assert not home.directory.is_relative_to(hidden)
+        assert postmasters(home.cluster)
+        shutil.rmtree(hidden)
+        eventually(lambda: not keepers(hidden), "the keeper has ended")
+    assert keeping
+    assert postmasters(home.cluster) == []
+    assert [*home.directory.iterdir()] == []
+    assert home.directory in remove_orphans([home.directory.parent])
+    assert not home.directory.exists()
+    assert not record_of(home).exists()
+
+
+def test_cluster_of_a_crashed_keeper_is_removed_at_the_next_start(hidden: Path) -> None:
+    with a_client(hidden, grace=60) as client:
+        assert "app_dsn" in client.answer()
+        home = server_home(hidden)
+        for keeper in keepers(hidden):
+            os.kill(keeper, signal.SIGSTOP)  # it must not see that its data directory goes
+        servers = postmasters(home.cluster)
+        shutil.rmtree(hidden)
+        kill(*keepers(hidden))
+        assert remove_orphans([home.directory.parent]) == []  # a server works there
+        assert home.cluster.exists()
+        for server in servers:
+            os.kill(server, signal.SIGQUIT)
+        eventually(lambda: not postmasters(home.cluster), "the server has ended")
+    other = hidden.with_name("other")
+    with a_client(other) as client:
+        assert "app_dsn" in client.answer()
+        assert not home.directory.exists()
+        assert not record_of(home).exists()
+    leave(other)
+
+
+def test_remove_orphans_takes_only_clusters_of_deleted_data(base: Path) -> None:
+    kept, kept_home = a_cluster(base, "kept")
+    moved, moved_home = a_cluster(base, "moved")
+    gone, gone_home = a_cluster(base, "gone")
+    moved.data_dir.rename(moved.data_dir.with_name("elsewhere"))
+    shutil.rmtree(gone.data_dir)
+    foreign = base / "foreign"
+    foreign.mkdir()
+    assert remove_orphans([base]) == [gone_home.directory]
+    assert not gone_home.directory.exists()
+    assert kept.directory.exists()
+    assert all(one.exists() for one in (kept_home.cluster, moved_home.cluster, foreign))
+    assert remove_orphans([base]) == []
+
+
+def test_remove_orphans_leaves_a_cluster_that_a_keeper_holds(base: Path) -> None:
+    desk, home = a_cluster(base, "held")
+    held = claim(home, desk)
+    shutil.rmtree(desk.data_dir)
+    assert remove_orphans([base]) == []
+    os.close(held)
+    assert remove_orphans([base]) == [home.directory]
+
+
+@pytest.mark.parametrize("said", ["", "{}", "[1]", '{"linked": false, "data_dir": "/nowhere"}'])
+def test_remove_orphans_leaves_what_its_record_does_not_prove(base: Path, said: str) -> None:
+    home = ServerHome(base / "unproven")
+    home.cluster.mkdir(parents=True)
+    record_of(home).write_text(said)
+    assert remove_orphans([base]) == []
+    assert home.cluster.exists()

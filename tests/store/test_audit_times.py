@@ -1,0 +1,83 @@
+"""Times within one audit chain never go back, whatever the clocks of the servers say."""
+
+import asyncio
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from definitions import a_definition, a_recipe_step, a_stage
+from servers import Place
+from trust_worlds import at
+from waybook.orgs.manage import NewUser
+from waybook.record.scopes import Scope
+from waybook.usecases.manage_users import add_user
+from waybook.usecases.verify_audit import audited_subjects
+from worlds import World, a_world
+
+#: How far the clock of one server may be behind that of another, in milliseconds.
+APART_MS = 2_000
+
+
+async def work(world: World, chance: Random, calls: int) -> None:
+    """Write every kind of chain, each call by a clock of its own."""
+    here = world.agent
+    there = here.elsewhere()
+    stage = a_stage("only", a_recipe_step("one"), a_recipe_step("two"))
+    await here.call("add_dag", definition=a_definition("wide", stage))
+    plan, run = await here.plan(12), await here.run("wide", "abc")
+    skill = await here.call("start_skill", name="survey", sessionId="s")
+    for number in range(calls):
+        world.clock.advance(milliseconds=chance.randint(-APART_MS, APART_MS))
+        agent = chance.choice([here, there])
+        match chance.choice(["step", "step", "job", "org"]):
+            case "step":
+                taken = await agent.call("get_next_step", planId=plan["planId"], sessionId="s")
+                if taken["status"] == "step_ready":
+                    world.clock.advance(milliseconds=-chance.randint(0, APART_MS))
+                    await agent.submit(taken, sessionId="s")
+            case "job":
+                job = await agent.call("get_next_job", runId=run["runId"])
+                if job["status"] == "job_ready":
+                    world.clock.advance(milliseconds=-chance.randint(0, APART_MS))
+                    await agent.hand_in(job)
+            case _:
+                await add_user(at(agent), NewUser(name=f"u{number}", scopes=(Scope.PLAN_READ,)))
+    world.clock.advance(milliseconds=-APART_MS)
+    await here.call("complete_skill", skillExecutionId=skill["skillExecutionId"])
+
+
+async def check_times(world: World) -> int:
+    """Check every chain of our org; returns how many kinds there are."""
+    subjects = await audited_subjects(at(world.agent))
+    for subject in subjects:
+        entries = await world.entries(world.agent.org_id, subject.id)
+        times = [entry.at for entry in entries]
+        assert times == sorted(times), subject
+    return len({subject.kind for subject in subjects})
+
+
+@settings(max_examples=10)
+@given(st.randoms(use_true_random=False), st.integers(1, 25))
+def test_audit_times_of_a_chain_never_decrease(
+    shared_place: Place, chance: Random, calls: int
+) -> None:
+    async def story() -> None:
+        async with a_world(shared_place, pool_size=1) as world:
+            await work(world, chance, calls)
+            assert await check_times(world) >= 3
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("gap_ms", [4, 900])
+async def test_step_submitted_by_a_late_clock_has_the_time_of_its_start(
+    world: World, gap_ms: int
+) -> None:
+    plan = await world.agent.plan(1)
+    taken = await world.agent.take(plan)
+    world.clock.advance(milliseconds=-gap_ms)
+    await world.agent.submit(taken)
+    (row,) = (await world.stored(world.agent.org_id, plan["planId"]))["step"].values()
+    assert row["completed_at"] == row["in_progress_since"]

@@ -1,0 +1,126 @@
+"""Background loops outlive every error, and end only when they are cancelled."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import psycopg
+import pytest
+
+from waybook import background
+from waybook.errors import Unavailable
+from waybook.settings import Settings
+from waybook.usecases.findings import State, about_loops
+from waybook.usecases.house import House
+from waybook.usecases.loop_health import MAX_FAILURES_IN_A_ROW
+from worlds import World
+
+ERRORS = [psycopg.InternalError("cache lookup failed"), RuntimeError("odd"), Unavailable("gone")]
+
+Loop = Callable[[House], Awaitable[None]]
+
+
+async def waiting(seconds: float) -> None:
+    """Wait no longer than one turn of the event loop."""
+    assert 0 <= seconds <= background.MAX_BACKOFF_SECONDS
+    await asyncio.sleep(0)
+
+
+class Turns:
+    """Turns that fail as often as they are told to; the next one ends the wait of the test."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.ended = [*errors], asyncio.Event()
+
+    async def __call__(self, *_: object) -> int:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.ended.set()
+        return 0
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+async def test_repeat_after_any_error_goes_on_and_logs_one_traceback(
+    alone: World, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    house, turns, seen = alone.doorway.house, Turns(error, error, error), []
+
+    async def turn() -> bool:
+        seen.append(house.loops.failures.get("work", 0))
+        await turns()
+        return True
+
+    with caplog.at_level(logging.WARNING):
+        await background.repeat(house, "work", turn, waiting)
+    assert seen == [0, 1, 2, 3]
+    assert house.loops.failures == {}
+    assert [record.message for record in caplog.records] == [
+        f"work will be tried again: {error}"
+    ] * 3
+    traced = [record for record in caplog.records if record.exc_info]
+    assert len(traced) == (0 if isinstance(error, Unavailable) else 1)
+
+
+async def test_repeat_when_cancelled_ends_in_a_turn_and_in_a_pause(alone: World) -> None:
+    house, begun = alone.doorway.house, asyncio.Event()
+
+    async def turn() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def broken() -> None:
+        begun.set()
+        raise RuntimeError("odd")
+
+    async def for_ever(_: float) -> None:
+        await asyncio.Event().wait()
+
+    for work in (turn, broken):
+        begun.clear()
+        task = asyncio.create_task(background.repeat(house, "work", work, for_ever))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+LOOPS: dict[str, tuple[str, Loop]] = {
+    "sweep": ("sweep_once", lambda house: background.sweep_for_ever(house, 0)),
+    "render": ("render_once", lambda house: background.render_for_ever(house, 0)),
+    "index": ("index_once", lambda house: background.index_for_ever(house, 0)),
+    "deliver": ("deliver_once", lambda house: background.deliver_for_ever(house, 0)),
+    "retain": ("retain", lambda house: background.retain_for_ever(house, "", Settings())),
+    "send": ("post.send", background.send_for_ever),
+    "listen": ("post.listen", background.listen_for_ever),
+    "look": ("post.Lookout.look", lambda house: background.look_for_ever(house, 0)),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+async def test_loop_after_a_foreign_error_does_its_next_turn(
+    alone: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    house, (target, loop) = alone.doorway.house, LOOPS[name]
+    turns = Turns(psycopg.InternalError("cache lookup failed"), RuntimeError("odd"))
+    house.bus.is_wanted.set()
+    house.bus.has_outgoing.set()
+    monkeypatch.setattr(background, "BEFORE_WARMING_SECONDS", 0)
+    monkeypatch.setattr(background, "MIN_BACKOFF_SECONDS", 0)
+    monkeypatch.setattr(f"waybook.background.{target}", turns)
+    task = asyncio.ensure_future(loop(house))
+    await asyncio.wait_for(turns.ended.wait(), 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert turns.errors == []
+
+
+def test_health_of_a_loop_that_keeps_failing_is_a_failure(alone: World) -> None:
+    loops = alone.doorway.house.loops
+    assert [one.state for one in about_loops(loops)] == [State.OK]
+    loops.note_failure("rendering", RuntimeError("password=hunter2hunter2"))
+    (found,) = about_loops(loops)
+    assert found.state is State.WARN
+    assert "hunter2" not in found.said
+    for _ in range(MAX_FAILURES_IN_A_ROW):
+        loops.note_failure("rendering", RuntimeError("odd"))
+    assert [one.state for one in about_loops(loops)] == [State.FAIL]

@@ -1,0 +1,92 @@
+"""A boolean is not a number: every numeric argument of every tool refuses it, nested ones too."""
+
+import json
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+
+from waybook.doorway import TOOLS
+from waybook.errors import InvalidInput
+from waybook.usecases.arguments import read_arguments
+from waybook.usecases.get_next_step import GetNextStep
+from waybook.usecases.submit_step_result import SubmitStepResult
+
+Path = tuple[str | int, ...]
+
+
+def numeric_paths(kind: type[BaseModel]) -> Iterator[Path]:
+    """Every place in the arguments where a number is taken."""
+    for field in kind.model_fields.values():
+        for rest in _paths(field.annotation):
+            yield (str(field.alias), *rest)
+
+
+def _paths(annotation: Any) -> Iterator[Path]:  # noqa: ANN401 - an annotation is anything
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        yield from _paths(inner[0])
+    elif origin in {Union, UnionType}:
+        for one in inner:
+            yield from _paths(one)
+    elif origin is list:
+        for rest in _paths(inner[0]):
+            yield (0, *rest)
+    elif annotation in {int, float}:
+        yield ()
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield from numeric_paths(annotation)
+
+
+PLACES = sorted(
+    {(name, path) for name in TOOLS for path in numeric_paths(TOOLS[name].arguments)}, key=str
+)
+
+
+def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any shape
+    """A structure with the value at this place."""
+    if not path:
+        return value
+    inner = holding(path[1:], value)
+    return [inner] if isinstance(path[0], int) else {path[0]: inner}
+
+
+def refused_places(tool: str, given: Mapping[str, object]) -> dict[str, str]:
+    """Where the arguments are refused, and why."""
+    with pytest.raises(InvalidInput) as refusal:
+        read_arguments(TOOLS[tool].arguments, given)
+    faults = refusal.value.details["faults"]
+    assert isinstance(faults, list)
+    return {fault["at"]: fault["fault"] for fault in faults}
+
+
+def test_numeric_places_include_the_nested_ones() -> None:
+    found = {(tool, ".".join(map(str, path))) for tool, path in PLACES}
+    assert ("submit_step_result", "confidence") in found
+    assert ("submit_step_result", "usage.costUsd") in found
+    assert ("create_research_plan", "budget.tokens") in found
+    assert ("create_research_plan", "steps.0.dependsOn.0") in found
+    assert ("modify_plan", "modifications.0.insertAfterOrder") in found
+    assert len(PLACES) > 30
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize(("tool", "path"), PLACES, ids=str)
+def test_boolean_where_a_number_is_expected_is_refused(
+    tool: str, path: Path, *, value: bool
+) -> None:
+    at = ".".join(map(str, path))
+    given = holding(path, value)
+    assert refused_places(tool, given)[at] == "must be a number, not true or false"
+    as_text = {name: json.dumps(inner) for name, inner in given.items()}
+    if len(path) > 1:
+        assert refused_places(tool, as_text)[at] == "must be a number, not true or false"
+
+
+def test_numbers_and_booleans_where_they_belong_are_taken() -> None:
+    given = {"stepId": "s", "resultSummary": True, "confidence": 1, "usage": {"costUsd": 0.5}}
+    asked = read_arguments(SubmitStepResult, given)
+    assert (asked.result_summary, asked.confidence) == (True, 1.0)
+    assert read_arguments(GetNextStep, {"planId": "p", "another": True}).another is True
