@@ -50,7 +50,7 @@ WRITE_HELD: Final = (
     "        await self._commit([*written.statements, "
     "*(more if refusal is None else ()), *told, *kept])\n"
 )
-HELD_STEP: Final = "if (s.held_by, s.held_session) == mine"
+HOLDER: Final = "return self.session is not None and self == other"
 
 BUGS: Final = (
     Bug(
@@ -113,7 +113,7 @@ BUGS: Final = (
     Bug(
         "session ignored",
         _by("one_holder"),
-        (Edit("plan/next_step.py", HELD_STEP, "if s.held_by == mine[0]"),),
+        (Edit("record/holder.py", HOLDER, "return other is not None and self[0] == other[0]"),),
         shows="get_next_step",
     ),
     Bug(
@@ -181,7 +181,7 @@ BUGS: Final = (
     Bug(
         "holder without user",
         _by("one_holder"),
-        (Edit("plan/next_step.py", HELD_STEP, "if s.held_session == mine[1]"),),
+        (Edit("record/holder.py", HOLDER, "return other is not None and self[1] == other[1]"),),
         shows="get_next_step",
     ),
 )

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ MAX_POOLED_SECONDS: Final = 4.0
 MAX_EXIT_SECONDS: Final = 5.0
 #: About one call a second for each of the agents.
 LOAD_PAUSE_SECONDS: Final = 1.0
+WARM_UP_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 0.5
 
 
@@ -69,12 +71,20 @@ async def measure(seed: int, source: Path) -> Measured:
         injector = Injector(cluster, tenants[0].tokens[USERS[0]])
         async with light_load(cluster, tenants, seed, pause_seconds=LOAD_PAUSE_SECONDS) as work:
             measured = Measured(injector, work.history)
+            await _warm_up(injector)
             for kind, rounds, seconds in ROUNDS:
                 for _ in range(rounds):
                     await _round(injector, kind, seconds)
         await _exits(cluster, tenants, measured)
     _judge(measured)
     return measured
+
+
+async def _warm_up(injector: Injector) -> None:
+    """Let both servers serve for a while: the first calls of a process take longer."""
+    for server in SERVERS:
+        await injector.first_success(server, time.monotonic())
+    await asyncio.sleep(WARM_UP_SECONDS)
 
 
 async def _round(injector: Injector, kind: Kind, seconds: float) -> None:
