@@ -16,6 +16,8 @@ DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
 #: How long an agent goes on repeating a call that gets no answer.
 MAX_CALL_SECONDS: Final = 90.0
+#: The same once the run is over.
+MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
 #: Answers that leave it open, or say that nothing happened: the same call is made again.
@@ -98,6 +100,8 @@ class Agent:
             call.tries += 1
             answer = await self._try(call, asked)
             if answer is not None and self._settled(call, answer):
+                return
+            if self.work.is_over and time.monotonic() > call.sent + MAX_LAST_SECONDS:
                 return
             backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
             await asyncio.sleep(backoff * (0.5 + self.rng.random()))
