@@ -144,6 +144,7 @@ async def soaking(seed: int, minutes: float, source: Path) -> int:
         second, last = soaked.growth(name)
         figures = "".join(f"{value / scale:>10.1f}" for value in (second, last, max(values)))
         say(f"{name[0] + ' ' + name[1] + (' MB' if scale > 1 else ''):<28}{figures}")
+    remove_home(soaked.home)
     return _said(soaked.violations)
 
 

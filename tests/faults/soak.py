@@ -30,6 +30,7 @@ class Soaked:
 
     seconds: float
     history: History
+    home: Path
     series: dict[tuple[str, str], list[float]] = field(
         default_factory=lambda: defaultdict[tuple[str, str], list[float]](list)
     )
@@ -66,7 +67,7 @@ async def soak(seed: int, minutes: float, source: Path) -> Soaked:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)
         async with light_load(cluster, tenants, seed, pause_seconds=LOAD_PAUSE_SECONDS) as work:
-            soaked = Soaked(60 * minutes, work.history)
+            soaked = Soaked(60 * minutes, work.history, cluster.home)
             end = time.monotonic() + soaked.seconds
             while time.monotonic() < end:
                 await asyncio.sleep(min(SAMPLE_SECONDS, soaked.seconds / 40))
