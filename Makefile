@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit fuzz sbom help env demo test test-rls test-offline test-controls quick check faults format lock bench bench-search clean
+.PHONY: audit fuzz sbom help env demo test test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -19,7 +19,12 @@ help:
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
 	@echo "make fuzz    fuzzers, a minute for each target; what they find is kept"
-	@echo "make faults  what the tests do to runs some hundred times, ten thousand times"
+	@echo "make fan-in  what the tests do to runs some hundred times, ten thousand times"
+	@echo "make faults  kill, cut and fill everything under load, and check what is left; 5 minutes"
+	@echo "make faults-long  the same with hundreds of faults and 100,000 calls; an hour at most"
+	@echo "make faults-planted  ten bugs planted, one at a time: the fault harness must catch each"
+	@echo "make faults-recovery  how soon the servers serve again after each kind of fault"
+	@echo "make soak    an hour of load: memory, descriptors and connections must stay flat"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
 	@echo "make bench-search  how well and how fast search finds; takes minutes"
 	@echo "make env     .venv with the locked dependencies and .venv/bin/waybook"
@@ -105,8 +110,29 @@ fuzz: $(FUZZ)
 	@.venv-fuzz/bin/python tools/fuzz/api.py $(BIN)/waybook $(FUZZ_EXAMPLES)
 
 # Jobs that end at the same moment and connections cut between any two statements, at length.
-faults: env
+fan-in: env
 	@WAYBOOK_WALK=wide $(BIN)/python -m pytest -q tests/acceptance/test_runs_fan_in.py tests/acceptance/test_runs_killed.py
+
+# The fault harness, see docs/reliability.md. SEED=n repeats a run, MINUTES=n is for `soak`,
+# ONLY="a word" plants the bugs that have it in their name.
+SEED :=
+MINUTES := 60
+FAULTS = PYTHONPATH=tests $(BIN)/python -m faults.run $(if $(SEED),--seed $(SEED))
+
+faults: env
+	@$(FAULTS) short
+
+faults-long: env
+	@$(FAULTS) long
+
+faults-planted: env
+	@$(FAULTS) planted $(if $(ONLY),--only "$(ONLY)")
+
+faults-recovery: env
+	@$(FAULTS) recovery
+
+soak: env
+	@$(FAULTS) soak --minutes $(MINUTES)
 
 bench: env
 	@$(BIN)/python benchmarks/first_list.py

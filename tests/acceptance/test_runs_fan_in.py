@@ -1,6 +1,6 @@
 """The last two jobs of a step end at the same time: the step closes, once, and what follows opens.
 
-Two hundred tries here; WAYBOOK_WALK=wide makes it ten thousand (`make faults`).
+Two hundred tries here; WAYBOOK_WALK=wide makes it ten thousand (`make fan-in`).
 """
 
 import asyncio

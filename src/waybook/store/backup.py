@@ -38,9 +38,15 @@ SQL = load("backup")
 
 #: The first migration at which every kind of audit chain is there.
 OLDEST_MIGRATION = 10
-#: Tables whose rows are no use elsewhere.
-LEFT_OUT = {"web_session": "people sign in again"}
 REBUILT = "the server rebuilds it from the rest"
+#: Tables whose rows are no use elsewhere.
+LEFT_OUT = {
+    "web_session": "people sign in again",
+    # Their rows carry transaction ids of this server, which mean nothing on another.
+    "passage_embedding": REBUILT,
+    "passage_deletion": REBUILT,
+    "passage_quarantine": REBUILT,
+}
 
 
 def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:

@@ -30,17 +30,20 @@ select string_agg(:packed_embedding, '')
          limit %(most)s) e;
 
 -- name: changes
--- Embeddings added and passages deleted since a transaction, at most so many of each.
+-- Embeddings added and passages deleted since a transaction, at most so many of each. Rows that
+-- were copied from another server may have ids of transactions that are yet to come here.
 select a.rows, a.packed, d.rows, d.packed, :snapshot
   from (select count(*) as rows, string_agg(:packed_embedding, '') as packed
           from (select e.subject_id, e.part, e.codes
                   from passage_embedding e
                  where e.model = %(model)s and e.added >= %(since)s::bigint
+                   and e.added < pg_snapshot_xmax(pg_current_snapshot())::text::bigint
                  limit %(most)s) e) a,
        (select count(*) as rows, string_agg(uuid_send(d.subject_id) || int4send(d.part), '') as packed
           from (select d.subject_id, d.part
                   from passage_deletion d
                  where d.deleted >= %(since)s::bigint
+                   and d.deleted < pg_snapshot_xmax(pg_current_snapshot())::text::bigint
                  limit %(most)s) d) d;
 
 -- name: few_fitting

@@ -1,0 +1,169 @@
+"""Agents that work, die and return: each a light task over raw connections."""
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from faults.history import Body, Call, History, Hung, Outcome
+from faults.tenants import Tenant
+from faults.wire import Address, Answer, Broken, Overdue, Wire
+
+DEADLINE_SECONDS: Final = 30.0
+MAX_TRIES: Final = 200
+#: How long an agent goes on repeating a call that gets no answer.
+MAX_CALL_SECONDS: Final = 90.0
+#: The same once the run is over.
+MAX_LAST_SECONDS: Final = 10.0
+MIN_BACKOFF_SECONDS: Final = 0.02
+MAX_BACKOFF_SECONDS: Final = 0.4
+#: Answers that leave it open, or say that nothing happened: the same call is made again.
+RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "RATE_LIMITED"})
+HTTP_OK: Final = 200
+SERVER_ERROR: Final = 500
+
+
+@dataclass(slots=True)
+class Workload:
+    """What all agents share: where to call, what to record, and how to behave."""
+
+    addresses: Mapping[str, Address]
+    history: History
+    rng: random.Random
+    tenants: list[Tenant]
+    #: How many plans and runs each org keeps open at a time.
+    open_plans: int = 4
+    open_runs: int = 2
+    #: New plans and runs are made while this is set.
+    makes_new: bool = True
+    #: Agents die, fall asleep at work, and abandon calls while this is set.
+    misbehaves: bool = True
+    is_over: bool = False
+    #: How long a step is left with a silent holder before another agent takes it back.
+    patience_seconds: float = 2.5
+    #: The pause between two turns of an agent, which bounds the load.
+    pause_seconds: float = 0.0
+    keys: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def new_key(self) -> str:
+        """Return a key no call has had: it also marks what the call writes."""
+        return f"k-{next(self.keys):07d}"
+
+    def chance(self, share: float) -> bool:
+        """Return true with this probability, while agents may misbehave."""
+        return self.misbehaves and self.rng.random() < share
+
+
+class Agent:
+    """One conversation of a user, which calls tools and repeats calls that got no answer."""
+
+    def __init__(self, work: Workload, tenant: Tenant, user: str, session: str) -> None:
+        self.work = work
+        self.tenant = tenant
+        self.user = user
+        self.session = session
+        self.rng = random.Random(work.rng.getrandbits(64))
+        self.wire = Wire(work.addresses, tenant.tokens[user])
+        self.server = self.rng.choice(sorted(work.addresses))
+        #: The whole reply to the last call; the history keeps a part of it.
+        self.body: Body = {}
+
+    async def call(self, tool: str, args: Body, key: str | None = None) -> Call:
+        """Make a call until it is answered, always with the same key, and record it."""
+        asked = {**args, "sessionId": self.session}
+        if key is not None:
+            asked["idempotencyKey"] = key
+        call = Call(
+            org=self.tenant.slug,
+            user=self.user,
+            session=self.session,
+            tool=tool,
+            args=args,
+            key=key,
+            sent=time.monotonic(),
+        )
+        if key is not None and self.work.chance(0.004):
+            await self.wire.send_and_leave(self.server, tool, asked)
+            call.tries = 1
+        else:
+            await self._repeat(call, asked)
+        call.received = time.monotonic()
+        self.work.history.add(call)
+        return call
+
+    async def _repeat(self, call: Call, asked: Body) -> None:
+        end, backoff = call.sent + MAX_CALL_SECONDS, MIN_BACKOFF_SECONDS
+        while call.tries < MAX_TRIES and time.monotonic() < end:
+            call.tries += 1
+            answer = await self._try(call, asked)
+            if answer is not None and self._settled(call, answer):
+                return
+            if self.work.is_over and time.monotonic() > call.sent + MAX_LAST_SECONDS:
+                return
+            backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
+            await asyncio.sleep(backoff * (0.5 + self.rng.random()))
+            if self.rng.random() < 0.5:
+                self.server = self.rng.choice(sorted(self.work.addresses))
+
+    async def _try(self, call: Call, asked: Body) -> Answer | None:
+        history, sent = self.work.history, time.monotonic()
+        call.answered_sent, call.server = sent, self.server
+        try:
+            return await self.wire.call(self.server, call.tool, asked, DEADLINE_SECONDS)
+        except Broken:
+            history.retried["transport"] += 1
+        except Overdue:
+            history.retried["deadline"] += 1
+            history.hung.append(Hung(call.tool, self.server, sent, time.monotonic() - sent))
+        return None
+
+    def _settled(self, call: Call, answer: Answer) -> bool:
+        """Take the answer in, unless it leaves the outcome open."""
+        history = self.work.history
+        if answer.status >= SERVER_ERROR:
+            history.retried[f"http {answer.status}"] += 1
+            return False
+        if answer.status != HTTP_OK:
+            call.outcome, call.code = Outcome.REFUSED, f"HTTP_{answer.status}"
+            return True
+        history.inspect(call.org, answer.raw)
+        is_error, body = answer.tool_result()
+        code = str(body["error"]["code"]) if is_error else ""
+        if code in RETRIED_CODES:
+            history.retried[code] += 1
+            return False
+        call.code, call.reply, self.body = code, body, body
+        call.outcome = Outcome.REFUSED if is_error else Outcome.ACKNOWLEDGED
+        return True
+
+    async def live(self) -> None:
+        """Take turns until the run is over; die now and then."""
+        try:
+            while not self.work.is_over:
+                if self.work.chance(0.01):
+                    await self.die()
+                await self.turn()
+                await asyncio.sleep(self.work.pause_seconds * 2 * self.rng.random())
+        finally:
+            self.wire.close()
+
+    async def turn(self) -> None:
+        """Do one piece of work."""
+        raise NotImplementedError
+
+    async def die(self) -> None:
+        """Forget everything; return as the same conversation, or as a new one."""
+        self.wire.close()
+        await asyncio.sleep(self.rng.uniform(0.1, 1.5))
+        if self.rng.random() < 0.3:
+            self.session = f"return-{self.rng.getrandbits(32):08x}"
+        self.server = self.rng.choice(sorted(self.work.addresses))
+
+    async def doze(self, seconds: float) -> None:
+        """Stay silent at work for a while."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self.work.is_over:
+            await asyncio.sleep(0.05)

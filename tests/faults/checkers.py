@@ -1,0 +1,302 @@
+"""The twelve properties, each a pure function of the history and the rows."""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from faults.history import Call, History, Outcome
+from faults.replay import Board, Opening, Started
+from faults.rows import Rows
+
+MAX_INTERNAL_ERRORS: Final = 5
+OVER: Final = frozenset({"completed", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A property that does not hold, and where."""
+
+    checker: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything a run leaves behind."""
+
+    history: History
+    rows: Rows
+    #: For each step of the workflow, the steps before it.
+    before: dict[str, tuple[str, ...]]
+    #: Lines of the servers' logs that report an internal error.
+    internal_errors: tuple[str, ...] = ()
+    #: What was found through the pooler by a transaction that names no org.
+    unnamed_sees: tuple[str, ...] = ()
+    #: Whether all faults were healed and the agents had time to finish.
+    was_drained: bool = True
+
+
+Found = Iterator[str]
+
+
+def acknowledged_effects(evidence: Evidence) -> Found:
+    """Every acknowledged call has its effect in the rows."""
+    rows = evidence.rows
+    marked = {tool for tool, _ in rows.effects} | MARKED_TOOLS
+    for call in evidence.history.calls:
+        if not call.is_acknowledged or call.key is None:
+            continue
+        if call.tool in marked and not rows.effects[call.tool, call.key]:
+            yield f"{describe(call)} was acknowledged, and its effect is not there"
+    started = {
+        (entry.details.get("stepId") or entry.details.get("jobId"), entry.details.get("attempt"))
+        for entry in rows.audit
+        if entry.event == "step_started"
+    }
+    for call in _claims(evidence.history):
+        work, resumes = _work_of(call), call.reply.get("resumed")
+        if call.tool != "submit_user_decision" and not resumes and work not in started:
+            yield f"{describe(call)} handed out {work}, and the audit has no such start"
+
+
+MARKED_TOOLS: Final = frozenset(
+    {
+        "create_research_plan",
+        "start_run",
+        "submit_step_result",
+        "request_user_review",
+        "submit_user_decision",
+        "submit_job_result",
+        "modify_plan",
+        "fail_job",
+    }
+)
+
+
+def one_effect_per_key(evidence: Evidence) -> Found:
+    """A key has one effect at most, and a stored answer if it was acknowledged."""
+    rows = evidence.rows
+    for call in evidence.history.calls:
+        if call.key is None:
+            continue
+        count = rows.effects[call.tool, call.key]
+        if count > 1:
+            yield f"{describe(call)} took effect {count} times"
+        if count and call.outcome is Outcome.REFUSED:
+            yield f"{describe(call)} was refused ({call.code}), and took effect"
+        if call.is_acknowledged and (call.tool, call.key) not in rows.answers:
+            yield f"{describe(call)} was acknowledged, and its answer is not stored"
+
+
+def one_holder(evidence: Evidence) -> Found:
+    """An attempt is handed to one conversation, and a conversation holds one piece of work."""
+    holders: dict[tuple[str, int], Call] = {}
+    for call in _claims(evidence.history):
+        first = holders.setdefault(_work_of(call), call)
+        if first.holder != call.holder:
+            yield f"{describe(call)} was handed what {describe(first)} holds: {_work_of(call)}"
+    yield from _early_takeovers(evidence.history)
+    yield from _replayed(evidence, Started)
+
+
+def _early_takeovers(history: History) -> Found:
+    """Find jobs that went to another holder before the lease of the first was over."""
+    claims: dict[str, dict[int, Call]] = defaultdict(dict)
+    given_back = {
+        (call.args["jobId"], call.args["attempt"])
+        for call in history.calls
+        if call.tool in {"fail_job", "submit_job_result"} and call.outcome is not Outcome.REFUSED
+    }
+    for call in history.of("get_next_job"):
+        if call.reply.get("status") == "job_ready":
+            claims[call.reply["jobId"]].setdefault(call.reply["attempt"], call)
+    for job_id, attempts in claims.items():
+        for attempt, later in attempts.items():
+            earlier = attempts.get(attempt - 1)
+            if earlier is None or (job_id, attempt - 1) in given_back:
+                continue
+            lease = earlier.reply.get("leaseSeconds", 0)
+            gap = later.received - earlier.sent
+            if gap < lease:
+                yield (
+                    f"{describe(later)} took job {job_id} over from {describe(earlier)} "
+                    f"after {gap:.2f} s; the lease is {lease} s"
+                )
+
+
+def no_stale_result(evidence: Evidence) -> Found:
+    """A result counts only for the attempt it was made in."""
+    completed = {
+        (entry.details.get("stepId") or entry.details.get("jobId")): entry.details.get("attempt")
+        for entry in evidence.rows.audit
+        if entry.event == "step_completed"
+    }
+    for call in evidence.history.of("submit_step_result", "submit_job_result"):
+        work = call.args.get("stepId") or call.args.get("jobId")
+        counted = completed.get(work)
+        if counted is not None and counted != call.args["attempt"]:
+            yield f"{describe(call)} of attempt {call.args['attempt']} counted for {counted}"
+
+
+def audit_is_sealed(evidence: Evidence) -> Found:
+    """The audit has no gap, and every seal fits."""
+    yield from evidence.rows.broken_chains
+    last: dict[str, int] = {}
+    for entry in evidence.rows.audit:
+        if entry.seq != last.get(entry.subject_id, 0) + 1:
+            yield f"{entry.subject_id}: entry {entry.seq} follows {last.get(entry.subject_id, 0)}"
+        last[entry.subject_id] = entry.seq
+
+
+def replay_equals_rows(evidence: Evidence) -> Found:
+    """The rows are what replaying the audit makes."""
+    yield from evidence.rows.replay_differences
+
+
+def counts_never_fall(evidence: Evidence) -> Found:
+    """A reply never counts less done than a reply that had come before it was asked for."""
+    replies: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
+    for call in evidence.history.calls:
+        done = _done(call)
+        subject = call.reply.get("planId") or call.reply.get("runId")
+        if done is not None and subject is not None:
+            replies[subject].append((call.answered_sent, call.received, done))
+    for subject, counted in replies.items():
+        ended: list[tuple[float, int]] = []
+        most = 0
+        for sent, received, done in sorted(counted):
+            while ended and ended[0][0] < sent:
+                most = max(most, heapq.heappop(ended)[1])
+            if done < most:
+                yield f"{subject}: {done} done at {received:.3f} s, after {most} had been reported"
+            heapq.heappush(ended, (received, done))
+
+
+def _done(call: Call) -> int | None:
+    if not call.is_acknowledged or call.is_replayed:
+        return None
+    if call.tool == "get_plan_status":
+        return int(call.reply["counts"]["done"])
+    if call.tool in {"submit_step_result", "submit_user_decision"}:
+        return int(call.reply["progress"]["done"])
+    if call.tool == "submit_job_result":
+        return int(call.reply["stage"]["progress"]["completedSteps"])
+    return None
+
+
+def fan_in_is_exact(evidence: Evidence) -> Found:
+    """What follows a fan-in opens with its last unit: not before, and not after."""
+    rows = evidence.rows
+    ended: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for job in rows.jobs.values():
+        ended[job.run_id, job.step_key].append(
+            job.completed_at if job.status == "completed" else None
+        )
+    for (run_id, key), step in rows.stage_steps.items():
+        times = ended[run_id, key]
+        is_done = len(times) == step.total and None not in times
+        if (step.closed_at is not None) != is_done or (is_done and step.done != step.total):
+            yield f"run {run_id}: {key} has {times}, {step}"
+        elif is_done and times and step.closed_at != max(times):
+            yield f"run {run_id}: {key} closed at {step.closed_at}, its last unit at {times}"
+        before = [rows.stage_steps.get((run_id, one)) for one in evidence.before[key]]
+        closed: list[Any] = [one.closed_at if one else None for one in before]
+        if None in closed or (closed and step.opened_at != max(closed)):
+            yield f"run {run_id}: {key} opened at {step.opened_at}, what it waits for: {closed}"
+    yield from _never_opened(evidence)
+    yield from _replayed(evidence, Opening)
+
+
+def _never_opened(evidence: Evidence) -> Found:
+    rows = evidence.rows
+    for run_id in rows.runs:
+        for key, before in evidence.before.items():
+            closed = [rows.stage_steps.get((run_id, one)) for one in before]
+            free = all(one is not None and one.closed_at is not None for one in closed)
+            if free and (run_id, key) not in rows.stage_steps:
+                yield f"run {run_id}: {key} did not open, and waits for nothing"
+
+
+def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Found:
+    board = Board({step_id: step.depends_on for step_id, step in evidence.rows.steps.items()})
+    for entry in evidence.rows.audit:
+        for fault in board.take(entry):
+            if isinstance(fault, kind):
+                yield fault.message
+
+
+def tenants_apart(evidence: Evidence) -> Found:
+    """Nothing of an org is in a reply to another, or visible to a transaction of none."""
+    yield from evidence.history.leaks
+    yield from evidence.unnamed_sees
+
+
+def nothing_stuck(evidence: Evidence) -> Found:
+    """After healing, every plan and every run comes to its end."""
+    rows = evidence.rows
+    if not evidence.was_drained:
+        yield "the agents could not finish within their bounds after the faults had been healed"
+    for plan_id, status in rows.plans.items():
+        if status not in OVER:
+            yield f"plan {plan_id} is still {status}"
+    for run_id, is_complete in rows.runs.items():
+        if not is_complete:
+            yield f"run {run_id} is not complete"
+
+
+def no_hung_call(evidence: Evidence) -> Found:
+    """No request outlives its deadline."""
+    for hung in evidence.history.hung:
+        yield f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}: {hung.seconds:.1f} s"
+
+
+def few_internal_errors(evidence: Evidence) -> Found:
+    """The servers' logs have at most a few internal errors."""
+    lines = evidence.internal_errors
+    if len(lines) > MAX_INTERNAL_ERRORS:
+        yield f"{len(lines)} internal errors, at most {MAX_INTERNAL_ERRORS}; the first: {lines[0]}"
+
+
+def describe(call: Call) -> str:
+    """Return a call in a few words."""
+    who = f"{call.org}/{call.user}/{call.session}"
+    return f"{call.tool} {call.key or ''} by {who} at {call.sent:.3f}"
+
+
+def _claims(history: History) -> Iterable[Call]:
+    """Yield the acknowledged calls that were handed work."""
+    ready = {"step_ready", "job_ready"}
+    for call in history.of("get_next_step", "get_next_job", "submit_user_decision"):
+        if call.reply.get("status") in ready or "attempt" in call.reply:
+            yield call
+
+
+def _work_of(call: Call) -> tuple[str, int]:
+    return call.reply.get("stepId") or call.reply["jobId"], call.reply["attempt"]
+
+
+CHECKERS: Final[tuple[Callable[[Evidence], Found], ...]] = (
+    acknowledged_effects,
+    one_effect_per_key,
+    one_holder,
+    no_stale_result,
+    audit_is_sealed,
+    replay_equals_rows,
+    counts_never_fall,
+    fan_in_is_exact,
+    tenants_apart,
+    nothing_stuck,
+    no_hung_call,
+    few_internal_errors,
+)
+
+
+def check(evidence: Evidence) -> list[Violation]:
+    """Run every checker."""
+    return [
+        Violation(checker.__name__, message)
+        for checker in CHECKERS
+        for message in checker(evidence)
+    ]

@@ -1,0 +1,147 @@
+"""The record of every call the agents made, and of everything that came back."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, TextIO, TypeAlias
+
+#: A reply, or a part of one.
+Body: TypeAlias = dict[str, Any]
+
+UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+#: The fields of a reply that the checkers read.
+KEPT_FIELDS: Final = (
+    "status",
+    "planId",
+    "stepId",
+    "attempt",
+    "stepStatus",
+    "planStatus",
+    "progress",
+    "counts",
+    "runId",
+    "jobId",
+    "stepKey",
+    "stage",
+    "jobStatus",
+    "resumed",
+    "replayed",
+    "leaseSeconds",
+    "runComplete",
+    "decision",
+    "applied",
+    "retried",
+)
+
+
+class Outcome(StrEnum):
+    """The result of a call as its caller knows it."""
+
+    #: The server answered with success.
+    ACKNOWLEDGED = "acknowledged"
+    #: The server answered that a rule forbids it.
+    REFUSED = "refused"
+    #: No answer came, or only answers that leave it open.
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One logical call: the same request with the same key, sent once or several times."""
+
+    org: str
+    user: str
+    session: str
+    tool: str
+    args: Body
+    key: str | None = None
+    #: Monotonic seconds: when it was first sent, and when its last answer came.
+    sent: float = 0.0
+    received: float = 0.0
+    #: When the request was sent that was answered in the end.
+    answered_sent: float = 0.0
+    outcome: Outcome = Outcome.UNKNOWN
+    code: str = ""
+    reply: Body = field(default_factory=dict)
+    tries: int = 0
+    server: str = ""
+
+    @property
+    def holder(self) -> tuple[str, str]:
+        """The caller as a holder of work."""
+        return self.user, self.session
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.outcome is Outcome.ACKNOWLEDGED
+
+    @property
+    def is_replayed(self) -> bool:
+        """Return whether the answer is the stored one of an earlier try."""
+        return bool(self.reply.get("replayed"))
+
+
+@dataclass(frozen=True, slots=True)
+class Hung:
+    """A request that was neither answered nor closed before its deadline."""
+
+    tool: str
+    server: str
+    sent: float
+    seconds: float
+
+
+class History:
+    """All calls of a run, in the order they ended; written to a file as well."""
+
+    def __init__(self, canaries: Mapping[str, str], file: Path | None = None) -> None:
+        """Record for these orgs, each with a text that occurs in its own data only."""
+        self.calls: list[Call] = []
+        self.hung: list[Hung] = []
+        #: Texts or ids of one org that were found in replies to another.
+        self.leaks: list[str] = []
+        self.counts: Counter[Outcome] = Counter()
+        self.tries = 0
+        self.retried: Counter[str] = Counter()
+        self._canaries = dict(canaries)
+        self._owners: dict[str, str] = {}
+        self._file: TextIO | None = file.open("w") if file else None
+
+    def add(self, call: Call) -> None:
+        """Record a call that is over."""
+        call.reply = {name: call.reply[name] for name in KEPT_FIELDS if name in call.reply}
+        self.calls.append(call)
+        self.counts[call.outcome] += 1
+        self.tries += call.tries
+        if self._file is not None:
+            record = {one.name: getattr(call, one.name) for one in fields(Call)}
+            self._file.write(json.dumps(record) + "\n")
+
+    @property
+    def acknowledged(self) -> int:
+        """How many calls were acknowledged so far."""
+        return self.counts[Outcome.ACKNOWLEDGED]
+
+    def inspect(self, org: str, raw: str) -> None:
+        """Look for data of other orgs in a reply to this one."""
+        for other, canary in self._canaries.items():
+            if other != org and canary in raw:
+                self.leaks.append(f"a reply to {org} contains the canary of {other}: {raw[:300]}")
+        for found in UUID.findall(raw):
+            owner = self._owners.setdefault(found, org)
+            if owner != org:
+                self.leaks.append(f"a reply to {org} contains the id {found} of {owner}")
+
+    def of(self, *tools: str) -> Iterator[Call]:
+        """Yield the acknowledged calls of these tools."""
+        return (call for call in self.calls if call.tool in tools and call.is_acknowledged)
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

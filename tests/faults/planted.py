@@ -1,0 +1,213 @@
+"""Bugs planted in a copy of the source, one at a time: the checkers must catch each of them."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from faults.checkers import Violation
+from faults.cluster import ROOT
+
+PACKAGE: Final = Path("src/waybook")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A text in a file that is there once, and what replaces it."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A bug, the checkers that may catch it, and the edits that plant it."""
+
+    name: str
+    caught_by: frozenset[str]
+    edits: tuple[Edit, ...]
+    #: A text that the message of the violation contains.
+    shows: str = ""
+
+    def is_shown_by(self, violations: Iterable[Violation]) -> bool:
+        """Return whether one of the violations is due to this bug."""
+        return any(
+            one.checker in self.caught_by and self.shows in one.message for one in violations
+        )
+
+
+def _by(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+WRITE_OPENED: Final = """        await self.tx.commit(*statements, *self.call.keep(body, self.now))
+"""
+WRITE_HELD: Final = (
+    "        await self._commit([*written.statements, "
+    "*(more if refusal is None else ()), *told, *kept])\n"
+)
+HOLDER: Final = "return self.session is not None and self == other"
+
+BUGS: Final = (
+    Bug(
+        "no plan lock",
+        _by("few_internal_errors", "one_holder", "audit_is_sealed"),
+        (
+            Edit(
+                "store/plans.py",
+                'LOCK_PLAN = LOAD_PLAN.locking("p")',
+                "LOCK_PLAN = LOAD_PLAN",
+            ),
+        ),
+    ),
+    Bug(
+        "audit entry missing for a skip",
+        _by("audit_is_sealed", "replay_equals_rows"),
+        (
+            Edit(
+                "store/ledger.py",
+                'return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []',
+                """kept = [one for one in sealed if '"decision":"skip"' not in one.details]
+    return [SQL["insert_audit"](rows=Rows(kept))] if kept else []""",
+            ),
+        ),
+    ),
+    Bug(
+        "idempotency row stored after the commit",
+        _by("one_effect_per_key"),
+        (
+            Edit(
+                "usecases/call.py",
+                WRITE_OPENED,
+                """        await self.tx.commit(*statements)
+        async with self.call.house.database.tenant(self.call.caller.org_id) as tx:
+            await tx.commit(*self.call.keep(body, self.now))
+""",
+            ),
+            Edit(
+                "usecases/call.py",
+                WRITE_HELD,
+                """        more = more if refusal is None else ()
+        await self._commit([*written.statements, *more, *told])
+        async with call.house.database.tenant(call.caller.org_id) as tx:
+            await tx.commit(*kept)
+""",
+            ),
+        ),
+    ),
+    Bug(
+        "attempt ignored",
+        _by("no_stale_result"),
+        (
+            Edit(
+                "plan/submit.py",
+                "if submission.attempt is not None and submission.attempt != step.attempt:",
+                "if submission.attempt is not None and submission.attempt > step.attempt:",
+            ),
+        ),
+    ),
+    Bug(
+        "session ignored",
+        _by("one_holder"),
+        (Edit("record/holder.py", HOLDER, "return other is not None and self[0] == other[0]"),),
+        shows="get_next_step",
+    ),
+    Bug(
+        "fan-in one unit early",
+        _by("fan_in_is_exact"),
+        (
+            Edit(
+                "dag/walker.py",
+                "if not state.closed and state.done >= state.total:",
+                "if not state.closed and state.done >= max(min(1, state.total), state.total - 1):",
+            ),
+        ),
+    ),
+    Bug(
+        "lease 50 times too short",
+        _by("one_holder"),
+        (
+            Edit(
+                "usecases/get_next_job.py",
+                "lease_seconds=call.house.lease.total_seconds(),",
+                "lease_seconds=call.house.lease.total_seconds() / 50,",
+            ),
+        ),
+        shows="the lease is",
+    ),
+    Bug(
+        "tenant set for the session behind a pooler",
+        _by("tenants_apart"),
+        (
+            Edit(
+                "store/database.py",
+                "f\"set local app.org_id = '{org_id}'\"",
+                "f\"set app.org_id = '{org_id}'\"",
+            ),
+        ),
+    ),
+    Bug(
+        "failure to commit swallowed",
+        _by("acknowledged_effects", "one_effect_per_key"),
+        (
+            Edit(
+                "usecases/call.py",
+                WRITE_OPENED,
+                """        with suppress(Unavailable):
+            await self.tx.commit(*statements, *self.call.keep(body, self.now))
+""",
+            ),
+            Edit(
+                "usecases/call.py",
+                """            await self.tx.commit(*statements)
+            return
+""",
+                """            with suppress(Unavailable):
+                await self.tx.commit(*statements)
+            return
+""",
+            ),
+            Edit(
+                "usecases/call.py",
+                "from contextlib import asynccontextmanager",
+                "from contextlib import asynccontextmanager, suppress",
+            ),
+        ),
+    ),
+    Bug(
+        "holder without user",
+        _by("one_holder"),
+        (Edit("record/holder.py", HOLDER, "return other is not None and self[1] == other[1]"),),
+        shows="get_next_step",
+    ),
+)
+
+
+def edited(bug: Bug, package: Path) -> dict[str, str]:
+    """Return the files that a bug changes, as they are with it.
+
+    Raises:
+        ValueError: a text is not there exactly once; update the bug to the current source.
+    """
+    texts: dict[str, str] = {}
+    for edit in bug.edits:
+        text = texts.get(edit.file) or (package / edit.file).read_text()
+        if (count := text.count(edit.old)) != 1:
+            raise ValueError(f"{bug.name}: {edit.file} has {count} times {edit.old!r}")
+        texts[edit.file] = text.replace(edit.old, edit.new)
+    return texts
+
+
+@contextmanager
+def planted(bug: Bug | None) -> Iterator[Path]:
+    """Give the folder of a copy that has the bug, if any, and remove it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
+        source = Path(folder)
+        shutil.copytree(ROOT / PACKAGE, source / "waybook")
+        for file, text in edited(bug, source / "waybook").items() if bug else ():
+            (source / "waybook" / file).write_text(text)
+        yield source

@@ -1,0 +1,97 @@
+"""The orgs under test: their users, their tokens, and the workflow they run."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from faults.cluster import Cluster
+from faults.history import Body
+from waybook.doorway import Channel
+from waybook.orgs.manage import NewUser
+from waybook.record.scopes import Scope
+from waybook.settings_reading import read_settings
+from waybook.usecases.add_dag import AddDag, add_dag
+from waybook.usecases.call import Call
+from waybook.usecases.manage_tokens import AskedToken, add_token
+from waybook.usecases.manage_users import add_user
+from waybook.wiring import Running, running
+
+ORGS: Final = ("alder", "birch", "cedar")
+#: The same names in every org.
+USERS: Final = ("ann", "bob", "cem", "dia")
+SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
+DAG: Final = "fan"
+STAGE: Final = "work"
+MODELS: Final = ("alpha", "beta", "gamma")
+#: Each step of the workflow with its strategy and the steps before it.
+RECIPE: Final = {
+    "split": ("all_to_one", ()),
+    "each": ("per_model", ("split",)),
+    "join": ("all_to_one", ("each",)),
+    "polish": ("per_model", ("join",)),
+    "close": ("all_to_one", ("polish", "join")),
+}
+
+
+@dataclass(slots=True)
+class Tenant:
+    """An org: what identifies it, who works in it, and what there is to do."""
+
+    slug: str
+    org_id: str
+    #: A text that occurs in nothing of another org.
+    canary: str
+    tokens: dict[str, str]
+    #: Plans and runs that are not known to be over.
+    plans: set[str] = field(default_factory=set)
+    runs: set[str] = field(default_factory=set)
+    #: Steps that were found held, and since when, in monotonic seconds.
+    held_since: dict[tuple[str, int], float] = field(default_factory=dict)
+
+
+def definition() -> Body:
+    """Return the workflow as users write it: two fan-outs, each with its fan-in."""
+    steps = [
+        {
+            "stepKey": key,
+            "jobType": "EXECUTE",
+            "granularityStrategy": strategy,
+            "inputsRequired": [],
+            "outputs": [{"documentKey": key}],
+        }
+        for key, (strategy, _) in RECIPE.items()
+    ]
+    edges = [[before, key] for key, (_, earlier) in RECIPE.items() for before in earlier]
+    stages = [{"slug": STAGE, "recipe": {"steps": steps, "edges": edges}}]
+    return {"slug": DAG, "name": DAG, "stages": stages}
+
+
+@asynccontextmanager
+async def inside(cluster: Cluster) -> AsyncIterator[Running]:
+    """Open the system as its operator, past every proxy."""
+    flags = {"database_url": cluster.owner_url, "data_dir": cluster.home}
+    settings = read_settings(flags, {}, Path("/nonexistent")).settings
+    async with running(settings, sweeping=False) as here:
+        yield here
+
+
+async def make_tenants(cluster: Cluster, rng: random.Random) -> list[Tenant]:
+    """Create the orgs, with a token for each user, and add the workflow to each."""
+    tenants = []
+    async with inside(cluster) as here:
+        for slug in ORGS:
+            org_id = await here.found_org(slug)
+            caller = replace(here.caller(Channel.CLI), org_id=org_id)
+            call = Call(house=here.doorway.house, caller=caller)
+            tokens = {}
+            for user in USERS:
+                await add_user(call, NewUser(name=user, scopes=SCOPES))
+                asked = AskedToken(user=user, label="faults", scopes=SCOPES)
+                tokens[user] = (await add_token(call, asked)).secret
+            await add_dag(call, AddDag(definition=definition()))
+            canary = f"canary-{slug}-{rng.getrandbits(48):012x}"
+            tenants.append(Tenant(slug, str(org_id), canary, tokens))
+    return tenants

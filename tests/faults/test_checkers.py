@@ -1,0 +1,294 @@
+"""Each checker passes a sound history and fails one that is not."""
+
+from dataclasses import replace
+
+import pytest
+
+from faults.checkers import CHECKERS, Evidence, check
+from faults.cluster import ROOT
+from faults.history import Body, Call, History, Hung, Outcome
+from faults.planted import BUGS, PACKAGE, Bug, edited
+from faults.rows import Entry, Job, Rows, StageStep, Step
+
+PLAN, STEP, OTHER, RUN, JOB = "plan-1", "step-1", "step-2", "run-1", "job-1"
+KEY = "k-0000001"
+BEFORE = {"each": (), "join": ("each",)}
+
+
+def a_call(tool: str, **values: object) -> Call:
+    call = Call(org="alder", user="ann", session="main", tool=tool, args={}, key=KEY)
+    call.outcome = Outcome.ACKNOWLEDGED
+    for name, value in values.items():
+        setattr(call, name, value)
+    return call
+
+
+def a_claim(user: str = "ann", session: str = "main", attempt: int = 1, **values: object) -> Call:
+    reply = {"status": "step_ready", "stepId": STEP, "attempt": attempt}
+    return a_call("get_next_step", user=user, session=session, reply=reply, **values)
+
+
+def an_entry(seq: int, event: str, changes: list[Body] | None = None, **details: object) -> Entry:
+    return Entry(
+        subject_id=PLAN,
+        seq=seq,
+        event=event,
+        actor="ann",
+        session="main",
+        details={"changes": changes or [], **details},
+    )
+
+
+def a_change(work: str, field: str, to: object) -> Body:
+    return {"entity": "step", "id": work, "field": field, "from": None, "to": to}
+
+
+def held(work: str) -> list[Body]:
+    return [
+        a_change(work, "status", "in_progress"),
+        a_change(work, "held_by", "ann"),
+        a_change(work, "held_session", "main"),
+    ]
+
+
+def evidence(*calls: Call, rows: Rows | None = None, **more: object) -> Evidence:
+    history = History({"alder": "canary-a", "birch": "canary-b"})
+    for call in calls:
+        history.add(call)
+    rows = rows or Rows()
+    rows.answers |= {(call.tool, call.key or "") for call in calls}
+    made = Evidence(history=history, rows=rows, before=BEFORE)
+    return replace(made, **more)  # type: ignore[arg-type]  # names are Evidence's own
+
+
+def caught(found: Evidence) -> set[str]:
+    return {violation.checker for violation in check(found)}
+
+
+def started() -> Rows:
+    return Rows(audit=[an_entry(1, "step_started", stepId=STEP, attempt=1)])
+
+
+def test_check_sound_history_finds_nothing() -> None:
+    assert caught(evidence(a_claim(), rows=started())) == set()
+
+
+def test_check_every_property_has_a_checker() -> None:
+    assert len({checker.__name__ for checker in CHECKERS}) == 12
+
+
+def test_acknowledged_call_without_effect_is_caught() -> None:
+    assert caught(evidence(a_call("create_research_plan"))) == {"acknowledged_effects"}
+
+
+def test_acknowledged_claim_without_audit_entry_is_caught() -> None:
+    assert caught(evidence(a_claim())) == {"acknowledged_effects"}
+
+
+def test_key_with_two_effects_is_caught() -> None:
+    rows = Rows()
+    rows.effects["create_research_plan", KEY] = 2
+    assert caught(evidence(a_call("create_research_plan"), rows=rows)) == {"one_effect_per_key"}
+
+
+def test_unknown_call_with_one_effect_is_sound() -> None:
+    rows = Rows()
+    rows.effects["create_research_plan", KEY] = 1
+    unknown = a_call("create_research_plan", outcome=Outcome.UNKNOWN)
+    assert caught(evidence(unknown, rows=rows)) == set()
+
+
+def test_refused_call_with_effect_is_caught() -> None:
+    rows = Rows()
+    rows.effects["submit_step_result", KEY] = 1
+    refused = a_call("submit_step_result", outcome=Outcome.REFUSED, code="INVALID_TRANSITION")
+    assert caught(evidence(refused, rows=rows)) == {"one_effect_per_key"}
+
+
+def test_acknowledged_call_without_stored_answer_is_caught() -> None:
+    found = evidence(a_claim(), rows=started())
+    found.rows.answers.clear()
+    assert caught(found) == {"one_effect_per_key"}
+
+
+@pytest.mark.parametrize(("user", "session"), [("bob", "main"), ("ann", "side")])
+def test_attempt_handed_to_two_holders_is_caught(user: str, session: str) -> None:
+    found = evidence(a_claim(), a_claim(user, session), rows=started())
+    assert caught(found) == {"one_holder"}
+
+
+def test_attempt_handed_twice_to_its_holder_is_sound() -> None:
+    assert caught(evidence(a_claim(), a_claim(), rows=started())) == set()
+
+
+def test_holder_handed_other_work_is_caught() -> None:
+    rows = Rows(
+        audit=[
+            an_entry(1, "step_started", held(STEP), stepId=STEP, attempt=1),
+            an_entry(2, "step_started", held(OTHER), stepId=OTHER, attempt=1),
+        ]
+    )
+    assert caught(evidence(rows=rows)) == {"one_holder"}
+
+
+def a_job_claim(user: str, attempt: int, at: float) -> Call:
+    reply = {"status": "job_ready", "jobId": JOB, "attempt": attempt, "leaseSeconds": 6}
+    return a_call("get_next_job", user=user, reply=reply, sent=at, received=at + 0.1)
+
+
+def jobs_started() -> Rows:
+    entries = [an_entry(n, "step_started", jobId=JOB, attempt=n) for n in (1, 2)]
+    return Rows(audit=[replace(entry, actor=f"user-{entry.seq}") for entry in entries])
+
+
+@pytest.mark.parametrize(("at", "expected"), [(1.0, {"one_holder"}), (7.0, set[str]())])
+def test_job_taken_over_within_its_lease_is_caught(at: float, expected: set[str]) -> None:
+    found = evidence(a_job_claim("ann", 1, 0.0), a_job_claim("bob", 2, at), rows=jobs_started())
+    assert caught(found) == expected
+
+
+def test_job_taken_over_after_it_was_given_back_is_sound() -> None:
+    given_back = a_call("fail_job", args={"jobId": JOB, "attempt": 1})
+    rows = jobs_started()
+    rows.effects["fail_job", KEY] = 1
+    claims = a_job_claim("ann", 1, 0.0), a_job_claim("bob", 2, 1.0)
+    assert caught(evidence(*claims, given_back, rows=rows)) == set()
+
+
+def test_result_counted_for_another_attempt_is_caught() -> None:
+    rows = Rows(audit=[an_entry(1, "step_completed", stepId=STEP, attempt=2)])
+    rows.effects["submit_step_result", KEY] = 1
+    reply = {"planId": PLAN, "progress": {"done": 1}}
+    late = a_call("submit_step_result", args={"stepId": STEP, "attempt": 1}, reply=reply)
+    assert caught(evidence(late, rows=rows)) == {"no_stale_result"}
+
+
+def test_audit_with_a_gap_is_caught() -> None:
+    rows = Rows(audit=[an_entry(1, "plan_modified"), an_entry(3, "plan_modified")])
+    assert caught(evidence(rows=rows)) == {"audit_is_sealed"}
+
+
+def test_audit_with_a_broken_seal_is_caught() -> None:
+    assert caught(evidence(rows=Rows(broken_chains=["entry 2"]))) == {"audit_is_sealed"}
+
+
+def test_rows_that_differ_from_the_replay_are_caught() -> None:
+    rows = Rows(replay_differences=["step.status"])
+    assert caught(evidence(rows=rows)) == {"replay_equals_rows"}
+
+
+def a_look(done: int, sent: float, received: float, **more: object) -> Call:
+    reply = {"planId": PLAN, "counts": {"done": done}, **more}
+    times = {"answered_sent": sent, "received": received}
+    return a_call("get_plan_status", key=None, reply=reply, **times)
+
+
+def test_count_that_falls_is_caught() -> None:
+    found = evidence(a_look(3, 0.0, 1.0), a_look(2, 2.0, 3.0))
+    assert caught(found) == {"counts_never_fall"}
+
+
+def test_count_of_overlapping_calls_may_differ() -> None:
+    assert caught(evidence(a_look(3, 0.0, 2.0), a_look(2, 1.0, 3.0))) == set()
+
+
+def test_count_of_a_replayed_answer_may_be_old() -> None:
+    replayed = a_look(2, 2.0, 3.0, replayed=True)
+    assert caught(evidence(a_look(3, 0.0, 1.0), replayed)) == set()
+
+
+def a_run(*ended: int | None, closed: int | None, join_opened: int | None) -> Rows:
+    """Return the rows of a run whose units ended at these times."""
+    rows = Rows(runs={RUN: True})
+    for number, at in enumerate(ended):
+        status = "processing" if at is None else "completed"
+        values = {"run_id": RUN, "step_key": "each", "status": status, "attempt": 1}
+        rows.jobs[f"job-{number}"] = Job(**values, completed_at=at)  # type: ignore[arg-type]
+    done = sum(at is not None for at in ended)
+    rows.stage_steps[RUN, "each"] = StageStep(total=len(ended), done=done, closed_at=closed)
+    if join_opened is not None:
+        rows.jobs["job-join"] = Job(run_id=RUN, step_key="join", status="pending", attempt=0)
+        rows.stage_steps[RUN, "join"] = StageStep(total=1, done=0, opened_at=join_opened)
+    return rows
+
+
+def test_fan_in_that_opens_with_the_last_unit_is_sound() -> None:
+    assert caught(evidence(rows=a_run(1, 3, 2, closed=3, join_opened=3))) == set()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        a_run(1, None, closed=1, join_opened=1),
+        a_run(1, 3, closed=2, join_opened=2),
+        a_run(1, 3, closed=3, join_opened=None),
+        a_run(1, 3, closed=None, join_opened=None),
+        a_run(1, 3, closed=3, join_opened=2),
+    ],
+    ids=["early", "closed-early", "never-opened", "never-closed", "opened-early"],
+)
+def test_fan_in_that_is_not_exact_is_caught(rows: Rows) -> None:
+    assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
+
+
+def test_step_started_before_what_it_depends_on_is_caught() -> None:
+    begun = [a_change(STEP, "status", "in_progress")]
+    rows = Rows(
+        audit=[
+            an_entry(1, "plan_modified", begun),
+            an_entry(2, "step_started", held(OTHER), stepId=OTHER, attempt=1),
+        ]
+    )
+    rows.steps[OTHER] = Step(plan_id=PLAN, status="pending", attempt=1, depends_on=(STEP,))
+    assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
+
+
+def test_canary_of_another_org_in_a_reply_is_caught() -> None:
+    found = evidence()
+    found.history.inspect("alder", "this is canary-b of others")
+    assert caught(found) == {"tenants_apart"}
+
+
+def test_id_of_another_org_in_a_reply_is_caught() -> None:
+    found, known = evidence(), "01a1e2e2-c18b-751b-a970-74bef0bbdbca"
+    found.history.inspect("alder", known)
+    found.history.inspect("alder", known)
+    assert caught(found) == set()
+    found.history.inspect("birch", known)
+    assert caught(found) == {"tenants_apart"}
+
+
+def test_rows_seen_without_naming_an_org_are_caught() -> None:
+    assert caught(evidence(unnamed_sees=("3 plans",))) == {"tenants_apart"}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        evidence(rows=Rows(plans={PLAN: "executing"})),
+        evidence(rows=Rows(runs={RUN: False}), before={}),
+        evidence(was_drained=False),
+    ],
+    ids=["plan", "run", "drain"],
+)
+def test_work_left_after_healing_is_caught(found: Evidence) -> None:
+    assert "nothing_stuck" in caught(found)
+
+
+def test_hung_call_is_caught() -> None:
+    found = evidence()
+    found.history.hung.append(Hung("ping", "direct", 0.0, 30.0))
+    assert caught(found) == {"no_hung_call"}
+
+
+@pytest.mark.parametrize(("errors", "expected"), [(5, set[str]()), (6, {"few_internal_errors"})])
+def test_internal_errors_beyond_five_are_caught(errors: int, expected: set[str]) -> None:
+    assert caught(evidence(internal_errors=("Traceback",) * errors)) == expected
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_planted_bug_fits_the_source(bug: Bug) -> None:
+    texts = edited(bug, ROOT / PACKAGE)
+    assert texts
+    for file, text in texts.items():
+        compile(text, file, "exec")
