@@ -29,7 +29,7 @@ def thread_name() -> str:
 async def test_what_is_small_is_drawn_at_once_and_what_is_large_beside() -> None:
     draughtsman = Draughtsman()
     assert await draughtsman.draw(OURS, SMALL, thread_name) == threading.current_thread().name
-    assert (await draughtsman.draw(OURS, LARGE, thread_name)).startswith("drawing")
+    assert (await draughtsman.draw(OURS, LARGE, thread_name)).startswith("large maps")
 
 
 async def test_everybody_goes_on_while_a_large_map_is_drawn() -> None:
@@ -96,7 +96,7 @@ async def test_every_face_has_maps_drawn_so(world: World, monkeypatch: pytest.Mo
         ):
             assert (await browser.get(page)).status_code == 200
     assert len(drawn) == 8
-    assert all(name.startswith("drawing") for name in drawn), "not on the event loop"
+    assert all(name.startswith("large maps") for name in drawn), "not on the event loop"
 
 
 # The worker process

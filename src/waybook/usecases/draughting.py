@@ -8,22 +8,21 @@ for more than one of each other org. Recent drawings are kept, within a bound.
 What is checked rather than drawn, a definition, is done in a thread of its own.
 """
 
-import asyncio
 import pickle
 import subprocess
 import sys
 import threading
 import weakref
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from typing import Final, TypeVar
 from uuid import UUID
 
 from waybook.dag.model import Dag
-from waybook.errors import Busy, TooLarge
+from waybook.errors import TooLarge
+from waybook.usecases.cpu_queue import CpuQueue
 from waybook.usecases.drawing_worker import DrawingJob, read_message, render, write_message
 
 T = TypeVar("T")
@@ -81,6 +80,12 @@ class DrawingProcess:
         return self._process
 
 
+def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
+    """Return a job as a message, and its digest."""
+    message = pickle.dumps(job)
+    return message, sha256(message).digest()
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.communicate()
@@ -89,10 +94,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 class Draughtsman:
     def __init__(self) -> None:
         """One who has nothing to draw yet."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="drawing")
+        self._drawing = CpuQueue("large maps", MOST_WAITING)
+        self._packing = CpuQueue("large maps", MOST_WAITING)
         self._worker = DrawingProcess()
-        self._turns: dict[UUID, asyncio.Lock] = {}
-        self._waiting: Counter[UUID] = Counter()
         self._cache: OrderedDict[tuple[UUID, bytes], str] = OrderedDict()
         self._cached_bytes = 0
 
@@ -105,11 +109,11 @@ class Draughtsman:
         """
         if job.weight <= SMALL:
             return render(job)
-        message = pickle.dumps(job)
-        key = org_id, sha256(message).digest()
+        message, digest = await self._packing.run(org_id, partial(_packed, job))
+        key = org_id, digest
         found = self._cache.get(key)
         if found is None:
-            drawn = await self._in_turn(org_id, partial(self._worker.draw, message))
+            drawn = await self._drawing.run(org_id, partial(self._worker.draw, message))
             found = drawn.decode()
             self._keep(key, found)
         else:
@@ -124,23 +128,7 @@ class Draughtsman:
         """
         if weight <= SMALL:
             return work()
-        return await self._in_turn(org_id, work)
-
-    async def _in_turn(self, org_id: UUID, work: Callable[[], T]) -> T:
-        if self._waiting[org_id] >= MOST_WAITING:
-            raise Busy(
-                f"{MOST_WAITING} large maps of your org are waiting to be drawn; wait a second, "
-                "then repeat the call",
-                limit=MOST_WAITING,
-            )
-        self._waiting[org_id] += 1
-        try:
-            async with self._turns.setdefault(org_id, asyncio.Lock()):
-                return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        finally:
-            self._waiting[org_id] -= 1
-            if not self._waiting[org_id]:
-                del self._waiting[org_id], self._turns[org_id]
+        return await self._drawing.run(org_id, work)
 
     def _keep(self, key: tuple[UUID, bytes], drawing: str) -> None:
         replaced = self._cache.pop(key, "")

@@ -6,6 +6,7 @@ tell the same in words.
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from typing import Annotated
 
@@ -36,6 +37,9 @@ from waybook.usecases.watch_run import RunBoard, watch_run
 
 #: How much of a result is shown beside the question about it.
 LONGEST_RESULT = 4_000
+#: Charge for drawing, per step and line of the map: in CPU, about that of two operations of a
+#: condition.
+OPERATIONS_PER_LINE = 2
 
 
 class DrawMap(Reading):
@@ -82,7 +86,7 @@ async def _look(call: Call, plan_id: str) -> Board:
 
 async def _plan(call: Call, board: Board, width: int | None) -> Body:
     plan = board.plan
-    drawing = plan_drawing(board)
+    drawing = await call.house.cpu.run(call.caller.org_id, partial(plan_drawing, board))
     return {
         "name": plan.name,
         "status": str(plan.status),
@@ -162,6 +166,7 @@ async def _dag(call: Call, slug: str, width: int | None) -> Body:
 
 async def _svg(call: Call, drawing: Drawing, width: int | None) -> str:
     job = DrawingJob(drawing, width)
+    call.operations.append(OPERATIONS_PER_LINE * job.weight)
     return await call.house.draughtsman.picture(call.caller.org_id, job)
 
 

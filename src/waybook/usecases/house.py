@@ -12,6 +12,7 @@ from waybook.store.last_used import LastUsed
 from waybook.store.memory import PlanMemory
 from waybook.store.whereabouts import Whereabouts
 from waybook.usecases.charts import Charts
+from waybook.usecases.cpu_queue import CpuQueue
 from waybook.usecases.draughting import Draughtsman
 from waybook.usecases.library import Library
 from waybook.usecases.loop_health import LoopHealth
@@ -35,6 +36,7 @@ class House:
     library: Library = field(default_factory=Library)
     #: Who draws large maps.
     draughtsman: Draughtsman = field(default_factory=Draughtsman)
+    cpu: CpuQueue = field(default_factory=CpuQueue)
     #: How long a claimed job is its holder's without a sign of life.
     lease: timedelta = timedelta(minutes=15)
     #: The events somebody is told of, and who tells them; none unless that is configured.

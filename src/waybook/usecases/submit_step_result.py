@@ -1,5 +1,8 @@
 """submit_step_result: hand back what a step produced."""
 
+from collections.abc import Callable
+from functools import partial
+
 from pydantic import Field
 
 from waybook.plan.branching import Branch
@@ -30,9 +33,25 @@ async def submit_step_result(call: Call, asked: SubmitStepResult) -> Body:
     """Complete the step, look at its conditions, settle the plan."""
     submission = _submission(asked)
     async with call.locked(step_id=asked.step_id, review=False, recalls=True) as held:
-        decision = submit(held.plan, StepId(asked.step_id.lower()), submission, held.moment)
-        call.operations.extend(branch.cost for branch in decision.reply.branches)
+        step_id = StepId(asked.step_id.lower())
+        rule = partial(submit, held.plan, step_id, submission, held.moment)
+        decision = await evaluate(call, held.plan, rule)
         return await held.write(decision, reply(decision))
+
+
+async def evaluate(
+    call: Call, plan: Plan, rule: Callable[[], Decision[StepDone]]
+) -> Decision[StepDone]:
+    """Apply a rule; where conditions wait, in a thread, and charge their cost to the call.
+
+    Conditions may take tens of milliseconds. Other calls go on meanwhile, since the server has the
+    interpreter switch threads often.
+    """
+    has_conditions = next(plan.waiting_conditions(), None) is not None
+    org_id = call.caller.org_id
+    decision = await call.house.cpu.run(org_id, rule) if has_conditions else rule()
+    call.operations.extend(branch.cost for branch in decision.reply.branches)
+    return decision
 
 
 def _submission(asked: SubmitStepResult) -> Submission:

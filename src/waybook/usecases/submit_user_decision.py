@@ -1,5 +1,6 @@
 """submit_user_decision: pass on what a person decided."""
 
+from functools import partial
 from typing import Literal, Self
 
 from pydantic import model_validator
@@ -44,7 +45,8 @@ async def submit_user_decision(call: Call, asked: SubmitUserDecision) -> Body:
     policy = tenants.policy_statement()
     locked = call.locked(policy, plan_id=asked.plan_id, step_id=asked.step_id, candidates=True)
     async with locked as held:
-        decision = decide(
+        rule = partial(
+            decide,
             held.plan,
             DecisionKind(asked.decision),
             held.moment._replace(policy=tenants.read_policy(held.found[-1])),
@@ -53,6 +55,7 @@ async def submit_user_decision(call: Call, asked: SubmitUserDecision) -> Body:
             review_id=asked.review_id,
             place=asked.place,
         )
+        decision = await submit_step_result.evaluate(call, held.plan, rule)
         return await held.write(decision, _reply(decision, asked.decision))
 
 
