@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from waybook.errors import Busy
+from waybook.plan.submit import submit
 from waybook.usecases import submit_step_result
 from waybook.usecases.cpu_queue import CpuQueue
 from worlds import World
@@ -21,7 +22,7 @@ async def test_submit_evaluates_conditions_outside_the_event_loop(
     world: World, monkeypatch: pytest.MonkeyPatch, *, has_condition: bool
 ) -> None:
     threads = []
-    rule = submit_step_result.submit
+    rule = submit
 
     def noting(*arguments: Any) -> Any:  # noqa: ANN401 - passed on as they are
         threads.append(threading.current_thread())
