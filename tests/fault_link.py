@@ -26,9 +26,9 @@ class Wire:
     def reset(self) -> None:
         """Reset the client's side, and end the other."""
         # The kernel keeps a socket while a thread reads from it: wake the threads up first.
-        with contextlib.suppress(OSError):
-            self.client.shutdown(socket.SHUT_RD)
-            self.upstream.shutdown(socket.SHUT_RDWR)
+        for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
+            with contextlib.suppress(OSError):  # its other side has closed it
+                end.shutdown(how)
         for pump in self.pumps:
             if pump is not threading.current_thread():
                 pump.join(1)
@@ -47,6 +47,8 @@ class FaultLink:
     refused: int = 0
     #: While this is not set, nothing is forwarded.
     is_open: threading.Event = field(default_factory=threading.Event)
+    #: Pieces of data held back so far.
+    held: int = 0
     #: How many bytes of the next answer are forwarded before its connection is reset.
     reset_after_bytes: int | None = None
     #: Set by the link when it has such an answer, then by the test when it may go out.
@@ -100,7 +102,9 @@ class FaultLink:
     def _pump(self, wire: Wire, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK_BYTES):
-                self.is_open.wait()
+                if not self.is_open.is_set():
+                    self.held += 1
+                    self.is_open.wait()
                 cut = self.reset_after_bytes
                 if cut is not None and sink is wire.client:
                     self._cut(wire, data[:cut])

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,10 +24,11 @@ NOWHERE = "postgresql://127.0.0.1:1/none"
 
 
 @contextmanager
-def a_process(*words: str) -> Iterator[subprocess.Popen[str]]:
+def a_process(*words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [*WAYBOOK, *words],
         text=True,
+        env={**os.environ, **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -59,7 +61,8 @@ def greet(process: subprocess.Popen[str]) -> None:
 
 
 def test_tools_are_listed_though_the_database_is_out_of_reach() -> None:
-    with a_process("mcp", "--database-url", NOWHERE) as process:
+    at_once = {"WAYBOOK_DATABASE_WAIT_SECONDS": "0"}
+    with a_process("mcp", "--database-url", NOWHERE, **at_once) as process:
         greet(process)
         assert "get_next_step" in {tool["name"] for tool in ask(process, "tools/list")["tools"]}
         refused = ask(process, "tools/call", name="ping", arguments={})

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from starlette.requests import Request
 
 from waybook.cli.lazy import load
-from waybook.errors import Unidentified, WaybookError
+from waybook.errors import Unavailable, Unidentified, WaybookError
 from waybook.record.moment import Channel
 from waybook.settings import Settings
 from waybook.transport.entrance import Door, Entrance
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 #: The first thing a client wants is the list of tools; what calls need can wait that long.
 FIRST_THINGS_FIRST_SECONDS: Final = 1.0
+#: How long a call waits for the database at start-up: less than clients wait for an answer.
+MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
 class House(Protocol):
@@ -60,8 +62,16 @@ class Opening:
         return house
 
     async def opened(self) -> House:
-        """The open system; a caller that gives up waiting does not stop the opening."""
-        return await asyncio.shield(self.begin())
+        """The open system; a caller that gives up waiting does not stop the opening.
+
+        Raises:
+            Unavailable: it is not open yet; the opening goes on.
+        """
+        try:
+            async with asyncio.timeout(MAX_CALL_WAIT_SECONDS):
+                return await asyncio.shield(self.begin())
+        except TimeoutError:
+            raise Unavailable("the database is still starting; repeat the call") from None
 
     async def end(self) -> None:
         """Stop opening, if that is still under way; what is open is closed by its stack."""

@@ -1,0 +1,61 @@
+"""A server that is asked to stop while its database does not answer."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fault_link import fault_link
+from servers import Server, fresh_place
+from waybook.client import Client
+from waybook.errors import WaybookError
+
+CALLS = 16
+#: How many connections to the database hang before the server is told to end.
+CONNECTIONS = 3
+#: How long the process may take to end, once it is told to.
+LIMIT_SECONDS = 5.0
+
+
+async def call_for_ever(address: str) -> None:
+    async with Client(address) as client:
+        while True:
+            with contextlib.suppress(WaybookError):
+                await client.call("list_active_plans")
+
+
+@contextmanager
+def serving(database_url: str, owner_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server process, and its address."""
+    urls = {"WAYBOOK_DATABASE_URL": database_url, "WAYBOOK_OWNER_URL": owner_url}
+    command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
+    environment = {**os.environ, **urls}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().split()[-1]
+        finally:
+            process.kill()
+
+
+async def test_serve_on_sigterm_ends_in_time_while_the_database_hangs(eighteen: Server) -> None:
+    with (
+        fresh_place(eighteen) as place,
+        fault_link(place.app_dsn) as (link, dsn),
+        serving(dsn, place.owner_dsn) as (process, address),
+    ):
+        calls = [asyncio.create_task(call_for_ever(address)) for _ in range(CALLS)]
+        while len(link.wires) < CONNECTIONS:  # noqa: ASYNC110 - counted by a thread
+            await asyncio.sleep(0.01)
+        link.is_open.clear()
+        while link.held < CONNECTIONS:  # noqa: ASYNC110 - counted by a thread
+            await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, LIMIT_SECONDS) == 0
+        for task in calls:
+            task.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
