@@ -1,8 +1,10 @@
 """A cluster outside of its data directory does not outlive it, and no other is touched."""
 
+import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,11 @@ import pytest
 from postgres.places import a_place, leave, server_home
 from postgres.processes import a_client, eventually, keepers, kill, postmasters
 from waybook.postgres.layout import Desk, ServerHome
-from waybook.postgres.leftovers import claim, remove_orphans
+from waybook.postgres.leftovers import ORPHAN_SECONDS, claim, remove_orphans
+
+LATER = ORPHAN_SECONDS + 60
+#: Has no process.
+UNUSED_USER = 64_321
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="NOT TESTED HERE: only root's clusters lie outside"
@@ -42,8 +48,14 @@ def a_cluster(base: Path, name: str) -> tuple[Desk, ServerHome]:
     desk, home = Desk(base.parent / name), ServerHome(base / name)
     desk.directory.mkdir(parents=True)
     home.cluster.mkdir(parents=True)
+    os.chown(home.directory, UNUSED_USER, -1)
     os.close(claim(home, desk))
     return desk, home
+
+
+def removed_after_a_month(base: Path) -> list[Path]:
+    """Return what two looks remove, the second of them much later."""
+    return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 
 def test_keeper_of_a_deleted_data_directory_ends_and_cleans_up(hidden: Path) -> None:
@@ -56,8 +68,8 @@ def test_keeper_of_a_deleted_data_directory_ends_and_cleans_up(hidden: Path) -> 
         eventually(lambda: not keepers(hidden), "the keeper has ended")
     assert keeping
     assert postmasters(home.cluster) == []
-    assert [*home.directory.iterdir()] == []
-    assert home.directory in remove_orphans([home.directory.parent])
+    assert home.cluster.exists()
+    assert home.directory in removed_after_a_month(home.directory.parent)
     assert not home.directory.exists()
     assert not record_of(home).exists()
 
@@ -79,9 +91,10 @@ def test_cluster_of_a_crashed_keeper_is_removed_at_the_next_start(hidden: Path) 
     other = hidden.with_name("other")
     with a_client(other) as client:
         assert "app_dsn" in client.answer()
-        assert not home.directory.exists()
-        assert not record_of(home).exists()
+        assert "orphaned_at" in json.loads(record_of(home).read_text())
     leave(other)
+    assert home.directory in remove_orphans([home.directory.parent], time.time() + LATER)
+    assert not record_of(home).exists()
 
 
 def test_remove_orphans_takes_only_clusters_of_deleted_data(base: Path) -> None:
@@ -92,7 +105,9 @@ def test_remove_orphans_takes_only_clusters_of_deleted_data(base: Path) -> None:
     shutil.rmtree(gone.data_dir)
     foreign = base / "foreign"
     foreign.mkdir()
-    assert remove_orphans([base]) == [gone_home.directory]
+    assert remove_orphans([base]) == [], "it is only marked at first"
+    assert gone_home.cluster.exists()
+    assert remove_orphans([base], time.time() + LATER) == [gone_home.directory]
     assert not gone_home.directory.exists()
     assert kept.directory.exists()
     assert all(one.exists() for one in (kept_home.cluster, moved_home.cluster, foreign))
@@ -103,9 +118,20 @@ def test_remove_orphans_leaves_a_cluster_that_a_keeper_holds(base: Path) -> None
     desk, home = a_cluster(base, "held")
     held = claim(home, desk)
     shutil.rmtree(desk.data_dir)
-    assert remove_orphans([base]) == []
+    assert removed_after_a_month(base) == []
     os.close(held)
-    assert remove_orphans([base]) == [home.directory]
+    assert removed_after_a_month(base) == [home.directory]
+
+
+def test_remove_orphans_leaves_a_cluster_that_a_copied_data_directory_claims(base: Path) -> None:
+    desk, home = a_cluster(base, "copied")
+    copy = Desk(base.parent / "copy")
+    shutil.copytree(desk.data_dir, copy.data_dir)
+    shutil.rmtree(desk.data_dir)
+    assert remove_orphans([base]) == []
+    os.close(claim(home, copy))
+    assert removed_after_a_month(base) == []
+    assert home.cluster.exists()
 
 
 @pytest.mark.parametrize("said", ["", "{}", "[1]", '{"linked": false, "data_dir": "/nowhere"}'])

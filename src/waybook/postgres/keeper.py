@@ -28,11 +28,11 @@ from waybook.postgres.connection import (
     write_connection,
 )
 from waybook.postgres.layout import SOCKET_NAME, Desk, ServerHome, socket_directory
-from waybook.postgres.leftovers import claim, empty, is_deleted
+from waybook.postgres.leftovers import claim, is_deleted
 from waybook.postgres.logs import bound, tail
 from waybook.postgres.orphan import take_over
 from waybook.postgres.postmaster import Postmaster, becomes_ready, spawn, stop
-from waybook.postgres.premises import make_home, make_socket_directory
+from waybook.postgres.premises import clean_places, make_home, make_socket_directory
 
 FLEETING = "fleeting"
 START_SECONDS = 55.0
@@ -53,7 +53,6 @@ class House:
     grace_seconds: float
     data_dir: int
     """The descriptor of the data directory, by which it is seen that it was deleted."""
-    is_apart: bool
     """Whether the cluster lies outside of the data directory, and so is not deleted with it."""
 
     @property
@@ -114,9 +113,11 @@ def bring_up(house: House) -> Postmaster:
 def keep(house: House, server: Postmaster, told: list[int]) -> None:
     """Revive the server when it dies, and stop it when nobody has needed it for a while."""
     idle_since: float | None = None
+    # Some file systems show no links even of directories that are there.
+    shows_links = not is_deleted(house.data_dir)
     while not told:
         time.sleep(HEARTBEAT_SECONDS)
-        if is_deleted(house.data_dir):
+        if shows_links and is_deleted(house.data_dir):
             stop(server)
             _clean_up(house)
             return
@@ -135,9 +136,7 @@ def keep(house: House, server: Postmaster, told: list[int]) -> None:
 
 
 def _clean_up(house: House) -> None:
-    """Remove what a deleted data directory left outside of it."""
-    if house.is_apart:
-        empty(house.home.directory)
+    """Remove the sockets of a deleted data directory; its cluster may be another copy's by now."""
     if not house.socket_dir.is_relative_to(house.home.directory):
         shutil.rmtree(house.socket_dir, ignore_errors=True)
 
@@ -149,6 +148,8 @@ def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
     data_dir = os.open(desk.data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if is_apart and account.borrowed:
         claim(home, desk)
+    if account.borrowed:
+        clean_places()  # after the claim: what is claimed is no leftover
     binaries = find_binaries(account)
     known = read_connection(desk.connection)
     connection = Connection(
@@ -172,7 +173,6 @@ def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
         clients=clients,
         grace_seconds=grace_seconds,
         data_dir=data_dir,
-        is_apart=is_apart,
     )
 
 

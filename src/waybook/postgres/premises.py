@@ -45,8 +45,6 @@ def make_home(desk: Desk) -> tuple[ServerHome, Account]:
         Misconfigured: no place can be had without opening somebody's directory.
     """
     account = server_account()
-    if account.borrowed:
-        remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
     home = _home(desk, account)
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
@@ -59,6 +57,11 @@ def make_home(desk: Desk) -> tuple[ServerHome, Account]:
     if home.directory.parent != desk.data_dir:
         write_private(desk.home, os.fsencode(home.directory))
     return home, account
+
+
+def clean_places() -> None:
+    """Remove clusters of data directories that were deleted, as root."""
+    remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
 
 
 def _places() -> tuple[Path, ...]:
