@@ -1,6 +1,8 @@
 """The limit on failed credentials: per address, before any lookup, without starving valid ones."""
 
+import contextlib
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import ClassVar
 
 import httpx2
@@ -21,6 +23,7 @@ from waybook.transport.web.failed_credentials import (
     MAX_ADDRESSES,
     MAX_DELAY_FACTOR,
     MAX_FAILURES,
+    MAX_PARALLEL_LOOKUPS,
     MAX_RECENT_SECRETS,
     RECENT_SECONDS,
     REFILL_SECONDS,
@@ -51,15 +54,21 @@ def failures(clock: Clock) -> FailedCredentials:
     return FailedCredentials(clock)
 
 
+def fail(failures: FailedCredentials, shown: str, address: str = HERE) -> None:
+    """Look up a secret that turns out to be unknown."""
+    with contextlib.suppress(Unidentified), failures.lookup(address, shown):
+        raise Unidentified
+
+
 def exhaust(failures: FailedCredentials, address: str = HERE) -> None:
     for number in range(MAX_FAILURES):
-        failures.admit(address, f"guess {number}")
-        failures.record_failure(address, f"guess {number}")
+        fail(failures, f"guess {number}", address)
 
 
 def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "new") -> bool:
+    """Return whether a lookup is refused; the lookup fails otherwise."""
     try:
-        failures.admit(address, shown)
+        fail(failures, shown, address)
     except RateLimited:
         return True
     return False
@@ -68,60 +77,76 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
 # The rule
 
 
-def test_admit_after_too_many_failures_names_the_wait(failures: FailedCredentials) -> None:
+def test_lookup_after_too_many_failures_names_the_wait(failures: FailedCredentials) -> None:
     exhaust(failures)
-    with pytest.raises(RateLimited) as refused:
-        failures.admit(HERE, "new")
+    with pytest.raises(RateLimited) as refused, failures.lookup(HERE, "new"):
+        pass
     assert refused.value.details["retryAfter"] == 1
     assert not is_refused(failures, THERE), "another address is not affected"
 
 
-def test_admit_counts_lookups_under_way(failures: FailedCredentials) -> None:
-    assert [is_refused(failures, shown=f"guess {n}") for n in range(MAX_FAILURES)] == (
-        MAX_FAILURES * [False]
-    )
-    assert is_refused(failures)
-    failures.record_success(HERE, "guess 0")
-    assert not is_refused(failures), "one of them was valid"
-    assert is_refused(failures)
+def test_lookups_under_way_count_until_they_succeed(failures: FailedCredentials) -> None:
+    with ExitStack() as under_way:
+        for number in range(MAX_FAILURES):
+            under_way.enter_context(failures.lookup(HERE, f"good {number}"))
+        assert is_refused(failures)
+    assert not is_refused(failures), "all of them were valid"
 
 
-def test_withdrawn_lookups_count_no_failure(failures: FailedCredentials) -> None:
-    for _ in range(3 * MAX_FAILURES):
-        failures.admit(HERE, "not found out")
-        failures.withdraw(HERE, "not found out")
+def test_parallel_lookups_of_one_valid_secret_count_once(failures: FailedCredentials) -> None:
+    with ExitStack() as under_way:
+        for _ in range(3 * MAX_FAILURES):
+            under_way.enter_context(failures.lookup(HERE, "good"))
+        for number in range(MAX_FAILURES - 1):
+            fail(failures, f"guess {number}")
     assert not is_refused(failures)
 
 
-def test_admit_after_the_refill_admits_one(failures: FailedCredentials, clock: Clock) -> None:
+def test_parallel_lookups_of_one_secret_are_bounded(failures: FailedCredentials) -> None:
+    exhausting = range(MAX_FAILURES + MAX_PARALLEL_LOOKUPS - 1)
+    with ExitStack() as under_way:
+        for _ in exhausting:
+            under_way.enter_context(failures.lookup(HERE, "guess"))
+        with pytest.raises(RateLimited):
+            under_way.enter_context(failures.lookup(HERE, "guess"))
+
+
+def test_lookup_that_is_not_finished_counts_no_failure(failures: FailedCredentials) -> None:
+    for _ in range(3 * MAX_FAILURES):
+        with pytest.raises(Unavailable), failures.lookup(HERE, "not found out"):
+            raise Unavailable
+    assert not is_refused(failures)
+
+
+def test_lookup_after_the_refill_admits_one(failures: FailedCredentials, clock: Clock) -> None:
     exhaust(failures)
     clock.now += REFILL_SECONDS
     assert not is_refused(failures)
     assert is_refused(failures)
 
 
-def test_admit_of_a_recently_valid_secret_is_not_limited(
+def test_lookup_of_a_recently_valid_secret_is_not_limited(
     failures: FailedCredentials, clock: Clock
 ) -> None:
-    failures.admit(HERE, "good")
-    failures.record_success(HERE, "good")
+    with failures.lookup(HERE, "good"):
+        pass
     exhaust(failures)
-    assert not is_refused(failures, shown="good")
+    with failures.lookup(HERE, "good"):
+        pass
     clock.now += RECENT_SECONDS
     exhaust(failures)
     assert is_refused(failures, shown="good")
 
 
-def test_admit_of_a_secret_that_failed_since_is_limited(failures: FailedCredentials) -> None:
-    failures.record_success(HERE, "revoked")
-    failures.record_failure(HERE, "revoked")
-    assert [is_refused(failures, shown="revoked") for _ in range(MAX_FAILURES)] == [
-        *(MAX_FAILURES - 1) * [False],
+def test_lookup_of_a_secret_that_failed_since_is_limited(failures: FailedCredentials) -> None:
+    failures.exempt("revoked")
+    assert [is_refused(failures, shown="revoked") for _ in range(MAX_FAILURES + 1)] == [
+        *MAX_FAILURES * [False],
         True,
     ]
 
 
-def test_admit_counts_an_ipv6_network_of_64_bits_as_one(failures: FailedCredentials) -> None:
+def test_lookup_counts_an_ipv6_network_of_64_bits_as_one(failures: FailedCredentials) -> None:
     exhaust(failures, "2001:db8::1")
     assert is_refused(failures, "2001:db8::ffff:2")
     assert not is_refused(failures, "2001:db8:0:1::1")
@@ -129,11 +154,12 @@ def test_admit_counts_an_ipv6_network_of_64_bits_as_one(failures: FailedCredenti
 
 def test_memory_of_addresses_and_secrets_is_bounded(failures: FailedCredentials) -> None:
     for number in range(MAX_ADDRESSES + 10):
-        failures.admit(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "guess")
+        fail(failures, "guess", f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
     for number in range(MAX_RECENT_SECRETS + 10):
-        failures.record_success(HERE, f"good {number}")
+        failures.exempt(f"good {number}")
     assert len(failures._full_at) == MAX_ADDRESSES
     assert len(failures._recent) == MAX_RECENT_SECRETS
+    assert not failures._pending
 
 
 async def test_delay_grows_with_the_crowd_up_to_a_limit() -> None:

@@ -12,11 +12,12 @@ by the lookup, as always.
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from math import ceil
 from typing import Final
 
-from waybook.errors import RateLimited
+from waybook.errors import RateLimited, Unidentified
 from waybook.transport.web.attempts import neighbourhood
 
 #: Failures that an address may have at once; one more every so many seconds.
@@ -26,6 +27,8 @@ MAX_ADDRESSES: Final = 10_000
 #: Secrets that are remembered as valid, and for how long after they were last seen.
 MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
+#: Lookups of one secret that may be under way at the same time for one charge.
+MAX_PARALLEL_LOOKUPS: Final = 32
 #: Delay of a refusal; it doubles, triples … with each so many delayed refusals of the address.
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
@@ -47,20 +50,56 @@ class FailedCredentials:
         self._full_at: OrderedDict[str, float] = OrderedDict()
         #: When each secret was last seen valid, by its keyed hash within this process.
         self._recent: OrderedDict[int, float] = OrderedDict()
+        #: Lookups under way, by the hash of their secret.
+        self._pending: Counter[int] = Counter()
         self._delayed: Counter[str] = Counter()
 
-    def admit(self, address: str, secret: str) -> None:
-        """Raise unless a secret from this address may be looked up now.
+    @contextmanager
+    def lookup(self, address: str, secret: str) -> Iterator[None]:
+        """Admit a secret to be looked up inside this block, and record how that ended.
 
-        A secret that is not known to be valid counts as a failure until its lookup succeeds, so
-        that many at the same time are limited as well.
+        A secret that is not known to be valid counts as a failure until its lookup ends, so that
+        many at the same time are limited as well. Parallel lookups of one secret count once.
 
         Raises:
             RateLimited: too many failures from the address; the details say when to retry.
         """
-        if self._is_recent(secret):
-            return
-        place = neighbourhood(address)
+        key, place = hash(secret), neighbourhood(address)
+        charge = self._admit(key, place)
+        self._pending[key] += 1
+        try:
+            yield
+        except Unidentified:
+            if self._recent.pop(key, None) is not None and not charge:
+                self._take(place, REFILL_SECONDS)
+            raise
+        except BaseException:  # the database is out of reach, say: no failure of the client
+            self._take(place, -charge)
+            raise
+        else:
+            self._take(place, -charge)
+            self.exempt(secret)
+        finally:
+            self._pending[key] -= 1
+            if not self._pending[key]:
+                del self._pending[key]
+
+    def exempt(self, secret: str) -> None:
+        """Exempt a secret that is known to be valid from the limit, for a while."""
+        key = hash(secret)
+        self._recent[key] = self._clock()
+        self._recent.move_to_end(key)
+        while len(self._recent) > MAX_RECENT_SECRETS:
+            self._recent.popitem(last=False)
+
+    def _admit(self, key: int, place: str) -> float:
+        """Return what a lookup is charged until it ends.
+
+        Raises:
+            RateLimited: too many failures from the address.
+        """
+        if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
+            return 0.0
         wait = self._wait(place)
         if wait > 0:
             seconds = max(1, ceil(wait))
@@ -70,25 +109,7 @@ class FailedCredentials:
                 retryAfter=seconds,
             )
         self._take(place, REFILL_SECONDS)
-
-    def record_failure(self, address: str, secret: str) -> None:
-        """Exempt the secret no longer; if it was exempt, count the failure now."""
-        if self._recent.pop(hash(secret), None) is not None:
-            self._take(neighbourhood(address), REFILL_SECONDS)
-
-    def record_success(self, address: str, secret: str) -> None:
-        """Exempt a secret that was just found valid, and count it as a failure no longer."""
-        self.withdraw(address, secret)
-        key = hash(secret)
-        self._recent[key] = self._clock()
-        self._recent.move_to_end(key)
-        while len(self._recent) > MAX_RECENT_SECRETS:
-            self._recent.popitem(last=False)
-
-    def withdraw(self, address: str, secret: str) -> None:
-        """Count an admitted secret as a failure no longer."""
-        if hash(secret) not in self._recent:
-            self._take(neighbourhood(address), -REFILL_SECONDS)
+        return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
         """Wait before a refusal is sent; longer if many of this address wait already."""
@@ -106,6 +127,8 @@ class FailedCredentials:
 
     def _take(self, place: str, seconds: float) -> None:
         """Move the time at which the bucket of an address is full again."""
+        if not seconds:
+            return
         now = self._clock()
         self._full_at[place] = max(now, self._full_at.pop(place, now)) + seconds
         while len(self._full_at) > MAX_ADDRESSES:
@@ -118,6 +141,6 @@ class FailedCredentials:
             return 0.0
         return max(0.0, full_at - self._clock() - (MAX_FAILURES - 1) * REFILL_SECONDS)
 
-    def _is_recent(self, secret: str) -> bool:
-        seen = self._recent.get(hash(secret))
+    def _is_recent(self, key: int) -> bool:
+        seen = self._recent.get(key)
         return seen is not None and seen > self._clock() - RECENT_SECONDS

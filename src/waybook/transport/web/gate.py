@@ -114,17 +114,8 @@ class Gate:
         address, secret = origin_of(request, self.proxies), secret_of(request)
         if not secret:
             return await self.caller(request)
-        self.failures.admit(address, secret)
-        try:
-            caller = await self.caller(request)
-        except Unidentified:
-            self.failures.record_failure(address, secret)
-            raise
-        except WaybookError:  # the database is out of reach, say: that is no failure of theirs
-            self.failures.withdraw(address, secret)
-            raise
-        self.failures.record_success(address, secret)
-        return caller
+        with self.failures.lookup(address, secret):
+            return await self.caller(request)
 
     async def _too_many_failures(self, request: Request, fault: RateLimited) -> Response:
         await self.failures.delay(origin_of(request, self.proxies))

@@ -94,13 +94,16 @@ class SignIn:
         if not secret:
             return False
         try:
-            self.failures.admit(address, secret)
-        except RateLimited:
+            with self.failures.lookup(address, secret):
+                await self._session(request)
+        except (RateLimited, Unidentified):
             return False  # the form needs no session
-        is_valid = await self.browser(request) is not None
-        record = self.failures.record_success if is_valid else self.failures.record_failure
-        record(address, secret)
-        return is_valid
+        return True
+
+    async def _session(self, request: Request) -> None:
+        """Raise Unidentified unless the browser has a valid session."""
+        if await self.browser(request) is None:
+            raise Unidentified
 
     async def by_token(self, request: Request) -> Response:
         """Sign in with a token."""
@@ -187,6 +190,7 @@ class SignIn:
     async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
         """Give the browser its new session; what it had before ends."""
         await end(self.house, kept(request, SESSION))
+        self.failures.exempt(secret)
         keep_session(request, reply, secret)
 
     def _too_often(self, request: Request, then: str) -> Response | None:
