@@ -85,7 +85,6 @@ async def test_passage_set_aside_is_tried_again_after_a_day(deadly: World) -> No
     await break_until_set_aside(deadly)
     assert await index_once(deadly.doorway.house) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
-    deadly.doorway.house.library.swept.clear()
     deadly.clock.advance(days=1)
     assert (await reported(deadly)).state is State.OK
     await index_all(deadly.doorway.house)

@@ -82,7 +82,8 @@ class Block:
         self, query: NDArray[np.float32], floats: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         """Return the cosine of each row, -inf for deleted ones; `floats` is room for a block."""
-        rows = self.rows
+        # A thread that adds rows right now may have enlarged this block since `floats` was made.
+        rows = min(self.rows, len(floats))
         np.copyto(floats[:rows], self.codes[:rows])
         # Not `@`: its library starts a thread per core for each block, and where cores are busy
         # these wait for each other ten times as long as the product takes.

@@ -44,6 +44,8 @@ class Snapshot(NamedTuple):
     database: int
     #: Seconds since the epoch, by the database's clock.
     at: float
+    #: Erasures of the org so far: what one removed left no trace among the deletions.
+    erasures: int = 0
 
 
 class Changes(NamedTuple):

@@ -115,10 +115,12 @@ interval '8 hours';
 uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 
 -- name: snapshot
--- The oldest transaction still running, which database this is, and what time it has.
+-- The oldest transaction still running, which database this is, what time it has, and how often
+-- something of this org was erased.
 pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
 (select b.oid::bigint from pg_database b where b.datname = current_database()),
-extract(epoch from now())::float8;
+extract(epoch from now())::float8,
+coalesce((select o.erasures from org o where o.org_id = app_org()), 0);
 
 -- name: quarantined
 -- Indexing this passage broke the connection within the last day.

@@ -46,13 +46,16 @@ async def index_research(call: Call) -> int:
             able.backend, vectors.without_vectors_statement
         )
         asked.append(missing(library.model.name, able.backend, since, MOST_PASSAGES))
-    now, unknown, *bare = await call.read("select app_now()", *asked)
+    now, ((set_aside, _),), unknown, *bare = await call.read(
+        "select app_now()", quarantine.count_statement(), *asked
+    )
     told = _indexed(call, unknown)
     if told:
         async with call.house.database.tenant(org_id) as tx:
             await tx.commit(*told)
     embedded = await _embed(call, able, bare[0]) if bare and bare[0] else 0
-    if not told and not (bare and bare[0]):
+    if not told and not (bare and bare[0]) and not set_aside:
+        # What is set aside is older than the next look, and would not be tried again.
         library.swept[org_id] = now[0][0] - MARGIN
     return len(told) + embedded
 

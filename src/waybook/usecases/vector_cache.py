@@ -5,6 +5,7 @@ and deleted since its last look. What does not fit is read page by page for each
 """
 
 import asyncio
+import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -61,12 +62,19 @@ class Held:
 
     def continues(self, later: Snapshot) -> bool:
         """Return whether changes up to that snapshot lead on from ours."""
+        return (
+            self.snapshot is not None
+            and later.running >= self.snapshot.running
+            and self.shares_history(later)
+        )
+
+    def shares_history(self, other: Snapshot) -> bool:
+        """Return whether a snapshot, earlier or later than ours, is of the same database."""
         ours = self.snapshot
         return (
             ours is not None
-            and later.database == ours.database
-            and later.running >= ours.running
-            and later.at - ours.at < MAX_GAP_SECONDS
+            and (other.database, other.erasures) == (ours.database, ours.erasures)
+            and other.at - ours.at < MAX_GAP_SECONDS
         )
 
 
@@ -76,6 +84,7 @@ class VectorCache:
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         self._held: OrderedDict[Owner, Held] = OrderedDict()
+        self._loading = asyncio.Lock()
 
     @property
     def size_bytes(self) -> int:
@@ -97,12 +106,14 @@ class VectorCache:
     ) -> Vectors | None:
         """Apply what changed since version `base`; return the vectors, None if too large."""
         snapshot = held.snapshot
-        if snapshot and not changes and held.continues(changes.snapshot):
+        if snapshot and not changes and held.shares_history(changes.snapshot):
             running = max(snapshot.running, changes.snapshot.running)
             held.snapshot = changes.snapshot._replace(running=running)
             return held.vectors
         async with held.lock:
-            if held.version != base and held.snapshot is not None:
+            if held.snapshot is not None and (
+                held.version != base or held.snapshot.running > changes.snapshot.running
+            ):
                 # Another search was faster; its changes and ours may overlap in any way.
                 asked = embeddings.changes_statement(owner[1], held.snapshot.running)
                 (rows,) = await database.read(owner[0], asked)
@@ -117,10 +128,16 @@ class VectorCache:
         await asyncio.to_thread(held.vectors.change, changes.added, changes.deleted)
         held.version += 1
         held.snapshot = changes.snapshot
+        if held.vectors.size_bytes > self.max_bytes:
+            held.vectors, held.too_large_until = None, _now() + RETRY_SECONDS
         self._make_room(owner)
 
     async def _load(self, database: Database, owner: Owner, held: Held) -> None:
         """Read all embeddings, in pages. What changes meanwhile is in the next changes."""
+        async with self._loading:  # one at a time: what is being read is not counted yet
+            await self._read_all(database, owner, held)
+
+    async def _read_all(self, database: Database, owner: Owner, held: Held) -> None:
         org_id, model = owner
         vectors, after, snapshot = await asyncio.to_thread(make_vectors), FIRST, None
         while True:
@@ -151,6 +168,8 @@ class VectorCache:
 
 def make_vectors(packed: bytes = b"") -> Vectors:
     """Return an index of some packed embeddings. Call it in a thread: the first call imports."""
+    # Ranking uses none of its threads, each of which would take memory from the start.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = import_module("waybook.research.ranking")
     made: Vectors = module.VectorIndex(packed)
     return made
