@@ -51,10 +51,14 @@ class AnchorTotals(NamedTuple):
 
 
 class Stone(NamedTuple):
-    """What an erasure left of a chain: its length and last hash when it was erased or resealed."""
+    """A chain as an erasure found and left it: erased, or resealed under another last hash."""
 
+    #: The number of the erasure in the record of its org.
+    erasure: int
     entries: int
     hash_before: bytes
+    #: None if the chain was erased.
+    hash_after: bytes | None
 
 
 # The file
@@ -183,19 +187,29 @@ def missing_anchors(
 def read_stones(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Stone]]:
     """Read what `stones_statement` brings, by chain."""
     stones: dict[str, list[Stone]] = {}
-    for subject_id, entries, seal in rows:
-        stones.setdefault(subject_id, []).append(Stone(entries, bytes(seal)))
+    for subject_id, erasure, entries, before, after in rows:
+        stone = Stone(erasure, entries, bytes(before), bytes(after) if after else None)
+        stones.setdefault(subject_id, []).append(stone)
     return stones
 
 
-def is_explained(anchor: Anchor, stones: Iterable[Stone]) -> bool:
-    """Return whether an erasure since the anchor was taken explains the mismatch.
+def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
+    """Return the last erasure of the chain, if one since the anchor explains the mismatch.
 
-    A chain that went on behind the anchor has only its last hash on record. The record of erasures
-    itself is never erased.
+    `erasures` is how many there were when the anchor was taken. A chain that went on behind the
+    anchor has only its last hash on record. The record of erasures itself is never erased.
     """
-    return anchor.subject != "erasure" and any(
+    since = [stone for stone in stones if stone.erasure > erasures]
+    explains = any(
         stone.entries > anchor.seq
         or (stone.entries == anchor.seq and stone.hash_before == anchor.hash)
-        for stone in stones
+        for stone in since
     )
+    return since[-1] if explains and anchor.subject != "erasure" else None
+
+
+def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
+    """Return the anchor of a resealed chain, which must still be there; None if it was erased."""
+    if stone.hash_after is None:
+        return None
+    return anchor._replace(seq=stone.entries, hash=stone.hash_after)

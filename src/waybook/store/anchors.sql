@@ -32,8 +32,8 @@ select a.subject, a.id::text, a.seq, coalesce(e.hash, x.hash)
   left join erasure x on x.org_id = app_org() and a.subject = 'erasure' and x.number = a.seq;
 
 -- name: stones
--- What erasures left of these chains.
-select t.subject_id::text, t.entries, t.seal_before
+-- What erasures left of these chains: an erased one has no seal afterwards, a resealed one has.
+select t.subject_id::text, t.erasure, t.entries, t.seal_before, t.seal_after
   from tombstone t
  where t.org_id = app_org() and t.subject_id = any (%(ids)s::uuid[])
  order by t.erasure;

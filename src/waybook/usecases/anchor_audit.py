@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from waybook.errors import InvalidInput
@@ -15,6 +15,9 @@ from waybook.store.archive import is_archive, open_archive
 from waybook.usecases.call import Call
 from waybook.usecases.private_file import private_file
 from waybook.usecases.verify_erasures import calls_of_everybody
+
+#: An anchor whose entry is not there, or is another one, with the hash it has.
+Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
 #: How many chains are compared with one query.
 BATCH = 500
@@ -71,23 +74,35 @@ async def check_anchor(call: Call, path: Path) -> AnchorCheck:
     with open_anchors(path) as stored:
         for org_id, of_org in groupby(stored, key=lambda anchor: anchor.org_id):
             there = replace(call, caller=replace(call.caller, org_id=org_id))
+            missing, erasures = list[Mismatch](), 0
             while batch := [*islice(of_org, BATCH)]:
                 chains += len(batch)
-                found = [message async for message in _mismatches(there, batch)]
-                if found:
-                    errors.setdefault(org_id, []).extend(found)
+                erasures = max([erasures, *(a.seq for a in batch if a.subject == "erasure")])
+                missing += await _missing(there, batch)
+            found = [message async for message in _unexplained(there, missing, erasures)]
+            if found:
+                errors[org_id] = found
         return AnchorCheck(stored.at, chains, errors)
 
 
-async def _mismatches(call: Call, batch: list[Anchor]) -> AsyncIterator[str]:
+async def _missing(call: Call, batch: list[Anchor]) -> list[Mismatch]:
     (rows,) = await call.read(anchors.entries_statement(batch))
-    missing = anchors.missing_anchors(batch, rows)
-    if not missing:
-        return
-    (left,) = await call.read(anchors.stones_statement([anchor for anchor, _ in missing]))
-    stones = anchors.read_stones(left)
-    for anchor, found in missing:
-        if not anchors.is_explained(anchor, stones.get(anchor.subject_id, ())):
+    return anchors.missing_anchors(batch, rows)
+
+
+async def _unexplained(call: Call, missing: list[Mismatch], erasures: int) -> AsyncIterator[str]:
+    """Yield a message for each mismatch that no erasure since the anchor explains."""
+    for start in range(0, len(missing), BATCH):
+        batch = missing[start : start + BATCH]
+        (left,) = await call.read(anchors.stones_statement([anchor for anchor, _ in batch]))
+        stones, resealed = anchors.read_stones(left), list[Anchor]()
+        for anchor, found in batch:
+            stone = anchors.explanation(anchor, stones.get(anchor.subject_id, ()), erasures)
+            if stone is None:
+                yield _describe(anchor, found)
+            elif (kept := anchors.resealed_anchor(anchor, stone)) is not None:
+                resealed.append(kept)
+        for anchor, found in await _missing(call, resealed) if resealed else ():
             yield _describe(anchor, found)
 
 
