@@ -122,7 +122,7 @@ ONE = Asked(model="m1", job_type=None, lease_seconds=900, holder=ME)
 HOT = {
     "run_of_job": ("job_pkey", True),
     "load_job": ("job_pkey", True),
-    "held_job": ("job_held", False),
+    "held_job": ("job_holder", False),
     "free_job": ("job_open", True),
     "free_job_for_model": ("job_open_for_model", True),
     "open_jobs": ("job_open", False),

@@ -8,6 +8,7 @@ One table is no migration: that of vectors, which is made as soon as a server of
 pgvector. On the embedded server it is dropped: earlier versions made it there.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,12 +19,15 @@ from importlib.resources import files
 import psycopg
 from psycopg.sql import Identifier
 
-from waybook.errors import Misconfigured, Unavailable
+from waybook.errors import Busy, Misconfigured, Unavailable
 from waybook.store.addresses import bounded_dsn
 from waybook.store.sql import load
 
 SQL = load("migrate")
 
+#: How often a migration asks for locks that are not free, and the pause between two attempts.
+MAX_LOCK_ATTEMPTS = 30
+LOCK_PAUSE_SECONDS = 2.0
 #: The oldest PostgreSQL we are tested on.
 OLDEST = 150_000
 APP_ROLE = "waybook_app"
@@ -154,15 +158,37 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
     for migration in _pending(_done(connection) or {}):
         if up_to is not None and migration.number > up_to:
             break
-        with connection.transaction():
-            connection.execute(_text("lock"))
-            if migration.number in (_done(connection) or {}):
-                continue
-            connection.execute(migration.text.encode())
-            connection.execute(_text("local_org"))
-            _record(connection, migration)
+        if _run_patiently(connection, migration):
             ran.append(migration.title)
     return ran
+
+
+def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
+    """Run a migration; return whether it was still to be run.
+
+    A lock that is not free, during a backup say, is given up and asked for again: while a migration
+    waits for a table, every call on that table waits behind it.
+
+    Raises:
+        Busy: the tables were in use all the time.
+    """
+    for _ in range(MAX_LOCK_ATTEMPTS):
+        try:
+            with connection.transaction():
+                connection.execute(_text("lock"))
+                connection.execute(_text("limit_waiting"))
+                if migration.number in (_done(connection) or {}):
+                    return False
+                connection.execute(migration.text.encode())
+                connection.execute(_text("local_org"))
+                _record(connection, migration)
+                return True
+        except psycopg.errors.LockNotAvailable:
+            time.sleep(LOCK_PAUSE_SECONDS)
+    raise Busy(
+        f"migration {migration.title} waits for tables that are in use, by a backup perhaps; "
+        "nothing of it was done: wait for that to end, then run waybook migrate"
+    )
 
 
 def _ensure_vectors(connection: psycopg.Connection) -> None:

@@ -2,6 +2,9 @@
 -- One process migrates, the others wait.
 select pg_advisory_xact_lock(718291004527);
 
+-- name: limit_waiting
+set local lock_timeout = '3s';
+
 -- name: exists
 select to_regclass('public.schema_migration') is not null;
 

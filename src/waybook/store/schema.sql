@@ -293,7 +293,7 @@ create table job (
   constraint job_tries_check CHECK ((tries >= 0))
 ) with (fillfactor=70);
 CREATE INDEX job_failed ON public.job USING btree (org_id, run_id, stage_slug, step_key) WHERE (status = ANY (ARRAY['failed'::text, 'retry_loop_failed'::text]));
-CREATE INDEX job_held ON public.job USING btree (org_id, held_by, held_session, run_id) WHERE (status = 'processing'::text);
+CREATE INDEX job_holder ON public.job USING btree (org_id, held_by, held_session, run_id) WHERE (status = 'processing'::text);
 CREATE INDEX job_of_run ON public.job USING btree (org_id, run_id);
 CREATE INDEX job_open ON public.job USING btree (org_id, run_id, rank, id) WHERE ((completed_at IS NULL) AND (job_type <> 'RENDER'::text));
 CREATE INDEX job_open_for_model ON public.job USING btree (org_id, run_id, model, rank, id) WHERE ((completed_at IS NULL) AND (job_type <> 'RENDER'::text));
