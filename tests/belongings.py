@@ -6,6 +6,7 @@ from run_calls import a_gathering
 from tool_calls import MUTATING, PREPARE, a_call_of, a_late_result
 from trust_worlds import a_token
 from waybook.background import render_once
+from waybook.store import quarantine
 from worlds import Agent, World
 
 
@@ -64,5 +65,18 @@ async def everything(agent: Agent) -> None:
     held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Half"}
     await agent.call("submit_job_result", **held, continues=True)
     await agent.refused("submit_job_result", **{**held, "attempt": job["attempt"] + 1})
+    await _passages_of_every_kind(agent)
     await render_once(agent.doorway.house)
     await agent.doorway.calls.flush()
+
+
+async def _passages_of_every_kind(agent: Agent) -> None:
+    """A passage that was deleted for a later version, and one that is set aside."""
+    asked = await a_call_of(agent, "store_research")
+    await agent.call("store_research", **{**asked, "content": "An earlier version."})
+    stored = await agent.call("store_research", **{**asked, "content": "A later version."})
+    aside = quarantine.insert_statement(
+        [(stored["artifactId"], 1)], model="none", backend="portable"
+    )
+    async with agent.doorway.house.database.tenant(agent.org_id) as tx:
+        await tx.commit(aside)

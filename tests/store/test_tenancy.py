@@ -37,11 +37,20 @@ BY_HASH = {
 #: Belongs to no org; the serving role may not even read it.
 OUTSIDE = {"schema_migration"}
 #: What a row may be given unasked: its org, its time, a constant. Nothing that counts.
-DEFAULTS = {"app_org()", "now()", "false", "0", "'[]'::json", "'waiting'::text", "'relayed'::text"}
+DEFAULTS = {
+    "app_org()",
+    "app_transaction()",
+    "now()",
+    "false",
+    "0",
+    "'[]'::json",
+    "'waiting'::text",
+    "'relayed'::text",
+}
 #: What is changed where it stands, and what is taken back. Everything else is only added to.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
-    *("run", "stage_run", "stage_step", "job", "webhook_delivery"),
+    *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine"),
 }
 MAY_DELETE = {"plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"}
 
@@ -115,7 +124,9 @@ def test_there_is_nothing_but_tables_and_their_indexes(catalogue: psycopg.Connec
 
 def test_there_is_no_rule_no_trigger_and_no_event_trigger(catalogue: psycopg.Connection) -> None:
     assert ask(catalogue, "select evtname from pg_event_trigger") == []
-    assert ask(catalogue, "select tgname from pg_trigger where not tgisinternal") == []
+    # It notes deleted passages, with the rights of the role that deletes them.
+    triggers = ask(catalogue, "select tgname from pg_trigger where not tgisinternal")
+    assert triggers == [("passage_deleted",)]
     rules = """select r.rulename from pg_rewrite r join pg_class c on c.oid = r.ev_class
                 where c.relnamespace = 'public'::regnamespace"""
     assert ask(catalogue, rules) == []
@@ -133,7 +144,9 @@ def test_the_only_functions_tell_the_org_the_time_and_what_was_shown(
              order by 1""",
     )
     assert functions == [
-        (name, False, "sql", None) for name in ("app_now", "app_org", "app_secret_hash")
+        *((f"app_{name}", False, "sql", None) for name in ("now", "org", "secret_hash")),
+        ("app_transaction", False, "sql", None),
+        ("note_deleted_passages", False, "plpgsql", None),
     ]
 
 

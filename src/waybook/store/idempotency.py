@@ -14,13 +14,15 @@ from waybook.store.sql import Statement, load
 SQL = load("idempotency")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Key:
     """One logical call: its tool, the caller's key for it, and what was asked."""
 
     tool: str
     key: str
     arguments_hash: bytes
+    #: Earlier versions stored answers under the hash of the arguments alone.
+    arguments: Json = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ def read_answer(told: Sequence[Any], key: Key) -> StoredAnswer:
         IdempotencyConflict: the key was used for another question.
     """
     arguments_hash, is_error, body = told
-    if bytes.fromhex(arguments_hash) != key.arguments_hash:
+    stored = bytes.fromhex(arguments_hash)
+    if stored not in {key.arguments_hash, hash_of(key.arguments)}:
         raise IdempotencyConflict(
             f"idempotencyKey was used before for {key.tool} with other arguments or by another "
             "user; use a new key for a new call, the same key only to repeat the very same call",

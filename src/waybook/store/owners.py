@@ -34,10 +34,17 @@ class Owner:
         self._connection = connection
         self._org_id = org_id
 
-    def of(self, org_id: UUID) -> "Owner":
-        """Return the owner of this transaction, at work on this org from here on."""
+    @contextmanager
+    def of(self, org_id: UUID) -> Iterator["Owner"]:
+        """Confine a part of this transaction to one org.
+
+        Raises:
+            Misconfigured: row-level security cannot be put in force.
+        """
+        confine(self._connection)
         self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
-        return Owner(self._connection, org_id)
+        yield Owner(self._connection, org_id)
+        self._connection.execute(b"reset role")
 
     def ask(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
         """Run a query, for a table and a column where it has places for them; returns its rows."""

@@ -126,11 +126,18 @@ class ConnectionPool:
             self._places -= 1
             self._turns.give(org)
             if self._must_share(fault):
-                return await self._wait(org, deadline)
+                return await self._next_free(org, deadline)
             self._pass_on(None)
             if isinstance(fault, psycopg.Error | TimeoutError):
                 raise _unreachable() from fault
             raise
+
+    async def _next_free(self, org: Org, deadline: float) -> Line | None:
+        """Return a connection that came back meanwhile, or wait for one."""
+        if self._free:
+            self._turns.take(org)
+            return self._free.pop()
+        return await self._wait(org, deadline)
 
     def _must_share(self, fault: BaseException) -> bool:
         """Return whether the server takes no more connections, but we have some already."""

@@ -160,6 +160,9 @@ class _Restore:
                 self._rows += count_rows(block)
                 self._bytes += len(block)
                 self._progress(self._rows, self._manifest.rows, self._bytes)
+        row = self._run(SQL["has_foreign_rows"], member.table).fetchone()
+        if row and row[0]:
+            raise damaged(f"{member.name} has a row of another org")
         if member.table == "org":
             self._connection.execute(SQL["remove_org_row"].text.encode())
         try:

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import psycopg
 
+from waybook.errors import Misconfigured
 from waybook.store.erasure import Written, clear_up, is_sound, lock_org, record, whole_chain
 from waybook.store.owners import Office, Owner, office
 from waybook.store.sql import Query, load
@@ -93,7 +94,12 @@ def make_partitions(here: Office, now: datetime, orgs: Sequence[UUID] = ()) -> N
 
     Calls of such a week that are in the default partition are moved, unless there are too many to
     hold up the log for; the week then stays with the default partition.
+
+    Raises:
+        Misconfigured: calls could not be moved, since the owner bypasses row-level security; the
+            partitions of other weeks are made.
     """
+    refused: Misconfigured | None = None
     with here.everybody() as owner:
         there = _partitions(owner)
     for week in weeks(now.astimezone(UTC).date()):
@@ -102,7 +108,12 @@ def make_partitions(here: Office, now: datetime, orgs: Sequence[UUID] = ()) -> N
             try:
                 _make_partition(here, name, week)
             except psycopg.errors.CheckViolation:
-                _make_partition_of_moved_calls(here, name, week, orgs)
+                try:
+                    _make_partition_of_moved_calls(here, name, week, orgs)
+                except Misconfigured as fault:
+                    refused = fault
+    if refused is not None:
+        raise refused
 
 
 def _make_partition(here: Office, name: str, week: date) -> None:
@@ -130,12 +141,13 @@ def _make_partition_of_moved_calls(
         # Nothing may be logged between the last row that is moved and the partition.
         owner.do(SQL["lock_calls"])
         owner.do(SQL["make_week"], name)
-        for org_id in (org_id for org_id, count in calls.items() if count):
-            theirs = owner.of(org_id)
-            theirs.do(SQL["copy_calls"], name, **bounds)
-            theirs.change(SQL["delete_copied_calls"], **bounds)
-        owner.make(SQL["attach_partition"], name, **bounds)
         _guard_partition(owner, name)
+        owner.make(SQL["open_week"], name)
+        for org_id in (org_id for org_id, count in calls.items() if count):
+            with owner.of(org_id) as theirs:
+                theirs.do(SQL["copy_calls"], name, **bounds)
+                theirs.change(SQL["delete_copied_calls"], **bounds)
+        owner.make(SQL["attach_partition"], name, **bounds)
 
 
 def _guard_partition(owner: Owner, name: str) -> None:

@@ -37,6 +37,15 @@ lock table mcp_tool_call_log in access exclusive mode;
 -- A table that becomes a partition once the calls of its week are in it.
 create table {table} (like mcp_tool_call_log including defaults including indexes);
 
+-- name: open_week
+-- Where the owner steps down to change rows, it may write here too.
+do $$
+begin
+  if exists (select from pg_roles where rolname = 'waybook_maintenance') then
+    grant select, insert, update, delete on {table} to waybook_maintenance;
+  end if;
+end $$;
+
 -- name: copy_calls
 insert into {table}
 select * from mcp_tool_call_log_default

@@ -17,7 +17,12 @@ WaitReport: TypeAlias = Callable[[str, float, float], None]
 ATTEMPT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.5
 #: In the refusals of a server that will accept connections later; other refusals are final.
-TRANSIENT: Final = ("starting up", "shutting down", "recovery", "not yet accepting", "too many")
+TRANSIENT: Final = (
+    *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
+    # A pooler whose server is away.
+    *("server login has been failing", "server_login_retry", "cannot connect to server"),
+    *("query_wait_timeout", "no more connections"),
+)
 
 
 async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> None:

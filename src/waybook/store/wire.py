@@ -16,6 +16,9 @@ IDLE_IN_TRANSACTION_TIMEOUT = "10s"
 #: Deadline of one message, from sending it to its last answer. Later than STATEMENT_TIMEOUT, so
 #: that PostgreSQL cancels a slow statement, and says so, before we give the connection up.
 MESSAGE_SECONDS = 7.5
+#: The same for commands that hold no other caller up, such as `waybook audit verify`.
+PATIENT_STATEMENT_TIMEOUT = "10min"
+PATIENT_MESSAGE_SECONDS = 630.0
 #: The server process of nobody: what is set for it holds for one transaction.
 NO_PROCESS = 0
 PLAN_ANEW_FIRST = 16
@@ -58,6 +61,11 @@ class Wire:
             idle_timeout=self.idle_timeout,
             pid=pid,
         )
+
+    def be_patient(self) -> None:
+        """Allow minutes for a statement, for commands that read everything there is."""
+        self.statement_timeout = PATIENT_STATEMENT_TIMEOUT
+        self.message_seconds = PATIENT_MESSAGE_SECONDS
 
     def notice_a_pooler(self) -> None:
         """Rely on nothing that is kept with a connection, from now on."""
