@@ -47,7 +47,7 @@ async def repeat(
 ) -> None:
     """Run `turn` again and again, until it returns True or the task is cancelled.
 
-    No error ends the loop, whoever raised it: a failure is logged, the first one in a row with its
+    No error ends the loop, of any kind: a failure is logged, the first one in a row with its
     traceback unless it is ours, and the next turn waits longer after each further failure.
     """
     while True:
@@ -96,11 +96,24 @@ async def sweep_for_ever(house: House, every_seconds: float) -> None:
 
 async def sweep_once(house: House) -> int:
     """Look for stalls in every org, one after the other; returns how many plans stalled."""
-    return sum([await _sweep(house, org_id) for org_id in await house.database.directory()])
+    return await _in_every_org(house, sweep_stalls)
 
 
-async def _sweep(house: House, org_id: UUID) -> int:
-    return await sweep_stalls(_call(house, org_id))
+async def _in_every_org(house: House, work: Callable[[Call], Awaitable[int]]) -> int:
+    """Return the sum of some work over all orgs; an org that fails does not stop the others.
+
+    Raises:
+        Exception: the first failure, once every org had its turn.
+    """
+    done, failure = 0, None
+    for org_id in await house.database.directory():
+        try:
+            done += await work(_call(house, org_id))
+        except Exception as error:  # noqa: BLE001 - raised below
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return done
 
 
 async def note_uses_for_ever(house: House) -> None:
@@ -134,8 +147,7 @@ async def _told(event: asyncio.Event, at_most_seconds: float) -> None:
 
 async def render_once(house: House) -> int:
     """Render what waits in every org; returns how many documents that were."""
-    orgs = await house.database.directory()
-    return sum([await render_documents(_call(house, org_id)) for org_id in orgs])
+    return await _in_every_org(house, render_documents)
 
 
 async def index_for_ever(house: House, every_seconds: float) -> None:
@@ -157,8 +169,7 @@ async def index_for_ever(house: House, every_seconds: float) -> None:
 
 async def index_once(house: House) -> int:
     """Index some of what waits in every org; returns how much was done."""
-    orgs = await house.database.directory()
-    return sum([await index_research(_call(house, org_id)) for org_id in orgs])
+    return await _in_every_org(house, index_research)
 
 
 async def retain_for_ever(house: House, owner_dsn: str, settings: Settings) -> None:
@@ -185,8 +196,7 @@ async def deliver_for_ever(house: House, every_seconds: float) -> None:
 
 async def deliver_once(house: House) -> int:
     """Deliver some of what is due in every org; returns how much was tried."""
-    orgs = await house.database.directory()
-    return sum([await deliver_notices(_call(house, org_id)) for org_id in orgs])
+    return await _in_every_org(house, deliver_notices)
 
 
 async def send_for_ever(house: House) -> None:

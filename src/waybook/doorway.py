@@ -266,24 +266,24 @@ class Doorway:
             try:
                 body = await tool.run(call, asked)
             except (Taken, Outdated):
-                # A twin with the same key was faster, and its answer is there now; or the plan is
-                # no longer as it was remembered. Either way: look.
+                # A twin with the same key was faster, or the cached plan is outdated: look again.
                 body = await tool.run(replace(call, recalls=False), asked)
-            self.charge(call.caller, sum(call.operations) // OPERATIONS_PER_CALL)
         except Answered as before:
             return _replayed(before)
+        finally:
+            self.charge(call.caller, sum(call.operations) // OPERATIONS_PER_CALL)
         return Answer(cast("dict[str, object]", body))
 
     def _call(self, tool: Tool, caller: Caller, asked: Arguments) -> Call:
         key = getattr(asked, "idempotency_key", None)
-        # The user is part of the question: the answer to one user is not another user's answer.
+        # The user is part of the question: one user's answer is not another's.
         told = asked.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
         question: Json = {"user": caller.user, "arguments": told}
         return Call(
             house=self.house,
             caller=caller,
             session=getattr(asked, "session_id", None),
-            key=Key(tool=tool.name, key=key, arguments_hash=hash_of(question)) if key else None,
+            key=Key(tool.name, key, hash_of(question), told) if key else None,
         )
 
 

@@ -126,13 +126,14 @@ async def running(
     async with server(settings) as postgres:
         if waiting is not None:
             limit = settings.database_wait_seconds
-            await wait_until_reachable(postgres.owner_dsn, limit, waiting)
+            for dsn in dict.fromkeys((postgres.owner_dsn, postgres.app_dsn)):
+                await wait_until_reachable(dsn, limit, waiting)
         await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
         if sweeping and postgres.role is not None:
             await _warn_of_owner(postgres)
         webhook = read_webhook(settings)
         async with (
-            opened(postgres, settings) as database,
+            opened(postgres, settings, serving=sweeping) as database,
             opened_embedder(settings) as embedder,
             opened_model(settings) as model,
             opened_postman(webhook) as postman,
@@ -220,8 +221,10 @@ async def server(settings: Settings) -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def opened(postgres: Server, settings: Settings) -> AsyncIterator[Database]:
-    """A pool of connections as the serving role.
+async def opened(
+    postgres: Server, settings: Settings, *, serving: bool = False
+) -> AsyncIterator[Database]:
+    """A pool of connections as the serving role; with short deadlines where others wait.
 
     Raises:
         Misconfigured: the user of the database URL cannot take that role on.
@@ -230,6 +233,8 @@ async def opened(postgres: Server, settings: Settings) -> AsyncIterator[Database
     if postgres.role is not None:
         await asyncio.to_thread(check_serving_role, postgres.app_dsn, postgres.role)
     pool = ConnectionPool(postgres.app_dsn, size=settings.pool_size)
+    if not serving:
+        pool.wire.be_patient()
     with contextlib.closing(Database(pool, role=postgres.role)) as database:
         yield database
 
@@ -255,6 +260,7 @@ async def _working(
     try:
         yield
     finally:
+        house.draughtsman.close()
         for task in tasks:
             task.cancel()
         for task in tasks:

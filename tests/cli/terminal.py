@@ -70,14 +70,15 @@ class Terminal:
 
         return self.inside(act)
 
-    def plan(self, name: str, steps: int = 3) -> str:
+    def plan(self, name: str, steps: int = 3, *, ago: timedelta | None = None) -> str:
         """The id of a new plan."""
         asked = [
             {"stepType": "search", "title": f"Part {n}", "instructions": f"Look up {n}."}
             for n in range(1, steps + 1)
         ]
         question = "Which river is longest?"
-        made = self.call("create_research_plan", name=name, researchQuestion=question, steps=asked)
+        named = {"name": name, "researchQuestion": question}
+        made = self.call("create_research_plan", ago=ago, **named, steps=asked)
         return str(made["planId"])
 
     def take(self, plan_id: str, *, ago: timedelta | None = None) -> Body:

@@ -85,7 +85,7 @@ def test_a_picture_shows_where_the_plan_is(terminal: Terminal, long_plan: str) -
 
 
 def test_a_stall_is_told_and_not_noted(terminal: Terminal) -> None:
-    plan_id = terminal.plan("Silent")
+    plan_id = terminal.plan("Silent", ago=timedelta(hours=3))
     terminal.take(plan_id, ago=timedelta(hours=2))
     shown = terminal.say("watch", plan_id, "--once")
     assert "▲ stalled" in shown

@@ -10,7 +10,6 @@ from waybook.background import log_calls_for_ever
 from waybook.doorway import TOOLS, Doorway
 from waybook.store import calls
 from waybook.store.calls import CallLog
-from waybook.store.database import Wire
 from worlds import Agent, World
 
 COLUMNS = "tool, actor, channel, session, is_error, error_code, replayed"
@@ -114,7 +113,8 @@ async def test_a37_a_call_is_answered_though_its_note_cannot_be_written(
     await world.doorway.calls.flush()
     await agent.call("list_skills")
     await agent.call("list_skills")
-    monkeypatch.setattr(world.database, "wire", Wire("50ms", pooled=True))
+    monkeypatch.setattr(world.database.wire, "lock_timeout", "50ms")
+    monkeypatch.setattr(world.database.wire, "pooled", True)
     with psycopg.connect(world.place.owner_dsn) as owner:
         owner.execute("lock table mcp_tool_call_log in access exclusive mode")
         await world.doorway.calls.flush()

@@ -29,7 +29,7 @@ def thread_name() -> str:
 async def test_what_is_small_is_drawn_at_once_and_what_is_large_beside() -> None:
     draughtsman = Draughtsman()
     assert await draughtsman.draw(OURS, SMALL, thread_name) == threading.current_thread().name
-    assert (await draughtsman.draw(OURS, LARGE, thread_name)).startswith("large maps")
+    assert (await draughtsman.draw(OURS, LARGE, thread_name)).startswith("large definitions")
 
 
 async def test_everybody_goes_on_while_a_large_map_is_drawn() -> None:

@@ -216,12 +216,13 @@ async def test_as_much_passes_and_one_more_is_refused_by_name_and_not_written(
 async def test_a_statement_that_takes_too_long_is_busy_and_not_written(
     alone: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, hasty = alone.agent, Wire("5s", "50ms", pooled=True)
+    agent = alone.agent
     plan = await agent.plan()
     before = digest(admin)
     async with alone.database.tenant(agent.org_id) as tx:
         await tx.send("select from plan for update")
-        monkeypatch.setattr(alone.database, "wire", hasty)
+        monkeypatch.setattr(alone.database.wire, "statement_timeout", "50ms")
+        monkeypatch.setattr(alone.database.wire, "pooled", True)
         error = await agent.refused("get_next_step", planId=plan["planId"])
     assert (error["code"], error["details"]) == ("BUSY", {"retryAfter": 1})
     assert digest(admin) == before

@@ -198,7 +198,7 @@ async def test_the_chain_of_research_without_a_plan_is_verified(world: World) ->
 
 
 async def test_a_long_text_is_read_piece_by_piece_and_whole_when_asked(agent: Agent) -> None:
-    long = "".join(f"{n} ☃\n" for n in range(20_000))
+    long = "".join(f"{n} ☃\n" for n in range(10_000))
     stored = await agent.call("store_research", **{**NOTE, "content": long})
     call: Body = {"artifactId": stored["artifactId"]}
     pieces, left = "", 1

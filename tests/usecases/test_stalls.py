@@ -9,7 +9,6 @@ from waybook import background
 from waybook.background import sweep_once
 from waybook.errors import Busy
 from waybook.record.moment import Channel
-from waybook.store.database import Wire
 from waybook.usecases.call import Call
 from waybook.usecases.exchange import Caller
 from worlds import Agent, Body, Clock, World, a_step
@@ -220,7 +219,8 @@ async def test_a_plan_somebody_holds_does_not_hold_up_the_sweep(
     for plan in plans:
         await own_world.agent.take(plan)
     own_world.clock.advance(minutes=31)
-    monkeypatch.setattr(own_world.database, "wire", Wire("50ms", pooled=True))
+    monkeypatch.setattr(own_world.database.wire, "lock_timeout", "50ms")
+    monkeypatch.setattr(own_world.database.wire, "pooled", True)
     async with own_world.database.tenant(own_world.agent.org_id) as tx:
         await tx.send(f"select from plan where id = '{plans[0]['planId']}' for update")
         assert await sweep_once(own_world.doorway.house) == 2

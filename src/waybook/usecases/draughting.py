@@ -2,12 +2,13 @@
 
 A map with thousands of lines takes seconds to lay out, and everybody's calls would wait for that.
 So it is drawn in a worker process, which is started when it is first needed and killed if a map
-takes too long. There is one, and of each org one map waits for it at a time, so that nobody waits
-for more than one of each other org. Recent drawings are kept, within a bound.
+takes too long. There is one, and one map of each org waits for it at a time, so that an org waits
+for one map of each other org at most. Recent drawings are kept, within a bound.
 
-What is checked rather than drawn, a definition, is done in a thread of its own.
+Large definitions are checked in a thread of their own.
 """
 
+import logging
 import pickle
 import subprocess
 import sys
@@ -21,11 +22,13 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from waybook.dag.model import Dag
-from waybook.errors import TooLarge
+from waybook.errors import TooLarge, Unavailable
 from waybook.usecases.cpu_queue import CpuQueue
 from waybook.usecases.drawing_worker import DrawingJob, read_message, render, write_message
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 #: Steps and lines of a map that is drawn at once: it takes about a hundredth of a second.
 SMALL: Final = 200
@@ -43,17 +46,20 @@ class DrawingProcess:
     def __init__(self) -> None:
         """Start nothing yet."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._end: Callable[[], object] = _nothing
 
     def draw(self, job: bytes) -> bytes:
         """Have a pickled job drawn; blocks, without holding the interpreter lock.
 
         Raises:
             TooLarge: the map takes too long to draw.
+            Unavailable: the worker died.
         """
         process = self._running()
         if process.stdin is None or process.stdout is None:
             raise AssertionError("it was started with pipes")
         timer = threading.Timer(MAX_DRAWING_SECONDS, process.kill)
+        timer.daemon = True
         timer.start()
         try:
             write_message(process.stdin, job)
@@ -61,23 +67,37 @@ class DrawingProcess:
         except BrokenPipeError:
             drawing = None
         finally:
+            has_time_left = timer.is_alive()
             timer.cancel()
-        if drawing is None:
-            self._process = None
-            raise TooLarge(
-                f"this map takes longer than {MAX_DRAWING_SECONDS:.0f} s to draw; read it with "
-                "get_plan_status or get_dag_map instead",
-            )
-        return drawing
+        if drawing is not None:
+            return drawing
+        self.close()
+        if has_time_left:
+            log.error("the process that draws maps died")
+            raise Unavailable("this map could not be drawn; read it with get_plan_status instead")
+        raise TooLarge(
+            f"this map takes longer than {MAX_DRAWING_SECONDS:.0f} s to draw; read it with "
+            "get_plan_status or get_dag_map instead",
+        )
+
+    def close(self) -> None:
+        """End the worker; the next job starts another."""
+        self._process = None
+        self._end()
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
+            self._end()
             command = [sys.executable, "-P", "-m", "waybook.usecases.drawing_worker"]
             self._process = subprocess.Popen(  # noqa: S603 - our own module
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
-            weakref.finalize(self, _end, self._process)
+            self._end = weakref.finalize(self, _end, self._process)
         return self._process
+
+
+def _nothing() -> None:
+    """End no process."""
 
 
 def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
@@ -96,6 +116,7 @@ class Draughtsman:
         """One who has nothing to draw yet."""
         self._drawing = CpuQueue("large maps", MOST_WAITING)
         self._packing = CpuQueue("large maps", MOST_WAITING)
+        self._checking = CpuQueue("large definitions", MOST_WAITING)
         self._worker = DrawingProcess()
         self._cache: OrderedDict[tuple[UUID, bytes], str] = OrderedDict()
         self._cached_bytes = 0
@@ -128,7 +149,11 @@ class Draughtsman:
         """
         if weight <= SMALL:
             return work()
-        return await self._drawing.run(org_id, work)
+        return await self._checking.run(org_id, work)
+
+    def close(self) -> None:
+        """End the worker process, and with it what it is drawing."""
+        self._worker.close()
 
     def _keep(self, key: tuple[UUID, bytes], drawing: str) -> None:
         replaced = self._cache.pop(key, "")

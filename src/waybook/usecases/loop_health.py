@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from waybook.errors import WaybookError
 from waybook.redaction import redacted
 
 #: A loop that failed so often in a row does not do its work.
@@ -19,7 +20,9 @@ class LoopHealth:
     def note_failure(self, loop: str, error: Exception) -> int:
         """Count a failure, and return how many there were in a row."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
-        said = redacted(" ".join(str(error).split()))[:MAX_ERROR_LENGTH]
+        # Other errors may quote rows of any org; their text is in the log alone.
+        said = str(error) if isinstance(error, WaybookError) else ""
+        said = redacted(" ".join(said.split()))[:MAX_ERROR_LENGTH]
         self.errors[loop] = f"{type(error).__name__}: {said}" if said else type(error).__name__
         return self.failures[loop]
 

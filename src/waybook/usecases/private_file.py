@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import mkstemp
 from typing import IO
 
 from waybook.errors import InvalidInput
@@ -18,11 +19,11 @@ def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
             written there.
     """
     _check_absent(path, force=force)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        descriptor, name = mkstemp(".part", f".{path.name}.", path.parent)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}; name another file") from error
+    draft = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -37,6 +38,8 @@ def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
 
 
 def _check_absent(path: Path, *, force: bool) -> None:
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a directory; name a file")
     if path.exists() and not force:
         raise InvalidInput(f"there is a file {path} already; name another one, or add --force")
 

@@ -59,7 +59,7 @@ def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
     """Return a result whole if it is short enough, else its beginning and how much is left."""
     if text is None:
         return {"resultSummary": None}
-    if size <= share:
+    if size <= share or (len(text) <= share and len(text.encode()) >= size):
         return {"resultSummary": orjson.loads(text)}
     if not text.startswith('"'):
         piece = text[:share]

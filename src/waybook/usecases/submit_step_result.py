@@ -35,19 +35,20 @@ async def submit_step_result(call: Call, asked: SubmitStepResult) -> Body:
     async with call.locked(step_id=asked.step_id, review=False, recalls=True) as held:
         step_id = StepId(asked.step_id.lower())
         rule = partial(submit, held.plan, step_id, submission, held.moment)
-        decision = await evaluate(call, held.plan, rule)
+        decision = await evaluate(call, held.plan, step_id, rule)
         return await held.write(decision, reply(decision))
 
 
 async def evaluate(
-    call: Call, plan: Plan, rule: Callable[[], Decision[StepDone]]
+    call: Call, plan: Plan, step_id: StepId | None, rule: Callable[[], Decision[StepDone]]
 ) -> Decision[StepDone]:
-    """Apply a rule; where conditions wait, in a thread, and charge their cost to the call.
+    """Apply a rule; where conditions of the step wait, in a thread, and charge their cost.
 
     Conditions may take tens of milliseconds. Other calls go on meanwhile, since the server has the
     interpreter switch threads often.
     """
-    has_conditions = next(plan.waiting_conditions(), None) is not None
+    waiting = plan.waiting_conditions()
+    has_conditions = any(step_id in {None, condition.step_id} for condition in waiting)
     org_id = call.caller.org_id
     decision = await call.house.cpu.run(org_id, rule) if has_conditions else rule()
     call.operations.extend(branch.cost for branch in decision.reply.branches)

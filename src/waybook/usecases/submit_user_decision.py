@@ -55,7 +55,7 @@ async def submit_user_decision(call: Call, asked: SubmitUserDecision) -> Body:
             review_id=asked.review_id,
             place=asked.place,
         )
-        decision = await submit_step_result.evaluate(call, held.plan, rule)
+        decision = await submit_step_result.evaluate(call, held.plan, step_id, rule)
         return await held.write(decision, _reply(decision, asked.decision))
 
 
