@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from waybook import background
 from waybook.errors import Unavailable
 from waybook.settings import Settings
+from waybook.usecases.call import Call
 from waybook.usecases.findings import State, about_loops
 from waybook.usecases.house import House
 from waybook.usecases.loop_health import MAX_FAILURES_IN_A_ROW
@@ -124,3 +126,26 @@ def test_health_of_a_loop_that_keeps_failing_is_a_failure(alone: World) -> None:
     for _ in range(MAX_FAILURES_IN_A_ROW):
         loops.note_failure("rendering", RuntimeError("odd"))
     assert [one.state for one in about_loops(loops)] == [State.FAIL]
+
+
+async def test_work_in_every_org_after_one_that_fails_goes_on(own_world: World) -> None:
+    house, seen = own_world.doorway.house, list[UUID]()
+
+    async def work(call: Call) -> int:
+        seen.append(call.caller.org_id)
+        if len(seen) == 1:
+            raise Unavailable("not here")
+        return 1
+
+    with pytest.raises(Unavailable, match="not here"):
+        await background._in_every_org(house, work)
+    assert sorted(seen) == sorted(await house.database.directory())
+    assert len(seen) > 1
+
+
+def test_health_of_a_loop_shows_no_text_of_a_foreign_error(alone: World) -> None:
+    loops = alone.doorway.house.loops
+    loops.note_failure("work", psycopg.errors.UniqueViolation("Key (slug)=(acme) already exists"))
+    (finding,) = about_loops(loops)
+    assert "acme" not in finding.said
+    assert "UniqueViolation" in finding.said

@@ -97,6 +97,20 @@ async def test_erased_user_is_accounted_for(own_world: World, tmp_path: Path) ->
     assert (await check_anchor(judge(own_world), file)).ok
 
 
+async def test_chain_resealed_since_the_anchor_and_then_deleted_is_found_out(
+    own_world: World, tmp_path: Path
+) -> None:
+    own_world.is_sound = False
+    await add_user(own_world.place, own_world.agent, "eve")
+    plan = await own_world.agent.acting_as("eve").plan()
+    file = await taken(own_world, tmp_path)
+    await erased(own_world, own_world.agent, "eve")
+    with psycopg.connect(own_world.place.admin_dsn) as admin:
+        admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
+    (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
+    assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
+
+
 async def test_chain_resealed_before_the_anchor_is_not_accounted_for(
     own_world: World, tmp_path: Path
 ) -> None:

@@ -209,3 +209,25 @@ async def test_full_server_makes_calls_share_the_connections_there_are(
         waiting = asyncio.create_task(succeed(database, CALLS))
         await asyncio.sleep(0)
     assert await waiting == [True] * CALLS
+
+
+async def test_full_server_leaves_a_call_the_connection_that_came_back(
+    linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that comes back while another call connects is free, and waits for no one."""
+    _, database = linked
+    connecting, refused = asyncio.Event(), asyncio.Event()
+
+    async def refuse(*_: object, **__: object) -> NoReturn:
+        connecting.set()
+        await refused.wait()
+        raise psycopg.OperationalError("FATAL:  sorry, too many clients already")
+
+    async with database.tenant(LOCAL_ORG) as tx:
+        await tx.send(ONE())
+        monkeypatch.setattr(psycopg.AsyncConnection, "connect", refuse)
+        waiting = asyncio.create_task(call(database))
+        await connecting.wait()
+    refused.set()
+    async with asyncio.timeout(5):
+        assert await waiting
