@@ -83,7 +83,8 @@ async def a_session(*words: str) -> AsyncIterator[Session]:
     """A server over stdio that has begun to work, and has little room from then on."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "waybook", "mcp", *words),
-        env={**os.environ, "NO_COLOR": "1"},
+        # Without background work: what that loads a little later is none of a bomb's making.
+        env={**os.environ, "NO_COLOR": "1", "WAYBOOK_SWEEP_SECONDS": "0"},
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,

@@ -21,9 +21,11 @@ if SWITCH in os.environ:
 CONDITION = re.compile(
     r"(?:\borg_id|app_org\(\))\s*(?:=|<>|in\b|is\b)|(?:=|<>)\s*(?:\w+\.)?(?:org_id\b|app_org\(\))"
 )
-#: Where it is no condition on whose a row is: the org itself is what an entry is about.
+#: Where it is no condition on whose a row is: the org itself is what an entry is about, or rows of
+#: an archive are looked at before they are anybody's.
 ABOUT_ORGS = re.compile(
     r"\bsubject_id\s*(?:=|<>)\s*(?:(?:\w+\.)?org_id\b|app_org\(\))|\borg_id = e\.subject_id"
+    r"|\borg_id is distinct from app_org\(\)"
 )
 #: Some of the queries that have a condition on the org beside row-level security.
 CONDITIONS = {"claim", "by_words"}
