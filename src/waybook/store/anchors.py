@@ -43,7 +43,7 @@ class Anchor(NamedTuple):
 
 
 class AnchorTotals(NamedTuple):
-    """How many chains are anchored, how many entries they have, and the digest of their lines."""
+    """Number of anchored chains, how many entries they have, and the digest of their lines."""
 
     chains: int
     entries: int

@@ -55,7 +55,7 @@ class AppliedMigration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an archive holds."""
+    """Contents of an archive."""
 
     #: When the snapshot was taken, by the database's clock.
     at: str

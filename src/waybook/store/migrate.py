@@ -36,7 +36,7 @@ MAINTENANCE_ROLE = "waybook_maintenance"
 
 
 class VectorTable(Enum):
-    """What to do about the table of pgvector's vectors."""
+    """Action of a migration on the table of pgvector's vectors."""
 
     #: Make it if the server has pgvector.
     MAKE = "make"

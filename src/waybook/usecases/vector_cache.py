@@ -18,12 +18,12 @@ from waybook.store import embeddings
 from waybook.store.database import Database
 from waybook.store.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
 
-#: Whose embeddings, and of which model.
+#: Cache key: org and model.
 Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
-#: Deletions are kept for two days in the database; who did not look for a day reads all again.
+#: The database keeps deletions for two days; a process that did not look for a day reloads all.
 MAX_GAP_SECONDS = 86_400.0
 #: How long an org that did not fit is not tried again.
 RETRY_SECONDS = 3_600.0
@@ -157,7 +157,7 @@ class VectorCache:
         self._make_room(owner)
 
     def _make_room(self, owner: Owner) -> None:
-        """Let go of others, those not searched for the longest time first."""
+        """Evict other orgs, least recently searched first."""
         while self.size_bytes > self.max_bytes and len(self._held) > 1:
             oldest = next(iter(self._held))
             if oldest == owner:
