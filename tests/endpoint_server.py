@@ -11,6 +11,8 @@ from typing import Any
 Writer = asyncio.StreamWriter
 Play = Callable[[Writer], Awaitable[None]]
 
+ACCEPT_ITERATIONS = 5
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -113,6 +115,7 @@ async def an_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
     """Somebody who listens on loopback and plays these."""
     endpoint = EndpointServer(plays=deque(plays))
     tasks: set[asyncio.Task[None]] = set()
+    writers: set[Writer] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: Writer) -> None:
         try:
@@ -123,6 +126,7 @@ async def an_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
             writer.close()
 
     def accept(reader: asyncio.StreamReader, writer: Writer) -> None:
+        writers.add(writer)
         tasks.add(asyncio.create_task(serve(reader, writer)))
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
@@ -131,9 +135,16 @@ async def an_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         yield endpoint
     finally:
         server.close()
+        # A connection that the loop has just accepted reaches `accept` in its next iterations.
+        for _ in range(ACCEPT_ITERATIONS):
+            await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # A task that was canceled before its first step has closed nothing.
+        for writer in writers:
+            writer.close()
+        await asyncio.sleep(0)
 
 
 async def nobodys_url() -> str:

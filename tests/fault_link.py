@@ -43,6 +43,8 @@ class FaultLink:
 
     target: str
     wires: set[Wire] = field(default_factory=set)
+    #: Held while a connection is added: its threads run once others can see it.
+    changing: threading.Lock = field(default_factory=threading.Lock)
     #: Connections closed at once because the target was away.
     refused: int = 0
     #: While this is not set, nothing is forwarded.
@@ -58,8 +60,9 @@ class FaultLink:
 
     def reset_all(self) -> int:
         """Reset every open connection; return how many there were."""
-        wires = [*self.wires]
-        self.wires.clear()
+        with self.changing:
+            wires = [*self.wires]
+            self.wires.clear()
         for wire in wires:
             wire.reset()
         return len(wires)
@@ -87,11 +90,12 @@ class FaultLink:
                 client.close()
                 continue
             wire = Wire(client, upstream)
-            self.wires.add(wire)
             for pump in (self._forward, self._answer):
                 wire.pumps.append(threading.Thread(target=pump, args=(wire,), daemon=True))
-            for thread in wire.pumps:
-                thread.start()
+            with self.changing:
+                self.wires.add(wire)
+                for thread in wire.pumps:
+                    thread.start()
 
     def _forward(self, wire: Wire) -> None:
         self._pump(wire, wire.client, wire.upstream)
