@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit fuzz sbom help env demo test test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
+.PHONY: audit fuzz sbom help env demo generate pictures test test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -16,6 +16,8 @@ help:
 	@echo "make test-offline  all of them, where there is no network but loopback"
 	@echo "make test-controls  each control against a threat taken away, alone: a test must notice"
 	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
+	@echo "make generate  write every generated file: schema, tool list, parts of pages"
+	@echo "make pictures  draw the pictures of the documentation that come from a demo run"
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
 	@echo "make fuzz    fuzzers, a minute for each target; what they find is kept"
@@ -76,6 +78,15 @@ quick: env
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+
+# Every file that is made from others; tests compare each with what the generator returns.
+generate: env
+	@$(BIN)/python -m tools.generate
+
+# Apart from `generate`: a plan id in each picture is new every time.
+pictures: env
+	@$(BIN)/python tools/pictures/watch.py
+	@$(BIN)/python tools/pictures/run_map.py
 
 # The whole gate. That store/schema.sql is current is one of the tests.
 check: quick test

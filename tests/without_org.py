@@ -17,7 +17,7 @@ from waybook.store.sql import Query
 SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
 
 #: What the owner runs to make the schema, its policies among it; no call runs any of it.
-OPERATORS = frozenset({"migrate", "schema_dump"})
+OPERATORS = frozenset({"migrate"})
 
 #: What the owner runs where all orgs exist: they make a policy, or ask which orgs are gone.
 OF_ALL_ORGS = frozenset({"make_partition", "orgs_gone"})

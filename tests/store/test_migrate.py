@@ -1,24 +1,20 @@
 """Migrations: once each, in order, by one process at a time; and what they come to."""
 
-import os
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
 
 import psycopg
 import pytest
 
 from servers import Place, Server, fresh_place
+from tools.generate.files import SCHEMA
+from tools.generate.schema import dump
 from waybook.errors import Misconfigured, Unavailable
 from waybook.store import migrate as migrations
-from waybook.store import schema_dump
 from waybook.store.migrate import Migration, migrate, shipped
 from waybook.store.sql import Query
 from waybook.store.tenants import LOCAL_ORG
-
-SCHEMA = Path(schema_dump.__file__).with_name("schema.sql")
 
 
 @pytest.fixture
@@ -141,13 +137,5 @@ def test_without_the_serving_role_the_owner_is_told_what_an_administrator_must_d
         migrate(empty.owner_dsn)
 
 
-def test_the_schema_checked_in_is_what_the_migrations_come_to(shared_place: Place) -> None:
-    """After a new migration run this test once with WAYBOOK_WRITE_SCHEMA=1."""
-    made = schema_dump.dump(shared_place.owner_dsn)
-    if os.environ.get("WAYBOOK_WRITE_SCHEMA") and shared_place.server.is_embedded:
-        SCHEMA.write_text(made)
-    assert SCHEMA.read_text() == _VECTORS.sub("", made)
-
-
-#: The one table that is there only where the server has pgvector.
-_VECTORS = re.compile(r"create table passage_vector \(.*?\n\n", re.DOTALL)
+def test_schema_file_matches_the_migrated_schema(shared_place: Place) -> None:
+    assert SCHEMA.read_text("utf-8") == dump(shared_place.owner_dsn), "run `make generate`"

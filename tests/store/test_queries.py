@@ -24,7 +24,7 @@ OPERATOR = frozenset(
 #: For servers with pgvector: `test_pgvector` runs them.
 PGVECTOR = frozenset({"vectors"})
 #: Their queries are fetched by a name in a variable.
-BY_NAME = frozenset({"archived_plans", "archived_runs", "migrate", "schema_dump"})
+BY_NAME = frozenset({"archived_plans", "archived_runs", "migrate"})
 
 #: The schema as it comes out, and what stands in several queries.
 NO_QUERIES = frozenset({"parts", "schema"})

@@ -6,11 +6,11 @@ from uuid import UUID
 
 from starlette.requests import Request
 
+from tools.generate.tool_list import list_tools
 from waybook.doorway import Answer, Caller, Channel, Tool
 from waybook.errors import NotFound, RateLimited, WaybookError
 from waybook.store.bus import Bus
 from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.catalogue import catalogue
 from waybook.usecases.arguments import Arguments
 from waybook.usecases.call import Body, Call
 from waybook.usecases.exchange import Readable, ReadableOutput
@@ -135,7 +135,7 @@ def a_tool(name: str, *profiles: str, reads_only: bool = False) -> Tool:
     )
 
 
-TOOLS = catalogue(
+TOOLS = list_tools(
     {
         tool.name: tool
         for tool in (

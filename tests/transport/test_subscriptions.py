@@ -10,10 +10,10 @@ from mcp import Client, MCPError
 from mcp.client.subscriptions import Subscription
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 
+from tools.generate.tool_list import list_tools
 from transport.doors import always
 from waybook.doorway import TOOLS, Caller, Doorway
 from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.catalogue import catalogue
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.hosts import Hosts
@@ -38,7 +38,7 @@ def an_entrance(world: World) -> Entrance:
 
 @asynccontextmanager
 async def served(world: World) -> AsyncIterator[str]:
-    server = build_server(catalogue(TOOLS), an_entrance(world), profile="all")
+    server = build_server(list_tools(TOOLS), an_entrance(world), profile="all")
     app = build_app(server, hosts=Hosts(), ready=always)
     async with serving(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
         yield f"{address}/mcp"
@@ -120,7 +120,7 @@ async def test_an_older_client_over_a_line_of_its_own_subscribes(world: World) -
         if isinstance(message, wire.ResourceUpdatedNotification):
             await updated.put(str(message.params.uri))
 
-    server = build_server(catalogue(TOOLS), an_entrance(world), profile="all", one_line=True)
+    server = build_server(list_tools(TOOLS), an_entrance(world), profile="all", one_line=True)
     async with (
         asyncio.timeout(PATIENCE),
         Client(server, mode="legacy", message_handler=hear) as client,

@@ -1,23 +1,20 @@
 """The real tool table, as it goes over the wire."""
 
 import json
-import os
 import re
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client
 
+from tools.generate.files import TOOL_LIST
+from tools.generate.tool_list import ALWAYS_LOADED, list_tools, render
 from transport.doors import RememberingDoorway, an_entrance
 from waybook.doorway import TOOLS
-from waybook.transport.mcp import tools as published
-from waybook.transport.mcp.catalogue import ALWAYS_LOADED, catalogue
 from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.server import build_server
-from waybook.transport.mcp.tools import PROFILES, published_tools, written
+from waybook.transport.mcp.tools import PROFILES, published_tools
 
-FILE = Path(published.__file__).with_name(published.FILE)
 READING = {"readOnlyHint"}
 WRITING = {"destructiveHint"}
 IDEMPOTENT = {"destructiveHint", "idempotentHint"}
@@ -32,13 +29,9 @@ async def listed(profile: str) -> dict[str, dict[str, object]]:
     return {str(tool["name"]): tool for tool in tools}
 
 
-def test_the_tools_published_are_those_of_the_doorway() -> None:
-    """After a change to a tool run this test once with WAYBOOK_WRITE_TOOLS=1."""
-    made = written(catalogue(TOOLS))
-    if os.environ.get("WAYBOOK_WRITE_TOOLS"):
-        FILE.write_text(made, encoding="utf-8")
-    assert FILE.read_text(encoding="utf-8") == made
-    assert published_tools() == catalogue(TOOLS)
+def test_tool_list_file_matches_the_tool_table() -> None:
+    assert TOOL_LIST.read_text("utf-8") == render(TOOLS), "run `make generate`"
+    assert published_tools() == list_tools(TOOLS)
 
 
 @pytest.mark.parametrize(

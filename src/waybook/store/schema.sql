@@ -1,4 +1,4 @@
--- What the migrations come to. Made by `python -m waybook.store.schema_dump`; do not edit.
+-- What the migrations come to. Made by `make generate`; do not edit.
 
 CREATE OR REPLACE FUNCTION public.app_now()
  RETURNS timestamp with time zone

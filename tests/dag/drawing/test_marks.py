@@ -56,5 +56,6 @@ def test_a_terminal_and_a_drawing_have_the_same_words_and_signs() -> None:
 def test_the_picture_of_the_example_is_current() -> None:
     example = json.loads((ROOT / "examples" / "snapshot.json").read_text("utf-8"))
     picture = ROOT / "docs" / "pictures" / "snapshot.svg"
-    hint = "waybook map examples/snapshot.json --svg docs/pictures/snapshot.svg"
-    assert picture.read_text("utf-8") == drawn_as(Form.SVG, drawing_of(example)), hint
+    assert picture.read_text("utf-8") == drawn_as(Form.SVG, drawing_of(example)), (
+        "run `make generate`"
+    )

@@ -1,7 +1,7 @@
 """The tools as MCP lists them, and the doorway's answers as MCP carries them.
 
-The list is read from `tools.json`, which is made from the doorway's table (see `catalogue`): the
-first thing a client asks for is the list, and it is there before any of the tools.
+The list is read from `tools.json`, which `make generate` makes from the tool table: a client asks
+for the list first, and gets it before any tool is imported.
 """
 
 from collections.abc import Mapping
@@ -35,18 +35,6 @@ def published_tools() -> dict[str, Offered]:
         name: Offered(wire.Tool.model_validate(told["tool"]), frozenset(told["profiles"]))
         for name, told in orjson.loads(text).items()
     }
-
-
-def written(tools: Mapping[str, Offered]) -> str:
-    """Tools as they stand in the file."""
-    told = {
-        name: {
-            "profiles": sorted(one.profiles),
-            "tool": one.listed.model_dump(mode="json", by_alias=True, exclude_none=True),
-        }
-        for name, one in tools.items()
-    }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 def offered_tools(tools: Mapping[str, Offered], profile: str) -> list[wire.Tool]:

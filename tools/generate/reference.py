@@ -1,15 +1,11 @@
-"""Fill the generated parts of the pages from the source they describe.
+"""Generated parts of documentation pages: tool arguments, settings, commands, tables, diagrams.
 
-A part stands between `<!-- generated: NAME -->` and `<!-- end -->`. Run this file to write all of
-them anew; with `--check` it only says which pages are out of date, and ends with exit code 1.
+A part is the text between `<!-- generated: NAME -->` and `<!-- end -->`.
 """
-# ruff: noqa: INP001, T201 - a script beside the pages; it prints what it did
 
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import click
@@ -26,8 +22,6 @@ from waybook.usecases.modify_plan import AskedModification
 from waybook.usecases.store_research import AskedSource
 from waybook.usecases.submit_job_result import HandedIn
 
-DOCS = Path(__file__).resolve().parent
-SCHEMA = DOCS.parent / "src" / "waybook" / "store" / "schema.sql"
 PART = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 STRUCTURES: Mapping[str, type[BaseModel]] = {
@@ -40,7 +34,7 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "usage": AskedUsage,
     "budget": AskedBudget,
 }
-#: Arguments that hold structures of their own, each with its heading.
+#: Arguments whose type has its own heading, or a name of its own.
 LINKED = {
     "steps": "list of [steps](#a-step)",
     "branchingConditions": "list of [conditions](#a-condition)",
@@ -64,7 +58,7 @@ MACHINES: Mapping[str, Mapping[Any, frozenset[Any]]] = {"plan": PLAN_MOVES, "ste
 
 
 def diagram(moves: Mapping[Any, frozenset[Any]]) -> str:
-    """A state machine as mermaid draws it: the first status is where everything begins."""
+    """Return a state machine as a Mermaid diagram; the first status is the initial one."""
     lines = ["```mermaid", "stateDiagram-v2", f"  [*] --> {next(iter(moves))}"]
     for old, following in moves.items():
         lines += [f"  {old} --> {new}" for new in moves if new in following]
@@ -76,13 +70,13 @@ def diagram(moves: Mapping[Any, frozenset[Any]]) -> str:
 
 
 def arguments(kind: type[BaseModel]) -> str:
-    """A table of arguments: name, kind with its limits, whether it is needed."""
+    """Return a Markdown table of arguments: name, type with limits, whether it is required."""
     schema = kind.model_json_schema()
-    needed = schema.get("required", [])
+    required = schema.get("required", [])
     rows = [
-        f"| `{name}` | {said(name, told, schema.get('$defs', {}))} "
-        f"| {'yes' if name in needed else ''} |"
-        for name, told in schema.get("properties", {}).items()
+        f"| `{name}` | {type_text(name, argument, schema.get('$defs', {}))} "
+        f"| {'yes' if name in required else ''} |"
+        for name, argument in schema.get("properties", {}).items()
     ]
     rows.sort(key=lambda row: (not row.endswith("yes |"), "sessionId" in row, "idempot" in row))
     if not rows:
@@ -90,9 +84,9 @@ def arguments(kind: type[BaseModel]) -> str:
     return "\n".join(["| argument | kind | needed |", "|---|---|---|", *rows])
 
 
-def said(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """The kind of an argument, in words."""
-    plain = resolved(schema, defs)
+def type_text(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+    """Return the type of an argument, in words."""
+    plain = resolve(schema, defs)
     if name in LINKED:
         return LINKED[name]
     if "enum" in plain:
@@ -108,19 +102,19 @@ def said(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
     return words.get(plain.get("type", ""), "any JSON") + limits(plain, schema)
 
 
-def resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema without its reference, and without the null of an optional value."""
+def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema with its reference followed and the null of an optional value removed."""
     if "$ref" in schema:
-        return resolved(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
+        return resolve(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
     for option in schema.get("anyOf", ()):
         if option.get("type") != "null":
-            return resolved(option, defs)
+            return resolve(option, defs)
     return schema
 
 
 def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
-    """What bounds a value, and what it is when nothing is said."""
-    told = []
+    """Return the limits and the default of a value, in words."""
+    parts = []
     for keyword, words in (
         ("maxLength", "at most {:,} characters"),
         ("exclusiveMinimum", "above {:g}"),
@@ -128,24 +122,24 @@ def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
         ("maximum", "at most {:,}"),
     ):
         if keyword in schema:
-            told.append(words.format(schema[keyword]))
+            parts.append(words.format(schema[keyword]))
     default = outer.get("default")
-    told += [f"otherwise {str(default).lower()}"] if default is not None else []
-    return "".join(f", {part}" for part in told)
+    parts += [f"otherwise {str(default).lower()}"] if default is not None else []
+    return "".join(f", {part}" for part in parts)
 
 
 # Settings, commands, tables
 
 
 def setting(name: str) -> str:
-    """Where a setting can be given, and what it is otherwise."""
-    found = next(one for one in fields(Settings) if one.name == name)
+    """Return the sources of a setting and its default."""
+    field = next(field for field in fields(Settings) if field.name == name)
     flags = {param.name for param in serve.params}
-    ways = [f"environment `WAYBOOK_{name.upper()}`", f"file `{name}`"]
+    sources = [f"environment `WAYBOOK_{name.upper()}`", f"file `{name}`"]
     if name in flags:
-        ways.insert(0, f"flag `--{name.replace('_', '-')}`")
-    default = DEFAULTS.get(name) or (f"`{found.default}`" if found.default else "nothing")
-    return f"Given by {', '.join(ways)}; otherwise {default}."
+        sources.insert(0, f"flag `--{name.replace('_', '-')}`")
+    default = DEFAULTS.get(name) or (f"`{field.default}`" if field.default else "nothing")
+    return f"Given by {', '.join(sources)}; otherwise {default}."
 
 
 DEFAULTS = {
@@ -155,11 +149,11 @@ DEFAULTS = {
 
 
 def help_of(path: str) -> str:
-    """What a command says of itself."""
+    """Return the help text of a command."""
     command: click.Command = app
     context = click.Context(app, info_name="waybook", terminal_width=80, **app.context_settings)
     for name in path.split():
-        assert isinstance(command, click.Group)  # noqa: S101 - a name below a name
+        assert isinstance(command, click.Group)
         command = command.get_command(context, name) or command
         context = click.Context(
             command, parent=context, info_name=name, terminal_width=80, **command.context_settings
@@ -167,57 +161,36 @@ def help_of(path: str) -> str:
     return f"```text\n{command.get_help(context)}\n```"
 
 
-def columns(table: str) -> str:
-    """The columns of a table, as the dump of the schema has them."""
-    text = SCHEMA.read_text(encoding="utf-8")
-    body = re.search(rf"^create table {table} \(\n(.*?)^\)", text, re.MULTILINE | re.DOTALL)
+def columns(table: str, schema: str) -> str:
+    """Return the columns of a table in the schema dump."""
+    body = re.search(rf"^create table {table} \(\n(.*?)^\)", schema, re.MULTILINE | re.DOTALL)
     if body is None:
-        raise SystemExit(f"there is no table {table}")
+        raise SystemExit(f"no table {table} in the schema")
     lines = (line.strip().rstrip(",") for line in body[1].splitlines())
     kept = [line for line in lines if not line.startswith("constraint")]
     return "\n".join(["```sql", *kept, "```"])
 
 
-# The pages
+# Pages
 
-MAKERS: Mapping[str, Callable[[str], str]] = {
-    "statuses of": lambda name: diagram(MACHINES[name]),
-    "arguments of": lambda name: arguments(TOOLS[name].arguments),
-    "structure of": lambda name: arguments(STRUCTURES[name]),
-    "setting": setting,
-    "help of": help_of,
+MAKERS: Mapping[str, Callable[[str, str], str]] = {
+    "statuses of": lambda name, _: diagram(MACHINES[name]),
+    "arguments of": lambda name, _: arguments(TOOLS[name].arguments),
+    "structure of": lambda name, _: arguments(STRUCTURES[name]),
+    "setting": lambda name, _: setting(name),
+    "help of": lambda name, _: help_of(name),
     "columns of": columns,
 }
 
 
-def made(name: str) -> str:
-    """The text of a part, by its name."""
-    for beginning, make in MAKERS.items():
-        if name.startswith(f"{beginning} "):
-            return make(name.removeprefix(f"{beginning} "))
-    raise SystemExit(f"nobody knows how to make: {name}")
+def render_part(name: str, schema: str) -> str:
+    """Return the text of a generated part."""
+    for prefix, make in MAKERS.items():
+        if name.startswith(f"{prefix} "):
+            return make(name.removeprefix(f"{prefix} "), schema)
+    raise SystemExit(f"no generator for the part {name!r}")
 
 
-def current(page: str) -> str:
-    """A page with all its generated parts made anew."""
-    return PART.sub(lambda part: f"{part[1]}{made(part[2])}\n{part[4]}", page)
-
-
-def stale(pages: Iterator[Path], *, write: bool) -> list[str]:
-    """The pages that are out of date, brought up to date if asked for."""
-    found = []
-    for page in pages:
-        text = page.read_text(encoding="utf-8")
-        if (anew := current(text)) != text:
-            found.append(str(page.relative_to(DOCS)))
-            if write:
-                page.write_text(anew, encoding="utf-8")
-    return found
-
-
-if __name__ == "__main__":
-    checking = "--check" in sys.argv[1:]
-    outdated = stale(iter(sorted(DOCS.rglob("*.md"))), write=not checking)
-    for name in outdated:
-        print(f"{'out of date' if checking else 'written'}  {name}")
-    sys.exit(int(checking and bool(outdated)))
+def render(page: str, schema: str) -> str:
+    """Return the page with all its generated parts up to date."""
+    return PART.sub(lambda part: f"{part[1]}{render_part(part[2], schema)}\n{part[4]}", page)

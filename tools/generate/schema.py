@@ -1,49 +1,67 @@
-"""The schema as text, read from the catalogue: what the migrations come to.
+"""`store/schema.sql`: the migrated schema as text, read from the PostgreSQL catalog.
 
-The same on every server and in every run, so that it can be checked in and compared.
-`python -m waybook.store.schema_dump DSN` prints that of a database.
+The text does not depend on the server version or on the run, so it can be committed and compared.
 """
 
-import sys
+import re
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import psycopg
 
-from waybook.store.sql import load
+from waybook.cli.demo.place import a_place_for_once
+from waybook.postgres.supervisor import attach
+from waybook.store.migrate import migrate
 
-SQL = load("schema_dump")
-
-HEAD = """\
--- What the migrations come to. Made by `python -m waybook.store.schema_dump`; do not edit.
+HEADER = """\
+-- What the migrations come to. Made by `make generate`; do not edit.
 """
+
+#: This table exists only on servers with pgvector.
+_VECTOR_TABLE = re.compile(r"create table passage_vector \(.*?\n\n", re.DOTALL)
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 
+def render() -> str:
+    """Migrate an empty embedded database and return its schema."""
+    with a_place_for_once() as data_dir, attach(data_dir) as server:
+        migrate(server.owner_dsn)
+        return dump(server.owner_dsn)
+
+
 def dump(dsn: str) -> str:
-    """The functions and tables of a migrated database, each table with all that is its own."""
+    """Return the functions and tables of a migrated database, without its vector table."""
     with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
-        found = {
-            name: connection.execute(query.text.encode()).fetchall() for name, query in SQL.items()
+        results = {
+            name: connection.execute(query.encode()).fetchall() for name, query in _queries()
         }
-    parts = [HEAD, *(f"{row[0].strip()};\n" for row in found["functions"])]
+    parts = [HEADER, *(f"{row[0].strip()};\n" for row in results["functions"])]
     by_table = {
-        name: _by_table(found[name])
+        name: _group_by_table(results[name])
         for name in ("columns", "constraints", "indexes", "triggers", "policies", "grants")
     }
-    for table in found["tables"]:
+    for table in results["tables"]:
         own = {name: rows.get(table[0], []) for name, rows in by_table.items()}
         parts.append("\n".join(_table(table, own)) + "\n")
-    return "\n".join(parts)
+    return _VECTOR_TABLE.sub("", "\n".join(parts))
 
 
-def _by_table(rows: Rows) -> dict[str, Rows]:
-    told: dict[str, Rows] = defaultdict(list)
+def _queries() -> Iterator[tuple[str, str]]:
+    """Yield the name and text of each query in `schema_queries.sql`."""
+    text = Path(__file__).with_name("schema_queries.sql").read_text("utf-8")
+    for piece in text.split("-- name: ")[1:]:
+        name, body = piece.split("\n", 1)
+        yield name.strip(), body
+
+
+def _group_by_table(rows: Rows) -> dict[str, Rows]:
+    groups: dict[str, Rows] = defaultdict(list)
     for row in rows:
-        told[row[0]].append(row[1:])
-    return told
+        groups[row[0]].append(row[1:])
+    return groups
 
 
 def _table(table: tuple[Any, ...], own: dict[str, Rows]) -> Iterator[str]:
@@ -65,13 +83,13 @@ def _table(table: tuple[Any, ...], own: dict[str, Rows]) -> Iterator[str]:
     if forced:
         yield f"alter table {name} force row level security;"
     yield from (_policy(name, policy) for policy in own["policies"])
-    yield from (f"grant {may} on {name} to {role};" for role, may in own["grants"])
+    yield from (f"grant {rights} on {name} to {role};" for role, rights in own["grants"])
 
 
 def _column(column: tuple[Any, ...]) -> str:
     name, kind, not_null, default, generated = column
-    made = f" generated always as ({default}) stored" if generated else f" default {default}"
-    return f"{name} {kind}" + (" not null" if not_null else "") + (made if default else "")
+    value = f" generated always as ({default}) stored" if generated else f" default {default}"
+    return f"{name} {kind}" + (" not null" if not_null else "") + (value if default else "")
 
 
 def _policy(table: str, policy: tuple[Any, ...]) -> str:
@@ -82,7 +100,3 @@ def _policy(table: str, policy: tuple[Any, ...]) -> str:
         + (f"\n  with check {check}" if check else "")
         + ";"
     )
-
-
-if __name__ == "__main__":
-    sys.stdout.write(dump(sys.argv[1]))

@@ -1,0 +1,33 @@
+"""The generated files that need no database: tool list, pictures, and parts of pages."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.generate import readme, reference, tool_list
+from waybook.dag.drawing.drawing import Form, drawing_of, drawn_as
+from waybook.doorway import TOOLS
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "waybook"
+SCHEMA = PACKAGE / "store" / "schema.sql"
+TOOL_LIST = PACKAGE / "transport" / "mcp" / "tools.json"
+README = ROOT / "README.md"
+EXAMPLE = ROOT / "examples" / "snapshot.json"
+EXAMPLE_PICTURE = ROOT / "docs" / "pictures" / "snapshot.svg"
+
+
+def tool_files() -> Iterator[tuple[Path, str]]:
+    """Yield the tool list and the picture of the example snapshot."""
+    yield TOOL_LIST, tool_list.render(TOOLS)
+    example = json.loads(EXAMPLE.read_text("utf-8"))
+    yield EXAMPLE_PICTURE, drawn_as(Form.SVG, drawing_of(example))
+
+
+def pages(schema: str) -> Iterator[tuple[Path, str]]:
+    """Yield the README and every page of the documentation that has generated parts."""
+    yield README, readme.render(README.read_text("utf-8"), TOOLS)
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text("utf-8")
+        if reference.PART.search(text):
+            yield page, reference.render(text, schema)

@@ -1,0 +1,75 @@
+"""`transport/mcp/tools.json`: the tool list that `waybook` serves before it imports the tools."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import mcp_types as wire
+import orjson
+
+from waybook.doorway import Tool
+from waybook.transport.mcp.app.resource import URI
+from waybook.transport.mcp.tools import Offered
+
+# Clients that hide tools behind a search keep the two calls of each loop loaded.
+ALWAYS_LOADED: Final = frozenset(
+    {"get_next_step", "submit_step_result", "get_next_job", "submit_job_result"}
+)
+#: Tools whose answers hosts show together with the map app.
+SHOWN_ON_THE_MAP: Final = frozenset(
+    {"get_plan_status", "request_user_review", "get_dag_map", "get_run_progress"}
+)
+#: Tools that only the map app may call.
+FOR_THE_MAP: Final = frozenset({"draw_map"})
+
+
+def render(tools: Mapping[str, Tool]) -> str:
+    """Return the text of `tools.json`."""
+    entries = {
+        name: {
+            "profiles": sorted(offered.profiles),
+            "tool": offered.listed.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+        for name, offered in list_tools(tools).items()
+    }
+    return orjson.dumps(entries, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def list_tools(tools: Mapping[str, Tool]) -> dict[str, Offered]:
+    """Return every tool as clients read it, in the order of the tool table."""
+    return {name: Offered(describe(tool), tool.profiles) for name, tool in tools.items()}
+
+
+def describe(tool: Tool) -> wire.Tool:
+    """Return the tool as a client reads it in `tools/list`."""
+    return wire.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=_output_schema(tool),
+        annotations=_annotations(tool),
+        _meta=_meta(tool.name) or None,
+    )
+
+
+def _output_schema(tool: Tool) -> dict[str, object]:
+    """Return the output schema without `required`, which would cost every model tokens."""
+    omitted = {"required", "properties"} if tool.name in FOR_THE_MAP else {"required"}
+    return {key: value for key, value in tool.output_schema.items() if key not in omitted}
+
+
+def _meta(name: str) -> dict[str, object]:
+    """Return the metadata that hosts read and models do not."""
+    if name in ALWAYS_LOADED:
+        return {"anthropic/alwaysLoad": True}
+    if name in SHOWN_ON_THE_MAP:
+        return {"ui": {"resourceUri": URI}}
+    return {"ui": {"visibility": ["app"]}} if name in FOR_THE_MAP else {}
+
+
+def _annotations(tool: Tool) -> wire.ToolAnnotations:
+    """Return the hints that differ from what the protocol assumes."""
+    if tool.reads_only:
+        return wire.ToolAnnotations(read_only_hint=True)
+    idempotent = True if tool.idempotent else None
+    return wire.ToolAnnotations(destructive_hint=tool.destructive, idempotent_hint=idempotent)
