@@ -1,0 +1,81 @@
+"""Draw the picture of the README: `waybook watch` in the middle of the demo, as SVG.
+
+`make pictures` plays the demo on a database of its own and writes docs/pictures/watch.svg.
+"""
+
+import asyncio
+import io
+import re
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+
+from waybook.cli.board import Frame, picture
+from waybook.cli.demo.acts import play_plan
+from waybook.cli.demo.clock import Pace, StoryClock
+from waybook.cli.demo.command import STORY
+from waybook.cli.demo.feed import Feed
+from waybook.cli.demo.place import a_place_for_once
+from waybook.cli.demo.scene import Scene
+from waybook.cli.inside import inside
+from waybook.doorway import Channel
+from waybook.settings import Settings
+from waybook.usecases.watch_plan import Board, watch_plan
+
+TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "watch.svg"
+WIDTH = 100
+
+#: Readable on light and dark pages alike: its own dark ground, colours of even brightness.
+THEME = TerminalTheme(
+    (24, 26, 31),
+    (222, 224, 228),
+    [
+        (24, 26, 31),
+        (240, 113, 120),
+        (126, 203, 122),
+        (229, 192, 92),
+        (104, 169, 255),
+        (209, 140, 240),
+        (86, 200, 205),
+        (222, 224, 228),
+    ],
+)
+
+
+async def stalled_board(data_dir: Path) -> Board:
+    """The plan of the demo, at the moment one of its agents is silent for too long."""
+    seen: list[Board] = []
+    async with inside(Settings(data_dir=data_dir)) as here:
+        database = here.house.doorway.house.database
+        org_id = here.house.caller(Channel.CLI).org_id
+        (((now,),),) = await database.read(org_id, "select app_now()")
+        clock = StoryClock(database, now - STORY, Pace(0.05, 0))
+        scene = Scene(house=here.house, clock=clock, feed=Feed(clock))
+
+        async def show() -> None:
+            board = await watch_plan(scene.call, scene.plan_id)
+            if board.stalled:
+                seen.append(board)
+
+        await play_plan(scene, show)
+    return seen[-1]
+
+
+def drawn(board: Board) -> str:
+    """The board as SVG, in whatever monospaced font the reader has."""
+    console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
+    console.print(picture(board, Frame(width=WIDTH)))
+    svg = console.export_svg(title="waybook watch", theme=THEME, unique_id="watch")
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    fonts = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+    svg = svg.replace("font-family: Fira Code, monospace", f"font-family: {fonts}")
+    return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
+
+
+if __name__ == "__main__":
+    with a_place_for_once() as place:
+        found = asyncio.run(stalled_board(place))
+    TARGET.write_text(drawn(found), encoding="utf-8")
+    sys.stdout.write(f"written  {TARGET.name}\n")
