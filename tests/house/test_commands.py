@@ -1,9 +1,10 @@
 """The commands and calls the pages show: each is one that exists, with arguments that fit."""
 
+import ast
 import json
 import re
 import shlex
-from pathlib import Path
+from collections.abc import Callable
 
 import click
 import pytest
@@ -50,10 +51,29 @@ def test_the_conditions_that_are_shown_are_conditions() -> None:
         read_arguments(AskedCondition, json.loads(block))
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_the_python_and_json_that_is_shown_is_python_and_json(page: Path) -> None:
-    text = page.read_text("utf-8")
-    for block in code_blocks(text, "json"):
-        json.loads(block)
-    for block in code_blocks(text, "python"):
-        compile(block, page.name, "exec")
+def test_the_python_and_json_that_is_shown_is_python_and_json() -> None:
+    blocks = [
+        (page, language, block)
+        for page in pages()
+        for language in READERS
+        for block in code_blocks(page.read_text("utf-8"), language)
+    ]
+    assert {language for _, language, _ in blocks} == set(READERS)
+    failures = [
+        f"{page.relative_to(ROOT)}: {error}\n{block}"
+        for page, language, block in blocks
+        if (error := syntax_error(language, block)) is not None
+    ]
+    assert failures == []
+
+
+READERS: dict[str, Callable[[str], object]] = {"json": json.loads, "python": ast.parse}
+
+
+def syntax_error(language: str, block: str) -> Exception | None:
+    """Return why a code block cannot be read in its language, or None."""
+    try:
+        READERS[language](block)
+    except (SyntaxError, ValueError) as error:
+        return error
+    return None
