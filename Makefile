@@ -1,21 +1,26 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit fuzz sbom help env demo generate pictures test test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
+.PHONY: audit fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 UV := $(shell command -v uv 2>/dev/null || echo .venv/bin/uv)
 BIN := .venv/bin
+# Compiled modules are kept: without them every run compiles all tests and all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 STAMP := .venv/.waybook-installed
 
 help:
 	@echo "make demo    the main job on the embedded database, live in this terminal"
-	@echo "make test    the tests"
+	@echo "make fast    what to run while working, within a minute: lint, types, rules, one smoke test"
+	@echo "make test    the tests, except the model checks and repetitions on PostgreSQL 15"
+	@echo "make model   the model checks: every reachable state of plans and runs; two minutes"
+	@echo "make test-15  every test with a database on PostgreSQL 15; before a release"
 	@echo "make test-rls  those with a database, the queries saying nothing of whose the rows are"
 	@echo "make test-offline  all of them, where there is no network but loopback"
 	@echo "make test-controls  each control against a threat taken away, alone: a test must notice"
-	@echo "make check   the whole gate: format, lint, types, import contracts, tests, schema dump"
+	@echo "make check   the whole gate: format, lint, types, import contracts, model checks, tests"
 	@echo "make generate  write every generated file: schema, tool list, parts of pages"
 	@echo "make pictures  draw the pictures of the documentation that come from a demo run"
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
@@ -52,20 +57,39 @@ lock:
 demo: env
 	@$(BIN)/waybook demo
 
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -q
+# The tests that need no database; tests/layers.py has the layers of all tests.
+UNIT := $(addprefix tests/,conditions dag endpoints fuzz notices orgs plan record research run test_redaction.py test_settings.py)
+SMOKE := tests/acceptance/test_smoke.py
+
+fast: env
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
+	@WAYBOOK_HYPOTHESIS=quick $(PYTEST) -m "not model" --durations=5 $(UNIT) $(SMOKE)
+
 test: env
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	@$(PYTEST) -m "not model and not slow"
+
+# WAYBOOK_WALK=wide walks further, for some minutes more.
+model: env
+	@$(PYTEST) -m model tests/conditions tests/plan tests/run
+
+test-15: env
+	@$(PYTEST) -m "pg15 or slow"
 
 # The same with every condition on the org taken out of the queries: row-level security alone keeps
 # orgs apart.
 test-rls: env
-	@WAYBOOK_TEST_WITHOUT_ORG=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q tests/store tests/usecases tests/transport tests/acceptance tests/backup
+	@WAYBOOK_TEST_WITHOUT_ORG=1 $(PYTEST) -m "not slow" tests/store tests/usecases tests/transport tests/acceptance tests/backup
 
 # Where there is no network but loopback, not even for what goes round Python. What the tests fetch
 # of Node's packages must have been fetched before.
 ALONE := unshare --net $(if $(filter-out 0,$(shell id -u)),--map-current-user --keep-caps)
 NOWHERE := ip link set lo up && ! ip route get 192.0.2.1 2>/dev/null
 test-offline: env
-	@$(ALONE) sh -c '$(NOWHERE) && exec $(BIN)/python -m pytest -n 2 --dist worksteal -q'
+	@$(ALONE) sh -c '$(NOWHERE) && exec $(PYTEST) -m "not model and not slow"'
 
 # Takes some minutes. ONLY="a word" tries the controls that have it in their name or threat.
 ONLY :=
@@ -88,8 +112,8 @@ pictures: env
 	@$(BIN)/python tools/pictures/watch.py
 	@$(BIN)/python tools/pictures/run_map.py
 
-# The whole gate. That store/schema.sql is current is one of the tests.
-check: quick test
+# The whole gate. Tests compare every generated file with its generator.
+check: quick model test
 
 # The scanners live apart: they want other versions of what we use.
 AUDIT := .venv-audit/.installed

@@ -1,22 +1,23 @@
-"""What tests share: PostgreSQL, a world to act in, and a Hypothesis that repeats itself."""
+"""Test layers, Hypothesis profiles, the network guard, and the directory of a test run.
+
+This file is imported before every test: it imports neither the database driver nor the
+application. Database fixtures are in `database_fixtures.py`.
+"""
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
-import psycopg
 import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 
-import servers
-import without_org
+import run_place
+from layers import MARKERS, WITHOUT_DATABASE, is_repetition, layer_of
 from looking_out import complain, noted, stop_watching, watch_over_this_run
-from pgvector import NO_PGVECTOR, usable_server
-from poolers import NO_PGBOUNCER
-from servers import FIFTEEN, NO_FIFTEEN, Place, Server, fresh_place
-from waybook.store.migrate import migrate
-from worlds import Agent, Clock, World, a_world
+from run_place import NO_FIFTEEN, NO_PGBOUNCER, NO_PGVECTOR
 
 settings.register_profile(
     "steady",
@@ -26,28 +27,90 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("searching", parent=settings.get_profile("steady"), derandomize=False)
-settings.load_profile(os.environ.get("WAYBOOK_HYPOTHESIS", "steady"))
+settings.register_profile("quick", parent=settings.get_profile("steady"), max_examples=25)
+PROFILE = os.environ.get("WAYBOOK_HYPOTHESIS", "steady")
+settings.load_profile(PROFILE)
 
 ALIVE = pytest.StashKey[int]()
+DATABASE_FIXTURES = "database_fixtures"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The controller makes the place the servers of this run live in; workers find it."""
-    if servers.PLACE not in os.environ:
-        config.stash[ALIVE] = servers.open_place()
+    """Create the directory of this run, unless the process that started this one did."""
+    for name, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    if run_place.PLACE not in os.environ:
+        config.stash[ALIVE] = run_place.open_place()
     watch_over_this_run()
-    if without_org.SWITCH in os.environ:
-        assert without_org.strip() > 0
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     stop_watching()
     if ALIVE in config.stash:
-        servers.close_place(config.stash[ALIVE])
+        run_place.close_place(config.stash[ALIVE])
+
+
+# Layers
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> None:
+    """Load the database fixtures before the first file that may use them."""
+    if file_path.match("test_*.py") and layer_of(file_path) not in WITHOUT_DATABASE:
+        parent.config.pluginmanager.import_plugin(DATABASE_FIXTURES)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test with its layer, before `-m` selects by it."""
+    for item in items:
+        layer = layer_of(item.path)
+        item.add_marker(layer)
+        if layer in WITHOUT_DATABASE and (fixtures := database_fixtures(item)):
+            raise pytest.UsageError(f"{item.nodeid} is in layer {layer} but uses {fixtures}")
+        if runs_on_fifteen(item):
+            if is_repetition(item.path) and not item.get_closest_marker("pg15"):
+                item.add_marker("slow")
+            item.add_marker("pg15")
+        if PROFILE == "quick":
+            limit_examples(item)
+
+
+def database_fixtures(item: pytest.Item) -> list[str]:
+    """Return the names of the database fixtures that a test uses."""
+    if not isinstance(item, pytest.Function):
+        return []
+    definitions = item._fixtureinfo.name2fixturedefs
+    return [
+        name
+        for name, found in definitions.items()
+        if found[-1].func.__module__ == DATABASE_FIXTURES
+    ]
+
+
+def runs_on_fifteen(item: pytest.Item) -> bool:
+    """Return whether the `server` fixture of this test is PostgreSQL 15."""
+    return isinstance(item, pytest.Function) and (
+        hasattr(item, "callspec") and item.callspec.params.get("server") == "15"
+    )
+
+
+def limit_examples(item: pytest.Item) -> None:
+    """Apply the profile's number of examples to a test that asks for more.
+
+    Hypothesis has no public way to change the settings of a decorated test.
+    """
+    test: Any = getattr(item, "obj", None)
+    if getattr(test, "is_hypothesis_test", False):
+        own: settings = test._hypothesis_internal_use_settings
+        most = settings.get_profile(PROFILE).max_examples
+        test._hypothesis_internal_use_settings = settings(
+            own, max_examples=min(own.max_examples, most)
+        )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say loudly what did not run on the oldest server, or behind a pooler."""
+    """List the tests that did not run because a program is not installed."""
     for what, why in (
         ("on PostgreSQL 15", NO_FIFTEEN),
         ("behind a pooler", NO_PGBOUNCER),
@@ -63,116 +126,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"{len(left_out)} tests did not run {what}: {why}")
 
 
+# Every test
+
+
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run every asynchronous test on the event loop that is served."""
+    """Run every asynchronous test on the event loop of the server."""
     return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)
 def within_this_machine() -> Iterator[None]:
-    """Whoever looks beyond this machine has failed, even if nobody minded."""
+    """Fail a test that connects to another machine, even if it ignores the refusal."""
     yield
     complain(noted())
-
-
-@pytest.fixture(scope="session")
-def eighteen() -> Iterator[Server]:
-    """The embedded PostgreSQL 18."""
-    with servers.eighteen() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def fifteen() -> Iterator[Server]:
-    """Debian's PostgreSQL 15."""
-    if not FIFTEEN.exists():
-        pytest.skip(NO_FIFTEEN)
-    with servers.fifteen() as server:
-        yield server
-
-
-@pytest.fixture(scope="session", params=["18", "15"])
-def server(request: pytest.FixtureRequest) -> Server:
-    """Each of the servers in turn."""
-    chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[request.param])
-    return chosen
-
-
-@pytest.fixture(scope="session")
-def shared_place(server: Server) -> Iterator[Place]:
-    """A migrated database for all tests of this worker that keep to orgs of their own."""
-    with fresh_place(server) as place:
-        yield place
-
-
-@pytest.fixture
-def own_place(server: Server) -> Iterator[Place]:
-    """A migrated database for one test alone."""
-    with fresh_place(server) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def module_place(eighteen: Server) -> Iterator[Place]:
-    """A migrated database for the tests of one file, where one server is enough."""
-    with fresh_place(eighteen) as place:
-        yield place
-
-
-@pytest.fixture(scope="session")
-def pgvector_server(request: pytest.FixtureRequest) -> Server:
-    """A server whose pgvector runs on this processor."""
-    name, why = usable_server()
-    if name is None:
-        pytest.skip(why)
-    chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[name])
-    return chosen
-
-
-@pytest.fixture
-def pgvector_place(pgvector_server: Server) -> Iterator[Place]:
-    """A migrated database with pgvector, for one test alone."""
-    with fresh_place(pgvector_server) as place:
-        with psycopg.connect(place.admin_dsn) as admin:
-            admin.execute("create extension if not exists vector")
-        migrate(place.owner_dsn)
-        yield place
-
-
-@pytest.fixture
-async def world(shared_place: Place) -> AsyncIterator[World]:
-    """An org of ours and a neighbour, a doorway, a clock that stands at noon."""
-    async with a_world(shared_place) as made:
-        yield made
-
-
-@pytest.fixture
-async def own_world(own_place: Place) -> AsyncIterator[World]:
-    """The same in a database of its own."""
-    async with a_world(own_place) as made:
-        yield made
-
-
-@pytest.fixture
-async def alone(eighteen: Server) -> AsyncIterator[World]:
-    """The same on one server only."""
-    with fresh_place(eighteen) as place:
-        async with a_world(place) as made:
-            yield made
-
-
-@pytest.fixture
-def agent(world: World) -> Agent:
-    """Ann, of our org: `await agent.call("get_next_step", planId=…)`."""
-    return world.agent
-
-
-@pytest.fixture
-def neighbour(world: World) -> Agent:
-    """Ned, of the org next door."""
-    return world.neighbour
-
-
-@pytest.fixture
-def clock(world: World) -> Clock:
-    return world.clock

@@ -10,11 +10,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from servers import FIFTEEN, PLACE, alone
+from run_place import FIFTEEN, NO_PGVECTOR, PLACE
+from servers import alone
 from waybook.postgres.account import server_account
 from waybook.postgres.binaries import find_binaries
-
-NO_PGVECTOR = "no PostgreSQL here has a pgvector that runs on this processor"
 
 #: Everything Waybook does with the extension.
 TRIAL = """\

@@ -13,10 +13,10 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from postgres.processes import eventually
+from run_place import NO_PGBOUNCER
 from servers import Place
 
 PGBOUNCER = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
-NO_PGBOUNCER = "pgbouncer is not installed here"
 POOL = 4
 
 

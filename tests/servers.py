@@ -10,7 +10,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,16 +18,12 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from postgres.places import leave
 from postgres.processes import eventually
+from run_place import FIFTEEN, PLACE
 from waybook.postgres.cluster import BOOTSTRAP
 from waybook.postgres.supervisor import attach
 from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE, migrate
-
-PLACE = "WAYBOOK_TEST_PLACE"
-FIFTEEN = Path(os.environ.get("WAYBOOK_TEST_FIFTEEN", "/usr/lib/postgresql/15/bin"))
-NO_FIFTEEN = f"PostgreSQL 15 is not installed here ({FIFTEEN})"
 
 #: The user of the one URL on 15: it may make roles, and is no superuser.
 BUILDER = "builder"
@@ -79,29 +74,6 @@ class Place:
     @property
     def admin_dsn(self) -> str:
         return make_conninfo(self.server.admin_dsn, dbname=self.dbname)
-
-
-# The run's place
-
-
-def open_place() -> int:
-    """Make the place of this run, and the pipe that says we are alive."""
-    place = Path(tempfile.mkdtemp(prefix="waybook-run-")).resolve()
-    place.chmod(0o755)
-    os.environ[PLACE] = str(place)
-    os.mkfifo(place / "alive")
-    (place / "alive").chmod(0o644)
-    return os.open(place / "alive", os.O_RDWR)
-
-
-def close_place(alive: int) -> None:
-    """End what runs in the place, and remove it."""
-    place = Path(os.environ.pop(PLACE))
-    os.close(alive)
-    if (place / "18").exists():
-        leave(place / "18")
-    eventually(lambda: not list(place.glob("15/.s.PGSQL.*")), "the server has ended")
-    shutil.rmtree(place, ignore_errors=True)
 
 
 # The servers

@@ -17,7 +17,8 @@ import pytest
 
 from postgres.processes import eventually
 from postgres.processes import kill as kill_processes
-from servers import FIFTEEN, NO_FIFTEEN, PLACE, Place, Server, _answers, _has_user
+from run_place import FIFTEEN, NO_FIFTEEN, PLACE
+from servers import Place, Server, _answers, _has_user
 from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE, migrate
 

@@ -17,7 +17,8 @@ from backup.copies import (
     fill,
 )
 from backup.test_anchors import compared
-from servers import FIFTEEN, Place
+from run_place import FIFTEEN
+from servers import Place
 from waybook.postgres import binaries
 from waybook.store.ids import new_id
 from worlds import World

@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
-from poolers import NO_PGBOUNCER, PGBOUNCER, POOL, a_pooler
+from poolers import PGBOUNCER, POOL, a_pooler
+from run_place import NO_PGBOUNCER
 from servers import Place
 from waybook.background import listen_for_ever
 from waybook.store import post

@@ -24,7 +24,8 @@ from psycopg.conninfo import conninfo_to_dict
 from dumps import dump
 from endpoint_server import an_endpoint, answer
 from postgres.places import server_home
-from servers import PLACE, Place, Server, fresh_place
+from run_place import PLACE
+from servers import Place, Server, fresh_place
 from transport.messages import LEGACY, a_request
 from trust_worlds import a_token
 from waybook.store.ids import new_id

@@ -23,7 +23,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-import servers  # noqa: E402 - the tests are found just above
+import run_place  # noqa: E402 - the tests are found just above
+import servers  # noqa: E402
 from house.controls import Control, controls  # noqa: E402
 
 AT_ONCE = 2
@@ -57,7 +58,7 @@ class Tree:
         """The code that pytest ends with, and what it says."""
         known = _environment(self.root)
         if any(one.file.startswith(SCHEMA) for one in control.breaks):
-            del known[servers.PLACE]
+            del known[run_place.PLACE]
         asked = {"words": [*PLAINLY, "-x", *control.tests], "known": known, "seconds": SECONDS}
         assert self.runner.stdin is not None
         assert self.runner.stdout is not None
@@ -147,15 +148,15 @@ def _environment(tree: Path) -> dict[str, str]:
 @contextmanager
 def _places() -> Iterator[None]:
     """The servers, which all runs share."""
-    alive = servers.open_place()
+    alive = run_place.open_place()
     try:
         with ExitStack() as stack:
             stack.enter_context(servers.eighteen())
-            if servers.FIFTEEN.exists():
+            if run_place.FIFTEEN.exists():
                 stack.enter_context(servers.fifteen())
             yield
     finally:
-        servers.close_place(alive)
+        run_place.close_place(alive)
 
 
 @contextmanager

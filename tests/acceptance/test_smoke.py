@@ -1,0 +1,79 @@
+"""A plan and a run through `waybook mcp`, as a client uses it, on the embedded database."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from postgres.places import a_place
+
+SECONDS = 120
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """An empty data directory; its server ends with the test."""
+    with a_place() as place:
+        yield place / "data"
+
+
+def waybook_mcp(data_dir: Path) -> StdioServerParameters:
+    """Return how to start `waybook mcp` with every tool."""
+    arguments = ["-m", "waybook", "mcp", "--data-dir", str(data_dir), "--tools", "all"]
+    environment = {**os.environ, "WAYBOOK_CONFIG": str(data_dir / "none.toml")}
+    return StdioServerParameters(command=sys.executable, args=arguments, env=environment)
+
+
+async def call(client: Client, tool: str, **arguments: object) -> Any:  # noqa: ANN401 - JSON
+    """Call a tool and return its reply."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def test_plan_and_run_over_mcp_reach_their_results(data_dir: Path) -> None:
+    async with asyncio.timeout(SECONDS), Client(waybook_mcp(data_dir)) as client:
+        await work_on_a_plan(client)
+        await work_on_a_run(client)
+
+
+async def work_on_a_plan(client: Client) -> None:
+    """Create a plan, submit a result, review it, and complete the plan."""
+    steps = [
+        {"stepType": "search", "instructions": "Find the rivers."},
+        {"stepType": "checkpoint", "instructions": "Show the list."},
+    ]
+    plan = await call(
+        client, "create_research_plan", name="Rivers", researchQuestion="Which?", steps=steps
+    )
+    named = {"planId": plan["planId"]}
+    step = await call(client, "get_next_step", **named)
+    assert (step["status"], step["instructions"]) == ("step_ready", "Find the rivers.")
+    holder = {"stepId": step["stepId"], "attempt": step["attempt"]}
+    submitted = await call(client, "submit_step_result", **holder, resultSummary={"rivers": 2})
+    assert submitted["progress"] == {"percent": 50, "done": 1, "total": 2}
+
+    shown = await call(client, "get_next_step", **named)
+    await call(client, "request_user_review", stepId=shown["stepId"], summary="Two rivers.")
+    assert (await call(client, "get_next_step", **named))["status"] == "awaiting_review"
+    await call(client, "submit_user_decision", **named, decision="approve")
+    status = await call(client, "get_plan_status", **named)
+    assert (status["status"], status["progress"]) == ("completed", 100)
+
+
+async def work_on_a_run(client: Client) -> None:
+    """Start a run, submit one job, and read its report."""
+    question = {"name": "Rivers", "input": "Which river is longest?"}
+    run = await call(client, "start_run", dagSlug="deep-research", models=["a"], **question)
+    job = await call(client, "get_next_job", runId=run["runId"])
+    assert job["status"] == "job_ready"
+    holder = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await call(client, "submit_job_result", **holder, content="# Found")
+    report = await call(client, "get_run_progress", runId=run["runId"], detail=True)
+    steps = {step["stepKey"]: step for step in report["stages"][0]["steps"]}
+    assert steps[job["stepKey"]]["jobs"]["done"] == 1

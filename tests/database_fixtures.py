@@ -1,0 +1,128 @@
+"""Fixtures for PostgreSQL servers, databases and the application on them.
+
+`conftest.py` loads this plugin with the first test file that is not a unit test, so that unit
+tests start without the database driver and the application.
+"""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+
+import servers
+import without_org
+from pgvector import usable_server
+from run_place import FIFTEEN, NO_FIFTEEN
+from servers import Place, Server, fresh_place
+from waybook.store.migrate import migrate
+from worlds import Agent, Clock, World, a_world
+
+
+def pytest_configure() -> None:
+    """Run every query without its conditions on the org, if the environment asks for it."""
+    if without_org.SWITCH in os.environ:
+        assert without_org.strip() > 0
+
+
+@pytest.fixture(scope="session")
+def eighteen() -> Iterator[Server]:
+    """The embedded PostgreSQL 18."""
+    with servers.eighteen() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def fifteen() -> Iterator[Server]:
+    """Debian's PostgreSQL 15."""
+    if not FIFTEEN.exists():
+        pytest.skip(NO_FIFTEEN)
+    with servers.fifteen() as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=["18", "15"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """Each of the servers in turn."""
+    chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[request.param])
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def shared_place(server: Server) -> Iterator[Place]:
+    """A migrated database for all tests of this worker that keep to orgs of their own."""
+    with fresh_place(server) as place:
+        yield place
+
+
+@pytest.fixture
+def own_place(server: Server) -> Iterator[Place]:
+    """A migrated database for one test alone."""
+    with fresh_place(server) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def module_place(eighteen: Server) -> Iterator[Place]:
+    """A migrated database for the tests of one file, where one server is enough."""
+    with fresh_place(eighteen) as place:
+        yield place
+
+
+@pytest.fixture(scope="session")
+def pgvector_server(request: pytest.FixtureRequest) -> Server:
+    """A server whose pgvector runs on this processor."""
+    name, why = usable_server()
+    if name is None:
+        pytest.skip(why)
+    chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[name])
+    return chosen
+
+
+@pytest.fixture
+def pgvector_place(pgvector_server: Server) -> Iterator[Place]:
+    """A migrated database with pgvector, for one test alone."""
+    with fresh_place(pgvector_server) as place:
+        with psycopg.connect(place.admin_dsn) as admin:
+            admin.execute("create extension if not exists vector")
+        migrate(place.owner_dsn)
+        yield place
+
+
+@pytest.fixture
+async def world(shared_place: Place) -> AsyncIterator[World]:
+    """An org of ours and a neighbour, a doorway, a clock that stands at noon."""
+    async with a_world(shared_place) as made:
+        yield made
+
+
+@pytest.fixture
+async def own_world(own_place: Place) -> AsyncIterator[World]:
+    """The same in a database of its own."""
+    async with a_world(own_place) as made:
+        yield made
+
+
+@pytest.fixture
+async def alone(eighteen: Server) -> AsyncIterator[World]:
+    """The same on one server only."""
+    with fresh_place(eighteen) as place:
+        async with a_world(place) as made:
+            yield made
+
+
+@pytest.fixture
+def agent(world: World) -> Agent:
+    """Ann, of our org: `await agent.call("get_next_step", planId=…)`."""
+    return world.agent
+
+
+@pytest.fixture
+def neighbour(world: World) -> Agent:
+    """Ned, of the org next door."""
+    return world.neighbour
+
+
+@pytest.fixture
+def clock(world: World) -> Clock:
+    return world.clock

@@ -1,0 +1,72 @@
+"""Test layers: which marker each file of tests gets, by its folder."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+
+#: What each marker says about the tests that have it.
+MARKERS = {
+    "unit": "rules and formats; needs no database",
+    "model": "exhaustive walk or comparison with another implementation; `make model`",
+    "database": "needs PostgreSQL",
+    "browser": "needs PostgreSQL and Chromium",
+    "faults": "part of the fault harness",
+    "project": "checks the repository: architecture, documentation, supply chain",
+    "pg15": "runs on PostgreSQL 15; set by hand where a result depends on the server version",
+    "slow": "left out of `make test`: a repetition on PostgreSQL 15 of what does not depend on it",
+}
+
+#: The marker of each folder or file in `tests/`; the longest path that matches counts.
+LAYERS = {
+    "acceptance": "database",
+    "backup": "database",
+    "browser": "browser",
+    "cli": "database",
+    "conditions": "unit",
+    "conditions/test_same_as_cel.py": "model",
+    "dag": "unit",
+    "endpoints": "unit",
+    "faults": "faults",
+    "fuzz": "unit",
+    "house": "project",
+    "notices": "unit",
+    "orgs": "unit",
+    "plan": "unit",
+    "plan/test_model_check.py": "model",
+    "postgres": "database",
+    "record": "unit",
+    "research": "unit",
+    "run": "unit",
+    "run/test_any_run.py": "model",
+    "run/test_model_check.py": "model",
+    "store": "database",
+    "test_background.py": "database",
+    "test_no_network.py": "project",
+    "test_redaction.py": "unit",
+    "test_settings.py": "unit",
+    "transport": "database",
+    "usecases": "database",
+}
+
+WITHOUT_DATABASE = frozenset({"unit", "model"})
+
+#: Everything below the store behaves the same on both servers and is repeated in `make test-15`.
+SAME_ON_EVERY_SERVER = ("usecases", "transport")
+
+
+def layer_of(path: Path) -> str:
+    """Return the marker of a test file.
+
+    Raises:
+        LookupError: neither the file nor a folder above it is in `LAYERS`.
+    """
+    within = path.relative_to(TESTS)
+    for candidate in (within, *within.parents):
+        if str(candidate) in LAYERS:
+            return LAYERS[str(candidate)]
+    raise LookupError(f"no test layer for {within}; add its folder to tests/layers.py")
+
+
+def is_repetition(path: Path) -> bool:
+    """Return whether a run of this file on PostgreSQL 15 repeats the one on 18."""
+    return path.relative_to(TESTS).parts[0] in SAME_ON_EVERY_SERVER
