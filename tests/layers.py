@@ -50,7 +50,7 @@ LAYERS = {
 
 WITHOUT_DATABASE = frozenset({"unit", "model"})
 
-#: Everything below the store behaves the same on both servers and is repeated in `make test-15`.
+#: These layers are above the store, where the servers differ: on 15 they run in `make test-15`.
 SAME_ON_EVERY_SERVER = ("usecases", "transport")
 
 

@@ -247,6 +247,7 @@ async def test_calls_are_counted_by_tool_over_a_window(
 # Health
 
 
+@pytest.mark.pg15
 async def test_health_tells_what_is_in_force_and_no_secret(
     world: World, agent: Agent, tmp_path: Path
 ) -> None:

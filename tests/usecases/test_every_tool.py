@@ -14,6 +14,7 @@ def test_every_tool_has_a_call_that_works_for_the_tests_to_go_over() -> None:
     assert set(PREPARE) == set(TOOLS)
 
 
+@pytest.mark.pg15
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_the_call_works_and_says_what_to_do_next(agent: Agent, tool: str) -> None:
     reply = await agent.call(tool, **await a_call_of(agent, tool))

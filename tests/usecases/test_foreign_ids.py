@@ -15,6 +15,9 @@ from waybook.store.ids import new_id
 from without_org import stripping
 from worlds import Agent, World
 
+#: Tenant isolation also holds where the serving role is taken per transaction.
+pytestmark = pytest.mark.pg15
+
 #: Arguments that name something we look up by the caller's own word for it: see below.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
 NAMES |= {"stageSlug", "stepKey", "documentKey", "part"}

@@ -14,6 +14,9 @@ from waybook.research.embedding import shipped_embedder
 from waybook.usecases.library import Library
 from worlds import Agent, Body, World
 
+#: Full-text search uses its index on the embedded server only.
+pytestmark = pytest.mark.pg15
+
 FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
 PAGE: Body = {
     "url": "https://example.org/lakes",

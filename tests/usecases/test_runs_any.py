@@ -8,6 +8,7 @@ import asyncio
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,9 @@ from waybook.dag.definition import write_definition
 from waybook.dag.invariants import check
 from waybook.dag.model import Dag
 from worlds import Agent, Body, Clock, World, a_world
+
+#: One pass over every run tool with a serving role that is taken per transaction.
+pytestmark = pytest.mark.pg15
 
 
 class Crew:

@@ -59,6 +59,9 @@ from waybook.usecases import call as calls
 from waybook.usecases.call import Call
 from worlds import Agent, Body, World, a_step, a_world
 
+#: One pass over every plan tool with a serving role that is taken per transaction.
+pytestmark = pytest.mark.pg15
+
 T = TypeVar("T")
 
 SESSIONS = st.sampled_from([None, "a", "b"])
