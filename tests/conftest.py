@@ -7,7 +7,6 @@ application. Database fixtures are in `database_fixtures.py`.
 import asyncio
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,10 +53,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> None:
+def pytest_make_collect_report(collector: pytest.Collector) -> None:
     """Load the database fixtures before the first file that may use them."""
-    if file_path.match("test_*.py") and layer_of(file_path) not in WITHOUT_DATABASE:
-        parent.config.pluginmanager.import_plugin(DATABASE_FIXTURES)
+    if isinstance(collector, pytest.Module) and layer_of(collector.path) not in WITHOUT_DATABASE:
+        collector.config.pluginmanager.import_plugin(DATABASE_FIXTURES)
 
 
 @pytest.hookimpl(tryfirst=True)

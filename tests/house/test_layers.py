@@ -1,6 +1,5 @@
 """Test layers: every test has one, and unit tests start without the application."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -37,17 +36,17 @@ def test_make_fast_runs_every_unit_folder() -> None:
     assert listed[1].split() == sorted(name for name, layer in LAYERS.items() if layer == "unit")
 
 
-def test_root_conftest_imports_neither_driver_nor_application() -> None:
-    code = f"import sys, conftest; print([m for m in {HEAVY} if m in sys.modules])"
-    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+def test_unit_tests_alone_import_neither_driver_nor_application() -> None:
+    file = TESTS / "plan" / "test_states.py"
+    code = f"""
+import sys, pytest
+assert pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", {str(file)!r}]) == 0
+print([name for name in {HEAVY} if name in sys.modules])
+"""
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_unit_test_with_a_database_fixture_is_refused(tmp_path: Path) -> None:
