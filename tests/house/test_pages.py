@@ -68,9 +68,9 @@ def test_the_readme_names_every_tool_and_no_other() -> None:
 
 
 def test_every_make_target_that_is_named_exists() -> None:
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for page in pages():
-        named = set(re.findall(r"(?:`|\$ )make (\w+)", page.read_text("utf-8")))
+        named = set(re.findall(r"(?:`|\$ )make ([\w-]+)", page.read_text("utf-8")))
         assert named <= targets, page.name
 
 
