@@ -1,26 +1,41 @@
 """The commands and calls the pages show: each is one that exists, with arguments that fit."""
 
+import ast
+import importlib
 import json
 import re
 import shlex
+import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from house.repository import ROOT, code_blocks, pages
 from waybook.cli.app import app
 from waybook.doorway import TOOLS
+from waybook.settings import Settings
 from waybook.usecases.arguments import read_arguments
 from waybook.usecases.asked_steps import AskedCondition
 
 COMMAND = re.compile(r"^\$ (?:\S*/)?waybook (.+)$", re.MULTILINE)
+#: Shell blocks have no prompt; a command may follow variables or another command.
+SHELL_COMMAND = re.compile(
+    r"(?:^|&& )(?:WAYBOOK_\w+=\S+ )*waybook ([^&\n]+?) *(?=&&|$)", re.MULTILINE
+)
 
 SHOWN = [
     pytest.param(line, id=f"{page.name}: {line[:40]}")
     for page in pages()
     for block in code_blocks(page.read_text("utf-8"), "console", "")
     for line in COMMAND.findall(block)
+] + [
+    pytest.param(line, id=f"{page.name}: {line[:40]}")
+    for page in pages()
+    for block in code_blocks(page.read_text("utf-8"), "sh")
+    for line in SHELL_COMMAND.findall(block)
 ]
 
 
@@ -57,3 +72,23 @@ def test_the_python_and_json_that_is_shown_is_python_and_json(page: Path) -> Non
         json.loads(block)
     for block in code_blocks(text, "python"):
         compile(block, page.name, "exec")
+    for block in code_blocks(text, "yaml"):
+        yaml.safe_load(block)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_python_blocks_import_names_that_exist(page: Path) -> None:
+    for block in code_blocks(page.read_text("utf-8"), "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom):
+                module = importlib.import_module(node.module or "")
+                assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_toml_blocks_name_settings_that_exist(page: Path) -> None:
+    known = {setting.name for setting in fields(Settings)}
+    for block in code_blocks(page.read_text("utf-8"), "toml"):
+        top = tomllib.loads(block)
+        named = {name for name, value in top.items() if not isinstance(value, dict)}
+        assert named <= known
