@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
+.PHONY: audit docs fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -23,6 +23,7 @@ help:
 	@echo "make check   the whole gate: format, lint, types, import contracts, model checks, tests"
 	@echo "make generate  write every generated file: schema, tool list, parts of pages"
 	@echo "make pictures  draw the pictures of the documentation that come from a demo run"
+	@echo "make docs    the documentation site with search in build/site; broken links fail"
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
 	@echo "make fuzz    fuzzers, a minute for each target; what they find is kept"
@@ -52,6 +53,7 @@ lock:
 	echo uv | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes - -o requirements/uv.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements/audit.in -o requirements/audit.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml requirements/fuzz.in -o requirements/fuzz.lock --no-header
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group docs -o requirements/docs.lock --no-header
 	$(MAKE) sbom
 
 demo: env
@@ -130,6 +132,20 @@ audit: $(AUDIT)
 sbom: $(AUDIT)
 	@.venv-audit/bin/python tools/audit/sbom.py
 
+# The site generator has its own environment, so that runtime and tests do not depend on it.
+SITE := .venv-docs/.installed
+
+$(SITE): requirements/docs.lock | $(STAMP)
+	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs || uv venv --quiet --python $(PYTHON) .venv-docs
+	@VIRTUAL_ENV=.venv-docs $(UV) pip sync --quiet --require-hashes requirements/docs.lock
+	@touch $@
+
+docs: $(SITE)
+	@$(BIN)/python tools/site/stage.py build/pages
+	@.venv-docs/bin/zensical build --clean --strict
+	@$(BIN)/python tools/site/check_links.py build/site
+	@echo "open build/site/index.html, or serve it: python -m http.server --directory build/site"
+
 # The fuzzers live apart too: they have wheels for few machines.
 FUZZ := .venv-fuzz/.installed
 FUZZ_SECONDS := 60
@@ -188,4 +204,4 @@ format: env
 	@$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-docs build .mypy_cache .ruff_cache .pytest_cache

@@ -52,7 +52,7 @@ def tracked() -> tuple[Path, ...]:
 @cache
 def pages() -> tuple[Path, ...]:
     """Every page people read."""
-    return (README, ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
+    return (*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")))
 
 
 def read(*parts: str) -> str:

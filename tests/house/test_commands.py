@@ -1,27 +1,41 @@
 """The commands and calls the pages show: each is one that exists, with arguments that fit."""
 
 import ast
+import importlib
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Callable
+from dataclasses import fields
 
 import click
 import pytest
+import yaml
 
 from house.repository import ROOT, code_blocks, pages
 from waybook.cli.app import app
 from waybook.doorway import TOOLS
+from waybook.settings import Settings
 from waybook.usecases.arguments import read_arguments
 from waybook.usecases.asked_steps import AskedCondition
 
 COMMAND = re.compile(r"^\$ (?:\S*/)?waybook (.+)$", re.MULTILINE)
+#: Shell blocks have no prompt; a command may follow variables or another command.
+SHELL_COMMAND = re.compile(
+    r"(?:^|&& )(?:WAYBOOK_\w+=\S+ )*waybook ([^&\n]+?) *(?=&&|$)", re.MULTILINE
+)
 
 SHOWN = [
     pytest.param(line, id=f"{page.name}: {line[:40]}")
     for page in pages()
     for block in code_blocks(page.read_text("utf-8"), "console", "")
     for line in COMMAND.findall(block)
+] + [
+    pytest.param(line, id=f"{page.name}: {line[:40]}")
+    for page in pages()
+    for block in code_blocks(page.read_text("utf-8"), "sh")
+    for line in SHELL_COMMAND.findall(block)
 ]
 
 
@@ -67,13 +81,42 @@ def test_the_python_and_json_that_is_shown_is_python_and_json() -> None:
     assert failures == []
 
 
-READERS: dict[str, Callable[[str], object]] = {"json": json.loads, "python": ast.parse}
+READERS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "python": ast.parse,
+    "yaml": yaml.safe_load,
+}
 
 
 def syntax_error(language: str, block: str) -> Exception | None:
     """Return why a code block cannot be read in its language, or None."""
     try:
         READERS[language](block)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, yaml.YAMLError) as error:
         return error
     return None
+
+
+def test_python_blocks_import_names_that_exist() -> None:
+    missing = [
+        f"{page.relative_to(ROOT)}: {node.module}.{name.name}"
+        for page in pages()
+        for block in code_blocks(page.read_text("utf-8"), "python")
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if not hasattr(importlib.import_module(node.module or ""), name.name)
+    ]
+    assert missing == []
+
+
+def test_toml_blocks_name_settings_that_exist() -> None:
+    known = {setting.name for setting in fields(Settings)}
+    unknown = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in pages()
+        for block in code_blocks(page.read_text("utf-8"), "toml")
+        for name, value in tomllib.loads(block).items()
+        if not isinstance(value, dict) and name not in known
+    ]
+    assert unknown == []

@@ -11,10 +11,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from house.repository import ROOT
+from house.repository import README, ROOT, code_blocks
 from postgres.places import a_place
 
 PATIENCE = 30.0  # seconds a server may take to be ready, and an example to run
+SHOWN_ADDRESS = "http://127.0.0.1:8750"
 ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
 
 
@@ -82,6 +83,19 @@ def test_three_agents_share_a_plan_and_none_of_it_is_done_twice(address: str) ->
     assert told[1] == "9 of 9 done, completed"
     assert told[2].startswith("9 steps in ")
     assert told[2].endswith("none of them twice")
+
+
+def test_readme_python_block_completes_a_plan(address: str) -> None:
+    (shown,) = code_blocks(README.read_text("utf-8"), "python")
+    assert SHOWN_ADDRESS in shown
+    done = subprocess.run(
+        [sys.executable, "-c", shown.replace(SHOWN_ADDRESS, address)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.stdout == "completed {'percent': 100, 'done': 1, 'total': 1}\n", done.stderr
 
 
 def test_every_example_is_run_here() -> None:

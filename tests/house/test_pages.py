@@ -28,7 +28,7 @@ def test_generated_readme_table_gains_new_tools_and_loses_removed_ones() -> None
     tools = {name: tool for name, tool in TOOLS.items() if name not in {"ping", "start_run"}}
     shorter = readme.render(page, tools)
     assert "`ping`" not in shorter
-    assert "| `start_stage` |" in shorter
+    assert "| `start_stage`, `get_run_progress` |" in shorter
     assert f"| `ping` | {TOOLS['ping'].title} |" in readme.render(shorter, TOOLS)
 
 
@@ -81,9 +81,9 @@ def test_the_readme_names_every_tool_and_no_other() -> None:
 
 
 def test_every_make_target_that_is_named_exists() -> None:
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for page in pages():
-        named = set(re.findall(r"(?:`|\$ )make (\w+)", page.read_text("utf-8")))
+        named = set(re.findall(r"(?:`|\$ )make ([\w-]+)", page.read_text("utf-8")))
         assert named <= targets, page.name
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from waybook.doorway import Tool
 
-_TABLE = re.compile(r"(\| tool \| does \|\n\|---\|---\|\n)((?:\|.*\n)+)")
+_TABLE = re.compile(r"(\| tool \| purpose \|\n\|---\|---\|\n)((?:\|.*\n)+)")
 _NAME = re.compile(r"`(\w+)`")
 
 
@@ -22,6 +22,9 @@ def _rows(rows: str, tools: Mapping[str, Tool]) -> Iterator[str]:
     listed = set()
     for row in rows.splitlines():
         _, names, summary, _ = row.split("|")
+        if not _NAME.search(names):  # the heading of a group
+            yield f"{row}\n"
+            continue
         known = [name for name in _NAME.findall(names) if name in tools]
         listed.update(known)
         if known:

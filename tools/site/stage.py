@@ -1,0 +1,42 @@
+"""Copy the pages and the files they link to into a folder, as the site generator reads them.
+
+The pages link to each other, to examples and to source files with paths relative to the
+repository. The copy keeps these paths, so no link has to be rewritten.
+"""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"\]\(([^)\s#]+)")
+
+
+def pages() -> list[Path]:
+    """Return every Markdown page of the repository that belongs on the site."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def linked_files(page: Path) -> Iterator[Path]:
+    """Return the files of the repository that a page links to, pictures included."""
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        target = (page.parent / link).resolve()
+        if "://" not in link and target.is_relative_to(ROOT) and target.is_file():
+            yield target
+
+
+def stage(folder: Path) -> int:
+    """Replace the folder by a copy of all pages and linked files; return the number of files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    files = {*pages(), *(target for page in pages() for target in linked_files(page))}
+    for file in files:
+        copy = folder / file.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    return len(files)
+
+
+if __name__ == "__main__":
+    stage(Path(sys.argv[1]))
