@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent / "wire"))
 
-from server import Server, installation, wait_until  # noqa: E402 - found just above
+from server import Server, installation, wait_until  # noqa: E402 - the path is set above
 
 WARM_UP = 5
 MEASURED = 6
@@ -74,21 +74,21 @@ class Trace:
 def traced(trace: Trace) -> dict[str, list[str]]:
     """Return the files of each measured call."""
     steps = [{"stepType": "search", "instructions": f"Look up {n}."} for n in range(40)]
-    asked = {"name": "Traced", "researchQuestion": "Which files?", "steps": steps}
-    plan_id = trace.call("create_research_plan", **asked)["planId"]
+    plan = {"name": "Traced", "researchQuestion": "Which files?", "steps": steps}
+    plan_id = trace.call("create_research_plan", **plan)["planId"]
     run = {"dagSlug": "deep-research", "name": "Traced", "input": "?", "models": ["a", "b"]}
     run_id = trace.call("start_run", **run)["runId"]
     claimed: list[Body] = []
 
-    def claim() -> None:
+    def claim_step() -> None:
         claimed.append(trace.call("get_next_step", planId=plan_id))
 
     def submit() -> None:
-        held = {"stepId": claimed[-1]["stepId"], "attempt": claimed[-1]["attempt"]}
-        trace.call("submit_step_result", **held, resultSummary={"river": "Nile"}, confidence=0.9)
+        claim = {name: claimed[-1][name] for name in ("stepId", "attempt")}
+        trace.call("submit_step_result", **claim, resultSummary={"river": "Nile"}, confidence=0.9)
 
     actions: dict[str, Callable[[], object]] = {
-        "get_next_step": claim,
+        "get_next_step": claim_step,
         "submit_step_result": submit,
         "get_run_progress": lambda: trace.call("get_run_progress", runId=run_id),
         "plan page": lambda: trace.page(f"/plans/{plan_id}"),
@@ -106,7 +106,7 @@ def _common(sets: Iterable[set[str]]) -> set[str]:
     return set.intersection(*sets)
 
 
-def print_table(calls: dict[str, list[str]], *, named: bool) -> None:
+def print_table(calls: dict[str, list[str]], *, names: bool) -> None:
     """Print the counts: a tool from the dispatcher inward, a page from its request on."""
     sys.stdout.write(f"{'call':20} {'counted':>7} {'templates':>9} {'transport':>9} {'all':>5}\n")
     for name, files in calls.items():
@@ -116,7 +116,7 @@ def print_table(calls: dict[str, list[str]], *, named: bool) -> None:
         counted = len(work) if name.endswith("page") else len(work) - len(transport)
         columns = f"{counted:7} {templates:9} {len(transport):9} {len(files):5}"
         sys.stdout.write(f"{name:20} {columns}\n")
-        if named:
+        if names:
             sys.stdout.writelines(f"    {file}\n" for file in files)
 
 
@@ -135,7 +135,7 @@ def main(arguments: list[str]) -> None:
         installed.settings = {"WAYBOOK_TRACE_OUT": str(out)}
         with installed.serving("--tools", "all") as server:
             calls = traced(Trace(server, out))
-    print_table(calls, named=options.list)
+    print_table(calls, names=options.list)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ from typing import Any, TypeAlias
 #: JSON of any shape.
 Value: TypeAlias = Any
 
-ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{11,12}"
 TIME = r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?"
+#: Versions of the protocol, which are dates.
+PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
 #: The years a running server can write; the scenario itself uses none of them.
 YEAR = re.compile(r"20(?:2[5-9]|[34]\d)")
 VOLATILE = re.compile(
@@ -37,12 +39,12 @@ PROSE = frozenset({"message", "why"})
 class Normalizer:
     """Placeholders in order of first appearance; equal values get equal placeholders."""
 
-    def __init__(self, literals: Mapping[str, str], known: "Normalizer | None" = None) -> None:
-        """Replace `literals` first; values that `known` has numbered keep their numbers."""
+    def __init__(self, literals: Mapping[str, str], earlier: "Normalizer | None" = None) -> None:
+        """Replace `literals` first; values that `earlier` has numbered keep their numbers."""
         self.literals = sorted(literals.items(), key=lambda item: -len(item[0]))
-        self.numbers = dict(known.numbers) if known else {}
+        self.numbers: dict[tuple[str, str], str] = dict(earlier.numbers) if earlier else {}
         self.counts: dict[str, int] = {}
-        self.mark = "t" if known else ""
+        self.mark = "t" if earlier else ""
 
     def number(self, kind: str, value: str) -> str:
         """Return the placeholder of a value."""
@@ -72,7 +74,7 @@ class Normalizer:
 
     def _replaced(self, match: re.Match[str]) -> str:
         kind, value = str(match.lastgroup), match[0]
-        if kind in {"time", "date"} and not YEAR.match(value):
+        if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value
         if kind == "date" or (kind == "time" and "." not in value):
             return f"<{kind}>"

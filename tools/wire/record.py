@@ -1,6 +1,6 @@
 """Record what a Waybook checkout answers, and compare two recordings.
 
-    record.py record OUT [--waybook PATH/.venv/bin/waybook]
+    record.py record OUT [--waybook PATH/.venv/bin/waybook] [--quick]
     record.py compare A B [--only wire,prose,texts]
 
 `record` starts a server with an empty data directory and plays one fixed scenario against it. The
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ("wire", "prose", "texts")
 
 
-def record(waybook: Path) -> dict[str, Any]:
+def record(waybook: Path, *, quick: bool = False) -> dict[str, Any]:
     """Play the scenario against this `waybook` and return the normalized recording."""
     recorder = Recorder()
     with installation(waybook) as installed:
@@ -37,13 +37,13 @@ def record(waybook: Path) -> dict[str, Any]:
         literals = {str(installed.home): "<home>", str(waybook.parent): "<bin>"}
         with surfaces.receiver(installed) as (received, port):
             literals[f"127.0.0.1:{port}"] = "<receiver>"
-            literals |= _local_mode(recorder, installed)
+            literals |= _local_mode(recorder, installed, quick=quick)
             surfaces.record_webhooks(recorder, installed, received)
         literals |= surfaces.record_server_mode(recorder, installed)
         return recorder.recording(literals)
 
 
-def _local_mode(recorder: Recorder, installed: Installation) -> dict[str, str]:
+def _local_mode(recorder: Recorder, installed: Installation, *, quick: bool) -> dict[str, str]:
     with installed.serving("--tools", "all") as server:
         mcp = Mcp(recorder, server)
         scenario.list_everything(mcp)
@@ -53,7 +53,8 @@ def _local_mode(recorder: Recorder, installed: Installation) -> dict[str, str]:
         surfaces.record_rest(recorder, server, ids)
         surfaces.record_pages(recorder, server, ids)
         surfaces.record_forms(recorder, server, ids)
-        surfaces.record_commands(recorder, installed, ids)
+        if not quick:
+            surfaces.record_commands(recorder, installed, ids)
         surfaces.record_stdio(recorder, installed)
         return {f"127.0.0.1:{server.port}": "<server>", f"localhost:{server.port}": "<server>"}
 
@@ -67,16 +68,23 @@ def _check_coverage(mcp: Mcp) -> None:
 
 def compare(first: Path, second: Path, sections: list[str]) -> int:
     """Print the differences of two recordings, and return 1 if there are any."""
-    one, other = (json.loads(path.read_text()) for path in (first, second))
+    left, right = (json.loads(path.read_text()) for path in (first, second))
     different = 0
     for section in sections:
-        before, after = one[section], other[section]
+        before, after = left[section], right[section]
         changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
         for name in changed:
-            lines = (_lines(side.get(name)) for side in (before, after))
             title = f"{section}: {name}"
             sys.stdout.writelines(
-                f"{line}\n" for line in unified_diff(*lines, title, title, lineterm="", n=2)
+                f"{line}\n"
+                for line in unified_diff(
+                    _lines(before.get(name)),
+                    _lines(after.get(name)),
+                    title,
+                    title,
+                    lineterm="",
+                    n=2,
+                )
             )
         entries = len({**before, **after})
         sys.stdout.write(f"{section}: {len(changed)} of {entries} entries differ\n")
@@ -95,17 +103,18 @@ def main(arguments: list[str]) -> int:
     recording = commands.add_parser("record", help="record a checkout")
     recording.add_argument("out", type=Path)
     recording.add_argument("--waybook", type=Path, default=ROOT / ".venv/bin/waybook")
+    recording.add_argument("--quick", action="store_true", help="leave the commands out")
     comparing = commands.add_parser("compare", help="compare two recordings")
     comparing.add_argument("first", type=Path)
     comparing.add_argument("second", type=Path)
     comparing.add_argument("--only", default=",".join(SECTIONS), help="sections, comma-separated")
-    given = parser.parse_args(arguments)
-    if given.command == "compare":
-        return compare(given.first, given.second, given.only.split(","))
-    recorded = record(given.waybook.absolute())
-    given.out.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n")
+    options = parser.parse_args(arguments)
+    if options.command == "compare":
+        return compare(options.first, options.second, options.only.split(","))
+    recorded = record(options.waybook.absolute(), quick=options.quick)
+    options.out.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n")
     counts = ", ".join(f"{len(recorded[section])} {section}" for section in SECTIONS)
-    sys.stdout.write(f"{given.out}: {counts}\n")
+    sys.stdout.write(f"{options.out}: {counts}\n")
     return 0
 
 

@@ -35,6 +35,7 @@ LEGACY = {
 MODERN_VERSION = "2026-07-28"
 UNKNOWN_ID = "00000000-0000-7000-8000-000000000000"
 DESCRIBED = PROSE | {"title", "description", "instructions", "text", "summary"}
+LINKS = ("href", "src", "hx-get", "hx-post")
 SAME = "the same JSON as structuredContent"
 
 
@@ -64,15 +65,21 @@ class Recorder:
         normalizer = Normalizer(literals)
         wire, prose = {}, {}
         for name, (value, keys) in self.wire.items():
-            wire[normalizer.text(name)], found = without_prose(normalizer.value(value), keys)
-            if found:
-                prose[normalizer.text(name)] = found
-        spoken = Normalizer(literals, known=normalizer)
+            wire[normalizer.text(name)], messages = without_prose(normalizer.value(value), keys)
+            if messages:
+                prose[normalizer.text(name)] = messages
+        spoken = Normalizer(literals, earlier=normalizer)
         texts = {
-            spoken.text(name): spoken.text(text, spoken=True).splitlines()
+            spoken.text(name): _without_figures(name, spoken.text(text, spoken=True)).splitlines()
             for name, text in self.texts.items()
         }
         return {"wire": wire, "prose": prose, "texts": texts}
+
+
+def _without_figures(name: str, text: str) -> str:
+    """Return a text without numbers if it is a page of measurements."""
+    is_measured = re.search(r"GET /(?:calls|health)$", name)
+    return re.sub(r"\d+(?:[.,]\d+)*", "<n>", text) if is_measured else text
 
 
 class Mcp:
@@ -135,8 +142,8 @@ class Mcp:
         """Call a tool, whatever comes of it."""
         body = self.exchange(name, "tools/call", {"name": tool, "arguments": arguments})
         result: dict[str, Any] = body.get("result") or {"isError": True, "structuredContent": {}}
-        kept = self.recorder.refused if result["isError"] else self.recorder.succeeded
-        kept.add(tool)
+        outcome = self.recorder.refused if result["isError"] else self.recorder.succeeded
+        outcome.add(tool)
         return result
 
     def call(self, tool: str, case: str = "", /, **arguments: object) -> dict[str, Any]:
@@ -159,6 +166,8 @@ class Mcp:
     def _probe(self, tool: str, arguments: Mapping[str, object]) -> None:
         """Call with an unknown argument, without required ones, and with wrong types and ids."""
         schema = self.schemas[tool]
+        # With the key of the first call they would all be refused for reusing it.
+        arguments = {k: v for k, v in arguments.items() if k != "idempotencyKey"}
         self.refuse(tool, "unknown argument", **{**arguments, "nonsense": 1})
         for name in schema.get("required", []):
             rest = {k: v for k, v in arguments.items() if k != name}
@@ -176,8 +185,8 @@ class Mcp:
 def http_entry(reply: Response) -> dict[str, Any]:
     """Return status, headers and body of a response, JSON as a value and text as lines."""
     headers = {name: _header(name, reply.headers[name]) for name in sorted(reply.headers)}
-    kept = {name: value for name, value in headers.items() if name in HEADERS}
-    return {"status": reply.status, "headers": kept, **_body(reply.body)}
+    recorded = {name: value for name, value in headers.items() if name in HEADERS}
+    return {"status": reply.status, "headers": recorded, **_body(reply.body)}
 
 
 def _header(name: str, value: str) -> str:
@@ -227,15 +236,15 @@ class _Skeleton(HTMLParser):
         self.loose: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        known = {name: value or "" for name, value in attrs}
-        self.links.update(v for k, v in known.items() if k in {"href", "src", "hx-get", "hx-post"})
+        attributes = {name: value or "" for name, value in attrs}
+        self.links.update(attributes[name] for name in LINKS if name in attributes)
         if tag == "form":
-            method, action = known.get("method", "get"), known.get("action", "")
+            method, action = attributes.get("method", "get"), attributes.get("action", "")
             self.forms.append({"method": method, "action": action, "fields": []})
-        elif tag in {"input", "button", "select", "textarea"} and "name" in known:
-            shown = f"{tag} {known['name']}"
-            if known.get("type") == "hidden" or tag == "button":
-                shown += f"={known.get('value', '')}"
+        elif tag in {"input", "button", "select", "textarea"} and "name" in attributes:
+            shown = f"{tag} {attributes['name']}"
+            if attributes.get("type") == "hidden" or tag == "button":
+                shown += f"={attributes.get('value', '')}"
             (self.forms[-1]["fields"] if self.forms else self.loose).append(shown)
 
 

@@ -46,8 +46,8 @@ def list_everything(mcp: Mcp) -> None:
     """Initialize, and list tools, prompts, resources and templates."""
     client = {"name": "recorder", "version": "1"}
     for version in ("2025-06-18", "2025-11-25", "1999-01-01"):
-        asked = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
-        mcp.exchange(f"initialize {version}", "initialize", asked, DESCRIBED)
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
+        mcp.exchange(f"initialize {version}", "initialize", params, DESCRIBED)
     tools = mcp.exchange("tools/list", "tools/list", {}, DESCRIBED)["result"]["tools"]
     mcp.schemas = {tool["name"]: tool["inputSchema"] for tool in tools}
     mcp.modern("modern tools/list", "tools/list", {}, {}, DESCRIBED)
@@ -86,7 +86,7 @@ def play_plans(mcp: Mcp) -> dict[str, str]:
 
 def _worked_plan(mcp: Mcp) -> Body:
     """Work through the main loop: create, claim, read, submit, branch, stale attempts, replays."""
-    asked: Body = {
+    arguments: Body = {
         "name": "Rivers",
         "researchQuestion": "Which river is longest?",
         "steps": [
@@ -115,25 +115,25 @@ def _worked_plan(mcp: Mcp) -> Body:
         "budget": {"tokens": 150, "costUsd": 1.5},
         "sessionId": SESSION,
     }
-    plan = mcp.call("create_research_plan", "ok", **asked, idempotencyKey="create-1")
-    mcp.call("create_research_plan", "replayed", **asked, idempotencyKey="create-1")
-    changed = {**asked, "name": "Lakes", "idempotencyKey": "create-1"}
+    plan = mcp.call("create_research_plan", "ok", **arguments, idempotencyKey="create-1")
+    mcp.call("create_research_plan", "replayed", **arguments, idempotencyKey="create-1")
+    changed = {**arguments, "name": "Lakes", "idempotencyKey": "create-1"}
     mcp.refuse("create_research_plan", "key used before", **changed)
-    _bad_plans(mcp, asked)
+    _bad_plans(mcp, arguments)
     taken = mcp.call("get_next_step", planId=plan["planId"], sessionId=SESSION)
     mcp.call("get_next_step", "held", planId=plan["planId"], sessionId=SESSION)
     second = mcp.call("get_next_step", "other", planId=plan["planId"], sessionId=OTHER)
     mcp.call("get_step_context", stepId=taken["stepId"], budgetTokens=2_000)
     part = {"stepId": taken["stepId"], "part": "instructions"}
     mcp.call("get_step_context", "read on", **part, offset=1)
-    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    claimed = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
     mcp.refuse(
         "submit_step_result",
         "stale attempt",
-        **{**held, "attempt": 9},
+        **{**claimed, "attempt": 9},
         resultSummary=1,
     )
-    result = {**held, "resultSummary": {"rivers": ["Nile"]}, "confidence": 0.2, "usage": USAGE}
+    result = {**claimed, "resultSummary": {"rivers": ["Nile"]}, "confidence": 0.2, "usage": USAGE}
     noted = {"stepExecutionReport": {"sources": 3}, "outputFormattingNotes": "In bold."}
     mcp.call("submit_step_result", **result, **noted, sessionId=SESSION, idempotencyKey="submit-1")
     mcp.call(
@@ -146,26 +146,26 @@ def _worked_plan(mcp: Mcp) -> Body:
     )
     mcp.refuse("submit_step_result", "done before", **result)
     _look_at_plan(mcp, plan["planId"], "open")
-    held = {"stepId": second["stepId"], "attempt": second["attempt"]}
-    mcp.refuse("submit_step_result", "against the schema", **held, resultSummary=1)
+    claimed = {"stepId": second["stepId"], "attempt": second["attempt"]}
+    mcp.refuse("submit_step_result", "against the schema", **claimed, resultSummary=1)
     _submit(mcp, second, {"river": "Nile"}, usage=USAGE)
     while not (taken := _claim(mcp, plan))["instructions"].startswith("Write it up"):
         _submit(mcp, taken, "more")
     mcp.call("get_step_context", "with results", stepId=taken["stepId"])
-    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-    mcp.refuse("submit_step_result", "without sources", **held, resultSummary="x")
-    found = {"kind": "finding", "title": "Longest", "content": "The Nile is the longest river."}
+    claimed = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    mcp.refuse("submit_step_result", "without sources", **claimed, resultSummary="x")
+    finding = {"kind": "finding", "title": "Longest", "content": "The Nile is the longest river."}
     where = {"planId": plan["planId"], "stepId": taken["stepId"]}
-    mcp.call("store_research", **where, **found, sources=[SOURCE], tags=["rivers"])
+    mcp.call("store_research", **where, **finding, sources=[SOURCE], tags=["rivers"])
     _submit(mcp, taken, "The Nile.")
     mcp.call("get_next_step", "complete", planId=plan["planId"])
     _look_at_plan(mcp, plan["planId"], "complete")
     return plan
 
 
-def _bad_plans(mcp: Mcp, asked: Body) -> None:
+def _bad_plans(mcp: Mcp, arguments: Body) -> None:
     condition = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "continue"}
-    bare = {**asked, "branchingConditions": []}
+    bare = {**arguments, "branchingConditions": []}
     for case, change in (
         ("no steps", {**bare, "steps": []}),
         ("empty name", {"name": " "}),
@@ -178,12 +178,12 @@ def _bad_plans(mcp: Mcp, asked: Body) -> None:
         ("unknown step", {"branchingConditions": [{**condition, "afterStepOrder": 77}]}),
         ("dependency on itself", {**bare, "steps": [step(dependsOn=[1])]}),
     ):
-        mcp.refuse("create_research_plan", case, **{**asked, **change})
+        mcp.refuse("create_research_plan", case, **{**arguments, **change})
 
 
 def _submit(mcp: Mcp, taken: Body, result: object, **more: object) -> Body:
-    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-    return mcp.call("submit_step_result", "in passing", **held, resultSummary=result, **more)
+    claimed = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    return mcp.call("submit_step_result", "in passing", **claimed, resultSummary=result, **more)
 
 
 def _look_at_plan(mcp: Mcp, plan_id: str, case: str) -> None:
@@ -203,9 +203,9 @@ def _look_at_plan(mcp: Mcp, plan_id: str, case: str) -> None:
 
 
 def _new_plan(mcp: Mcp, name: str, steps: int = 2) -> Body:
-    asked = {"name": name, "researchQuestion": f"{name}?"}
+    arguments = {"name": name, "researchQuestion": f"{name}?"}
     work = [step(f"Look up {n}.") for n in range(1, steps + 1)]
-    return mcp.call("create_research_plan", "in passing", **asked, steps=work)
+    return mcp.call("create_research_plan", "in passing", **arguments, steps=work)
 
 
 def _claim(mcp: Mcp, plan: Body) -> Body:
@@ -215,32 +215,36 @@ def _claim(mcp: Mcp, plan: Body) -> Body:
 def _reviews(mcp: Mcp) -> dict[str, str]:
     plan = _new_plan(mcp, "Reviewed", 5)
     taken = _claim(mcp, plan)
-    asked: Body = {"summary": "Is this right?", "questions": ["Is it?"], "resultSummary": {"a": 1}}
-    review = mcp.call("request_user_review", stepId=taken["stepId"], **asked)
+    arguments: Body = {
+        "summary": "Is this right?",
+        "questions": ["Is it?"],
+        "resultSummary": {"a": 1},
+    }
+    review = mcp.call("request_user_review", stepId=taken["stepId"], **arguments)
     mcp.call("get_next_step", "in review", planId=plan["planId"])
     mcp.call("get_plan_status", "in review", planId=plan["planId"])
     mcp.call("get_research_context", "in review", planId=plan["planId"])
     mcp.attempt(
         "tool request_user_review: twice",
         "request_user_review",
-        {"stepId": taken["stepId"], **asked},
+        {"stepId": taken["stepId"], **arguments},
     )
-    named = {key: review[key] for key in ("planId", "stepId", "reviewId")}
-    mcp.refuse("submit_user_decision", "no feedback", **named, decision="modify")
-    decided = {**named, "decision": "modify", "feedback": "Add the source."}
+    target = {key: review[key] for key in ("planId", "stepId", "reviewId")}
+    mcp.refuse("submit_user_decision", "no feedback", **target, decision="modify")
+    decided = {**target, "decision": "modify", "feedback": "Add the source."}
     mcp.call("submit_user_decision", **decided, place="form", idempotencyKey="decide-1")
     mcp.refuse("submit_user_decision", "decided", **decided)
     again = _claim(mcp, plan)
     mcp.call("get_step_context", "after feedback", stepId=again["stepId"])
     for decision in ("approve", "skip"):
-        mcp.call("request_user_review", decision, stepId=_claim(mcp, plan)["stepId"], **asked)
+        mcp.call("request_user_review", decision, stepId=_claim(mcp, plan)["stepId"], **arguments)
         mcp.call("submit_user_decision", decision, planId=plan["planId"], decision=decision)
     _elicited(mcp, _claim(mcp, plan)["stepId"])
     pending = _new_plan(mcp, "Waiting", 2)
     waiting = _claim(mcp, pending)
-    opened = mcp.call("request_user_review", "left open", stepId=waiting["stepId"], **asked)
+    opened = mcp.call("request_user_review", "left open", stepId=waiting["stepId"], **arguments)
     rejected = _new_plan(mcp, "Rejected")
-    mcp.call("request_user_review", "rejected", stepId=_claim(mcp, rejected)["stepId"], **asked)
+    mcp.call("request_user_review", "rejected", stepId=_claim(mcp, rejected)["stepId"], **arguments)
     mcp.call("submit_user_decision", "reject", planId=rejected["planId"], decision="reject")
     return {
         "reviewedPlan": plan["planId"],
@@ -253,11 +257,11 @@ def _reviews(mcp: Mcp) -> dict[str, str]:
 
 def _elicited(mcp: Mcp, step_id: str) -> None:
     """Ask for a review in a client that shows forms, and answer the form."""
-    capabilities = {"elicitation": {"form": {}}}
+    capabilities: Body = {"elicitation": {"form": {}}}
     call: Body = {"name": "request_user_review", "arguments": {"stepId": step_id, "summary": "So?"}}
-    asked = mcp.modern("elicitation: asked", "tools/call", call, capabilities)["result"]
-    said = {"action": "accept", "content": {"decision": "modify", "feedback": "Shorter."}}
-    answered = {"requestState": asked["requestState"], "inputResponses": {"decision": said}}
+    pending = mcp.modern("elicitation: asked", "tools/call", call, capabilities)["result"]
+    response = {"action": "accept", "content": {"decision": "modify", "feedback": "Shorter."}}
+    answered = {"requestState": pending["requestState"], "inputResponses": {"decision": response}}
     mcp.modern("elicitation: answered", "tools/call", {**call, **answered}, capabilities)
     broken = {**answered, "requestState": "nonsense"}
     mcp.modern("elicitation: bad state", "tools/call", {**call, **broken}, capabilities)
@@ -266,37 +270,37 @@ def _elicited(mcp: Mcp, step_id: str) -> None:
 def _modifications(mcp: Mcp) -> None:
     plan = _new_plan(mcp, "Modified", 4)
     ids = plan["stepIds"]
-    named = {"planId": plan["planId"]}
+    target = {"planId": plan["planId"]}
     mixed = [
         {"action": "add_steps", "steps": [step("Added.")], "insertAfterOrder": 1},
         {"action": "remove_step", "stepId": ids[2]},
         {"action": "update_step_instructions", "stepId": ids[1], "instructions": "Otherwise."},
     ]
     why = {"modificationRationale": "Better.", "expectedRevision": 1}
-    mcp.call("modify_plan", "dry run", **named, modifications=mixed, dryRun=True)
-    mcp.call("modify_plan", **named, modifications=mixed, **why, sessionId=SESSION)
-    mcp.refuse("modify_plan", "revision passed", **named, modifications=mixed, **why)
-    mcp.call("get_plan_status", "modified", **named, detail=True)
-    status = mcp.call("get_research_context", "modified", **named)
-    order = [one["stepId"] for one in status["steps"]]
+    mcp.call("modify_plan", "dry run", **target, modifications=mixed, dryRun=True)
+    mcp.call("modify_plan", **target, modifications=mixed, **why, sessionId=SESSION)
+    mcp.refuse("modify_plan", "revision passed", **target, modifications=mixed, **why)
+    mcp.call("get_plan_status", "modified", **target, detail=True)
+    status = mcp.call("get_research_context", "modified", **target)
+    order = [item["stepId"] for item in status["steps"]]
     reordered = [{"action": "reorder_steps", "stepIds": order[::-1]}]
-    mcp.call("modify_plan", "reorder", **named, modifications=reordered)
+    mcp.call("modify_plan", "reorder", **target, modifications=reordered)
     taken = _claim(mcp, plan)
     failed = {"action": "fail_step", "stepId": taken["stepId"], "reason": "No data.", "retry": True}
-    mcp.call("modify_plan", "fail and retry", **named, modifications=[failed])
+    mcp.call("modify_plan", "fail and retry", **target, modifications=[failed])
     taken = _claim(mcp, plan)
     retried = {"action": "retry_step", "stepId": taken["stepId"]}
-    mcp.call("modify_plan", "retry", **named, modifications=[retried])
-    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-    mcp.refuse("submit_step_result", "late", **held, resultSummary="Late.")
-    mcp.call("get_research_context", "with a late result", **named)
+    mcp.call("modify_plan", "retry", **target, modifications=[retried])
+    claimed = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    mcp.refuse("submit_step_result", "late", **claimed, resultSummary="Late.")
+    mcp.call("get_research_context", "with a late result", **target)
     for case, change in (
         ("no modifications", []),
         ("unknown action", [{"action": "explode"}]),
         ("unknown step", [{"action": "remove_step", "stepId": UNKNOWN_ID}]),
         ("incomplete order", [{"action": "reorder_steps", "stepIds": order[:1]}]),
     ):
-        arguments = {**named, "modifications": change}
+        arguments = {**target, "modifications": change}
         mcp.attempt(f"tool modify_plan: {case}", "modify_plan", arguments)
 
 
@@ -308,8 +312,8 @@ def _endings(mcp: Mcp) -> None:
         "ifTrueAction": "fail",
         "actionParams": {"reason": "Nothing there."},
     }
-    asked = {"name": "Failing", "researchQuestion": "Is there any?", "steps": [step(), step()]}
-    plan = mcp.call("create_research_plan", "failing", **asked, branchingConditions=[condition])
+    arguments = {"name": "Failing", "researchQuestion": "Is there any?", "steps": [step(), step()]}
+    plan = mcp.call("create_research_plan", "failing", **arguments, branchingConditions=[condition])
     _submit(mcp, _claim(mcp, plan), {"n": 0})
     mcp.call("get_next_step", "failed", planId=plan["planId"])
     _look_at_plan(mcp, plan["planId"], "failed")
@@ -324,7 +328,7 @@ def _endings(mcp: Mcp) -> None:
 
 
 def _research(mcp: Mcp, plan_id: str, step_id: str) -> dict[str, str]:
-    asked: Body = {
+    arguments: Body = {
         "planId": plan_id,
         "stepId": step_id,
         "kind": "finding",
@@ -334,12 +338,12 @@ def _research(mcp: Mcp, plan_id: str, step_id: str) -> dict[str, str]:
         "tags": ["rivers", "africa"],
         "metadata": {"checked": True},
     }
-    mcp.refuse("store_research", "plan completed", **asked)
+    mcp.refuse("store_research", "plan completed", **arguments)
     taken = _claim(mcp, _new_plan(mcp, "Sources"))
     plan_id = taken["planId"]
-    asked |= {"planId": plan_id, "stepId": taken["stepId"]}
-    stored = mcp.call("store_research", "with everything", **asked, idempotencyKey="store-1")
-    mcp.call("store_research", "next version", **{**asked, "content": "It rises in Burundi."})
+    arguments |= {"planId": plan_id, "stepId": taken["stepId"]}
+    stored = mcp.call("store_research", "with everything", **arguments, idempotencyKey="store-1")
+    mcp.call("store_research", "next version", **{**arguments, "content": "It rises in Burundi."})
     alone = {"kind": "note", "title": "Standalone", "content": {"lake": "Baikal", "depth": 1642}}
     mcp.call("store_research", "standalone", **alone)
     odd = {"kind": "note", "title": "Hidden", "content": "plain\u200bhidden\u202etext"}
@@ -375,10 +379,10 @@ def _research(mcp: Mcp, plan_id: str, step_id: str) -> dict[str, str]:
 
 
 def _outputs(mcp: Mcp, plan_id: str) -> dict[str, str]:
-    asked = {"planId": plan_id, "title": "Rivers", "mediaType": "text/markdown"}
-    first = mcp.call("store_research_output", **asked, content="# Rivers\n\nThe Nile.")
-    mcp.call("store_research_output", "next version", **asked, content="# Rivers\n\nThe Nile!")
-    table = {**asked, "mediaType": "text/csv", "content": "river,km\nNile,6650\n"}
+    arguments = {"planId": plan_id, "title": "Rivers", "mediaType": "text/markdown"}
+    first = mcp.call("store_research_output", **arguments, content="# Rivers\n\nThe Nile.")
+    mcp.call("store_research_output", "next version", **arguments, content="# Rivers\n\nThe Nile!")
+    table = {**arguments, "mediaType": "text/csv", "content": "river,km\nNile,6650\n"}
     mcp.call("store_research_output", "table", **table)
     bad = {**table, "mediaType": "image/png"}
     mcp.attempt("tool store_research_output: image", "store_research_output", bad)
@@ -394,8 +398,8 @@ def _skills(mcp: Mcp) -> None:
     mcp.attempt("tool list_skills: unknown", "list_skills", {"name": "no-such"})
     started = mcp.call("start_skill", name="survey", sessionId="skill-session")
     mcp.attempt("tool start_skill: unknown", "start_skill", {"name": "x", "sessionId": "s"})
-    asked = {"name": "By a skill", "researchQuestion": "Where?", "steps": [step()]}
-    plan = mcp.call("create_research_plan", "by a skill", **asked, sessionId="skill-session")
+    arguments = {"name": "By a skill", "researchQuestion": "Where?", "steps": [step()]}
+    plan = mcp.call("create_research_plan", "by a skill", **arguments, sessionId="skill-session")
     _submit(mcp, _claim(mcp, plan), "There.")
     mcp.call("get_next_step", "complete, by a skill", planId=plan["planId"])
     done = {"skillExecutionId": started["skillExecutionId"], "outcome": "All seen."}
@@ -432,8 +436,8 @@ def play_runs(mcp: Mcp, server: Server) -> dict[str, str]:
 
 
 def _run(mcp: Mcp, name: str, dag: str = "deep-research") -> Body:
-    asked = {"dagSlug": dag, "name": name, "input": f"{name}?", "models": ["a", "b"]}
-    return mcp.call("start_run", "in passing", **asked)
+    arguments = {"dagSlug": dag, "name": name, "input": f"{name}?", "models": ["a", "b"]}
+    return mcp.call("start_run", "in passing", **arguments)
 
 
 def _job(mcp: Mcp, run: Body, **more: object) -> Body:
@@ -443,8 +447,8 @@ def _job(mcp: Mcp, run: Body, **more: object) -> Body:
 
 
 def _hand_in(mcp: Mcp, job: Body, content: object, **more: object) -> Body:
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return mcp.call("submit_job_result", "in passing", **held, content=content, **more)
+    claimed = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return mcp.call("submit_job_result", "in passing", **claimed, content=content, **more)
 
 
 def _rendered(server: Server, run_id: str, count: int) -> list[Body]:
@@ -453,7 +457,9 @@ def _rendered(server: Server, run_id: str, count: int) -> list[Body]:
 
     def are_there() -> bool:
         report = _json(server, f"/api/runs/{run_id}/progress")
-        documents[:] = [one for stage in report["stages"] for one in stage.get("documents") or []]
+        documents[:] = [
+            document for stage in report["stages"] for document in stage.get("documents") or []
+        ]
         return len(documents) >= count
 
     wait_until(are_there, f"{count} documents are rendered")
@@ -466,61 +472,70 @@ def _json(server: Server, path: str) -> Body:
 
 
 def _worked_run(mcp: Mcp, server: Server) -> dict[str, str]:
-    asked: Body = {"dagSlug": "deep-research", "name": "Lakes", "models": ["a", "b"]}
+    """Work through the first stage, give feedback, and begin the second."""
+    arguments: Body = {"dagSlug": "deep-research", "name": "Lakes", "models": ["a", "b"]}
     question = {"question": "Which lake is deepest?"}
-    run = mcp.call("start_run", **asked, input=question, idempotencyKey="run-1")
-    mcp.call("start_run", "replayed", **asked, input=question, idempotencyKey="run-1")
-    mcp.attempt("tool start_run: unknown dag", "start_run", {**asked, "input": "?", "dagSlug": "x"})
-    mcp.attempt("tool start_run: no models", "start_run", {**asked, "input": "?", "models": []})
-    named = {"runId": run["runId"]}
+    run = mcp.call("start_run", **arguments, input=question, idempotencyKey="run-1")
+    mcp.call("start_run", "replayed", **arguments, input=question, idempotencyKey="run-1")
+    mcp.attempt(
+        "tool start_run: unknown dag", "start_run", {**arguments, "input": "?", "dagSlug": "x"}
+    )
+    mcp.attempt("tool start_run: no models", "start_run", {**arguments, "input": "?", "models": []})
+    target = {"runId": run["runId"]}
     _look_at_run(mcp, run["runId"], "started")
     mcp.refuse(
         "submit_stage_feedback",
         "too early",
-        **named,
+        **target,
         stageSlug="scope",
         feedback="?",
     )
-    mcp.call("start_stage", **named, stageSlug="scope", models=["a", "b"])
-    mcp.attempt("tool start_stage: not open", "start_stage", {**named, "stageSlug": "synthesis"})
-    mcp.attempt("tool start_stage: unknown", "start_stage", {**named, "stageSlug": "no-such"})
+    mcp.call("start_stage", **target, stageSlug="scope", models=["a", "b"])
+    mcp.attempt("tool start_stage: not open", "start_stage", {**target, "stageSlug": "synthesis"})
+    mcp.attempt("tool start_stage: unknown", "start_stage", {**target, "stageSlug": "no-such"})
     filters = {"jobTypes": ["PLAN", "EXECUTE"], "sessionId": SESSION}
-    job = mcp.call("get_next_job", **named, **filters)
-    mcp.call("get_next_job", "held", **named, sessionId=SESSION)
-    mcp.call("get_next_job", "nothing ready", **named, sessionId=OTHER)
-    mcp.attempt("tool get_next_job: RENDER", "get_next_job", {**named, "jobTypes": ["RENDER"]})
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    job = mcp.call("get_next_job", **target, **filters)
+    mcp.call("get_next_job", "held", **target, sessionId=SESSION)
+    mcp.call("get_next_job", "nothing ready", **target, sessionId=OTHER)
+    mcp.attempt("tool get_next_job: RENDER", "get_next_job", {**target, "jobTypes": ["RENDER"]})
+    claimed = {"jobId": job["jobId"], "attempt": job["attempt"]}
     mcp.call("get_job_input", "list", jobId=job["jobId"])
-    mcp.refuse("submit_job_result", "stale", **{**held, "attempt": 9}, content="x")
-    mcp.attempt("tool submit_job_result: nothing", "submit_job_result", held)
-    part = mcp.call("submit_job_result", **held, content="# A br", continues=True, usage=USAGE)
+    mcp.refuse("submit_job_result", "stale", **{**claimed, "attempt": 9}, content="x")
+    mcp.attempt("tool submit_job_result: nothing", "submit_job_result", claimed)
+    part = mcp.call("submit_job_result", **claimed, content="# A br", continues=True, usage=USAGE)
     assert part
     rest = _job(mcp, run)
     document = {"documentKey": "research_brief", "modelId": rest.get("modelId", "a")}
-    held = {"jobId": rest["jobId"], "attempt": rest["attempt"]}
+    claimed = {"jobId": rest["jobId"], "attempt": rest["attempt"]}
     mcp.attempt(
         "tool submit_job_result: documents",
         "submit_job_result",
-        {**held, "documents": [{**document, "content": "ief of lakes."}]},
+        {**claimed, "documents": [{**document, "content": "ief of lakes."}]},
     )
     _rendered(server, run["runId"], 1)
-    mcp.call("get_next_job", "awaiting feedback", **named)
+    mcp.call("get_next_job", "awaiting feedback", **target)
     _look_at_run(mcp, run["runId"], "awaiting feedback")
-    said = {**named, "stageSlug": "scope", "feedback": "Only fresh water."}
-    mcp.call("submit_stage_feedback", **said, models=["a", "b", "c"], place="app")
-    mcp.refuse("submit_stage_feedback", "twice", **said)
+    feedback = {**target, "stageSlug": "scope", "feedback": "Only fresh water."}
+    mcp.call("submit_stage_feedback", **feedback, models=["a", "b", "c"], place="app")
+    mcp.refuse("submit_stage_feedback", "twice", **feedback)
+    return _second_stage(mcp, server, run)
+
+
+def _second_stage(mcp: Mcp, server: Server, run: Body) -> dict[str, str]:
+    """Read inputs, give a job back, finish two others and regenerate a document."""
+    target = {"runId": run["runId"]}
     gathering = _job(mcp, run, modelId="b")
-    brief = next(one for one in gathering["inputs"] if "documentId" in one)
+    brief = next(item for item in gathering["inputs"] if "documentId" in item)
     job_id = {"jobId": gathering["jobId"]}
     mcp.call("get_job_input", "by id", **job_id, documentId=brief["documentId"], offset=1)
     keyed = {"documentKey": "feedback", "stageSlug": "scope", "offset": 1}
     mcp.call("get_job_input", "by key", **job_id, **keyed)
-    held = {**job_id, "attempt": gathering["attempt"]}
-    mcp.call("fail_job", **held, error="The line is dead.", retryable=True)
-    mcp.refuse("fail_job", "twice", **held, error="Again.", retryable=True)
-    for model in "ac":
-        done = _hand_in(mcp, _job(mcp, run, modelId=model), f"# Findings of {model}", usage=USAGE)
-    mcp.call("get_next_job", "backing off", **named, modelId="b")
+    claimed = {**job_id, "attempt": gathering["attempt"]}
+    mcp.call("fail_job", **claimed, error="The line is dead.", retryable=True)
+    mcp.refuse("fail_job", "twice", **claimed, error="Again.", retryable=True)
+    _hand_in(mcp, _job(mcp, run, modelId="a"), "# Findings of a", usage=USAGE)
+    done = _hand_in(mcp, _job(mcp, run, modelId="c"), "# Findings of c", usage=USAGE)
+    mcp.call("get_next_job", "backing off", **target, modelId="b")
     documents = _rendered(server, run["runId"], 3)
     _look_at_run(mcp, run["runId"], "half done")
     mcp.call("regenerate_document", documentId=done["documentIds"][0])
@@ -547,14 +562,14 @@ def _look_at_run(mcp: Mcp, run_id: str, case: str) -> None:
 def _failing_run(mcp: Mcp) -> None:
     run = _run(mcp, "Failing")
     job = _job(mcp, run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    mcp.call("fail_job", "for good", **held, error="No.", retryable=False)
+    claimed = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    mcp.call("fail_job", "for good", **claimed, error="No.", retryable=False)
     mcp.call("get_next_job", "stage failed", runId=run["runId"])
     _look_at_run(mcp, run["runId"], "failed")
-    named = {"runId": run["runId"], "stageSlug": "scope"}
-    mcp.call("retry_failed", **named, stepKey="scope")
-    mcp.call("retry_failed", "nothing left", **named)
-    mcp.attempt("tool retry_failed: unknown step", "retry_failed", {**named, "stepKey": "x"})
+    target = {"runId": run["runId"], "stageSlug": "scope"}
+    mcp.call("retry_failed", **target, stepKey="scope")
+    mcp.call("retry_failed", "nothing left", **target)
+    mcp.attempt("tool retry_failed: unknown step", "retry_failed", {**target, "stepKey": "x"})
     mcp.call("get_next_job", "after a retry", runId=run["runId"])
 
 
@@ -572,18 +587,18 @@ def read_around(mcp: Mcp, ids: dict[str, str]) -> None:
         ("resume_plan", {}),
         ("no_such_prompt", {}),
     ):
-        asked = {"name": name, "arguments": arguments}
-        mcp.exchange(f"prompt {name}", "prompts/get", asked, DESCRIBED)
+        params = {"name": name, "arguments": arguments}
+        mcp.exchange(f"prompt {name}", "prompts/get", params, DESCRIBED)
     mcp.exchange("prompts/list, with skills", "prompts/list", {}, DESCRIBED)
     for kind, ref, argument, value in (
         ("plans", {"type": "ref/prompt", "name": "resume_plan"}, "planId", "wait"),
         ("runs", {"type": "ref/prompt", "name": "work_on_run"}, "runId", ""),
         ("other", {"type": "ref/prompt", "name": "plan_research"}, "question", "x"),
         ("map", {"type": "ref/resource", "uri": "waybook://runs/{id}/map"}, "id", "fail"),
-        ("plan", {"type": "ref/resource", "uri": "waybook://plans/{id}"}, "id", ids["plan"][:8]),
+        ("plan", {"type": "ref/resource", "uri": "waybook://plans/{id}"}, "id", ids["plan"][:-1]),
     ):
-        asked = {"ref": ref, "argument": {"name": argument, "value": value}}
-        mcp.exchange(f"completion {kind}", "completion/complete", asked)
+        params = {"ref": ref, "argument": {"name": argument, "value": value}}
+        mcp.exchange(f"completion {kind}", "completion/complete", params)
     mcp.exchange("resources/list", "resources/list", {})
     for uri in (
         "ui://waybook/map",

@@ -46,16 +46,16 @@ class Server:
         try:
             connection.request(method, path, body.encode() if body is not None else None, sent)
             reply = connection.getresponse()
-            named = {name.lower(): value for name, value in reply.getheaders()}
-            return Response(reply.status, named, reply.read().decode())
+            received = {name.lower(): value for name, value in reply.getheaders()}
+            return Response(reply.status, received, reply.read().decode())
         finally:
             connection.close()
 
     def form(self, path: str, fields: Mapping[str, str], **headers: str) -> Response:
         """Send a form as the dashboard's own pages do."""
-        named = {name.replace("-", "_"): value for name, value in FORM.items()}
+        usual = {name.replace("-", "_"): value for name, value in FORM.items()}
         body = urlencode({"token": FORM_TOKEN, **fields})
-        return self.request("POST", path, body, **{**named, **headers})
+        return self.request("POST", path, body, **{**usual, **headers})
 
 
 @dataclass
@@ -74,9 +74,11 @@ class Installation:
     @property
     def environment(self) -> dict[str, str]:
         """The environment of every process, without settings of the surrounding one."""
-        kept = {k: v for k, v in os.environ.items() if k in {"PATH", "TMPDIR", "USER", "LOGNAME"}}
+        inherited = {
+            k: v for k, v in os.environ.items() if k in {"PATH", "TMPDIR", "USER", "LOGNAME"}
+        }
         fixed = {"HOME": str(self.home), "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
-        return {**kept, **fixed, "NO_COLOR": "1", **self.settings}
+        return {**inherited, **fixed, "NO_COLOR": "1", **self.settings}
 
     def run(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         """Run one command to its end."""

@@ -133,8 +133,6 @@ def _browser() -> dict[str, str]:
 def _record_page(recorder: Recorder, name: str, reply: Response) -> None:
     kind = reply.headers.get("content-type", "")
     body = re.sub(r"nonce=\"[^\"]+\"", 'nonce="<nonce>"', reply.body)
-    if re.match(r"GET /(?:calls|health)$", name):
-        body = re.sub(r"\d+(?:[.,]\d+)*", "<n>", body)
     if kind.startswith("text/markdown"):
         recorder.add_text(name, body)
         body = ""
@@ -359,14 +357,14 @@ def record_webhooks(recorder: Recorder, installed: Installation, received: Recei
 
     def are_delivered() -> bool:
         deliveries = json.loads(installed.run(*listed).stdout)
-        return all(one["status"] != "waiting" for one in deliveries)
+        return all(delivery["status"] != "waiting" for delivery in deliveries)
 
     with installed.serving():
         wait_until(are_delivered, "every webhook message is delivered")
     record_command(recorder, installed, *listed)
-    unique = {json.dumps(one, sort_keys=True): one for one in received}
-    for one in sorted(unique.values(), key=lambda one: str(one["body"].get("timestamp"))):
-        recorder.add(f"webhook {one['body'].get('type')}", one)
+    unique = {json.dumps(message, sort_keys=True): message for message in received}
+    for message in sorted(unique.values(), key=lambda sent: str(sent["body"].get("timestamp"))):
+        recorder.add(f"webhook {message['body'].get('type')}", message)
     del installed.settings["WAYBOOK_WEBHOOK_URL"], installed.settings["WAYBOOK_WEBHOOK_SECRET"]
 
 
@@ -395,9 +393,9 @@ def record_server_mode(recorder: Recorder, installed: Installation) -> dict[str,
     ):
         options = [part for scope in scopes for part in ("--scope", scope)]
         added = installed.run("token", "add", user, "--org", "acme", "--label", "test", *options)
-        found = re.search(r"wb_[0-9A-Za-z]{40}", added.stdout)
-        assert found, added
-        tokens[user] = found[0]
+        secret = re.search(r"wb_[0-9A-Za-z]{40}", added.stdout)
+        assert secret, added
+        tokens[user] = secret[0]
         recorder.add_text(f"waybook token add {user}", added.stdout)
     record_command(recorder, installed, "token", "list", "--org", "acme", "--json")
     with installed.serving("--tools", "all", "--auth", "required") as server:
@@ -445,8 +443,8 @@ def _record_tokens(recorder: Recorder, server: Server, tokens: dict[str, str]) -
         {"name": "Owned", "researchQuestion": "Whose?", "steps": steps},
     )["structuredContent"]
     taken = writer.attempt("tool get_next_step", "get_next_step", {"planId": plan["planId"]})
-    named = {"stepId": taken["structuredContent"]["stepId"], "summary": "Right?"}
-    writer.attempt("tool request_user_review", "request_user_review", named)
+    review = {"stepId": taken["structuredContent"]["stepId"], "summary": "Right?"}
+    writer.attempt("tool request_user_review", "request_user_review", review)
     decision = {"planId": plan["planId"], "decision": "approve"}
     writer.attempt("tool submit_user_decision", "submit_user_decision", decision)
 
@@ -460,9 +458,11 @@ def _example(schema: dict[str, Any]) -> object:
 
 
 def _record_sign_in(recorder: Recorder, server: Server, token: str) -> None:
-    for name, key in (("unknown", "wb_" + "y" * 40), ("known", token)):
-        reply = server.form("/sign-in", {"key": key, "then": "/inbox"}, accept="text/html")
-        _record_page(recorder, f"server mode POST /sign-in: {name}", reply)
+    unknown = {"key": "wb_" + "y" * 40, "then": "/inbox"}
+    reply = server.form("/sign-in", unknown, accept="text/html")
+    _record_page(recorder, "server mode POST /sign-in: unknown token", reply)
+    reply = server.form("/sign-in", {**unknown, "key": token}, accept="text/html")
+    _record_page(recorder, "server mode POST /sign-in", reply)
     session = reply.headers["set-cookie"].partition(";")[0]
     cookies = {**_browser(), "cookie": f"{FORM['cookie']}; {session}"}
     for path in ("/", "/inbox", "/tokens", "/health", "/audit"):
