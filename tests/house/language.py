@@ -223,26 +223,40 @@ def _is_test(name: str, file: str) -> bool:
 
 
 def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
-    """Yield the comments: whatever follows a # that no string spans.
+    """Yield the comments; lines of nothing but comment that follow each other are one.
 
-    The tokenizer would take longer than everything else together.
+    A comment is what follows a # outside strings: the tokenizer would take longer than all else.
     """
-    if "#" not in text:
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        column = line.find("#")
-        while column >= 0:
-            # Columns of the syntax tree count bytes.
-            where = (number, len(line[:column].encode()))
-            before = bisect_right(strings, (where, where)) - 1
-            if not any(
-                start <= where < end for start, end in strings[max(0, before - 8) : before + 1]
-            ):
-                comment = line[column:].lstrip("#: ").strip()
-                if comment and not comment.startswith(("noqa", "type: ignore", "pragma")):
-                    yield Text(file, number, comment)
-                break
-            column = line.find("#", column + 1)
+    block: Text | None = None
+    for number, line in enumerate(text.split("\n") if "#" in text else (), 1):
+        column = _comment_column(line, number, strings)
+        comment = line[column:].lstrip("#: ").strip() if column >= 0 else ""
+        if block and comment and not line[:column].strip():
+            block = Text(file, block.line, f"{block.text} {comment}")
+            continue
+        if block:
+            yield block
+            block = None
+        if comment and not comment.startswith(("noqa", "type: ignore", "pragma")):
+            if line[:column].strip():
+                yield Text(file, number, comment)
+            else:
+                block = Text(file, number, comment)
+    if block:
+        yield block
+
+
+def _comment_column(line: str, number: int, strings: list[Span]) -> int:
+    """Return where the comment of a line begins, or -1."""
+    column = line.find("#")
+    while column >= 0:
+        # Columns of the syntax tree count bytes.
+        position = (number, len(line[:column].encode()))
+        index = bisect_right(strings, (position, position))
+        if not any(start <= position < end for start, end in strings[max(0, index - 9) : index]):
+            return column
+        column = line.find("#", column + 1)
+    return -1
 
 
 # Templates and docs

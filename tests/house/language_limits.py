@@ -7,8 +7,8 @@ from house.language import Allowed
 #: The figures of the day they were last lowered; they are never raised.
 LIMITS: Final = {
     "docstrings opening with a question word": 965,
-    "docstrings with private idiom": 822,
-    "comments with private idiom": 237,
+    "docstrings with private idiom": 821,
+    "comments with private idiom": 236,
     "strings of the source with private idiom": 76,
     "lines of templates with private idiom": 24,
     "lines of docs with private idiom": 420,

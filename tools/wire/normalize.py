@@ -8,7 +8,10 @@ from typing import Any, TypeAlias
 Value: TypeAlias = Any
 
 ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{11,12}"
-TIME = r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?"
+TIME = (
+    r"20\d\d-\d\d-\d\d[T ]\d\d(?::|%3A)\d\d(?:(?::|%3A)\d\d(?:\.\d+)?)?"
+    r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)?"
+)
 #: Versions of the protocol, which are dates.
 PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
 #: The years a running server can write; the scenario itself uses none of them.
@@ -17,14 +20,20 @@ VOLATILE = re.compile(
     rf"(?P<id>{ID})"
     rf"|(?P<time>{TIME})"
     r"|(?P<date>20\d\d-\d\d-\d\d)(?!\d)"
+    r"|(?P<asset>(?<=/static/)[0-9a-f]{12}(?=/))"
+    r"|(?P<expiry>(?<=expires=)[A-Z][a-z]{2}, [^;]+ GMT)"
     r"|(?P<secret>\bwbk?_[0-9A-Za-z_-]{16,})"
     r"|(?P<hash>(?<![0-9A-Za-z])(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32}|[0-9a-f]{16})(?![0-9A-Za-z]))"
 )
 #: Further forms that only texts for people have.
 SPOKEN = re.compile(
     r"(?P<month>\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*(?: 20\d\d)?)"
+    r"|(?P<ago>just now|(?<![\w.])\d+(?:\.\d+)? ?(?:s|m|h|min|minutes?|seconds?|hours?) ago)"
+    r"|(?P<live>(?<=data-at=\")[0-9a-f]+\.\d+)"
+    r"|(?P<key>(?<=name=\"key\" value=\")[^\"]+)"
+    r"|(?P<bar>(?<=<rect )x=\"[\d.]+\" width=\"[\d.]+\"(?= height=\"10\"))"
     r"|(?P<clock>(?<![\d:])\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?![\d:]))"
-    r"|(?P<prefix>(?<![0-9A-Za-z<-])01[0-9a-f]{6}(?:-[0-9a-f]{4})?(?![0-9A-Za-z-]))"
+    r"|(?P<prefix>(?<![0-9A-Za-z<-])01[0-9a-f]{6}(?:-[0-9a-f]{0,4})?(?![0-9A-Za-z-]))"
     r"|(?P<duration>(?<![\w.])\d+(?:\.\d+)? ?(?:ms|s|sec|seconds?|min|minutes?)\b)"
 )
 #: Fields whose numbers are measurements.
@@ -76,7 +85,7 @@ class Normalizer:
         kind, value = str(match.lastgroup), match[0]
         if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value
-        if kind == "date" or (kind == "time" and "." not in value):
+        if kind in {"date", "asset", "expiry"} or (kind == "time" and "." not in value):
             return f"<{kind}>"
         return self.number(kind, value)
 

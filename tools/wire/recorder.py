@@ -60,6 +60,10 @@ class Recorder:
         """Add a text for people."""
         self.texts[_free(name, self.texts)] = text
 
+    def _text(self, name: str, text: str, normalizer: Normalizer) -> list[str]:
+        text = _without_figures(name, normalizer.text(text, spoken=True))
+        return (_in_plain_columns(text) if name.startswith("waybook ") else text).splitlines()
+
     def recording(self, literals: Mapping[str, str]) -> dict[str, Any]:
         """Return everything recorded, normalized."""
         normalizer = Normalizer(literals)
@@ -70,16 +74,25 @@ class Recorder:
                 prose[normalizer.text(name)] = messages
         spoken = Normalizer(literals, earlier=normalizer)
         texts = {
-            spoken.text(name): _without_figures(name, spoken.text(text, spoken=True)).splitlines()
-            for name, text in self.texts.items()
+            spoken.text(name): self._text(name, text, spoken) for name, text in self.texts.items()
         }
         return {"wire": wire, "prose": prose, "texts": texts}
 
 
 def _without_figures(name: str, text: str) -> str:
     """Return a text without numbers if it is a page of measurements."""
-    is_measured = re.search(r"GET /(?:calls|health)$", name)
-    return re.sub(r"\d+(?:[.,]\d+)*", "<n>", text) if is_measured else text
+    if not re.search(r"GET /(?:calls|health)$|waybook backup", name):
+        return text
+    text = re.sub(r"\d+(?:[.,]\d+)*", "<n>", text)
+    # The slowest tools come first.
+    return "\n".join(sorted(text.splitlines())) if name.endswith("/calls") else text
+
+
+def _in_plain_columns(text: str) -> str:
+    """Return a terminal's text without what depends on the width of times, ids and bars."""
+    text = re.sub(r"━+[ ━]*", "━ ", text)
+    text = re.sub(r" {2,}", "  ", re.sub(r"(─)─+", r"\1", text))
+    return re.sub(r" +(?=│?$)", "", text, flags=re.MULTILINE)
 
 
 class Mcp:
@@ -201,10 +214,10 @@ def _body(text: str) -> dict[str, Any]:
     except ValueError:
         return {"text": text.splitlines()}
     compact = json.dumps(value, separators=(",", ":"), ensure_ascii=False) == text.rstrip("\n")
-    return {"form": "compact JSON" if compact else "JSON", "body": _unfolded(value)}
+    return {"form": "compact JSON" if compact else "JSON", "body": unfolded(value)}
 
 
-def _unfolded(value: Value) -> Value:
+def unfolded(value: Value) -> Value:
     """Return a tool's result with the JSON in its text as JSON."""
     match value:
         case {"result": {"content": [{"text": str(text)}, *_] as content} as result}:
@@ -230,20 +243,20 @@ class _Skeleton(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.links: set[str] = set()
-        self.ids: set[str] = set()
+        self.links: dict[str, None] = {}
         self.forms: list[dict[str, Any]] = []
         self.loose: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value or "" for name, value in attrs}
-        self.links.update(attributes[name] for name in LINKS if name in attributes)
+        self.links |= dict.fromkeys(attributes[name] for name in LINKS if name in attributes)
         if tag == "form":
             method, action = attributes.get("method", "get"), attributes.get("action", "")
             self.forms.append({"method": method, "action": action, "fields": []})
         elif tag in {"input", "button", "select", "textarea"} and "name" in attributes:
             shown = f"{tag} {attributes['name']}"
-            if attributes.get("type") == "hidden" or tag == "button":
+            is_fixed = attributes.get("type") == "hidden" and attributes["name"] != "key"
+            if is_fixed or tag == "button":
                 shown += f"={attributes.get('value', '')}"
             (self.forms[-1]["fields"] if self.forms else self.loose).append(shown)
 
@@ -252,7 +265,7 @@ def skeleton(page: str) -> dict[str, Any]:
     """Return what of a page is interface: links, forms and fields, without words and marks."""
     parser = _Skeleton()
     parser.feed(page)
-    return {"links": sorted(parser.links), "forms": parser.forms, "fields": parser.loose}
+    return {"links": [*parser.links], "forms": parser.forms, "fields": parser.loose}
 
 
 def record_page(

@@ -10,7 +10,17 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from recorder import DESCRIBED, UNKNOWN_ID, Mcp, Recorder, http_entry, record_command, record_page
+from recorder import (
+    DESCRIBED,
+    PROSE,
+    UNKNOWN_ID,
+    Mcp,
+    Recorder,
+    http_entry,
+    record_command,
+    record_page,
+    unfolded,
+)
 from scenario import definition, list_everything
 from server import FORM, Installation, Response, Server, wait_until
 
@@ -223,7 +233,6 @@ def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, 
         "token list",
         "retain",
         "migrate --check",
-        "backup backup.wbk",
         "call ping",
         "call get_plan_status {}",
         "call no_such_tool",
@@ -231,8 +240,6 @@ def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, 
         arguments = line.split(" ")
         for json_option in ([], ["--json"]):
             options = [*arguments, *json_option]
-            if "backup" in options and json_option:
-                options.append("--force")
             if (json_option and arguments[0] in {"--version", "watch"}) or options[1:] == [
                 "schema",
                 "--json",
@@ -245,16 +252,17 @@ def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, 
         for kind in ("plan", "run"):
             written = (installed.home / f"{kind}.{form}").read_text()
             recorder.add(f"{kind} map as {form}", written.splitlines())
-    _record_doctor(recorder, installed)
+    _record_shape(recorder, installed, "doctor", "--json", "--port", "1")
+    _record_shape(recorder, installed, "backup", "backup.wbk", "--json")
     _record_help(recorder, installed)
 
 
-def _record_doctor(recorder: Recorder, installed: Installation) -> None:
-    """Record which settings and checks `doctor` names, and what it says."""
-    done = installed.run("doctor", "--json", "--port", "1")
-    value = json.loads(done.stdout)
-    recorder.add("waybook doctor --json", {"exit": done.returncode, "shape": _shape(value)})
-    recorder.add_text("waybook doctor --json", json.dumps(value, indent=1))
+def _record_shape(recorder: Recorder, installed: Installation, *arguments: str) -> None:
+    """Record a command whose values are measurements: its keys in the wire, the rest as text."""
+    done = installed.run(*arguments)
+    name, value = f"waybook {arguments[0]} --json", json.loads(done.stdout)
+    recorder.add(name, {"exit": done.returncode, "shape": _shape(value)})
+    recorder.add_text(name, json.dumps(value, indent=1))
 
 
 def _shape(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -318,7 +326,8 @@ def record_stdio(recorder: Recorder, installed: Installation) -> None:
                 process.stdin.flush()
                 if "id" in message:
                     reply = json.loads(process.stdout.readline())
-                    recorder.add(f"stdio {profile} {message['method']}", reply, DESCRIBED)
+                    prose = PROSE if message["method"] == "tools/call" else DESCRIBED
+                    recorder.add(f"stdio {profile} {message['method']}", unfolded(reply), prose)
             process.stdin.close()
             process.wait(60)
 
