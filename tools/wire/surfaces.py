@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from normalize import PROSE
 from recorder import (
     DESCRIBED,
-    PROSE,
     UNKNOWN_ID,
     Mcp,
     Recorder,
