@@ -60,10 +60,6 @@ class Recorder:
         """Add a text for people."""
         self.texts[_free(name, self.texts)] = text
 
-    def _text(self, name: str, text: str, normalizer: Normalizer) -> list[str]:
-        text = _without_figures(name, normalizer.text(text, spoken=True))
-        return (_in_plain_columns(text) if name.startswith("waybook ") else text).splitlines()
-
     def recording(self, literals: Mapping[str, str]) -> dict[str, Any]:
         """Return everything recorded, normalized."""
         normalizer = Normalizer(literals)
@@ -74,9 +70,23 @@ class Recorder:
                 prose[normalizer.text(name)] = messages
         spoken = Normalizer(literals, earlier=normalizer)
         texts = {
-            spoken.text(name): self._text(name, text, spoken) for name, text in self.texts.items()
+            spoken.text(name): settled(name, spoken.text(text, spoken=True)).splitlines()
+            for name, text in self.texts.items()
         }
         return {"wire": wire, "prose": prose, "texts": texts}
+
+
+def settled(name: str, text: str) -> str:
+    """Return a normalized text without what the server writes after it has replied."""
+    text = re.sub(r"<time:t\d+>", "<time>", text)
+    # Calls are logged, and the last use of a token is noted, in the background.
+    text = re.sub(r'(<details class="card" id="calls">).*?</details>', r"\1", text, flags=re.DOTALL)
+    if name.endswith(("/tokens", "/tokens: add user")):
+        never = r'<span class="soft">never</span>'
+        text = re.sub(rf"<td>(?:{never}|<time .*?</time>)</td>", "<td><used></td>", text)
+    text = re.sub(r"\d+(?:\.\d+)? GB free", "<n> GB free", text)
+    text = _without_figures(name, text)
+    return _in_plain_columns(text) if name.startswith("waybook ") else text
 
 
 def _without_figures(name: str, text: str) -> str:

@@ -180,7 +180,7 @@ def record_forms(recorder: Recorder, server: Server, ids: dict[str, str]) -> Non
         ("preview", step, {"action": "retry_step", "revision": "1", "preview": ""}),
         ("retry", f"/runs/{ids['run']}/retry", {"stage": "gather", "key": "k" * 32}),
         ("regenerate", f"/runs/{ids['run']}/regenerate", {"document": UNKNOWN_ID, "key": "k" * 33}),
-        ("add user", "/tokens", {"action": "add_user", "name": "pat", "scope": "plan:read"}),
+        ("add user", "/tokens", {"act": "add_user", "name": "pat", "scope": "plan:read"}),
     ):
         reply = server.form(path, fields, accept="text/html")
         _record_page(recorder, f"POST {path}: {name}", reply)
@@ -476,7 +476,7 @@ def _record_sign_in(recorder: Recorder, server: Server, token: str) -> None:
     cookies = {**_browser(), "cookie": f"{FORM['cookie']}; {session}"}
     for path in ("/", "/inbox", "/tokens", "/health", "/audit"):
         _record_page(recorder, f"signed in GET {path}", server.request("GET", path, **cookies))
-    added = {"action": "add_user", "name": "eve", "scope": "plan:read"}
+    added = {"act": "add_user", "name": "eve", "scope": "plan:read"}
     reply = server.form("/tokens", added, accept="text/html", cookie=cookies["cookie"])
     _record_page(recorder, "signed in POST /tokens: add user", reply)
     reply = server.form("/sign-out", {}, accept="text/html", cookie=cookies["cookie"])
