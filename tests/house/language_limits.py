@@ -1,0 +1,28 @@
+"""How many hits each measure of plain language may have, and the hits that stay."""
+
+from typing import Final
+
+from house.language import Allowed
+
+#: The figures of the day they were last lowered; they are never raised.
+LIMITS: Final = {
+    "docstrings opening with a question word": 965,
+    "docstrings with private idiom": 821,
+    "comments with private idiom": 236,
+    "strings of the source with private idiom": 76,
+    "lines of templates with private idiom": 24,
+    "lines of docs with private idiom": 420,
+    "names bound": 3_833,
+    "limits outside MAX_ and MIN_": 257,
+    "test names with pronouns or idiom": 1_273,
+    "test names over 70 characters": 74,
+    "British spellings": 179,
+}
+
+ALLOWED: Final = (
+    Allowed("src/waybook/postgres/account.py", "nobody", "the name of a Unix account"),
+    Allowed("src/waybook/cli/demo/papers.py", "nobody", "a document of the demo"),
+    Allowed("src/waybook/cli/demo/papers.py", "is told within", "a document of the demo"),
+    Allowed("src/waybook/cli/demo/papers.py", "Whatever we do", "a document of the demo"),
+    Allowed("src/waybook/cli/demo/story.py", "Nobody sees", "a document of the demo"),
+)
