@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from waybook.cli.demo.place import a_place_for_once
+from waybook.cli.demo.place import temporary_database
 
 LIMIT = 1.5
 
@@ -75,7 +75,7 @@ def first_list(command: list[str], environment: dict[str, str]) -> float:
 
 def main(rounds: int) -> None:
     """Measure both, in turns, and compare."""
-    with a_place_for_once() as folder:
+    with temporary_database() as folder:
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(folder)}
         ours, bare = (
             [str(Path(sys.executable).parent / "waybook"), "mcp"],

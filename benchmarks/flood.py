@@ -23,9 +23,9 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Self
 
-from waybook.cli.demo.place import a_place_for_once
+from waybook.cli.demo.place import temporary_database
 from waybook.settings_reading import read_settings
-from waybook.wiring import server
+from waybook.wiring import database_server
 
 LIMIT = 2.0
 PAUSE_SECONDS = 0.02
@@ -151,8 +151,8 @@ async def waits(address: str, token: str, calls: int) -> list[float]:
             found.append(time.perf_counter() - begun)
             await asyncio.sleep(PAUSE_SECONDS)
             begun = time.perf_counter()
-            held = {"stepId": step["stepId"], "attempt": step["attempt"]}
-            await told(caller, "submit_step_result", **held, resultSummary="found")
+            locked = {"stepId": step["stepId"], "attempt": step["attempt"]}
+            await told(caller, "submit_step_result", **locked, resultSummary="found")
             found.append(time.perf_counter() - begun)
             await asyncio.sleep(PAUSE_SECONDS)
     return [1000 * seconds for seconds in found]
@@ -173,9 +173,9 @@ def cpu_seconds(process: int) -> float:
 
 async def main(calls: int, connections: int) -> None:
     """Measure alone, then in a flood, and compare."""
-    with a_place_for_once() as folder:
+    with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with server(settings):  # the database, for all processes
+        async with database_server(settings):  # the database, for all processes
             tokens = {org: await a_token(folder, org) for org in (OURS, THEIRS)}
             async with serving(folder) as (address, process):
                 await waits(address, tokens[OURS], 40)  # to warm up

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from waybook.dag.drawing.layout import lay_out
-from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep
-from waybook.dag.drawing.svg import draw
+from waybook.dag.drawing.layout import compute_layout
+from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane
+from waybook.dag.drawing.svg import render_svg
 
 SIZES = (13, 500, 5_000)
 #: Ten times the steps take at most so many times as long.
@@ -28,13 +28,13 @@ LIMIT_BYTES = 12_000
 EDGES_PER_STEP, REACH = 2.5, 40
 
 
-def a_chain(steps: int) -> Sketch:
+def a_chain(steps: int) -> Diagram:
     """Steps one behind the other."""
     keys = names(steps)
     return a_plan(keys, list(pairwise(keys)))
 
 
-def a_thicket(steps: int) -> Sketch:
+def a_thicket(steps: int) -> Diagram:
     """Steps with edges that lead on, none of them too far."""
     chance, keys = Random(steps), names(steps)  # noqa: S311 - nothing secret about it
     edges: set[tuple[str, str]] = set()
@@ -48,10 +48,10 @@ def names(steps: int) -> list[str]:
     return [f"step-{number:04}" for number in range(steps)]
 
 
-def a_plan(keys: list[str], edges: list[tuple[str, str]]) -> Sketch:
-    steps = tuple(SketchStep(key, key) for key in keys)
+def a_plan(keys: list[str], edges: list[tuple[str, str]]) -> Diagram:
+    steps = tuple(DiagramStep(key, key) for key in keys)
     lane = Lane(slug="plan", name="", steps=steps, edges=tuple(edges))
-    return Sketch(name="Large", lanes=(lane,))
+    return Diagram(name="Large", lanes=(lane,))
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,16 @@ def seconds(act: Callable[[], object]) -> float:
     return taken
 
 
-def measured(sketch: Sketch, rounds: int) -> Measured:
-    layout = lay_out(sketch)
+def measured(sketch: Diagram, rounds: int) -> Measured:
+    layout = compute_layout(sketch)
     return Measured(
-        laying=[seconds(lambda: lay_out(sketch)) for _ in range(rounds)],
-        drawing=[seconds(lambda: draw(layout)) for _ in range(rounds)],
-        size=len(draw(layout).encode()),
+        laying=[seconds(lambda: compute_layout(sketch)) for _ in range(rounds)],
+        drawing=[seconds(lambda: render_svg(layout)) for _ in range(rounds)],
+        size=len(render_svg(layout).encode()),
     )
 
 
-def told(kind: str, make: Callable[[int], Sketch], rounds: int) -> None:
+def told(kind: str, make: Callable[[int], Diagram], rounds: int) -> None:
     """Print the figures of one kind, and fail beyond the limits."""
     found = {size: measured(make(size), rounds) for size in SIZES}
     for size, one in found.items():

@@ -24,7 +24,7 @@ from typing import Any
 from mcp import Client
 from playwright.async_api import BrowserContext, CDPSession, Page, async_playwright
 
-from waybook.cli.demo.place import a_place_for_once
+from waybook.cli.demo.place import temporary_database
 
 TABS = 12
 LIMIT_MS = 500
@@ -72,8 +72,8 @@ async def measure(page: Page, agent: Client, changes: int) -> tuple[list[float],
     for number in range(1, changes + 1):
         step = await call(agent, "get_next_step", planId=plan["planId"])
         shown = asyncio.create_task(page.evaluate(SHOWS, f"{number} of {changes}"))
-        held = {"stepId": step["stepId"], "attempt": step["attempt"]}
-        await call(agent, "submit_step_result", **held, resultSummary="found")
+        locked = {"stepId": step["stepId"], "attempt": step["attempt"]}
+        await call(agent, "submit_step_result", **locked, resultSummary="found")
         written = time.time() * 1000
         gaps.append(await shown - written)
     return gaps, (await at_work(devtools) - before) / (2 * changes)
@@ -99,7 +99,7 @@ async def main(changes: int) -> None:
     if chromium is None:
         print("change → page: NOT MEASURED, there is no Chromium here")
         return
-    with a_place_for_once() as folder:
+    with temporary_database() as folder:
         async with serving(Path(folder)) as address, async_playwright() as playwright:
             browser = await playwright.chromium.launch(
                 executable_path=chromium, args=["--no-sandbox"]

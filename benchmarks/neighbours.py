@@ -25,9 +25,9 @@ from statistics import median, quantiles
 from typing import Any
 
 from flood import LIMIT, OURS, THEIRS, Caller, a_token, cpu_seconds, serving, told, waits
-from waybook.cli.demo.place import a_place_for_once
+from waybook.cli.demo.place import temporary_database
 from waybook.settings_reading import read_settings
-from waybook.wiring import server
+from waybook.wiring import database_server
 
 LONGEST_SECONDS = 120
 BEGUN = "begun"
@@ -54,9 +54,9 @@ async def large_plan(caller: Caller) -> dict[str, Any]:
     plan = await told(caller, "create_research_plan", name="L", researchQuestion="?", steps=steps)
     for _ in steps:
         step = await told(caller, "get_next_step", planId=plan["planId"])
-        held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+        locked = {"stepId": step["stepId"], "attempt": step["attempt"]}
         result = "lorem " * (RESULT_BYTES // 6)
-        await told(caller, "submit_step_result", **held, resultSummary=result)
+        await told(caller, "submit_step_result", **locked, resultSummary=result)
     return {"planId": plan["planId"]}
 
 
@@ -91,8 +91,8 @@ async def submit(caller: Caller, _: int) -> str:
     code, step = await caller.call("get_next_step", planId=plan["planId"])
     if code != "ok":
         return code
-    held = {"stepId": step["stepId"], "attempt": step["attempt"]}
-    return (await caller.call("submit_step_result", **held, resultSummary=[*range(100)]))[0]
+    locked = {"stepId": step["stepId"], "attempt": step["attempt"]}
+    return (await caller.call("submit_step_result", **locked, resultSummary=[*range(100)]))[0]
 
 
 async def read(caller: Caller, _: int, planId: str) -> str:  # noqa: N803 - as the wire has it
@@ -172,9 +172,9 @@ async def main(calls: int, rounds: int, only: str | None) -> None:
     during: dict[str, list[float]] = {name: [] for name in names}
     codes: dict[str, Counter[str]] = {name: Counter() for name in names}
     used = dict.fromkeys(names, 0.0)
-    with a_place_for_once() as folder:
+    with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with server(settings):  # the database, for all processes
+        async with database_server(settings):  # the database, for all processes
             tokens = {org: await a_token(folder, org) for org in (OURS, THEIRS)}
             async with serving(folder) as (address, process):
                 async with Caller(address, tokens[THEIRS]) as caller:

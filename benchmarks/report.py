@@ -18,11 +18,11 @@ from random import Random
 from typing import Any, TypeAlias
 
 from waybook.dag.invariants import check
-from waybook.dag.job_rows import place, read_rows
-from waybook.dag.model import Standing
+from waybook.dag.job_rows import assign_jobs, read_rows
+from waybook.dag.model import ProgressStatus
 from waybook.dag.overlay import evidence_of, overlay
 from waybook.dag.recipe import Graph
-from waybook.dag.snapshot import read_snapshot, report_of
+from waybook.dag.snapshot import read_snapshot, report_from_snapshot
 
 #: A snapshot, or a part of one: JSON, looked into without asking its type at every turn.
 Body: TypeAlias = dict[str, Any]
@@ -122,9 +122,9 @@ def seconds(work: Callable[[], object], rounds: int) -> float:
     return statistics.median(found)
 
 
-def standings(graph: Graph, snapshot: Body) -> dict[str, Standing]:
+def standings(graph: Graph, snapshot: Body) -> dict[str, ProgressStatus]:
     """Where the steps stand, by the rows of the jobs."""
-    placed, _ = place(read_rows(snapshot["jobs"]), frozenset({"stage"}))
+    placed, _ = assign_jobs(read_rows(snapshot["jobs"]), frozenset({"stage"}))
     evidence, _ = evidence_of(placed.work["stage"], snapshot["stageRuns"][0]["closed"])
     return overlay(graph, evidence)
 
@@ -145,10 +145,13 @@ def measured(steps: int, rounds: int) -> Figures:
     half, text = json.loads(a_snapshot(steps // 2)), a_snapshot(steps)
     snapshot = json.loads(text)
     graph = read_snapshot(snapshot).structure.graphs["stage"]
-    assert check(report_of(snapshot)) == []
+    assert check(report_from_snapshot(snapshot)) == []
     # In turns, so that a busy moment of the machine is shared.
     pairs = [
-        (seconds(lambda: report_of(snapshot), 1), seconds(lambda: report_of(half), 1))
+        (
+            seconds(lambda: report_from_snapshot(snapshot), 1),
+            seconds(lambda: report_from_snapshot(half), 1),
+        )
         for _ in range(rounds)
     ]
     return Figures(

@@ -25,21 +25,21 @@ import psycopg
 import uvloop
 from psycopg.conninfo import make_conninfo
 
-from waybook.cli.demo.place import a_place_for_once
-from waybook.research.embedding import nearness, shipped_embedder
-from waybook.research.fusion import Found, fuse
-from waybook.research.question import read_question
+from waybook.cli.demo.place import temporary_database
+from waybook.research.embedding import builtin_embedder, cosine_similarity
+from waybook.research.fusion import RankedPassage, fuse
+from waybook.research.question import parse_query
 from waybook.settings_reading import read_settings
 from waybook.store import passages, search
 from waybook.store.backend import Backend
 from waybook.store.database import Database
 from waybook.store.ids import new_id
 from waybook.store.migrate import migrate
-from waybook.store.search import Abilities, Meant, Scope
+from waybook.store.search import QueryVector, Scope, SearchCapabilities
 from waybook.store.tenants import LOCAL_ORG
 from waybook.usecases.portable_search import PortableSearch
 from waybook.usecases.vector_cache import VectorCache
-from waybook.wiring import opened, server
+from waybook.wiring import database_server, open_database
 
 LIMIT = 0.85
 FIRST = 3
@@ -47,12 +47,12 @@ FIRST = 3
 MAX_DIFFERENCE = 0.02
 NEAREST = 10
 CORPUS = Path(__file__).with_name("retrieval")
-EMBEDDER = shipped_embedder()
+EMBEDDER = builtin_embedder()
 WAYS = {"words": "full text", "meaning": "vectors", "fused": "fused"}
 #: The places of the wanted notes, by way and kind of question.
 Places = Mapping[tuple[str, str], list[float]]
 #: One question in, the ranked lists out.
-Ask = Callable[[str], Awaitable[dict[str, list[Found]]]]
+Ask = Callable[[str], Awaitable[dict[str, list[RankedPassage]]]]
 
 
 def lines(name: str) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
     ids = {}
     for note in lines("passages.jsonl"):
         ids[note["id"]] = new_id()
-        subject = passages.of_artifact(
+        subject = passages.index_artifact(
             artifact_id=ids[note["id"]],
             plan_id=None,
             kind="note",
@@ -74,27 +74,27 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
             text=note["text"],
             created_at=datetime(2030, 1, 1, tzinfo=UTC),
         )
-        pieces = passages.cut([subject])
-        made = [EMBEDDER.embed(piece.said) for piece in pieces]
-        meanings = passages.Meanings(EMBEDDER.model, made, backend)
-        async with database.tenant(LOCAL_ORG) as tx:
-            await tx.commit(*passages.index(pieces, meanings, LOCAL_ORG))
+        pieces = passages.split_subjects([subject])
+        made = [EMBEDDER.embed(piece.embedding_text) for piece in pieces]
+        meanings = passages.Embeddings(EMBEDDER.model, made, backend)
+        async with database.org_transaction(LOCAL_ORG) as tx:
+            await tx.commit(*passages.index_statements(pieces, meanings, LOCAL_ORG))
     return ids
 
 
-def asking(database: Database, abilities: Abilities) -> Ask:
+def asking(database: Database, abilities: SearchCapabilities) -> Ask:
     """Search as Waybook does, with the backend of these abilities."""
     cache = VectorCache()
 
-    async def ask(query: str) -> dict[str, list[Found]]:
-        question = read_question(query)
-        vector = EMBEDDER.embed(question.meaning)
-        meant = Meant(vector=vector, model=EMBEDDER.model, org_id=LOCAL_ORG)
+    async def ask(query: str) -> dict[str, list[RankedPassage]]:
+        question = parse_query(query)
+        vector = EMBEDDER.embed(question.embedding_text)
+        meant = QueryVector(vector=vector, model=EMBEDDER.model, org_id=LOCAL_ORG)
         asked = search.search_statements(question, meant, Scope(), abilities)
         if abilities.backend is Backend.PGVECTOR:
-            return search.read_ranked(await database.read(LOCAL_ORG, *asked))
+            return search.read_ranked(await database.read_org(LOCAL_ORG, *asked))
         portable = PortableSearch(cache, database, meant, Scope())
-        results = await database.read(LOCAL_ORG, *asked, *await portable.begin())
+        results = await database.read_org(LOCAL_ORG, *asked, *await portable.begin())
         ranked = search.read_ranked(results[: len(asked)])
         return {**ranked, "meaning": await portable.finish(results[len(asked) :])}
 
@@ -104,18 +104,18 @@ def asking(database: Database, abilities: Abilities) -> Ask:
 def exactly(ask: Ask, ids: Mapping[str, str]) -> Ask:
     """Search with vectors ranked as floats, the words as they were."""
     notes = {
-        ids[note["id"]]: EMBEDDER.embed(passages.said(note["title"], note["text"]))
+        ids[note["id"]]: EMBEDDER.embed(passages.embedding_text(note["title"], note["text"]))
         for note in lines("passages.jsonl")
     }
 
-    async def ask_exactly(query: str) -> dict[str, list[Found]]:
-        vector = EMBEDDER.embed(read_question(query).meaning)
+    async def ask_exactly(query: str) -> dict[str, list[RankedPassage]]:
+        vector = EMBEDDER.embed(parse_query(query).embedding_text)
         near = [
-            Found(subject_id=one, part=1, measure=nearness(vector, made))
+            RankedPassage(subject_id=one, part=1, measure=cosine_similarity(vector, made))
             for one, made in notes.items()
         ]
         best = sorted(near, key=lambda found: (-found.measure, found.subject_id))
-        return {**await ask(query), "meaning": best[: search.MOST]}
+        return {**await ask(query), "meaning": best[: search.MAX_RANKED]}
 
     return ask_exactly
 
@@ -137,15 +137,15 @@ async def places_of(ask: Ask, ids: Mapping[str, str]) -> Places:
 
 async def on_server(url: str | None, backend: Backend) -> tuple[Places, Places]:
     """Ask everything on one server: as Waybook does there, and with exact vectors."""
-    with a_place_for_once() as folder:
+    with temporary_database() as folder:
         named = {"database_url": url} if url else {"data_dir": str(folder)}
         settings = read_settings(named, {}).settings
-        async with server(settings) as postgres:
+        async with database_server(settings) as postgres:
             migrate(postgres.owner_dsn)
-            async with opened(postgres, settings) as database:
+            async with open_database(postgres, settings) as database:
                 ids = await store(database, backend)
-                (rows,) = await database.read(LOCAL_ORG, search.abilities_statement())
-                ask = asking(database, search.read_abilities(rows, backend))
+                (rows,) = await database.read_org(LOCAL_ORG, search.capabilities_statement())
+                ask = asking(database, search.read_capabilities(rows, backend))
                 return await places_of(ask, ids), await places_of(exactly(ask, ids), ids)
 
 

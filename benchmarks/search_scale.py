@@ -27,21 +27,21 @@ import uvloop
 from numpy.typing import NDArray
 from psycopg.conninfo import make_conninfo
 
-from waybook.cli.demo.place import a_place_for_once
+from waybook.cli.demo.place import temporary_database
 from waybook.postgres.supervisor import attach
-from waybook.research.embedding import shipped_embedder
-from waybook.research.fusion import Found, fuse
+from waybook.research.embedding import builtin_embedder
+from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.quantization import quantize
-from waybook.research.question import Question, read_question
-from waybook.research.table import shipped_table
+from waybook.research.question import SearchQuery, parse_query
+from waybook.research.table import builtin_word_vectors
 from waybook.store import search
 from waybook.store.backend import Backend
 from waybook.store.database import ConnectionPool, Database
 from waybook.store.ids import new_id
 from waybook.store.migrate import APP_ROLE, migrate
-from waybook.store.passages import said
-from waybook.store.search import Abilities, Meant, Scope
-from waybook.store.vectors import written
+from waybook.store.passages import embedding_text
+from waybook.store.search import QueryVector, Scope, SearchCapabilities
+from waybook.store.vectors import encode_vector
 from waybook.usecases.portable_search import PortableSearch
 from waybook.usecases.vector_cache import VectorCache
 
@@ -57,7 +57,7 @@ ZIPF = list(itertools.accumulate(1 / rank for rank in range(1, TOPICS * 30 + 1))
 NEAREST = 10
 QUERIES = Path(__file__).with_suffix(".sql").read_text()
 Floats = NDArray[np.float32]
-EMBEDDER = shipped_embedder()
+EMBEDDER = builtin_embedder()
 OURS = UUID("00000000-0000-7000-8000-000000000100")
 
 
@@ -90,7 +90,7 @@ def named(name: str) -> str:
 @cache
 def words() -> list[str]:
     """Ordinary words, the most frequent first."""
-    known = shipped_table().numbers
+    known = builtin_word_vectors().numbers
     return [word for word in known if word.isalpha() and len(word) > 3][: TOPICS * 30]
 
 
@@ -118,7 +118,9 @@ def text(topic: list[str], chance: random.Random) -> tuple[str, str]:
 def corpus(count: int) -> Corpus:
     """So many passages of ours, as many of others; each vector lies between samples of a topic."""
     chance, mixed = random.Random(3), np.random.default_rng(3)  # noqa: S311 - not for secrets
-    made = [[EMBEDDER.embed(said(*text(t, chance))) for _ in range(SAMPLES)] for t in topics()]
+    made = [
+        [EMBEDDER.embed(embedding_text(*text(t, chance))) for _ in range(SAMPLES)] for t in topics()
+    ]
     samples = np.array(made, np.float32)
     about = np.arange(2 * count) % TOPICS
     weights = mixed.dirichlet(np.ones(SAMPLES), 2 * count).astype(np.float32)
@@ -163,47 +165,47 @@ def texts(stored: Corpus) -> Iterator[tuple[object, ...]]:
 def encoded(stored: Corpus, backend: Backend) -> Iterator[tuple[object, ...]]:
     for org, subject, vector in zip(stored.orgs, stored.ids, stored.vectors, strict=True):
         numbers = tuple(vector.tolist())
-        made = quantize(numbers) if backend is Backend.PORTABLE else written(numbers, org)
+        made = quantize(numbers) if backend is Backend.PORTABLE else encode_vector(numbers, org)
         yield org, subject, 1, EMBEDDER.model, made
 
 
 # Asking
 
 
-def questions(count: int) -> list[Question]:
+def questions(count: int) -> list[SearchQuery]:
     """Each of a topic: three of its words, and one that is common."""
     chance, common = random.Random(4), words()[200:2_000]  # noqa: S311 - not for secrets
     asked = (
         [*chance.sample(chance.choice(topics()), 3), chance.choice(common)] for _ in range(count)
     )
-    return [read_question(" ".join(picked)) for picked in asked]
+    return [parse_query(" ".join(picked)) for picked in asked]
 
 
 async def ask(
-    database: Database, question: Question, able: Abilities, memory: VectorCache
-) -> tuple[dict[str, list[Found]], float]:
+    database: Database, question: SearchQuery, able: SearchCapabilities, memory: VectorCache
+) -> tuple[dict[str, list[RankedPassage]], float]:
     """Search, and how long it took: question to fused list."""
     started = time.perf_counter()
-    vector = EMBEDDER.embed(question.meaning)
-    meant = Meant(vector=vector, model=EMBEDDER.model, org_id=OURS)
+    vector = EMBEDDER.embed(question.embedding_text)
+    meant = QueryVector(vector=vector, model=EMBEDDER.model, org_id=OURS)
     asked = search.search_statements(question, meant, Scope(), able)
     if able.backend is Backend.PORTABLE:
         portable = PortableSearch(memory, database, meant, Scope())
         more = await portable.begin()
-        results = await database.read(OURS, *asked, *more)
+        results = await database.read_org(OURS, *asked, *more)
         lists = search.read_ranked(results[: len(asked)])
         lists["meaning"] = await portable.finish(results[len(asked) :])
     else:
-        lists = search.read_ranked(await database.read(OURS, *asked))
+        lists = search.read_ranked(await database.read_org(OURS, *asked))
     fuse(lists)
     return lists, (time.perf_counter() - started) * 1e3
 
 
 async def measure(
-    label: str, database: Database, backend: Backend, stored: Corpus, asked: list[Question]
+    label: str, database: Database, backend: Backend, stored: Corpus, asked: list[SearchQuery]
 ) -> Measured:
     """Ask everything, after a round for warming up."""
-    memory, able = VectorCache(), Abilities(backend=backend, indexed=True)
+    memory, able = VectorCache(), SearchCapabilities(backend=backend, indexed=True)
     _, cold = await ask(database, asked[0], able, memory)
     if backend is Backend.PORTABLE:
         each = memory.size_bytes / stored.ours
@@ -219,9 +221,9 @@ async def measure(
     return Measured(label, times, hits / NEAREST / len(asked))
 
 
-def truth(stored: Corpus, question: Question) -> set[UUID]:
+def truth(stored: Corpus, question: SearchQuery) -> set[UUID]:
     """The nearest of ours, by exact ranking of floats."""
-    query = np.array(EMBEDDER.embed(question.meaning), np.float32)
+    query = np.array(EMBEDDER.embed(question.embedding_text), np.float32)
     best = np.argsort(-(stored.vectors[: stored.ours] @ query), kind="stable")[:NEAREST]
     return {stored.ids[n] for n in best.tolist()}
 
@@ -230,9 +232,9 @@ def opened(dsn: str, role: str | None) -> closing[Database]:
     return closing(Database(ConnectionPool(dsn, size=1), role=role))
 
 
-async def portable(stored: Corpus, asked: list[Question]) -> tuple[list[Measured], float]:
+async def portable(stored: Corpus, asked: list[SearchQuery]) -> tuple[list[Measured], float]:
     """Measure on the embedded server: guarded, unguarded, and one read by key."""
-    with a_place_for_once() as folder, attach(folder) as postgres:
+    with temporary_database() as folder, attach(folder) as postgres:
         migrate(postgres.owner_dsn)
         fill(postgres.admin_dsn, stored, Backend.PORTABLE)
         bare = make_conninfo(postgres.admin_dsn, options="-c search_path=bare,public")
@@ -242,12 +244,12 @@ async def portable(stored: Corpus, asked: list[Question]) -> tuple[list[Measured
             times = []
             for subject in stored.ids[: len(asked)]:
                 started = time.perf_counter()
-                await guarded.read(OURS, search.found_statement([(str(subject), 1)]))
+                await guarded.read_org(OURS, search.hits_statement([(str(subject), 1)]))
                 times.append((time.perf_counter() - started) * 1e3)
             return found, statistics.median(times)
 
 
-async def pgvector(url: str, stored: Corpus, asked: list[Question]) -> Measured:
+async def pgvector(url: str, stored: Corpus, asked: list[SearchQuery]) -> Measured:
     """Measure in a database made for it on a server that has the extension, as its superuser."""
     name = f"waybook_bench_{new_id().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:

@@ -21,11 +21,11 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
-from waybook.cli.demo.place import a_place_for_once
+from waybook.cli.demo.place import temporary_database
 from waybook.doorway import Channel
 from waybook.settings_reading import read_settings
 from waybook.store.tenants import LOCAL_ORG
-from waybook.wiring import Running, running, server, settle_memory
+from waybook.wiring import Application, database_server, freeze_gc, start_application
 
 Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
@@ -42,33 +42,33 @@ INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 
 # Ours
 
 
-async def make_plans(system: Running, count: int) -> list[object]:
+async def make_plans(system: Application, count: int) -> list[object]:
     """Plans of ten steps, beforehand."""
     steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * STEPS
     asked: dict[str, object] = {"name": "b", "researchQuestion": "How fast?", "steps": steps}
     return [(await call(system, "create_research_plan", asked))["planId"] for _ in range(count)]
 
 
-async def call(system: Running, tool: str, arguments: dict[str, object]) -> dict[str, object]:
+async def call(system: Application, tool: str, arguments: dict[str, object]) -> dict[str, object]:
     """Call a tool that must succeed."""
-    answer = await system.doorway.enter(system.caller(Channel.MCP), tool, arguments)
+    answer = await system.doorway.dispatch(system.caller(Channel.MCP), tool, arguments)
     assert not answer.is_error, answer.body
     return answer.body
 
 
-async def work_through(system: Running, session: str, plans: list[object]) -> None:
+async def work_through(system: Application, session: str, plans: list[object]) -> None:
     """Take and submit every step of these plans, through the doorway."""
     for number, plan in enumerate(plans):
         for step in range(STEPS):
             key = f"{session}-{number}-{step}"
             named: dict[str, object] = {"sessionId": session, "idempotencyKey": key}
             ready = await call(system, "get_next_step", {"planId": plan, **named})
-            held = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
+            locked = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
             told = {"resultSummary": RESULT, "confidence": 0.8}
-            await call(system, "submit_step_result", {**held, **told, **named})
+            await call(system, "submit_step_result", {**locked, **told, **named})
 
 
-async def our_round(system: Running, turn: int, each: int) -> tuple[float, float]:
+async def our_round(system: Application, turn: int, each: int) -> tuple[float, float]:
     """One round of ours: every worker on plans of its own."""
     plans = [await make_plans(system, each) for _ in range(WORKERS)]
     workers = [work_through(system, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
@@ -104,8 +104,8 @@ async def peer_works_through(pool: Pool, session: str, plans: list[int]) -> None
                 row = await (await connection.execute(TAKE, asked)).fetchone()
                 assert row
             async with pool.connection() as connection:
-                held = (row[0]["step"], row[0]["attempt"])
-                asked = (LOCAL_ORG, plan, *held, RESULT, session, f"s{plan}-{step}")
+                locked = (row[0]["step"], row[0]["attempt"])
+                asked = (LOCAL_ORG, plan, *locked, RESULT, session, f"s{plan}-{step}")
                 await connection.execute(SUBMIT, asked)
 
 
@@ -135,17 +135,17 @@ def _cpu() -> float:
 async def main(cycles: int, rounds: int) -> None:
     """Measure both, in turns, and compare; the first round is for warming up."""
     ours, peers, each = [], [], max(1, cycles // (WORKERS * STEPS))
-    with a_place_for_once() as folder:
+    with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
         async with (
-            running(settings, sweeping=False) as system,
-            server(settings) as postgres,
+            start_application(settings, sweeping=False) as system,
+            database_server(settings) as postgres,
             Pool(postgres.owner_dsn, min_size=1, kwargs=PLAIN) as owner,
             Pool(postgres.app_dsn, min_size=WORKERS, max_size=WORKERS, kwargs=PLAIN) as pool,
         ):
             async with owner.connection() as connection:
                 await connection.execute(PEER.read_bytes())
-            settle_memory()
+            freeze_gc()
             for turn in range(rounds + 1):
                 ours.append(await our_round(system, turn, each))
                 peers.append(await peer_round(owner, pool, turn, each))

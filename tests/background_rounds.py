@@ -1,10 +1,10 @@
 """Rounds of background work, until there is no more."""
 
-from waybook.background import index_once
-from waybook.usecases.house import House
+from waybook.background import index_all_orgs
+from waybook.usecases.house import Services
 
 
-async def index_all(house: House) -> None:
+async def index_all(services: Services) -> None:
     """Index all that waits."""
-    while await index_once(house):
+    while await index_all_orgs(services):
         pass

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from run_calls import a_gathering
 from tool_calls import MUTATING, PREPARE, a_call_of, a_late_result
 from trust_worlds import a_token
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from waybook.store import quarantine
 from worlds import Agent, World
 
@@ -41,7 +41,7 @@ async def belongings(world: World) -> Mapping[str, str]:
 async def _their_run(ned: Agent) -> dict[str, str]:
     """A run in its second stage, a job of it at work, a document rendered."""
     job = await a_gathering(ned)
-    await render_once(ned.doorway.house)
+    await render_all_orgs(ned.doorway.house)
     scope = (await ned.progress(job))["stages"][0]
     return {
         "run": job["runId"],
@@ -62,11 +62,11 @@ async def everything(agent: Agent) -> None:
     for session in ("first", "second"):
         await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
     job = await agent.job(await agent.run())
-    held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Half"}
-    await agent.call("submit_job_result", **held, continues=True)
-    await agent.refused("submit_job_result", **{**held, "attempt": job["attempt"] + 1})
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Half"}
+    await agent.call("submit_job_result", **locked, continues=True)
+    await agent.refused("submit_job_result", **{**locked, "attempt": job["attempt"] + 1})
     await _passages_of_every_kind(agent)
-    await render_once(agent.doorway.house)
+    await render_all_orgs(agent.doorway.house)
     await agent.doorway.calls.flush()
 
 
@@ -78,5 +78,5 @@ async def _passages_of_every_kind(agent: Agent) -> None:
     aside = quarantine.insert_statement(
         [(stored["artifactId"], 1)], model="none", backend="portable"
     )
-    async with agent.doorway.house.database.tenant(agent.org_id) as tx:
+    async with agent.doorway.house.database.org_transaction(agent.org_id) as tx:
         await tx.commit(aside)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from dag_builders import dags, models
 from waybook.dag.inputs import Document
-from waybook.dag.lineage import Origins, entry_origins, joined, origins_of
+from waybook.dag.lineage import Origins, entry_origins, merge_origins, origins_of
 from waybook.dag.model import Dag, Stage
 from waybook.dag.recipe import Graph, graph_of
-from waybook.dag.sources import makes
+from waybook.dag.sources import output_keys
 from waybook.dag.units import Unit, units_of
 
 
@@ -33,7 +33,7 @@ class StageRun:
     def documents(self, unit: Unit) -> Iterator[Document]:
         """What a unit of this stage makes."""
         for place, made in enumerate(unit.makes):
-            for key in makes(self.graph.steps[unit.step_key]):
+            for key in output_keys(self.graph.steps[unit.step_key]):
                 yield Document(
                     id=f"{self.stage.slug}:{unit.step_key}:{unit.number}:{place}:{key}",
                     stage=self.stage.slug,
@@ -63,7 +63,7 @@ def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str,
     stages = {stage.slug: stage for stage in dag.stages}
     for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():
         left = [runs[source].leaves() for source in dag.before(slug)]
-        prior = joined(left) if left else None
+        prior = merge_origins(left) if left else None
         runs[slug] = a_stage_run(stages[slug], models_of[slug], prior)
     return runs
 

@@ -9,9 +9,9 @@ from trust_worlds import a_token
 from waybook.doorway import Caller, Channel
 from waybook.store.erasure import Erased
 from waybook.store.ids import new_id
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.erase import erase_user
-from waybook.usecases.verify_audit import Subject, Verdict, verify_subject
+from waybook.usecases.verify_audit import AuditVerdict, Subject, verify_subject
 from waybook.usecases.verify_erasures import verify_erasures
 from worlds import Agent, World
 
@@ -66,14 +66,14 @@ async def add_user(place: Place, agent: Agent, name: str) -> None:
         )
 
 
-async def verdicts(world: World, org_id: UUID) -> list[Verdict]:
+async def verdicts(world: World, org_id: UUID) -> list[AuditVerdict]:
     caller = Caller(org_id=org_id, user="judge", channel=Channel.CLI)
-    return await verify_erasures(Call(house=world.doorway.house, caller=caller))
+    return await verify_erasures(RequestContext(services=world.doorway.house, caller=caller))
 
 
-async def verified(world: World, kind: str, subject_id: str) -> Verdict:
+async def verified(world: World, kind: str, subject_id: str) -> AuditVerdict:
     """What verifying one chain of our org finds."""
-    judge = Call(house=world.doorway.house, caller=world.agent.caller)
+    judge = RequestContext(services=world.doorway.house, caller=world.agent.caller)
     return await verify_subject(judge, Subject(kind, subject_id))
 
 

@@ -9,7 +9,7 @@ from tool_arguments import ids_within
 from tool_calls import a_call_of
 from waybook.doorway import TOOLS, Answer
 from waybook.store.ids import new_id
-from waybook.usecases.reading_on import BY_ID, OF_STEP
+from waybook.usecases.reading_on import PARTS_BY_ID, STEP_PARTS
 from worlds import Agent, Body
 
 #: Where an id stands among the arguments of a tool; a part of a packet has its id within.
@@ -19,7 +19,7 @@ PLACES: list[tuple[str, Place]] = [
     ("get_step_context", ("part",)),
     ("get_research_context", ("part",)),
 ]
-PARTS = (*OF_STEP, *BY_ID)
+PARTS = (*STEP_PARTS, *PARTS_BY_ID)
 MODIFICATIONS: list[Body] = [
     {"action": "remove_step", "stepId": ""},
     {"action": "update_step_instructions", "stepId": "", "instructions": "x"},

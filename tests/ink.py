@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from canaries import ALL, pieces
 from definitions import a_definition, a_recipe_step, a_stage
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from waybook.doorway import TOOLS
 from worlds import Agent, Body
 
@@ -226,17 +226,17 @@ async def a_written_run(agent: Agent, ink: Ink) -> Body:
     named = {"name": ink.short("start_run", "name"), "input": ink.long("start_run", "input")}
     run = await agent.call("start_run", dagSlug=slug, models=["a", "b"], **named)
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
     error = ink.short("fail_job", "error", room=1_900)
-    await agent.call("fail_job", **held, error=error, retryable=False)
+    await agent.call("fail_job", **locked, error=error, retryable=False)
     await agent.call("retry_failed", runId=run["runId"], stageSlug="one")
     first = await agent.job(run)
     await agent.hand_in(first, ink.long("submit_job_result", "content"))
     second = await agent.job(run)
     document = {"documentKey": "paper", "content": ink.long(*DOCUMENT, "content")}
-    held = {"jobId": second["jobId"], "attempt": second["attempt"]}
-    await agent.call("submit_job_result", **held, documents=[document])
-    while await render_once(agent.doorway.house):
+    locked = {"jobId": second["jobId"], "attempt": second["attempt"]}
+    await agent.call("submit_job_result", **locked, documents=[document])
+    while await render_all_orgs(agent.doorway.house):
         pass
     await agent.feedback(run, "one", ink.long("submit_stage_feedback", "feedback"))
     return run

@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from waybook.transport.web.serving import listen, serving
+from waybook.transport.web.serving import listen, serve_in_background
 from worlds import NOON, Body
 
 PRIVATE = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
@@ -130,7 +130,7 @@ class FakeIssuer:
             **self.said,
         }
 
-    async def answer(self, request: Request) -> Response:
+    async def complete(self, request: Request) -> Response:
         name = request.url.path.rpartition("/")[2]
         self.asked[name] += 1
         if self.down:
@@ -189,14 +189,14 @@ async def an_issuer() -> AsyncIterator[FakeIssuer]:
     issuer = FakeIssuer()
     app = Starlette(
         routes=[
-            Route("/.well-known/{name}", issuer.answer),
-            Route("/jwks", issuer.answer),
+            Route("/.well-known/{name}", issuer.complete),
+            Route("/jwks", issuer.complete),
             Route("/authorize", issuer.authorize),
             Route("/token", issuer.redeem, methods=["POST"]),
             Route("/link", issuer.link),
             Route("/register", issuer.register, methods=["POST"]),
         ]
     )
-    async with serving(app, listen("127.0.0.1", 0)) as address:
+    async with serve_in_background(app, listen("127.0.0.1", 0)) as address:
         issuer.url = address
         yield issuer

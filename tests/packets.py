@@ -8,8 +8,8 @@ from waybook.plan.draft import Draft
 from waybook.record.changes import Entity, Event, as_json
 from waybook.store import passages
 from waybook.store.ids import new_id
-from waybook.store.passages import of_artifact
-from waybook.usecases.call import Call
+from waybook.store.passages import index_artifact
+from waybook.usecases.call import RequestContext
 from worlds import Agent, Body
 
 #: What an entry with a single text may call it.
@@ -104,11 +104,11 @@ async def store_all(
     agent: Agent, plan: Body, stored: Iterable[tuple[str | None, str, object]]
 ) -> list[str]:
     """Artifacts of a plan, (step, title, content) each, audited and findable; their ids."""
-    call = Call(house=agent.doorway.house, caller=agent.caller)
+    call = RequestContext(services=agent.doorway.house, caller=agent.caller)
     ids, subjects = [], []
-    async with call.locked(plan_id=plan["planId"]) as held:
-        draft = Draft(held.plan, held.moment)
-        now = held.moment.now
+    async with call.lock_plan(plan_id=plan["planId"]) as locked:
+        draft = Draft(locked.plan, locked.decision_context)
+        now = locked.decision_context.now
         for step_id, title, content in stored:
             artifact_id = new_id()
             ids.append(artifact_id)
@@ -124,13 +124,13 @@ async def store_all(
             draft.insert(Entity.ARTIFACT, artifact_id, row)
             told: Body = {"plan_id": plan["planId"], "kind": "note", "tags": (), "created_at": now}
             told["text"] = str(content)
-            subjects.append(of_artifact(artifact_id=artifact_id, title=title, **told))
+            subjects.append(index_artifact(artifact_id=artifact_id, title=title, **told))
         draft.record(Event.PLAN_MODIFIED, action="research_stored")
-        await held.write(draft.decide(None), {})
-    house = agent.doorway.house
-    pieces = passages.cut(subjects)
-    able = await house.library.abilities(house.database, agent.org_id)
-    meanings = await house.library.meanings(pieces, able)
-    async with house.database.tenant(agent.org_id) as tx:
-        await tx.commit(*passages.index(pieces, meanings, agent.org_id))
+        await locked.write(draft.decide(None), {})
+    services = agent.doorway.house
+    pieces = passages.split_subjects(subjects)
+    able = await services.search_backend.capabilities(services.database, agent.org_id)
+    meanings = await services.search_backend.embed_passages(pieces, able)
+    async with services.database.org_transaction(agent.org_id) as tx:
+        await tx.commit(*passages.index_statements(pieces, meanings, agent.org_id))
     return ids

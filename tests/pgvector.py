@@ -42,10 +42,10 @@ def usable_server() -> tuple[str | None, str]:
     """Return the name of a server with a pgvector that runs, or None; and what was found out."""
     tried = []
     for name in ("15", "18"):
-        fault = _fault(name)
-        if fault is None:
+        error = _fault(name)
+        if error is None:
             return name, ""
-        tried.append(f"{name}: {fault}")
+        tried.append(f"{name}: {error}")
     return None, f"{NO_PGVECTOR} ({'; '.join(tried)})"
 
 

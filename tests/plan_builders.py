@@ -7,7 +7,7 @@ from itertools import count
 
 from waybook.plan.create import NewCondition, NewPlan, create
 from waybook.plan.decision import Decision
-from waybook.plan.draft import fresh_step
+from waybook.plan.draft import new_step
 from waybook.plan.model import (
     BranchAction,
     Condition,
@@ -22,10 +22,10 @@ from waybook.plan.model import (
     StepText,
     StepType,
 )
-from waybook.plan.settle import derivable
+from waybook.plan.settle import is_derivable
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.changes import Change
-from waybook.record.moment import Actor, Channel, Json, Moment
+from waybook.record.moment import Actor, Channel, DecisionContext, Json
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -43,9 +43,9 @@ def numbered_ids(prefix: str = "id") -> Callable[[], str]:
 _FRESH = numbered_ids("new")
 
 
-def a_moment(actor: Actor = ANN, *, minutes: float = 0) -> Moment:
+def a_moment(actor: Actor = ANN, *, minutes: float = 0) -> DecisionContext:
     """So many minutes after noon."""
-    return Moment(now=NOON + timedelta(minutes=minutes), actor=actor, new_id=_FRESH)
+    return DecisionContext(now=NOON + timedelta(minutes=minutes), actor=actor, new_id=_FRESH)
 
 
 def a_new_step(instructions: str = "Look it up.", **values: object) -> NewStep:
@@ -54,7 +54,7 @@ def a_new_step(instructions: str = "Look it up.", **values: object) -> NewStep:
 
 def a_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
     """A step without a place yet. One that has been begun is Ann's since noon."""
-    step = fresh_step(StepId(""), a_new_step(), 0)._replace(status=status)
+    step = new_step(StepId(""), a_new_step(), 0)._replace(status=status)
     if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
         step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")
     return step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
@@ -118,7 +118,7 @@ def a_plan(
 
 
 def _status_of(steps: tuple[Step, ...]) -> PlanStatus:
-    return next(status for status in PlanStatus if derivable(status, [s.status for s in steps]))
+    return next(status for status in PlanStatus if is_derivable(status, [s.status for s in steps]))
 
 
 def a_new_plan(*steps: NewStep, conditions: tuple[NewCondition, ...] = ()) -> NewPlan:

@@ -8,7 +8,7 @@ from waybook.plan.draft import RESULT_FIELDS, condition_row, review_row, step_ro
 from waybook.plan.model import Condition, Plan, Step, StepText
 from waybook.plan.next_step import StepReady
 from waybook.plan.progress import count_done
-from waybook.plan.settle import derivable
+from waybook.plan.settle import is_derivable
 from waybook.plan.states import (
     CLOSED_PLAN,
     DONE_STEP,
@@ -19,7 +19,7 @@ from waybook.plan.states import (
 )
 from waybook.record.changes import Change, Entity
 from waybook.record.replay import Row, Rows, _apply
-from waybook.record.usage import NOTHING
+from waybook.record.usage import NO_USAGE
 
 #: Fields of the plan's row that a Plan carries.
 PLAN_FIELDS = (
@@ -50,7 +50,7 @@ def check_state(plan: Plan) -> None:
 
 
 def the_status_is_derivable(plan: Plan) -> None:
-    assert derivable(plan.status, plan.statuses())
+    assert is_derivable(plan.status, plan.statuses())
 
 
 def orders_are_contiguous(plan: Plan) -> None:
@@ -60,7 +60,7 @@ def orders_are_contiguous(plan: Plan) -> None:
 
 def at_most_one_review_is_open(plan: Plan) -> None:
     """And it is the one of the step that waits."""
-    waiting = [step.id for step in plan.having(StepStatus.AWAITING_INPUT)]
+    waiting = [step.id for step in plan.steps_with_status(StepStatus.AWAITING_INPUT)]
     review = plan.review
     assert waiting == ([review.step_id] if review and review.decision is None else [])
 
@@ -121,7 +121,7 @@ def done_never_falls(before: Plan, after: Plan) -> None:
     """Neither the count nor any single done step."""
     assert count_done(after.statuses()) >= count_done(before.statuses())
     now = {step.id: step.status for step in after.steps}
-    assert all(now[step.id] is step.status for step in before.having(*DONE_STEP))
+    assert all(now[step.id] is step.status for step in before.steps_with_status(*DONE_STEP))
 
 
 def a_step_has_one_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
@@ -216,7 +216,7 @@ def _plan_row(plan: Plan) -> Row:
         "stall_seconds": plan.stall_seconds,
         "resumed_at": resumed.isoformat() if resumed else None,
         "fail_reason": plan.fail_reason,
-        "usage": plan.usage.as_json() if plan.usage != NOTHING else None,
+        "usage": plan.usage.as_json() if plan.usage != NO_USAGE else None,
         "budget": plan.budget.as_json() if plan.budget else None,
     }
 

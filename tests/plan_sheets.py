@@ -9,9 +9,9 @@ from waybook.plan.model import Plan, PlanId, Step, StepId
 from waybook.plan.output import Output
 from waybook.plan.states import StepStatus
 from waybook.record.usage import Totals
-from waybook.store.sheets import Happening, Research, StepMove
+from waybook.store.sheets import HistoryEntry, Research, StepStatusChange
 from waybook.usecases.list_reviews import OpenReview
-from waybook.usecases.plan_sheet import Brief, PlanSheet, lane_to_draw, window_of
+from waybook.usecases.plan_sheet import PlanBrief, PlanDetail, step_window, visible_lane
 
 OPEN = (StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT, StepStatus.FAILED)
 REACH = 40
@@ -42,15 +42,15 @@ def a_large_plan(steps: int, *, tied: bool = True) -> Plan:
     )
 
 
-def a_sheet(plan: Plan, page: int | None = None) -> PlanSheet:
+def a_sheet(plan: Plan, page: int | None = None) -> PlanDetail:
     """All that its page shows, with as much beside it as a page ever has."""
-    window = window_of(plan, page)
-    return PlanSheet(
+    window = step_window(plan, page)
+    return PlanDetail(
         plan=plan,
         now=NOON + timedelta(hours=30),
-        patience=timedelta(minutes=30),
+        stall_threshold=timedelta(minutes=30),
         stalled=(),
-        brief=Brief(
+        brief=PlanBrief(
             question="Which river is longest? " * 8,
             formatting_notes=None,
             created_at=NOON,
@@ -62,16 +62,16 @@ def a_sheet(plan: Plan, page: int | None = None) -> PlanSheet:
         outputs=[an_output(number) for number in range(1, 4)],
         research=[_research(plan, number) for number in range(20)],
         research_total=400,
-        happenings=[_happening(number) for number in range(15)],
+        history=[_happening(number) for number in range(15)],
         window=window,
-        lane=lane_to_draw(plan),
+        lane=visible_lane(plan),
         names={},
-        moves=_moves(window.steps),
+        status_changes=_moves(window.steps),
     )
 
 
 def a_review(plan: Plan) -> OpenReview | None:
-    step = next(plan.having(StepStatus.AWAITING_INPUT), None)
+    step = next(plan.steps_with_status(StepStatus.AWAITING_INPUT), None)
     return step and OpenReview(
         id=str(UUID(int=7)),
         plan_id=plan.id,
@@ -108,22 +108,22 @@ def _research(plan: Plan, number: int) -> Research:
     return Research(str(UUID(int=number)), step_id, "note", name, 1, False, NOON, "ann", 3)  # noqa: FBT003 - columns
 
 
-def _happening(number: int) -> Happening:
+def _happening(number: int) -> HistoryEntry:
     at = NOON + timedelta(minutes=number)
     told = (number, at, "step_completed", "ann", "mcp", f"agent-{number % 4}")
-    return Happening(*told, None, number + 1, None, None, None)
+    return HistoryEntry(*told, None, number + 1, None, None, None)
 
 
-def _moves(steps: tuple[Step, ...]) -> list[StepMove]:
+def _moves(steps: tuple[Step, ...]) -> list[StepStatusChange]:
     """Each step was worked on for a while, every ninth in two attempts, with a night between."""
-    moves: list[StepMove] = []
+    moves: list[StepStatusChange] = []
     at = NOON
     for place, step in enumerate(steps):
         if step.status is StepStatus.PENDING:
             continue
         for status in _course(place):
             at += timedelta(minutes=1 + place % 7, hours=9 * (place % 50 == 49))
-            moves.append(StepMove(step.id, at, status, "ann", "a"))
+            moves.append(StepStatusChange(step.id, at, status, "ann", "a"))
     return moves
 
 

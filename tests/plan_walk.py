@@ -50,20 +50,20 @@ from waybook.plan.modify import (
 from waybook.plan.next_step import next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.sessions import resume_session
-from waybook.plan.stalls import PATIENCE, detect_stall
+from waybook.plan.stalls import DEFAULT_STALL_THRESHOLD, detect_stall
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
-from waybook.record.moment import Json, Moment
+from waybook.record.moment import DecisionContext, Json
 
 FRESH = NOON
-OLD = NOON - PATIENCE - timedelta(minutes=1)
+OLD = NOON - DEFAULT_STALL_THRESHOLD - timedelta(minutes=1)
 TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
 EXTRA = ("x1", "x2", "x3")
 
 #: All calls are made at noon, and may make as many ids as they like.
 MOMENTS = tuple(
-    Moment(now=FRESH, actor=who, new_id=numbered_ids(who.user)) for who in (ANN, BOB, PAT)
+    DecisionContext(now=FRESH, actor=who, new_id=numbered_ids(who.user)) for who in (ANN, BOB, PAT)
 )
 
 #: The results a step may be handed back with: nothing special, and each that moves a branch.
@@ -330,7 +330,9 @@ def calls(plan: Plan) -> Iterator[tuple[str, Call]]:
     yield "pat", partial(modify, plan, (), pat, expected_revision=plan.revision + 1)
 
 
-def _work(plan: Plan, step: Step, ann: Moment, bob: Moment) -> Iterator[tuple[str, Call]]:
+def _work(
+    plan: Plan, step: Step, ann: DecisionContext, bob: DecisionContext
+) -> Iterator[tuple[str, Call]]:
     for result in RESULTS.get(step.id, ("plain",)):
         done = Submission(result_summary=result, attempt=step.attempt)
         yield "ann", partial(submit, plan, step.id, done, ann)

@@ -14,15 +14,15 @@ import pytest
 from plan_builders import ANN, BOB, PAT
 from run_invariants import report_of_run
 from run_worlds import RunWorld
-from waybook.dag.invariants import same_whoever_looks
+from waybook.dag.invariants import is_deterministic
 from waybook.dag.model import JobStatus, JobType
-from waybook.errors import IllegalMove, InvalidInput, NotAwaitingReview, Refused, StaleAttempt
+from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, StaleAttempt
 from waybook.record.moment import Actor
 from waybook.run.limits import MAX_ATTEMPTS, MAX_PARTS
 from waybook.run.model import Job, step_id
 from waybook.run.next_job import (
+    AttemptsExhausted,
     AwaitingFeedback,
-    GivenUp,
     JobReady,
     NextJob,
     NothingReady,
@@ -30,7 +30,7 @@ from waybook.run.next_job import (
     StageFailed,
 )
 from waybook.run.standing import RunState, awaiting_feedback, run_state
-from waybook.run.submit import Handed
+from waybook.run.submit import SubmittedDocument
 
 #: Two who call their conversation by a name, and one who does not.
 WORKERS = (ANN, BOB, PAT)
@@ -93,7 +93,7 @@ class Crowd:
                 self.claims.append(job)
             case NothingReady(found):
                 assert sum(one.count for one in found) == len(world.records.open()) > 0
-            case GivenUp(job):
+            case AttemptsExhausted(job):
                 assert world.job(job).status is JobStatus.RETRY_LOOP_FAILED
             case StageFailed(slug, steps):
                 assert all(run.steps[step_id(slug, key)].failed for key in steps)
@@ -140,7 +140,7 @@ class Crowd:
             assert len(self.world.records.texts) == late + 1
             return True
         if job.status is not JobStatus.PROCESSING:
-            with pytest.raises(IllegalMove):
+            with pytest.raises(InvalidTransition):
                 self.world.submit(claim, text)
             assert len(self.world.records.texts) == late
             return True
@@ -150,13 +150,13 @@ class Crowd:
         """Give a job back, to be tried again or not."""
         if claim := self._claim():
             retryable = self.chance.random() < 0.7
-            held = self.world.job(claim)
-            if (held.attempt, held.status) == (claim.attempt, JobStatus.PROCESSING):
+            locked = self.world.job(claim)
+            if (locked.attempt, locked.status) == (claim.attempt, JobStatus.PROCESSING):
                 failed = self.world.fail(claim, retryable=retryable)
                 again = retryable and claim.tries < MAX_ATTEMPTS
                 assert (failed.completed_at is None) == again
             else:
-                with pytest.raises((StaleAttempt, IllegalMove)):
+                with pytest.raises((StaleAttempt, InvalidTransition)):
                     self.world.fail(claim, retryable=retryable)
 
     def garble(self) -> None:
@@ -165,7 +165,7 @@ class Crowd:
             job, seq = self.world.job(claim), self.world.run.seq
             if (job.attempt, job.status) == (claim.attempt, JobStatus.PROCESSING):
                 with pytest.raises(InvalidInput):
-                    self.world.submit(claim, Handed(content="", document_key="nonsense"))
+                    self.world.submit(claim, SubmittedDocument(content="", document_key="nonsense"))
                 assert self.world.run.seq == seq
 
     # Time
@@ -183,7 +183,7 @@ class Crowd:
         slug = self.chance.choice(self.world.chart.order)
         stage = self.world.run.stages.get(slug)
         if stage is None or stage.completed_at is None:
-            self._refused(IllegalMove, self.world.feedback, slug)
+            self._refused(InvalidTransition, self.world.feedback, slug)
         elif stage.feedback is not None:
             self._refused(NotAwaitingReview, self.world.feedback, slug)
         else:
@@ -195,7 +195,7 @@ class Crowd:
         if slug in self.world.run.stages:
             assert self.world.begin(slug, self._some_models()) == ()
         else:
-            self._refused(IllegalMove, self.world.begin, slug)
+            self._refused(InvalidTransition, self.world.begin, slug)
 
     def retry(self) -> None:
         world = self.world
@@ -214,7 +214,7 @@ class Crowd:
             if maker.status is JobStatus.COMPLETED:
                 assert world.regenerate(document.id).unit == maker.unit
             else:
-                self._refused(IllegalMove, world.regenerate, document.id)
+                self._refused(InvalidTransition, world.regenerate, document.id)
 
     # The server
 
@@ -230,7 +230,7 @@ class Crowd:
             stages={slug: stages[slug] for slug in reversed(stages)},
             steps={key: steps[key] for key in reversed(steps)},
         )
-        assert same_whoever_looks(report_of_run(records), report_of_run(self.world.records))
+        assert is_deterministic(report_of_run(records), report_of_run(self.world.records))
 
     # The good end
 

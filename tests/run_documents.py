@@ -4,7 +4,7 @@ from typing import Any
 
 from definitions import a_definition, a_recipe_step, a_stage
 from waybook.doorway import Caller, Channel
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.render_documents import render_documents
 from worlds import Agent, Body, World
 
@@ -24,7 +24,7 @@ async def kept(world: World, agent: Agent) -> list[tuple[Any, ...]]:
     """Every document there is: key, model, version, text."""
     asked = """select document_key, model, version, content from document
                 order by document_key, version, model"""
-    return (await world.database.read(agent.org_id, asked))[0]
+    return (await world.database.read_org(agent.org_id, asked))[0]
 
 
 async def pages(world: World, agent: Agent) -> list[tuple[Any, ...]]:
@@ -32,7 +32,7 @@ async def pages(world: World, agent: Agent) -> list[tuple[Any, ...]]:
     asked = """select d.document_key, d.model, d.version, h.markdown, h.html
                  from rendered_document h join document d on d.id = h.document_id
                 order by h.id"""
-    return (await world.database.read(agent.org_id, asked))[0]
+    return (await world.database.read_org(agent.org_id, asked))[0]
 
 
 async def available(agent: Agent, run: Body) -> dict[tuple[str, str], str]:
@@ -47,7 +47,7 @@ async def available(agent: Agent, run: Body) -> dict[tuple[str, str], str]:
 async def render_all(agent: Agent) -> int:
     """Render what waits in this org; the background does so in all of them."""
     caller = Caller(org_id=agent.org_id, user="waybook", channel=Channel.SWEEP)
-    call = Call(house=agent.doorway.house, caller=caller)
+    call = RequestContext(services=agent.doorway.house, caller=caller)
     rendered = 0
     while some := await render_documents(call):
         rendered += some

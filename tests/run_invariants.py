@@ -10,8 +10,8 @@ from waybook.dag.invariants import check
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.dag.overlay import evidence_of, overlay
 from waybook.dag.report import Report, report
-from waybook.dag.sources import makes
-from waybook.dag.structure import sound_structure
+from waybook.dag.sources import output_keys
+from waybook.dag.structure import valid_structure
 from waybook.dag.units import units_of
 from waybook.record.changes import Change, Entity
 from waybook.record.replay import Rows, _apply, differences, replay
@@ -233,7 +233,7 @@ def stages_and_the_run_end_with_their_steps(records: Records) -> None:
 
 def report_of_run(records: Records) -> Report:
     """The report as the product makes it."""
-    structure = sound_structure(records.chart.dag, records.chart.graphs)
+    structure = valid_structure(records.chart.dag, records.chart.graphs)
     return report(structure, run_evidence(records.run, records.available()))
 
 
@@ -298,5 +298,5 @@ def _promised(records: Records) -> set[object]:
         for key, step in chart.graphs[slug].steps.items()
         for unit in units_of(key, chart.stages[slug], chart.graphs[slug], stage.models, stage.prior)
         for made in unit.makes
-        for document_key in makes(step)
+        for document_key in output_keys(step)
     }

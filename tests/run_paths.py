@@ -16,20 +16,20 @@ from plan_builders import NOON, PAT, numbered_ids
 from run_invariants import check_decision, check_report, check_state
 from run_records import LEASE, Records
 from run_worlds import a_run
-from waybook.dag.invariants import never_falls
+from waybook.dag.invariants import completed_never_decreases
 from waybook.dag.model import JobStatus, Stage
 from waybook.dag.report import Report
 from waybook.errors import WaybookError
-from waybook.record.moment import Moment
+from waybook.record.moment import DecisionContext
 from waybook.run.decision import RunDecision
 from waybook.run.fail import fail_job
 from waybook.run.model import Job
 from waybook.run.next_job import next_job
 from waybook.run.retry import regenerate, retry_failed
-from waybook.run.submit import Handed, Submission, submit_job
+from waybook.run.submit import Submission, SubmittedDocument, submit_job
 
 OLD = NOON - LEASE - timedelta(minutes=1)
-TEXT = (Handed(content="text"),)
+TEXT = (SubmittedDocument(content="text"),)
 NEW_IDS = numbered_ids("new")
 
 Call: TypeAlias = Callable[[], RunDecision[object]]
@@ -95,7 +95,7 @@ def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> Paths:
     for number, records in enumerate(paths.records):  # grows while we walk
         for after in _neighbours(paths, records):
             there = paths.meet(after)
-            assert never_falls(paths.reports[number], paths.reports[there])
+            assert completed_never_decreases(paths.reports[number], paths.reports[there])
             paths.reached_from[there].add(number)
     return paths
 
@@ -144,7 +144,7 @@ def _job_key(records: Records, job: Job) -> JobKey:
 def calls(records: Records, bounds: Bounds) -> Iterator[Call]:
     """Every call that somebody could make now."""
     run, chart = records.run, records.chart
-    moment = Moment(now=NOON, actor=PAT, new_id=NEW_IDS)
+    moment = DecisionContext(now=NOON, actor=PAT, new_id=NEW_IDS)
     for job in records.jobs.values():
         yield from _work(records, job, bounds, moment)
     for slug in run.stages:
@@ -157,12 +157,12 @@ def calls(records: Records, bounds: Bounds) -> Iterator[Call]:
             yield partial(regenerate, run, chart, maker, document.id, moment)
 
 
-def _work(records: Records, job: Job, bounds: Bounds, moment: Moment) -> Iterator[Call]:
+def _work(records: Records, job: Job, bounds: Bounds, context: DecisionContext) -> Iterator[Call]:
     run, chart, attempt = records.run, records.chart, job.attempt
     if job.completed_at is None and records.is_free(job):
-        asked = partial(next_job, run, chart, moment, held=None, open_jobs=())
+        asked = partial(next_job, run, chart, context, locked=None, open_jobs=())
         yield partial(asked, candidate=job)
-    fail = partial(fail_job, run, chart, job, error="no luck", moment=moment)
+    fail = partial(fail_job, run, chart, job, error="no luck", context=context)
     version = 1 if job.document is None else records.latest(job.document).version + 1
     before = {"parts": records.parts(job), "version": version}
     for this in {attempt, max(attempt - 1, 0)}:
@@ -170,10 +170,10 @@ def _work(records: Records, job: Job, bounds: Bounds, moment: Moment) -> Iterato
             yield partial(fail, attempt=this, retryable=True)
             yield partial(fail, attempt=this, retryable=False)
         done = Submission(documents=TEXT, attempt=this)
-        yield partial(submit_job, run, chart, job, done, moment, **before)  # type: ignore[arg-type]  # each has its type
+        yield partial(submit_job, run, chart, job, done, context, **before)  # type: ignore[arg-type]  # each has its type
     if job.part < bounds.parts:
         part = Submission(documents=TEXT, attempt=attempt, continues=True)
-        yield partial(submit_job, run, chart, job, part, moment, **before)  # type: ignore[arg-type]  # as above
+        yield partial(submit_job, run, chart, job, part, context, **before)  # type: ignore[arg-type]  # as above
 
 
 def _later(records: Records, job: Job) -> Iterator[Records]:

@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from plan_builders import NOON
-from waybook.dag.documents import Available
+from waybook.dag.documents import AvailableDocument
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
 from waybook.record.changes import WHOLE_ROW, Change, Entity
 from waybook.record.holder import Holder
 from waybook.record.replay import Row, Rows
-from waybook.record.texts import digest
-from waybook.record.usage import NOTHING
+from waybook.record.texts import text_hash
+from waybook.record.usage import NO_USAGE
 from waybook.run.decision import RunDecision
-from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun
+from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
 from waybook.run.next_job import OpenJobs
 
 #: How long somebody may be silent before a job is free again.
@@ -34,7 +34,7 @@ Place = tuple[str, str, str, str, str, str | None]
 
 @dataclass(slots=True, kw_only=True)
 class Records:
-    chart: Chart
+    chart: CompiledDag
     run: Run
     now: datetime = NOON
     #: What the run's own row says besides what a Run carries.
@@ -138,16 +138,16 @@ class Records:
         versions = [document for document in self.documents.values() if place_of(document) == place]
         return max(versions, key=lambda document: document.version)
 
-    def available(self) -> list[tuple[str, Available]]:
+    def available(self) -> list[tuple[str, AvailableDocument]]:
         """The latest rendered version of each document, with its stage."""
-        found: dict[Place, tuple[str, Available]] = {}
+        found: dict[Place, tuple[str, AvailableDocument]] = {}
         pages = [
             (self.documents[str(row["document_id"])], page_id)
             for (entity, page_id), (row, _) in self.texts.items()
             if entity is Entity.RENDERED_DOCUMENT
         ]
         for document, page_id in sorted(pages, key=lambda page: page[0].version):
-            told = Available(document.document_key, document.made.model, page_id)
+            told = AvailableDocument(document.document_key, document.origin.model, page_id)
             found[place_of(document)] = (document.stage, told)
         return list(found.values())
 
@@ -176,13 +176,13 @@ class Records:
             at = self.run.completed_at
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
             took = self.run.usage
-            used: Row = {"usage": took.as_json()} if took != NOTHING else {}
+            used: Row = {"usage": took.as_json()} if took != NO_USAGE else {}
             return {**self.brief, **own, **used} if self.brief else None
         if entity is Entity.USAGE:
             return self.usage.get(row_id)
         if entity in WITH_TEXTS:
             row, texts = self.texts.get((entity, row_id), ({}, ()))
-            return {**row, "content_hash": digest(*texts)} if row else None
+            return {**row, "content_hash": text_hash(*texts)} if row else None
         kept: Mapping[Entity, Mapping[str, Kept]] = {
             Entity.STAGE_RUN: self.run.stages,
             Entity.STAGE_STEP: self.run.steps,
@@ -199,7 +199,7 @@ def changes_of(decision: RunDecision[object]) -> list[Change]:
 
 def place_of(document: NewDocument) -> Place:
     """What stays the same from version to version."""
-    made = document.made
+    made = document.origin
     of = (document.stage, document.step_key, document.document_key)
     return (*of, made.model, made.lineage, made.reviewer)
 

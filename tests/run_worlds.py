@@ -10,20 +10,20 @@ from plan_builders import ANN, BOB, NOON, PAT
 from run_invariants import check_decision, check_report, check_state
 from run_records import LEASE, Records, changes_of
 from waybook.dag.definition import graphs_of
-from waybook.dag.definition_checks import definition_faults
+from waybook.dag.definition_checks import definition_errors
 from waybook.dag.model import Dag, JobType, RecipeStep, Stage
 from waybook.dag.report import Report
 from waybook.record.changes import Change
-from waybook.record.moment import Actor, Json, Moment
+from waybook.record.moment import Actor, DecisionContext, Json
 from waybook.record.usage import Usage
 from waybook.run.decision import RunDecision
 from waybook.run.fail import fail_job
-from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun
-from waybook.run.next_job import GivenUp, JobReady, NextJob, next_job
-from waybook.run.render import Page, keep_rendered
+from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
+from waybook.run.next_job import AttemptsExhausted, JobReady, NextJob, next_job
+from waybook.run.render import RenderedPage, store_rendered
 from waybook.run.retry import regenerate, retry_failed
-from waybook.run.start import begin_stage, give_feedback, new_run
-from waybook.run.submit import Handed, JobDone, Submission, submit_job
+from waybook.run.start import give_feedback, new_run, start_open_stage
+from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
 
 ReplyT = TypeVar("ReplyT")
 
@@ -32,10 +32,10 @@ MODELS = ("alpha", "beta")
 WORKERS = (ANN, BOB)
 
 
-def a_chart(dag: Dag) -> Chart:
+def a_chart(dag: Dag) -> CompiledDag:
     """A definition that has been checked."""
-    assert definition_faults(dag) == []
-    return Chart(dag, graphs_of(dag), version=3)
+    assert definition_errors(dag) == []
+    return CompiledDag(dag, graphs_of(dag), version=3)
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class RunWorld:
         return self.records.run
 
     @property
-    def chart(self) -> Chart:
+    def chart(self) -> CompiledDag:
         return self.records.chart
 
     def job(self, job: Job | str) -> Job:
@@ -95,8 +95,8 @@ class RunWorld:
         """Let so much time pass; unless it is said, too much for whoever is silent."""
         self.records.now += gap
 
-    def moment(self, actor: Actor) -> Moment:
-        return Moment(now=self.records.now, actor=actor, new_id=self._new_id)
+    def moment(self, actor: Actor) -> DecisionContext:
+        return DecisionContext(now=self.records.now, actor=actor, new_id=self._new_id)
 
     def _new_id(self) -> str:
         self._made[0] += 1
@@ -114,16 +114,16 @@ class RunWorld:
     ) -> NextJob:
         """Ask once for a job; one that was tried too often may be put aside."""
         records = self.records
-        held = None if another else records.held(who.holder, model)
+        locked = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
-        open_jobs = () if held or candidate else records.open_counts()
-        given = {"held": held, "candidate": candidate, "open_jobs": open_jobs}
+        open_jobs = () if locked or candidate else records.open_counts()
+        given = {"held": locked, "candidate": candidate, "open_jobs": open_jobs}
         return self.keep(next_job(self.run, self.chart, self.moment(who), **given))  # type: ignore[arg-type]  # each has its type
 
     def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
         """Take the next job, where there must be one."""
         reply = self.ask(who, model, another=another)
-        while isinstance(reply, GivenUp):
+        while isinstance(reply, AttemptsExhausted):
             reply = self.ask(who, model, another=another)
         assert isinstance(reply, JobReady), reply
         return reply.job
@@ -131,14 +131,16 @@ class RunWorld:
     def submit(
         self,
         job: Job,
-        *handed: Handed | str,
+        *handed: SubmittedDocument | str,
         who: Actor = ANN,
         continues: bool = False,
         usage: Usage | None = None,
     ) -> JobDone:
         """Hand in for the attempt at which the job was taken."""
         submission = Submission(
-            documents=tuple(Handed(content=h) if isinstance(h, str) else h for h in handed),
+            documents=tuple(
+                SubmittedDocument(content=h) if isinstance(h, str) else h for h in handed
+            ),
             attempt=job.attempt,
             continues=continues,
             usage=usage,
@@ -165,7 +167,7 @@ class RunWorld:
             attempt=job.attempt,
             error=error,
             retryable=retryable,
-            moment=self.moment(ANN),
+            context=self.moment(ANN),
         )
         return self.keep(decision).job
 
@@ -176,7 +178,7 @@ class RunWorld:
         return self.keep(give_feedback(self.run, self.chart, stage, said, models, moment)).stages
 
     def begin(self, stage: str, models: Sequence[str] | None = None) -> tuple[StageRun, ...]:
-        decision = begin_stage(self.run, self.chart, stage, models, self.moment(PAT))
+        decision = start_open_stage(self.run, self.chart, stage, models, self.moment(PAT))
         return self.keep(decision).stages
 
     def retry(self, stage: str, step: str | None = None) -> tuple[Job, ...]:
@@ -195,8 +197,8 @@ class RunWorld:
     def render(self, most: int = 20) -> int:
         """Let the server render what waits."""
         waiting = self.records.to_render()[:most]
-        pages = [Page(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
-        return self.keep(keep_rendered(self.run, self.chart, pages, self.moment(PAT)))
+        pages = [RenderedPage(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
+        return self.keep(store_rendered(self.run, self.chart, pages, self.moment(PAT)))
 
     # Whole ways
 
@@ -208,7 +210,9 @@ class RunWorld:
     def claimed(self, job: Job, who: Actor = ANN) -> Job:
         """Take this very job."""
         moment, before = self.moment(who), self.job(job)
-        decision = next_job(self.run, self.chart, moment, held=None, candidate=before, open_jobs=())
+        decision = next_job(
+            self.run, self.chart, moment, locked=None, candidate=before, open_jobs=()
+        )
         reply = self.keep(decision)
         assert isinstance(reply, JobReady)
         return reply.job

@@ -10,13 +10,13 @@ import httpx2
 from starlette.types import ASGIApp
 
 from issuers import FakeIssuer, an_issuer
-from waybook.cli.serve import app_of
-from waybook.endpoints.issued import SignIns
+from waybook.cli.serve import build_http_app
+from waybook.endpoints.issued import IssuerClient
 from waybook.endpoints.issuer import Issuer
-from waybook.endpoints.issuer_settings import read_issuer
-from waybook.settings import Found, Settings
-from waybook.transport.web.serving import address, listen, serving
-from waybook.wiring import Running
+from waybook.endpoints.issuer_settings import issuer_from_settings
+from waybook.settings import LoadedSettings, Settings
+from waybook.transport.web.serving import address, listen, serve_in_background
+from waybook.wiring import Application
 from worlds import World
 
 
@@ -26,13 +26,13 @@ class Team:
 
     world: World
     there: FakeIssuer
-    issuer: SignIns | None
+    issuer: IssuerClient | None
     settings: Settings
 
     def app(self) -> ASGIApp:
         """The whole face, for nobody but those it knows."""
-        house = Running(doorway=self.world.doorway, settings=self.settings)
-        return app_of(house, Found(self.settings, {}), self.issuer)
+        services = Application(doorway=self.world.doorway, settings=self.settings)
+        return build_http_app(services, LoadedSettings(self.settings, {}), self.issuer)
 
     def browser(self, base_url: str = "http://localhost") -> httpx2.AsyncClient:
         """Somebody who keeps cookies, and follows no redirect."""
@@ -64,7 +64,7 @@ async def a_team(world: World, **more: object) -> AsyncIterator[Team]:
         there.now = world.clock.now
         there.person = {"sub": "ann-1", "org": slug_of(world.agent.org_id)}
         settings = server_settings(there, **more)
-        configured = read_issuer(settings)
+        configured = issuer_from_settings(settings)
         assert configured is not None
         there.audience = configured.audience
         issuer = Issuer(configured)
@@ -79,6 +79,6 @@ async def a_served_team(world: World, **more: object) -> AsyncIterator[tuple[Tea
     where = address(listening)
     async with (
         a_team(world, public_url=where, **more) as team,
-        serving(team.app(), listening, world.doorway.bus.close),
+        serve_in_background(team.app(), listening, world.doorway.bus.close),
     ):
         yield team, where

@@ -6,9 +6,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from waybook.dag.drawing.looks import LOOKS
-from waybook.dag.drawing.marks import Mark, Marks
-from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep
+from waybook.dag.drawing.looks import STATUS_SYMBOLS
+from waybook.dag.drawing.marks import Annotation, Annotations
+from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane
 
 Edges = Sequence[tuple[str, str]]
 
@@ -18,24 +18,24 @@ def a_lane(keys: Sequence[str], edges: Edges = (), *, slug: str = "plan", name: 
     return Lane(
         slug=slug,
         name=name,
-        steps=tuple(SketchStep(key, key) for key in keys),
+        steps=tuple(DiagramStep(key, key) for key in keys),
         edges=tuple(edges),
     )
 
 
-def a_sketch(*lanes: Lane) -> Sketch:
+def a_sketch(*lanes: Lane) -> Diagram:
     """Lanes, one behind the other."""
     slugs = [lane.slug for lane in lanes]
-    return Sketch(name="Rivers", lanes=lanes, transitions=tuple(pairwise(slugs)))
+    return Diagram(name="Rivers", lanes=lanes, transitions=tuple(pairwise(slugs)))
 
 
-def a_chain_of(count: int) -> Sketch:
+def a_chain_of(count: int) -> Diagram:
     """A plan with so many steps, one behind the other."""
     keys = [f"step-{number}" for number in range(1, count + 1)]
     return a_sketch(a_lane(keys, list(pairwise(keys))))
 
 
-def a_thicket(count: int, *, per_step: float = 2.5, reach: int = 40) -> Sketch:
+def a_thicket(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diagram:
     """A plan with so many steps and edges between them, none too far; the same every time."""
     chance = Random(count)  # noqa: S311 - nothing secret about it
     keys = [f"step-{number:04}" for number in range(count)]
@@ -63,29 +63,31 @@ def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
     if draw(st.booleans()):
         chance.shuffle(named)
     steps = [
-        SketchStep(f"s{n}", f"Step {n}", chance.choice(["", "", "other"])) for n in range(count)
+        DiagramStep(f"s{n}", f"Step {n}", chance.choice(["", "", "other"])) for n in range(count)
     ]
     told = tuple((f"s{named[a]}", f"s{named[b]}") for a, b in sorted(edges))
     return Lane(slug=slug, name=draw(st.sampled_from(["", slug])), steps=tuple(steps), edges=told)
 
 
 @st.composite
-def sketches(draw: st.DrawFn) -> Sketch:
+def sketches(draw: st.DrawFn) -> Diagram:
     """Any sketch: mostly a plan, sometimes stages, with transitions that leave some out."""
     count = draw(st.sampled_from([1, 1, 2, 4]))
     found = [draw(lanes(f"stage-{number}")) for number in range(count)]
     ways = draw(st.sets(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))))
-    return Sketch(
+    return Diagram(
         name="Rivers",
         lanes=tuple(found),
         transitions=tuple((f"stage-{a}", f"stage-{b}") for a, b in sorted(ways) if a < b),
     )
 
 
-def any_marks(sketch: Sketch) -> st.SearchStrategy[Marks]:
+def any_marks(sketch: Diagram) -> st.SearchStrategy[Annotations]:
     """Any statuses of some of the steps."""
     places = [(lane.slug, step.key) for lane in sketch.lanes for step in lane.steps]
-    mark = st.builds(Mark, st.sampled_from([*LOOKS, "strange"]), st.sampled_from(["", "3/9"]))
+    mark = st.builds(
+        Annotation, st.sampled_from([*STATUS_SYMBOLS, "strange"]), st.sampled_from(["", "3/9"])
+    )
     return st.builds(
-        lambda steps: Marks(steps=steps), st.dictionaries(st.sampled_from(places), mark)
+        lambda steps: Annotations(steps=steps), st.dictionaries(st.sampled_from(places), mark)
     )

@@ -11,15 +11,15 @@ import pytest
 from waybook import background
 from waybook.errors import Unavailable
 from waybook.settings import Settings
-from waybook.usecases.call import Call
-from waybook.usecases.findings import State, about_loops
-from waybook.usecases.house import House
+from waybook.usecases.call import RequestContext
+from waybook.usecases.findings import CheckState, about_loops
+from waybook.usecases.house import Services
 from waybook.usecases.loop_health import MAX_FAILURES_IN_A_ROW
 from worlds import World
 
 ERRORS = [psycopg.InternalError("cache lookup failed"), RuntimeError("odd"), Unavailable("gone")]
 
-Loop = Callable[[House], Awaitable[None]]
+Loop = Callable[[Services], Awaitable[None]]
 
 
 async def waiting(seconds: float) -> None:
@@ -45,17 +45,17 @@ class Turns:
 async def test_repeat_after_any_error_goes_on_and_logs_one_traceback(
     alone: World, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    house, turns, seen = alone.doorway.house, Turns(error, error, error), []
+    services, turns, seen = alone.doorway.house, Turns(error, error, error), []
 
     async def turn() -> bool:
-        seen.append(house.loops.failures.get("work", 0))
+        seen.append(services.loops.failures.get("work", 0))
         await turns()
         return True
 
     with caplog.at_level(logging.WARNING):
-        await background.repeat(house, "work", turn, waiting)
+        await background.repeat(services, "work", turn, waiting)
     assert seen == [0, 1, 2, 3]
-    assert house.loops.failures == {}
+    assert services.loops.failures == {}
     assert [record.message for record in caplog.records] == [
         f"work will be tried again: {error}"
     ] * 3
@@ -64,7 +64,7 @@ async def test_repeat_after_any_error_goes_on_and_logs_one_traceback(
 
 
 async def test_repeat_when_cancelled_ends_in_a_turn_and_in_a_pause(alone: World) -> None:
-    house, begun = alone.doorway.house, asyncio.Event()
+    services, begun = alone.doorway.house, asyncio.Event()
 
     async def turn() -> None:
         begun.set()
@@ -79,7 +79,7 @@ async def test_repeat_when_cancelled_ends_in_a_turn_and_in_a_pause(alone: World)
 
     for work in (turn, broken):
         begun.clear()
-        task = asyncio.create_task(background.repeat(house, "work", work, for_ever))
+        task = asyncio.create_task(background.repeat(services, "work", work, for_ever))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -87,14 +87,14 @@ async def test_repeat_when_cancelled_ends_in_a_turn_and_in_a_pause(alone: World)
 
 
 LOOPS: dict[str, tuple[str, Loop]] = {
-    "sweep": ("sweep_once", lambda house: background.sweep_for_ever(house, 0)),
-    "render": ("render_once", lambda house: background.render_for_ever(house, 0)),
-    "index": ("index_once", lambda house: background.index_for_ever(house, 0)),
-    "deliver": ("deliver_once", lambda house: background.deliver_for_ever(house, 0)),
-    "retain": ("retain", lambda house: background.retain_for_ever(house, "", Settings())),
-    "send": ("post.send", background.send_for_ever),
-    "listen": ("post.listen", background.listen_for_ever),
-    "look": ("post.Lookout.look", lambda house: background.look_for_ever(house, 0)),
+    "sweep": ("sweep_once", lambda house: background.stall_sweep_loop(house, 0)),
+    "render": ("render_once", lambda house: background.render_loop(house, 0)),
+    "index": ("index_once", lambda house: background.index_loop(house, 0)),
+    "deliver": ("deliver_once", lambda house: background.delivery_loop(house, 0)),
+    "retain": ("retain", lambda house: background.retention_loop(house, "", Settings())),
+    "send": ("post.send", background.event_publish_loop),
+    "listen": ("post.listen", background.event_listen_loop),
+    "look": ("post.Lookout.look", lambda house: background.change_poll_loop(house, 0)),
 }
 
 
@@ -102,14 +102,14 @@ LOOPS: dict[str, tuple[str, Loop]] = {
 async def test_loop_after_a_foreign_error_does_its_next_turn(
     alone: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    house, (target, loop) = alone.doorway.house, LOOPS[name]
+    services, (target, loop) = alone.doorway.house, LOOPS[name]
     turns = Turns(psycopg.InternalError("cache lookup failed"), RuntimeError("odd"))
-    house.bus.is_wanted.set()
-    house.bus.has_outgoing.set()
-    monkeypatch.setattr(background, "BEFORE_WARMING_SECONDS", 0)
+    services.bus.is_wanted.set()
+    services.bus.has_outgoing.set()
+    monkeypatch.setattr(background, "WARMUP_DELAY_SECONDS", 0)
     monkeypatch.setattr(background, "MIN_BACKOFF_SECONDS", 0)
     monkeypatch.setattr(f"waybook.background.{target}", turns)
-    task = asyncio.ensure_future(loop(house))
+    task = asyncio.ensure_future(loop(services))
     await asyncio.wait_for(turns.ended.wait(), 10)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -118,28 +118,28 @@ async def test_loop_after_a_foreign_error_does_its_next_turn(
 
 def test_health_of_a_loop_that_keeps_failing_is_a_failure(alone: World) -> None:
     loops = alone.doorway.house.loops
-    assert [one.state for one in about_loops(loops)] == [State.OK]
+    assert [one.state for one in about_loops(loops)] == [CheckState.OK]
     loops.note_failure("rendering", RuntimeError("password=hunter2hunter2"))
     (found,) = about_loops(loops)
-    assert found.state is State.WARN
-    assert "hunter2" not in found.said
+    assert found.state is CheckState.WARN
+    assert "hunter2" not in found.message
     for _ in range(MAX_FAILURES_IN_A_ROW):
         loops.note_failure("rendering", RuntimeError("odd"))
-    assert [one.state for one in about_loops(loops)] == [State.FAIL]
+    assert [one.state for one in about_loops(loops)] == [CheckState.FAIL]
 
 
 async def test_work_in_every_org_after_one_that_fails_goes_on(own_world: World) -> None:
-    house, seen = own_world.doorway.house, list[UUID]()
+    services, seen = own_world.doorway.house, list[UUID]()
 
-    async def work(call: Call) -> int:
-        seen.append(call.caller.org_id)
+    async def work(ctx: RequestContext) -> int:
+        seen.append(ctx.caller.org_id)
         if len(seen) == 1:
             raise Unavailable("not here")
         return 1
 
     with pytest.raises(Unavailable, match="not here"):
-        await background._in_every_org(house, work)
-    assert sorted(seen) == sorted(await house.database.directory())
+        await background._in_every_org(services, work)
+    assert sorted(seen) == sorted(await services.database.list_org_ids())
     assert len(seen) > 1
 
 
@@ -147,5 +147,5 @@ def test_health_of_a_loop_shows_no_text_of_a_foreign_error(alone: World) -> None
     loops = alone.doorway.house.loops
     loops.note_failure("work", psycopg.errors.UniqueViolation("Key (slug)=(acme) already exists"))
     (finding,) = about_loops(loops)
-    assert "acme" not in finding.said
-    assert "UniqueViolation" in finding.said
+    assert "acme" not in finding.message
+    assert "UniqueViolation" in finding.message

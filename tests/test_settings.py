@@ -66,7 +66,7 @@ def test_a_key_may_stand_in_the_file_and_is_not_printed(tmp_path: Path) -> None:
 def test_links_begin_with_where_people_reach_the_server() -> None:
     assert settings({}).base_url == "http://127.0.0.1:8750"
     found = settings({"WAYBOOK_PUBLIC_URL": "https://plans.example/", "WAYBOOK_PORT": "9000"})
-    assert (found.base_url, found.own_url) == ("https://plans.example", "http://127.0.0.1:9000")
+    assert (found.base_url, found.listen_url) == ("https://plans.example", "http://127.0.0.1:9000")
 
 
 @pytest.mark.parametrize("name", ["WEBHOOK_URL", "PUBLIC_URL"])
@@ -106,10 +106,15 @@ def test_neither_address_nor_secret_is_printed() -> None:
 
 def test_in_server_mode_an_org_is_held_to_a_pace_unless_it_is_said_otherwise() -> None:
     server = {"WAYBOOK_AUTH": "required"}
-    assert (settings({}).pace, settings({}).burst) == (0, 120)
-    assert (settings(server).pace, settings(server).burst) == (60, 120)
-    assert settings({**server, "WAYBOOK_CALLS_PER_SECOND": "0"}).pace == 0
-    assert settings({"WAYBOOK_CALLS_PER_SECOND": "7", "WAYBOOK_BURST": "10"}).pace == 7
+    assert (settings({}).effective_calls_per_second, settings({}).burst) == (0, 120)
+    assert (settings(server).effective_calls_per_second, settings(server).burst) == (60, 120)
+    assert settings({**server, "WAYBOOK_CALLS_PER_SECOND": "0"}).effective_calls_per_second == 0
+    assert (
+        settings(
+            {"WAYBOOK_CALLS_PER_SECOND": "7", "WAYBOOK_BURST": "10"}
+        ).effective_calls_per_second
+        == 7
+    )
 
 
 @pytest.mark.parametrize("given", [{"CALLS_PER_SECOND": "-1"}, {"BURST": "0"}, {"BURST": "many"}])
@@ -129,7 +134,7 @@ def test_this_machine_alone_is_served_where_nobody_is_asked() -> None:
         assert "--auth required" in refused.value.message
         assert "waybook token add" in refused.value.message
         open_to_all = {"WAYBOOK_HOST": host, "WAYBOOK_AUTH": "required"}
-        assert settings(open_to_all).asks_everybody
+        assert settings(open_to_all).requires_auth
 
 
 @pytest.mark.parametrize(

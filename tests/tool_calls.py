@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable
 import run_calls
 from waybook.doorway import TOOLS
 from waybook.store.ids import new_id
-from waybook.usecases.arguments import Mutating
+from waybook.usecases.arguments import MutatingArguments
 from worlds import Agent, Body, a_step
 
 Prepare = Callable[[Agent], Awaitable[Body]]
 
-MUTATING = sorted(name for name, tool in TOOLS.items() if issubclass(tool.arguments, Mutating))
+MUTATING = sorted(
+    name for name, tool in TOOLS.items() if issubclass(tool.arguments, MutatingArguments)
+)
 
 
 async def _create(_: Agent) -> Body:
@@ -135,8 +137,8 @@ async def a_late_result(agent: Agent, text: str = "The Nile is 6,650 km long.") 
     taken = await agent.take(plan)
     retried = {"action": "retry_step", "stepId": taken["stepId"]}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[retried])
-    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-    await agent.refused("submit_step_result", **held, resultSummary=text)
+    locked = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **locked, resultSummary=text)
     context = await agent.call("get_research_context", planId=plan["planId"])
     artifact_id: str = context["artifacts"][0]["artifactId"]
     return artifact_id

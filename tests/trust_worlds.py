@@ -9,23 +9,23 @@ import psycopg
 from starlette.types import ASGIApp
 
 from servers import Place
-from waybook.cli.serve import app_of
+from waybook.cli.serve import build_http_app
 from waybook.orgs.manage import NewUser
 from waybook.record.scopes import Scope
-from waybook.settings import Found, Settings
-from waybook.transport.web.serving import listen, serving
-from waybook.usecases.call import Call
-from waybook.usecases.manage_tokens import USUAL_SCOPES, AskedToken, GivenToken, add_token
+from waybook.settings import LoadedSettings, Settings
+from waybook.transport.web.serving import listen, serve_in_background
+from waybook.usecases.call import RequestContext
+from waybook.usecases.manage_tokens import DEFAULT_SCOPES, IssuedToken, TokenRequest, add_token
 from waybook.usecases.manage_users import add_user
-from waybook.wiring import Running
+from waybook.wiring import Application
 from worlds import Agent, World
 
 EVERYTHING = (Scope.ADMIN,)
 
 
-def at(agent: Agent) -> Call:
+def at(agent: Agent) -> RequestContext:
     """A look into the house by this agent, for what no tool does."""
-    return Call(house=agent.doorway.house, caller=agent.caller)
+    return RequestContext(services=agent.doorway.house, caller=agent.caller)
 
 
 async def a_token(
@@ -33,10 +33,10 @@ async def a_token(
     name: str = "ann",
     *,
     may: tuple[Scope, ...] = EVERYTHING,
-    scopes: tuple[Scope, ...] = USUAL_SCOPES,
+    scopes: tuple[Scope, ...] = DEFAULT_SCOPES,
     days: int | None = 90,
     email: str | None = None,
-) -> GivenToken:
+) -> IssuedToken:
     """Somebody new in the agent's org, who may do this, and a token of theirs."""
     await add_user(at(agent), NewUser(name=name, scopes=may, email=email))
     return await another_token(agent, name, scopes=scopes, days=days)
@@ -46,15 +46,15 @@ async def another_token(
     agent: Agent,
     name: str = "ann",
     *,
-    scopes: tuple[Scope, ...] = USUAL_SCOPES,
+    scopes: tuple[Scope, ...] = DEFAULT_SCOPES,
     days: int | None = 90,
-) -> GivenToken:
+) -> IssuedToken:
     """One more token of somebody who is there."""
-    asked = AskedToken(user=name, label=f"a token of {name}", scopes=scopes, days=days)
+    asked = TokenRequest(user=name, label=f"a token of {name}", scopes=scopes, days=days)
     return await add_token(at(agent), asked)
 
 
-def bearer(given: GivenToken) -> dict[str, str]:
+def bearer(given: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {given.secret}"}
 
 
@@ -71,8 +71,8 @@ def gives_away(text: str, secret: str) -> bool:
 def gated(world: World, **more: object) -> ASGIApp:
     """The whole face over this world, for nobody but those who show a token."""
     settings = Settings(auth="required", tools="all", **more)  # type: ignore[arg-type]
-    house = Running(doorway=world.doorway, settings=settings)
-    return app_of(house, Found(settings, {}))
+    services = Application(doorway=world.doorway, settings=settings)
+    return build_http_app(services, LoadedSettings(settings, {}))
 
 
 @asynccontextmanager
@@ -89,7 +89,7 @@ async def a_visitor(world: World, **more: object) -> AsyncIterator[httpx2.AsyncC
 async def served(world: World, **more: object) -> AsyncIterator[str]:
     """The same on a port of its own."""
     app = gated(world, **more)
-    async with serving(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
+    async with serve_in_background(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
         yield address
 
 

@@ -10,22 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from endpoint_server import Asked, EndpointServer, Play, an_endpoint, answer
-from waybook.doorway import Caller, Channel, Doorway
+from waybook.doorway import Caller, Channel, Dispatcher
 from waybook.endpoints.webhook import Webhook
 from waybook.endpoints.webhook_settings import WebhookSettings
-from waybook.notices.signature import read_secrets
-from waybook.record.notice import Occasion
+from waybook.notices.signature import parse_secrets
+from waybook.record.notice import NotificationKind
 from waybook.store.database import Database
 from waybook.store.deliveries import Delivery
-from waybook.usecases.call import Call
-from waybook.usecases.deliver_notices import deliver_notices
-from waybook.usecases.house import House
+from waybook.usecases.call import RequestContext
+from waybook.usecases.deliver_notices import deliver_notifications
+from waybook.usecases.house import Services
 from waybook.usecases.list_deliveries import list_deliveries
 from worlds import Agent, Body, World
 
 KEY = b"twenty-four bytes and more"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
-EVERY_EVENT = frozenset(str(o) for o in Occasion if o is not Occasion.TEST)
+EVERY_EVENT = frozenset(str(o) for o in NotificationKind if o is not NotificationKind.TEST)
 TAKEN = answer("", 204)
 #: Long enough for a request on loopback to arrive; what is to end by time ends by this.
 SHORT = 1.0
@@ -46,18 +46,18 @@ def verified(asked: Asked, key: bytes = KEY) -> Body:
 class Teller:
     """One process that tells, over one org."""
 
-    house: House
+    house: Services
     agent: Agent
 
     @property
-    def call(self) -> Call:
+    def call(self) -> RequestContext:
         caller = Caller(org_id=self.agent.org_id, user="waybook", channel=Channel.SWEEP)
-        return Call(house=self.house, caller=caller)
+        return RequestContext(services=self.house, caller=caller)
 
     async def deliver(self) -> int:
         """Deliver until nothing is due."""
         tried = 0
-        while found := await deliver_notices(self.call):
+        while found := await deliver_notifications(self.call):
             tried += found
         return tried
 
@@ -81,25 +81,25 @@ async def a_teller(  # noqa: PLR0913 - each has its own test
     """A process over this world that tells whoever listens at this address."""
     configured = WebhookSettings(
         url=url,
-        secrets=read_secrets(secrets),
+        secrets=parse_secrets(secrets),
         format=form,
         events=events,
         templates_dir=folder,
     )
-    postman = Webhook(configured, seconds=seconds)
-    await postman._exchange._client()  # made here, so that what a test waits for is the other side
-    house = replace(
+    sender = Webhook(configured, seconds=seconds)
+    await sender._exchange._client()  # made here, so that what a test waits for is the other side
+    services = replace(
         world.doorway.house,
         database=database or world.database,
-        tells=events,
-        postman=postman,
-        to_deliver=asyncio.Event(),
+        notification_events=events,
+        webhook_sender=sender,
+        delivery_requested=asyncio.Event(),
     )
     who = agent or world.agent
     try:
-        yield Teller(house, Agent(Doorway(house, world.doorway.calls), who.caller))
+        yield Teller(services, Agent(Dispatcher(services, world.doorway.calls), who.caller))
     finally:
-        await postman.close()
+        await sender.close()
 
 
 @asynccontextmanager

@@ -8,19 +8,19 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from servers import Place
-from waybook.doorway import Answer, Caller, Channel, Doorway
+from waybook.doorway import Answer, Caller, Channel, Dispatcher
 from waybook.record.moment import ReviewPolicy
 from waybook.record.replay import Rows
 from waybook.store import audit, plans, tenants
 from waybook.store.calls import CallLog
 from waybook.store.database import LOCK_TIMEOUT, ConnectionPool, Database
 from waybook.store.ids import new_id
-from waybook.store.memory import PlanMemory
+from waybook.store.memory import PlanCache
 from waybook.store.plans import read_stored_rows
 from waybook.store.tenants import add_org
-from waybook.store.whereabouts import Whereabouts
-from waybook.usecases.call import Call
-from waybook.usecases.house import House
+from waybook.store.whereabouts import ParentCache
+from waybook.usecases.call import RequestContext
+from waybook.usecases.house import Services
 from waybook.usecases.skills import Skill, SkillFile
 from waybook.usecases.verify_audit import audited_subjects, verify_audit
 from waybook.usecases.verify_erasures import verify_erasures
@@ -62,7 +62,7 @@ class Clock:
 class Agent:
     """A user of an org at the doorway."""
 
-    doorway: Doorway
+    doorway: Dispatcher
     caller: Caller
 
     @property
@@ -71,7 +71,7 @@ class Agent:
 
     async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
         """Whatever comes back."""
-        return await self.doorway.enter(self.caller, tool, arguments)
+        return await self.doorway.dispatch(self.caller, tool, arguments)
 
     async def call(self, tool: str, **arguments: object) -> Body:
         """The reply, where there must be one."""
@@ -101,8 +101,8 @@ class Agent:
 
     async def submit(self, taken: Body, result: object = "found", **more: object) -> Body:
         """Hand back a step's result."""
-        held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-        return await self.call("submit_step_result", **{**held, "resultSummary": result, **more})
+        locked = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+        return await self.call("submit_step_result", **{**locked, "resultSummary": result, **more})
 
     async def work_through(self, plan: Body) -> Body:
         """Take and submit until there is nothing left."""
@@ -132,8 +132,8 @@ class Agent:
 
     async def hand_in(self, job: Body, content: object = "# Found", **more: object) -> Body:
         """Hand in what a job made."""
-        held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": content}
-        return await self.call("submit_job_result", **{**held, **more})
+        locked = {"jobId": job["jobId"], "attempt": job["attempt"], "content": content}
+        return await self.call("submit_job_result", **{**locked, **more})
 
     async def work_off(self, run: Body) -> Body:
         """Take jobs and hand in until there is none; returns the answer that said so."""
@@ -155,8 +155,8 @@ class Agent:
 
     def elsewhere(self) -> "Agent":
         """The same one, at another process over the same database."""
-        house = replace(self.doorway.house, memory=PlanMemory(), whereabouts=Whereabouts())
-        return Agent(Doorway(house, self.doorway.calls), self.caller)
+        services = replace(self.doorway.house, plan_cache=PlanCache(), step_parents=ParentCache())
+        return Agent(Dispatcher(services, self.doorway.calls), self.caller)
 
 
 def a_step(instructions: str = "Look it up.", **more: object) -> Body:
@@ -167,7 +167,7 @@ def a_step(instructions: str = "Look it up.", **more: object) -> Body:
 class World:
     place: Place
     database: Database
-    doorway: Doorway
+    doorway: Dispatcher
     clock: Clock
     agent: Agent
     neighbour: Agent
@@ -180,17 +180,17 @@ class World:
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
         """The rows of a plan that its audit accounts for."""
         statement = plans.SQL["stored_rows"](plan_id=plan_id)
-        return read_stored_rows((await self.database.read(org_id, statement))[0])
+        return read_stored_rows((await self.database.read_org(org_id, statement))[0])
 
     async def set_policy(self, policy: ReviewPolicy) -> None:
         """Have our org's reviews decided so."""
-        async with self.database.tenant(self.agent.org_id) as tx:
+        async with self.database.org_transaction(self.agent.org_id) as tx:
             await tx.commit(tenants.set_policy_statement(policy))
 
-    async def entries(self, org_id: UUID, subject_id: str) -> list[audit.Sealed]:
+    async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
         """The audit of a plan or of a skill execution."""
         statement = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
-        return audit.read_entries((await self.database.read(org_id, statement))[0])
+        return audit.read_entries((await self.database.read_org(org_id, statement))[0])
 
 
 @asynccontextmanager
@@ -202,14 +202,14 @@ async def a_world(
     for org_id in (ours, theirs):
         add_org(place.owner_dsn, org_id, f"org-{org_id}")
     async with a_database(place, pool_size=pool_size, lock_timeout=lock_timeout) as database:
-        doorway = Doorway(House(database=database, skills=SKILLS), CallLog(database))
+        dispatcher = Dispatcher(Services(database=database, skills=SKILLS), CallLog(database))
         world = World(
             place=place,
             database=database,
-            doorway=doorway,
+            doorway=dispatcher,
             clock=Clock(database),
-            agent=Agent(doorway, Caller(org_id=ours, user="ann", channel=Channel.MCP)),
-            neighbour=Agent(doorway, Caller(org_id=theirs, user="ned", channel=Channel.MCP)),
+            agent=Agent(dispatcher, Caller(org_id=ours, user="ann", channel=Channel.MCP)),
+            neighbour=Agent(dispatcher, Caller(org_id=theirs, user="ned", channel=Channel.MCP)),
         )
         world.neighbours_plan = await world.neighbour.plan(2, name="Next door")
         plan_id = world.neighbours_plan["planId"]
@@ -217,7 +217,7 @@ async def a_world(
         yield world
         if not world.is_sound:
             return
-        await check_audit(doorway.house, ours, theirs)
+        await check_audit(dispatcher.house, ours, theirs)
         if not world.neighbour_may_change:
             assert await world.stored(theirs, plan_id) == before
 
@@ -233,10 +233,12 @@ async def a_database(
         yield database
 
 
-async def check_audit(house: House, *org_ids: UUID) -> None:
+async def check_audit(services: Services, *org_ids: UUID) -> None:
     """State = replay(audit), and no entry was changed, for everything in these orgs."""
     for org_id in org_ids:
-        call = Call(house=house, caller=Caller(org_id=org_id, user="judge", channel=Channel.CLI))
+        call = RequestContext(
+            services=services, caller=Caller(org_id=org_id, user="judge", channel=Channel.CLI)
+        )
         subjects = await audited_subjects(call)
         faults = [v async for v in verify_audit(call, subjects) if not v.ok]
         assert faults == []

@@ -15,10 +15,10 @@ from waybook.record.moment import Channel
 from waybook.settings import Settings
 from waybook.store import post
 from waybook.store.calls import CallLog
-from waybook.usecases.call import Call
-from waybook.usecases.deliver_notices import deliver_notices
+from waybook.usecases.call import RequestContext
+from waybook.usecases.deliver_notices import deliver_notifications
 from waybook.usecases.exchange import Caller
-from waybook.usecases.house import House
+from waybook.usecases.house import Services
 from waybook.usecases.index_research import index_research
 from waybook.usecases.render_documents import render_documents
 from waybook.usecases.retain import retain
@@ -27,20 +27,20 @@ from waybook.usecases.sweep_stalls import sweep_stalls
 log = logging.getLogger(__name__)
 
 #: Whoever starts has more urgent things to do than to get ready for the first search.
-BEFORE_WARMING_SECONDS = 2.0
+WARMUP_DELAY_SECONDS = 2.0
 #: How long news may wait for company on their way to other processes, in seconds.
-LINGER_SECONDS = 0.05
+EVENT_BATCH_DELAY_SECONDS = 0.05
 #: How long the use of a token may wait for company before it is noted, in seconds.
-NOTE_USES_SECONDS = 1.0
+TOKEN_USE_FLUSH_SECONDS = 1.0
 #: How often to look for what was kept long enough.
-RETAIN_SECONDS = 3_600.0
+RETENTION_INTERVAL_SECONDS = 3_600.0
 #: Wait after the first failure in a row; it doubles with each further one, up to the maximum.
 MIN_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
 
 
 async def repeat(
-    house: House,
+    services: Services,
     loop: str,
     turn: Callable[[], Awaitable[bool | None]],
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -56,13 +56,13 @@ async def repeat(
             is_done = await turn()
         except Exception as error:
             if asyncio.get_running_loop().time() - begun > MAX_BACKOFF_SECONDS:
-                house.loops.note_success(loop)
-            failures = house.loops.note_failure(loop, error)
+                services.loops.note_success(loop)
+            failures = services.loops.note_failure(loop, error)
             unexpected = failures == 1 and not isinstance(error, WaybookError)
             log.warning("%s will be tried again: %s", loop, error, exc_info=unexpected)
             await pause(backoff_seconds(failures))
         else:
-            house.loops.note_success(loop)
+            services.loops.note_success(loop)
             if is_done:
                 return
 
@@ -79,36 +79,38 @@ def backoff_seconds(failures: int) -> float:
     return longest * random.uniform(0.5, 1)  # noqa: S311 - servers must not retry in step
 
 
-async def log_calls_for_ever(house: House, calls: CallLog) -> None:
+async def log_calls_for_ever(services: Services, calls: CallLog) -> None:
     """Write the log of calls, until cancelled."""
-    await repeat(house, "the log of calls", calls.write_next)
+    await repeat(services, "the log of calls", calls.write_next)
 
 
-async def sweep_for_ever(house: House, every_seconds: float) -> None:
+async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
     """Look for stalls again and again, until cancelled."""
 
     async def turn() -> None:
         await asyncio.sleep(every_seconds)
-        await sweep_once(house)
+        await sweep_all_orgs(services)
 
-    await repeat(house, "the stall sweep", turn)
+    await repeat(services, "the stall sweep", turn)
 
 
-async def sweep_once(house: House) -> int:
+async def sweep_all_orgs(services: Services) -> int:
     """Look for stalls in every org, one after the other; returns how many plans stalled."""
-    return await _in_every_org(house, sweep_stalls)
+    return await _in_every_org(services, sweep_stalls)
 
 
-async def _in_every_org(house: House, work: Callable[[Call], Awaitable[int]]) -> int:
+async def _in_every_org(
+    services: Services, work: Callable[[RequestContext], Awaitable[int]]
+) -> int:
     """Return the sum of some work over all orgs; an org that fails does not stop the others.
 
     Raises:
         Exception: the first failure, once every org had its turn.
     """
     done, failure = 0, None
-    for org_id in await house.database.directory():
+    for org_id in await services.database.list_org_ids():
         try:
-            done += await work(_call(house, org_id))
+            done += await work(_call(services, org_id))
         except Exception as error:  # noqa: BLE001 - raised below
             failure = failure or error
     if failure is not None:
@@ -116,26 +118,26 @@ async def _in_every_org(house: House, work: Callable[[Call], Awaitable[int]]) ->
     return done
 
 
-async def note_uses_for_ever(house: House) -> None:
+async def token_use_flush_loop(services: Services) -> None:
     """Note which tokens were used, a while behind the calls, until cancelled."""
 
     async def turn() -> None:
-        await house.last_used.some()
-        await asyncio.sleep(NOTE_USES_SECONDS)
-        await house.last_used.write(house.database)
+        await services.last_used.wait_pending()
+        await asyncio.sleep(TOKEN_USE_FLUSH_SECONDS)
+        await services.last_used.flush(services.database)
 
-    await repeat(house, "noting the use of tokens", turn)
+    await repeat(services, "noting the use of tokens", turn)
 
 
-async def render_for_ever(house: House, every_seconds: float) -> None:
+async def render_loop(services: Services, every_seconds: float) -> None:
     """Render whatever there is, when told of it and every now and then, until cancelled."""
 
     async def turn() -> None:
-        await _told(house.to_render, every_seconds)
-        while await render_once(house):
+        await _told(services.render_requested, every_seconds)
+        while await render_all_orgs(services):
             pass
 
-    await repeat(house, "rendering", turn)
+    await repeat(services, "rendering", turn)
 
 
 async def _told(event: asyncio.Event, at_most_seconds: float) -> None:
@@ -145,99 +147,99 @@ async def _told(event: asyncio.Event, at_most_seconds: float) -> None:
     event.clear()
 
 
-async def render_once(house: House) -> int:
+async def render_all_orgs(services: Services) -> int:
     """Render what waits in every org; returns how many documents that were."""
-    return await _in_every_org(house, render_documents)
+    return await _in_every_org(services, render_documents)
 
 
-async def index_for_ever(house: House, every_seconds: float) -> None:
+async def index_loop(services: Services, every_seconds: float) -> None:
     """Get ready for searches, then index whatever is not, again and again, until cancelled."""
 
     async def warm() -> bool:
-        await asyncio.sleep(BEFORE_WARMING_SECONDS)
-        await house.library.warm()
+        await asyncio.sleep(WARMUP_DELAY_SECONDS)
+        await services.search_backend.warm()
         return True
 
     async def turn() -> None:
-        while await index_once(house):
+        while await index_all_orgs(services):
             pass
         await asyncio.sleep(every_seconds)
 
-    await repeat(house, "indexing", warm)
-    await repeat(house, "indexing", turn)
+    await repeat(services, "indexing", warm)
+    await repeat(services, "indexing", turn)
 
 
-async def index_once(house: House) -> int:
+async def index_all_orgs(services: Services) -> int:
     """Index some of what waits in every org; returns how much was done."""
-    return await _in_every_org(house, index_research)
+    return await _in_every_org(services, index_research)
 
 
-async def retain_for_ever(house: House, owner_dsn: str, settings: Settings) -> None:
+async def retention_loop(services: Services, owner_dsn: str, settings: Settings) -> None:
     """Let go what was kept long enough, and make room for what comes, until cancelled."""
 
     async def turn() -> None:
         await retain(owner_dsn, settings)
-        house.loops.note_success("retention")
-        await asyncio.sleep(RETAIN_SECONDS)
+        services.loops.note_success("retention")
+        await asyncio.sleep(RETENTION_INTERVAL_SECONDS)
 
-    await repeat(house, "retention", turn)
+    await repeat(services, "retention", turn)
 
 
-async def deliver_for_ever(house: House, every_seconds: float) -> None:
+async def delivery_loop(services: Services, every_seconds: float) -> None:
     """Deliver whatever there is to tell, when told of it and every now and then."""
 
     async def turn() -> None:
-        await _told(house.to_deliver, every_seconds)
-        while await deliver_once(house):
+        await _told(services.delivery_requested, every_seconds)
+        while await deliver_all_orgs(services):
             pass
 
-    await repeat(house, "delivering webhooks", turn)
+    await repeat(services, "delivering webhooks", turn)
 
 
-async def deliver_once(house: House) -> int:
+async def deliver_all_orgs(services: Services) -> int:
     """Deliver some of what is due in every org; returns how much was tried."""
-    return await _in_every_org(house, deliver_notices)
+    return await _in_every_org(services, deliver_notifications)
 
 
-async def send_for_ever(house: House) -> None:
+async def event_publish_loop(services: Services) -> None:
     """Tell other processes what changed here, many changes at a time, until cancelled."""
 
     async def turn() -> None:
-        await house.bus.has_outgoing.wait()
-        await asyncio.sleep(LINGER_SECONDS)
-        await post.send(house.database, house.bus)
+        await services.bus.has_outgoing.wait()
+        await asyncio.sleep(EVENT_BATCH_DELAY_SECONDS)
+        await post.send_pending(services.database, services.bus)
 
-    await repeat(house, "sending changes to other processes", turn)
+    await repeat(services, "sending changes to other processes", turn)
 
 
-async def listen_for_ever(house: House) -> None:
+async def event_listen_loop(services: Services) -> None:
     """Listen to other processes, from the first subscriber on, until cancelled.
 
     Behind a pooler nothing can be heard, and `look_for_ever` has to do.
     """
 
     async def turn() -> bool:
-        await post.listen(house.database, house.bus)
+        await post.listen(services.database, services.bus)
         return True
 
-    await house.bus.is_wanted.wait()
-    await repeat(house, "listening for changes", turn)
+    await services.bus.is_wanted.wait()
+    await repeat(services, "listening for changes", turn)
 
 
-async def look_for_ever(house: House, every_seconds: float) -> None:
+async def change_poll_loop(services: Services, every_seconds: float) -> None:
     """Look for changes nobody told of, when somebody new wants to know and every now and then."""
-    bus, lookout = house.bus, post.Lookout()
+    bus, lookout = services.bus, post.ChangePoller()
 
     async def turn() -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(bus.has_newcomers.wait(), every_seconds)
         bus.has_newcomers.clear()
-        await lookout.look(house.database, bus)
+        await lookout.poll(services.database, bus)
 
     await bus.is_wanted.wait()
-    await repeat(house, "looking for changes", turn)
+    await repeat(services, "looking for changes", turn)
 
 
-def _call(house: House, org_id: UUID) -> Call:
+def _call(services: Services, org_id: UUID) -> RequestContext:
     caller = Caller(org_id=org_id, user="waybook", channel=Channel.SWEEP)
-    return Call(house=house, caller=caller)
+    return RequestContext(services=services, caller=caller)

@@ -29,7 +29,7 @@ KINDS: Mapping[str, type[WaybookError]] = {
         errors.Busy,
         errors.Forbidden,
         errors.IdempotencyConflict,
-        errors.IllegalMove,
+        errors.InvalidTransition,
         errors.InvalidInput,
         errors.InvalidStepReference,
         errors.NotAwaitingReview,
@@ -63,7 +63,7 @@ class Client:
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
-        fault: BaseException | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         await self._http.aclose()
@@ -92,10 +92,10 @@ class Client:
         try:
             response = await self._http.post(self.url, json=message)
             answer: dict[str, Any] = response.json()
-        except httpx2.HTTPError as fault:
-            raise errors.Unavailable(f"cannot reach {self.url}: {fault}") from fault
-        except ValueError as fault:
-            raise errors.Unavailable(f"{self.url} does not speak our language") from fault
+        except httpx2.HTTPError as error:
+            raise errors.Unavailable(f"cannot reach {self.url}: {error}") from error
+        except ValueError as error:
+            raise errors.Unavailable(f"{self.url} does not speak our language") from error
         if "error" in answer:
             raise _refused(answer["error"])
         result: dict[str, Any] = answer["result"]
@@ -121,9 +121,9 @@ def error_from(told: Mapping[str, Any]) -> WaybookError:
     StaleAttempt('attempt 2 runs')
     """
     kind = KINDS.get(str(told["code"]), WaybookError)
-    fault = kind.__new__(kind)
+    error = kind.__new__(kind)
     following = told.get("next")
     call = NextCall(**following) if following else None
-    WaybookError.__init__(fault, str(told["message"]), next_call=call)
-    fault.details.update(told.get("details") or {})
-    return fault
+    WaybookError.__init__(error, str(told["message"]), next_call=call)
+    error.details.update(told.get("details") or {})
+    return error

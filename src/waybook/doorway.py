@@ -17,11 +17,11 @@ from uuid import UUID
 from waybook.errors import Forbidden, RateLimited, Unavailable, WaybookError
 from waybook.record.moment import Channel, Json
 from waybook.record.scopes import Scope
-from waybook.redaction import redacted
+from waybook.redaction import redact
 from waybook.store.bus import Bus
 from waybook.store.calls import CallLog, LoggedCall
-from waybook.store.database import Outdated, Taken
-from waybook.store.idempotency import Key, hash_of
+from waybook.store.database import KeyConflict, StaleCache
+from waybook.store.idempotency import Key, hash_arguments
 from waybook.store.ids import is_id
 from waybook.usecases import (
     add_dag,
@@ -58,25 +58,25 @@ from waybook.usecases import (
     submit_step_result,
     submit_user_decision,
 )
-from waybook.usecases.arguments import Arguments, read_arguments
-from waybook.usecases.call import Answered, Body, Call
-from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
-from waybook.usecases.house import House
+from waybook.usecases.arguments import ToolArguments, parse_arguments
+from waybook.usecases.call import Body, RequestContext, StoredAnswerFound
+from waybook.usecases.exchange import Answer, Caller, ReadableDocument, ReadableOutput
+from waybook.usecases.house import Services
 from waybook.usecases.output_views import output_view
-from waybook.usecases.permission import require
+from waybook.usecases.permission import require_scope
 from waybook.usecases.read_documents import read_document
 from waybook.usecases.read_outputs import list_outputs, read_output
 from waybook.usecases.reply_ceiling import dumped, within_ceiling
-from waybook.usecases.same_again import refusal, same_again
+from waybook.usecases.same_again import error_answer, retry_call
 from waybook.usecases.skills import Skill
 from waybook.usecases.tool import Tool
 
-__all__ = ["TOOLS", "Answer", "Caller", "Channel", "Doorway", "Tool"]
+__all__ = ["TOOLS", "Answer", "Caller", "Channel", "Dispatcher", "Tool"]
 
 log = logging.getLogger(__name__)
 
 #: What is counted as no tool's: pages, documents, messages that call none.
-OTHER: Final = "other"
+UNATTRIBUTED: Final = "other"
 #: An expensive call counts as several: one more for so many bytes, and for so many operations of
 #: conditions. Each takes about as much CPU as an ordinary call.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
@@ -124,10 +124,10 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
 )
 
 
-class Doorway:
-    def __init__(self, house: House, calls: CallLog) -> None:
+class Dispatcher:
+    def __init__(self, services: Services, calls: CallLog) -> None:
         """A doorway of this house, noting its calls here."""
-        self.house = house
+        self.house = services
         self.calls = calls
         #: How often each tool was answered, and how: ok, or an error's code.
         self.counted: Counter[tuple[str, str]] = Counter()
@@ -144,15 +144,15 @@ class Doorway:
         """Where this process's changes are made known."""
         return self.house.bus
 
-    async def enter(
+    async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
     ) -> Answer:
         """Carry out one call. Whatever happens becomes an answer."""
         tool = TOOLS[tool_name]
         try:
-            self.admit(caller, tool.name)
-        except RateLimited as fault:
-            return Answer(fault.as_json(), is_error=True)
+            self.require_capacity(caller, tool.name)
+        except RateLimited as error:
+            return Answer(error.as_json(), is_error=True)
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
         answer, size = within_ceiling(tool, caller, plain)
@@ -160,76 +160,76 @@ class Doorway:
         self.counted[tool.name, _outcome(answer)] += 1
         if tool.logged:
             took = (time.perf_counter() - started) * 1000
-            self.calls.note(_logged(tool, caller, arguments, answer, size, took))
+            self.calls.record(_logged(tool, caller, arguments, answer, size, took))
         return answer
 
-    def admit(self, caller: Caller, what: str = OTHER) -> None:
+    def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
         """Count a call of this org, before anything is done for it.
 
         Raises:
             RateLimited: there were too many.
         """
-        if not caller.counted and self.count(caller):
-            raise self.turned_away(caller, what)
+        if not caller.rate_counted and self.try_acquire(caller):
+            raise self.rate_limited_answer(caller, what)
 
-    def count(self, caller: Caller) -> float:
+    def try_acquire(self, caller: Caller) -> float:
         """Count a call of this org, unless it has to wait; tells for how many seconds."""
         limit = self.house.rate_limit
-        return limit.take(_purse(caller), self.clock()) if limit is not None else 0.0
+        return limit.try_acquire(_purse(caller), self.clock()) if limit is not None else 0.0
 
     def charge(self, caller: Caller, calls: int) -> None:
         """Count what this org has just been served as so many calls more."""
         if self.house.rate_limit is not None:
             self.house.rate_limit.charge(_purse(caller), self.clock(), calls)
 
-    def wait(self, caller: Caller) -> float:
+    def retry_after(self, caller: Caller) -> float:
         """How many seconds until a call of this org is admitted: none, if it is now."""
         limit = self.house.rate_limit
-        return limit.wait(_purse(caller), self.clock()) if limit is not None else 0.0
+        return limit.retry_after(_purse(caller), self.clock()) if limit is not None else 0.0
 
     async def is_ready(self) -> bool:
         """Whether the database answers; asked by nobody's org, and so never too often."""
-        await self.house.database.beside("select app_now()")
+        await self.house.database.read_global("select app_now()")
         return True
 
-    async def document(self, caller: Caller, resource_id: str) -> Readable:
+    async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
         """A rendered document of the caller's org, which no tool reads.
 
         Raises:
             NotFound: it is not there, or not theirs.
         """
-        self.admit(caller)
+        self.require_capacity(caller)
         return await read_document(self._reading(caller), resource_id)
 
-    async def output(self, caller: Caller, output_id: str) -> ReadableOutput:
+    async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
         """A deliverable of a plan of the caller's org, whole.
 
         Raises:
             NotFound: it is not there, or not theirs.
         """
-        self.admit(caller)
+        self.require_capacity(caller)
         return await read_output(self._reading(caller), output_id)
 
-    async def outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
+    async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
         """The deliverables of a plan of the caller's org, with all their versions.
 
         Raises:
             NotFound: the plan is not there, or not theirs.
         """
-        self.admit(caller)
+        self.require_capacity(caller)
         found = await list_outputs(self._reading(caller), plan_id)
         return [output_view(one) for one in found]
 
-    def _reading(self, caller: Caller) -> Call:
+    def _reading(self, caller: Caller) -> RequestContext:
         """A look by somebody who may.
 
         Raises:
             Forbidden: they may not even read.
         """
-        require(caller, Scope.PLAN_READ, "reading")
-        return Call(house=self.house, caller=caller)
+        require_scope(caller, Scope.PLAN_READ, "reading")
+        return RequestContext(services=self.house, caller=caller)
 
-    def turned_away(self, caller: Caller, what: str = OTHER) -> RateLimited:
+    def rate_limited_answer(self, caller: Caller, what: str = UNATTRIBUTED) -> RateLimited:
         """What is told to whoever calls too often.
 
         Of many refusals in a row the log has the first, for they must cost little.
@@ -237,53 +237,53 @@ class Doorway:
         limit = self.house.rate_limit
         if limit is None:
             return RateLimited()
-        tool, fault = TOOLS.get(what), limit.refusal(self.wait(caller))
-        fault.next_call = same_again(fault, tool, {}) if tool else None
-        self.counted[tool.name if tool else OTHER, fault.code] += 1
+        tool, error = TOOLS.get(what), limit.rate_limited_error(self.retry_after(caller))
+        error.next_call = retry_call(error, tool, {}) if tool else None
+        self.counted[tool.name if tool else UNATTRIBUTED, error.code] += 1
         if limit.is_first_refusal(_purse(caller)) and tool is not None and tool.logged:
-            self.calls.note(
-                _logged(tool, caller, {}, Answer(fault.as_json(), is_error=True), 0, 0.0)
+            self.calls.record(
+                _logged(tool, caller, {}, Answer(error.as_json(), is_error=True), 0, 0.0)
             )
-        return fault
+        return error
 
     async def _answer(self, tool: Tool, caller: Caller, given: Mapping[str, object]) -> Answer:
         try:
             _refuse_without(tool, caller)
-            asked = read_arguments(tool.arguments, given)
+            asked = parse_arguments(tool.arguments, given)
             return await self._carry_out(tool, self._call(tool, caller, asked), asked)
-        except WaybookError as fault:
-            return refusal(fault, tool, given)
+        except WaybookError as error:
+            return error_answer(error, tool, given)
         except Exception:
             log.exception("%s broke", tool.name)
             broken = Unavailable(
                 "something broke on our side; nothing was written. Repeat the call with the same "
                 "idempotencyKey; if it breaks again, the server's log says why"
             )
-            return refusal(broken, tool, given)
+            return error_answer(broken, tool, given)
 
-    async def _carry_out(self, tool: Tool, call: Call, asked: Arguments) -> Answer:
+    async def _carry_out(self, tool: Tool, ctx: RequestContext, asked: ToolArguments) -> Answer:
         try:
             try:
-                body = await tool.run(call, asked)
-            except (Taken, Outdated):
+                body = await tool.run(ctx, asked)
+            except (KeyConflict, StaleCache):
                 # A twin with the same key was faster, or the cached plan is outdated: look again.
-                body = await tool.run(replace(call, recalls=False), asked)
-        except Answered as before:
+                body = await tool.run(replace(ctx, use_cache=False), asked)
+        except StoredAnswerFound as before:
             return _replayed(before)
         finally:
-            self.charge(call.caller, sum(call.operations) // OPERATIONS_PER_CALL)
+            self.charge(ctx.caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
         return Answer(cast("dict[str, object]", body))
 
-    def _call(self, tool: Tool, caller: Caller, asked: Arguments) -> Call:
+    def _call(self, tool: Tool, caller: Caller, asked: ToolArguments) -> RequestContext:
         key = getattr(asked, "idempotency_key", None)
         # The user is part of the question: one user's answer is not another's.
         told = asked.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
         question: Json = {"user": caller.user, "arguments": told}
-        return Call(
-            house=self.house,
+        return RequestContext(
+            services=self.house,
             caller=caller,
             session=getattr(asked, "session_id", None),
-            key=Key(tool.name, key, hash_of(question), told) if key else None,
+            key=Key(tool.name, key, hash_arguments(question), told) if key else None,
         )
 
 
@@ -293,8 +293,8 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
     Raises:
         Forbidden: so it is.
     """
-    if tool.needs.isdisjoint(caller.scopes):
-        needed = sorted(tool.needs)
+    if tool.required_scopes.isdisjoint(caller.scopes):
+        needed = sorted(tool.required_scopes)
         raise Forbidden(
             f"{tool.name} needs the scope {' or '.join(needed)}, which your credential does not "
             "have; ask whoever gave it to you",
@@ -308,7 +308,7 @@ def _purse(caller: Caller) -> tuple[UUID, bool]:
     return caller.org_id, caller.channel is Channel.DASHBOARD
 
 
-def _replayed(before: Answered) -> Answer:
+def _replayed(before: StoredAnswerFound) -> Answer:
     body: Body = {**before.answer.body, "replayed": True}
     return Answer(cast("dict[str, object]", body), is_error=before.answer.is_error)
 
@@ -328,7 +328,7 @@ def _logged(
         tool=tool.name,
         actor=caller.user,
         channel=caller.channel,
-        session=redacted(session[:200]) if isinstance(session, str) else None,
+        session=redact(session[:200]) if isinstance(session, str) else None,
         duration_ms=round(took, 3),
         request_bytes=len(dumped(given)),
         response_bytes=size,

@@ -30,12 +30,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from waybook.redaction import redacted, redacted_json
+from waybook.redaction import redact, redact_json
 
 #: What is longer is no message: somebody's text got into it.
-LONGEST_MESSAGE: Final = 4_000
+MAX_MESSAGE_LENGTH: Final = 4_000
 #: How it begins, why a call makes sense that was made already.
-AGAIN: Final = "the same again"
+SAME_CALL: Final = "the same again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class NextCall:
     why: str
 
     @property
-    def repeats(self) -> bool:
+    def is_retry(self) -> bool:
         """Whether it is the call just made, once more; `args` then are those that are new."""
-        return self.why.startswith(AGAIN)
+        return self.why.startswith(SAME_CALL)
 
 
 class WaybookError(Exception):
@@ -66,7 +66,7 @@ class WaybookError(Exception):
 
         Whoever sends a secret to the wrong place does not get it back, and no log does.
         """
-        self.message = redacted((message or type(self).__doc__ or "").strip()[:LONGEST_MESSAGE])
+        self.message = redact((message or type(self).__doc__ or "").strip()[:MAX_MESSAGE_LENGTH])
         if self.retry_after is not None:
             details.setdefault("retryAfter", self.retry_after)
         self.details = details
@@ -81,8 +81,8 @@ class WaybookError(Exception):
             "error": {
                 "code": self.code,
                 "message": self.message,
-                "details": redacted_json(self.details),
-                "next": redacted_json(following),
+                "details": redact_json(self.details),
+                "next": redact_json(following),
             }
         }
 
@@ -123,7 +123,7 @@ class BadExpression(InvalidInput):
     code = "BAD_EXPRESSION"
 
 
-class IllegalMove(Refused):
+class InvalidTransition(Refused):
     """The state machine has no such edge."""
 
     code = "INVALID_TRANSITION"
@@ -184,7 +184,7 @@ class Forbidden(Refused):
     code = "FORBIDDEN"
 
 
-class Unidentified(Forbidden):
+class Unauthenticated(Forbidden):
     """Show a credential that counts here: none was shown, or it is unknown, expired or revoked."""
 
     code = "FORBIDDEN"

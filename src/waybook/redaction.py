@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-COVERED: Final = "…"
+MASK: Final = "…"
 
 #: A value known to be secret is looked for from this length on; shorter ones are words.
-SHORTEST_KNOWN: Final = 6
+MIN_KNOWN_SECRET_LENGTH: Final = 6
 
 #: The word itself is how we tell people what to write there.
 _IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
@@ -65,7 +65,7 @@ _HINT = re.compile(
 )
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """The text, with everything covered that looks like a secret.
 
     >>> redacted("no plan wb_" + "k3" * 20)
@@ -82,15 +82,15 @@ def redacted(text: str) -> str:
     return text
 
 
-def redacted_json(value: object) -> object:
+def redact_json(value: object) -> object:
     """The same for every text in a JSON value, names included."""
     match value:
         case str():
-            return redacted(value)
+            return redact(value)
         case dict():
-            return {redacted_json(name): redacted_json(inner) for name, inner in value.items()}
+            return {redact_json(name): redact_json(inner) for name, inner in value.items()}
         case list() | tuple():
-            return [redacted_json(inner) for inner in value]
+            return [redact_json(inner) for inner in value]
         case _:
             return value
 
@@ -101,14 +101,16 @@ def redactor(known: Iterable[str]) -> Callable[[str], str]:
     >>> redactor(["correct horse"])("it is: correct horse")
     'it is: …'
     """
-    listed = sorted({one for one in known if len(one) >= SHORTEST_KNOWN}, key=len, reverse=True)
+    listed = sorted(
+        {one for one in known if len(one) >= MIN_KNOWN_SECRET_LENGTH}, key=len, reverse=True
+    )
     if not listed:
-        return redacted
+        return redact
     values = re.compile("|".join(map(re.escape, listed)))
-    return lambda text: redacted(values.sub(COVERED, text))
+    return lambda text: redact(values.sub(MASK, text))
 
 
-def without_password(text: str) -> str:
+def mask_password(text: str) -> str:
     """An address of a database, its password covered.
 
     >>> without_password("postgresql://ann:s3cret@db/plans")

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 #: Addresses to listen on that are nobody's name.
-EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
+WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
 #: How many calls a second an org may make in server mode, unless it is said.
 CALLS_PER_SECOND = 60
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -105,10 +105,10 @@ class Settings:
     @property
     def base_url(self) -> str:
         """Where people look."""
-        return self.public_url.rstrip("/") if self.public_url else self.own_url
+        return self.public_url.rstrip("/") if self.public_url else self.listen_url
 
     @property
-    def own_url(self) -> str:
+    def listen_url(self) -> str:
         """Where we listen."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
@@ -117,24 +117,24 @@ class Settings:
     def host_names(self) -> frozenset[str]:
         """The names we answer to beside those of this machine, as clients write them."""
         named = {name.strip() for name in self.allowed_hosts.split(",")}
-        if self.public_url or self.host not in EVERYWHERE:
-            named.add(as_host(self.base_url))
+        if self.public_url or self.host not in WILDCARD_HOSTS:
+            named.add(host_header(self.base_url))
         return frozenset(name.lower() for name in named if name)
 
     @property
-    def pace(self) -> int:
+    def effective_calls_per_second(self) -> int:
         """How many calls a second an org may make; in local mode nobody is there to be spared."""
         if self.calls_per_second is not None:
             return self.calls_per_second
-        return CALLS_PER_SECOND if self.asks_everybody else 0
+        return CALLS_PER_SECOND if self.requires_auth else 0
 
     @property
-    def asks_everybody(self) -> bool:
+    def requires_auth(self) -> bool:
         """Whether nobody comes in without a credential: server mode."""
         return self.auth == "required"
 
 
-def as_host(url: str) -> str:
+def host_header(url: str) -> str:
     """What a client that goes there writes into `Host`.
 
     >>> as_host("https://plans.example:443/x"), as_host("http://[::1]:8750")
@@ -148,7 +148,7 @@ def as_host(url: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LoadedSettings:
     """The settings in force, and for each where it came from."""
 
     settings: Settings

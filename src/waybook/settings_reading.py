@@ -12,20 +12,25 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from waybook.errors import Misconfigured
-from waybook.settings import LOOPBACK, Found, Settings
+from waybook.settings import LOOPBACK, LoadedSettings, Settings
 
 ENVIRONMENT = "WAYBOOK_"
 #: A secret that is shorter can be guessed.
-SECRET = 16
+MIN_SECRET_LENGTH = 16
 #: How long each is kept.
-KEEPING = ("keep_calls_days", "keep_answers_days", "keep_sessions_days", "keep_archived_days")
+RETENTION_SETTINGS = (
+    "keep_calls_days",
+    "keep_answers_days",
+    "keep_sessions_days",
+    "keep_archived_days",
+)
 #: How many bytes the configuration file may have.
-LARGEST_FILE = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 
 
 def read_settings(
     flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None
-) -> Found:
+) -> LoadedSettings:
     """Put the settings together.
 
     Raises:
@@ -49,7 +54,7 @@ def read_settings(
         values[name] = _typed(name, values[name], setting.default, setting.type)
     settings = Settings(**values)  # type: ignore[arg-type]  # checked one by one just above
     _check(settings)
-    return Found(settings, sources)
+    return LoadedSettings(settings, sources)
 
 
 def _config_file(environment: Mapping[str, str]) -> Path:
@@ -63,14 +68,14 @@ def _config_file(environment: Mapping[str, str]) -> Path:
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            text = file.read(LARGEST_FILE + 1)
-        if len(text) > LARGEST_FILE:
-            raise Misconfigured(f"the configuration file {path} has over {LARGEST_FILE} bytes")
+            text = file.read(MAX_FILE_BYTES + 1)
+        if len(text) > MAX_FILE_BYTES:
+            raise Misconfigured(f"the configuration file {path} has over {MAX_FILE_BYTES} bytes")
         kept = tomllib.loads(text.decode())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as fault:
-        raise Misconfigured(f"cannot read the configuration file {path}: {fault}") from fault
+    except (OSError, ValueError, RecursionError) as error:
+        raise Misconfigured(f"cannot read the configuration file {path}: {error}") from error
     unknown = set(kept) - {setting.name for setting in fields(Settings)}
     if unknown:
         raise Misconfigured(f"{path}: unknown settings {', '.join(sorted(unknown))}")
@@ -114,9 +119,9 @@ def _check(settings: Settings) -> None:
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
         raise Misconfigured(f"port {settings.port} is not a port")
     _check_model(settings)
-    if settings.pace < 0 or settings.burst < 1:
+    if settings.effective_calls_per_second < 0 or settings.burst < 1:
         raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
-    keep = {name: getattr(settings, name) for name in KEEPING}
+    keep = {name: getattr(settings, name) for name in RETENTION_SETTINGS}
     if min(keep.values()) < 0:
         raise Misconfigured(f"{', '.join(keep)} are days, or 0 for ever")
     least = min(settings.stall_seconds, settings.lease_seconds, settings.pool_size)
@@ -130,16 +135,18 @@ def _check(settings: Settings) -> None:
 def _check_auth(settings: Settings) -> None:
     if settings.auth not in {"none", "required"}:
         raise Misconfigured(f"there is no auth {settings.auth!r}: use none or required")
-    if settings.host not in LOOPBACK and not settings.asks_everybody:
+    if settings.host not in LOOPBACK and not settings.requires_auth:
         raise Misconfigured(
             f"serving on {settings.host} would let anybody in: without tokens Waybook serves this "
             "machine only. Add --auth required and make tokens with waybook token add, or use "
             "127.0.0.1"
         )
     token = settings.metrics_token
-    if token is not None and not (token.isascii() and token.isprintable() and len(token) >= SECRET):
+    if token is not None and not (
+        token.isascii() and token.isprintable() and len(token) >= MIN_SECRET_LENGTH
+    ):
         raise Misconfigured(
-            f"metrics_token must be at least {SECRET} characters of printable ASCII"
+            f"metrics_token must be at least {MIN_SECRET_LENGTH} characters of printable ASCII"
         )
 
 

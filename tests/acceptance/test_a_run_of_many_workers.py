@@ -11,7 +11,7 @@ import pytest
 from decisions import decision
 from definitions import a_definition, a_recipe_step, a_stage
 from servers import Server, fresh_place
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from waybook.dag.invariants import check
 from waybook.doorway import Answer
 from worlds import Agent, Body, World, a_world
@@ -56,8 +56,8 @@ async def work(agent: Agent, run: Body, name: str, done: Counter[str]) -> None:
             await asyncio.sleep(0)
             continue
         assert told["status"] == "job_ready", told
-        held = {"jobId": told["jobId"], "attempt": told["attempt"], "sessionId": name}
-        await answered(agent, "submit_job_result", **held, content=f"by {name}")
+        locked = {"jobId": told["jobId"], "attempt": told["attempt"], "sessionId": name}
+        await answered(agent, "submit_job_result", **locked, content=f"by {name}")
         done[told["jobId"]] += 1
 
 
@@ -94,7 +94,7 @@ async def test_each_of_two_thousand_jobs_is_done_once_and_the_run_ends(crowded: 
     assert await looking > 0
     assert len(done) == JOBS + 1
     assert set(done.values()) == {1}
-    while await render_once(crowded.doorway.house):
+    while await render_all_orgs(crowded.doorway.house):
         pass
     report: Any = await agent.progress(run, detail=True)
     assert report["dagProgress"] == {"completedStages": 2, "totalStages": 2}
@@ -109,7 +109,7 @@ async def test_each_of_two_thousand_jobs_is_done_once_and_the_run_ends(crowded: 
     tried = (
         "select count(*), count(*) filter (where attempt <> 1) from job where job_type <> 'RENDER'"
     )
-    (found,) = await crowded.database.read(agent.org_id, tried)
+    (found,) = await crowded.database.read_org(agent.org_id, tried)
     assert found == [(len(MODELS) + JOBS + 1, 0)]
 
 
@@ -138,20 +138,20 @@ async def dabble(agent: Agent, run: Body, name: str, chance: Random) -> None:
 
 async def handle(agent: Agent, job: Body, chance: Random) -> list[str]:
     """Work on a job in one way or another; returns the documents it made."""
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await answered(agent, "get_job_input", jobId=job["jobId"])
     mood = chance.random()
     if mood < 0.05:
-        await answered(agent, "fail_job", **held, error="No.", retryable=False)
+        await answered(agent, "fail_job", **locked, error="No.", retryable=False)
         return []
-    done = await answered(agent, "submit_job_result", **held, content="x", continues=mood < 0.1)
+    done = await answered(agent, "submit_job_result", **locked, content="x", continues=mood < 0.1)
     return list(done["documentIds"])
 
 
 async def rendering(world: World, over: asyncio.Event) -> None:
     """One of several processes that render all the while."""
     while not over.is_set():
-        await render_once(world.doorway.house)
+        await render_all_orgs(world.doorway.house)
 
 
 async def test_a_mixed_crowd_never_gets_in_its_own_way(crowded: World) -> None:
@@ -167,7 +167,7 @@ async def test_a_mixed_crowd_never_gets_in_its_own_way(crowded: World) -> None:
     over.set()
     await asyncio.gather(looking, *printing)
     await agent.work_off(run)
-    while await render_once(crowded.doorway.house):
+    while await render_all_orgs(crowded.doorway.house):
         pass
     report: Any = await agent.progress(run, detail=True)
     assert check(report) == []

@@ -24,7 +24,7 @@ async def jobs_made(world: World, run: Body) -> dict[str, int]:
     """How many jobs for others there are in each stage."""
     asked = f"""select stage_slug, count(*) from job
                  where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - an id of ours
-    return dict((await world.database.read(world.agent.org_id, asked))[0])
+    return dict((await world.database.read_org(world.agent.org_id, asked))[0])
 
 
 async def what_was_cut(agent: Agent, job: Any) -> list[str]:  # noqa: ANN401 - a reply

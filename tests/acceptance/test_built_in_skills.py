@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from house.repository import code_blocks
-from waybook.doorway import TOOLS, Channel, Doorway
-from waybook.usecases.arguments import read_arguments
+from waybook.doorway import TOOLS, Channel, Dispatcher
+from waybook.usecases.arguments import parse_arguments
 from waybook.usecases.skill_folders import read_skills
 from worlds import Agent, Body, World
 
@@ -139,8 +139,8 @@ class Worker:
 @pytest.fixture
 def skilled(world: World) -> Agent:
     """Ann, in a house with the skills that come with us."""
-    house = replace(world.doorway.house, skills=tuple(SKILLS.values()))
-    return Agent(Doorway(house, world.doorway.calls), world.agent.caller)
+    services = replace(world.doorway.house, skills=tuple(SKILLS.values()))
+    return Agent(Dispatcher(services, world.doorway.calls), world.agent.caller)
 
 
 async def check_the_end(worker: Worker, complete: Body) -> None:
@@ -174,7 +174,7 @@ def test_every_tool_a_skill_names_is_there_and_takes_what_it_shows(name: str) ->
     if name == "deep-research":
         tools["store_research"] = json.loads(code_blocks(body, "json")[1])
     for tool, shown in tools.items():
-        read_arguments(TOOLS[tool].arguments, shown)
+        parse_arguments(TOOLS[tool].arguments, shown)
     named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", body))
     answers = {"plan_complete", "awaiting_review", "add_steps"}
     assert named - answers <= set(TOOLS)

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from tool_calls import MUTATING, a_call_of
-from waybook.store.database import Results, Tx
+from waybook.store.database import Results, Transaction
 from worlds import Agent, World
 
 
@@ -40,13 +40,13 @@ async def test_a_call_given_up_while_it_waits_for_the_lock_leaves_nothing(
     agent = own_world.agent
     plan = await agent.plan()
     before = await own_world.stored(agent.org_id, plan["planId"])
-    async with own_world.database.tenant(agent.org_id) as tx:
+    async with own_world.database.org_transaction(agent.org_id) as tx:
         await tx.send("select from plan for update")
         waiting = asyncio.create_task(agent.take(plan))
 
         async def waits() -> bool:
             counting = "select count(*) from pg_locks where not granted"
-            return bool((await own_world.database.read(agent.org_id, counting))[0][0][0])
+            return bool((await own_world.database.read_org(agent.org_id, counting))[0][0][0])
 
         await until(waits, "the call waits")
         waiting.cancel()
@@ -64,22 +64,22 @@ async def test_a_call_given_up_with_everything_written_but_the_commit_leaves_not
     agent = own_world.agent
     asked = {**await a_call_of(agent, tool), "idempotencyKey": "k"}
     written = asyncio.Event()
-    commit = Tx.commit
+    commit = Transaction.commit
 
-    async def stopping(tx: Tx, *statements: str) -> Results:
+    async def stopping(tx: Transaction, *statements: str) -> Results:
         await tx.send(*statements)
         written.set()
         await asyncio.Event().wait()
         return []
 
-    monkeypatch.setattr(Tx, "commit", stopping)
+    monkeypatch.setattr(Transaction, "commit", stopping)
     given_up = asyncio.create_task(agent.call(tool, **asked))
     async with asyncio.timeout(10):
         await written.wait()
     given_up.cancel()
     with pytest.raises(asyncio.CancelledError):
         await given_up
-    monkeypatch.setattr(Tx, "commit", commit)
+    monkeypatch.setattr(Transaction, "commit", commit)
     await until(lambda: is_quiet(own_world), "nothing is open")
     assert "replayed" not in await agent.call(tool, **asked)
 

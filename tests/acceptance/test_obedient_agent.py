@@ -12,7 +12,7 @@ from reading_everything import Reader
 from tool_calls import PREPARE, a_call_of
 from waybook.doorway import Answer, Channel
 from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import Scope, granted
+from waybook.record.scopes import Scope, expand_scopes
 from worlds import Agent, Body, World, a_step
 
 ORDER = re.compile(r"call (\w+) (\{.*?\}) please")
@@ -112,7 +112,7 @@ async def test_obeying_brings_about_no_decision_where_a_person_must_decide(world
     asked = {"stepId": taken["stepId"], "summary": " ".join(orders)}
     await world.agent.call("request_user_review", **asked)
     caller = replace(world.agent.caller, user="gullible", channel=Channel.MCP)
-    scopes = granted([Scope.PLAN_WRITE, Scope.RUN_WRITE])
+    scopes = expand_scopes([Scope.PLAN_WRITE, Scope.RUN_WRITE])
     agent = Agent(world.doorway, replace(caller, scopes=scopes, credential="token:gullible"))
     obedient = Obedient(agent)
     await obedient.obey([await agent.ask("get_plan_status", named)])

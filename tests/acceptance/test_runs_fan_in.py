@@ -13,7 +13,7 @@ import pytest
 from decisions import decision
 from definitions import a_definition, a_recipe_step, a_stage
 from servers import Server, fresh_place
-from waybook.store.database import Results, Tx
+from waybook.store.database import Results, Transaction
 from worlds import Agent, Body, World, a_world
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
@@ -42,21 +42,21 @@ class Overlap:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = 0
         self.both = asyncio.Event()
-        send, commit = Tx.send, Tx.commit
+        send, commit = Transaction.send, Transaction.commit
 
-        async def sending(tx: Tx, *statements: Any) -> Results:  # noqa: ANN401 - as the original
+        async def sending(tx: Transaction, *statements: Any) -> Results:  # noqa: ANN401 - as the original
             self.asked += 1
             if self.asked == 2:
                 self.both.set()
             return await send(tx, *statements)
 
-        async def committing(tx: Tx, *statements: Any) -> Results:  # noqa: ANN401 - as the original
+        async def committing(tx: Transaction, *statements: Any) -> Results:  # noqa: ANN401 - as the original
             async with asyncio.timeout(10):
                 await self.both.wait()
             return await commit(tx, *statements)
 
-        monkeypatch.setattr(Tx, "send", sending)
-        monkeypatch.setattr(Tx, "commit", committing)
+        monkeypatch.setattr(Transaction, "send", sending)
+        monkeypatch.setattr(Transaction, "commit", committing)
 
     def start(self) -> None:
         self.asked = 0
@@ -95,7 +95,7 @@ async def all_as_it_should(world: World, *, closed: int) -> None:
         "select count(*), count(distinct run_id) from job where step_key = 'then'",
         "select count(*) from document",
     )
-    found = [rows[0] for rows in await world.database.read(world.agent.org_id, *asked)]
+    found = [rows[0] for rows in await world.database.read_org(world.agent.org_id, *asked)]
     assert found == [(closed,), (0,), (closed, closed), (2 * closed,)]
 
 
@@ -107,12 +107,12 @@ async def test_one_that_fails_while_the_other_is_done_leaves_the_step_open(
     agent = two_lines.agent
     for _ in range(20):
         good, bad = await ready(agent)
-        held = {"jobId": bad["jobId"], "attempt": bad["attempt"]}
+        locked = {"jobId": bad["jobId"], "attempt": bad["attempt"]}
         with monkeypatch.context() as patch:
             Overlap(patch).start()
             await asyncio.gather(
                 agent.hand_in(good),
-                agent.call("fail_job", **held, error="No.", retryable=False),
+                agent.call("fail_job", **locked, error="No.", retryable=False),
             )
         stage = (await agent.progress(good))["stages"][0]
         assert stage["steps"][0]["jobs"] == {"done": 1, "active": 0, "failed": 1}

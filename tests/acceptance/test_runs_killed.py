@@ -15,11 +15,11 @@ import pytest
 from acceptance.doomed import PATIENCE, a_doomed_process, said
 from run_documents import a_run_of_three_steps, available, pages, render_all
 from waybook.dag.invariants import check
-from waybook.doorway import Doorway
+from waybook.doorway import Dispatcher
 from waybook.errors import Unavailable
 from waybook.store.calls import CallLog
-from waybook.store.database import Results, Tx
-from waybook.usecases.house import House
+from waybook.store.database import Results, Transaction
+from waybook.usecases.house import Services
 from worlds import Agent, Body, World, a_database
 
 TABLES = (
@@ -45,9 +45,9 @@ class Cut:
 
     def __init__(self, world: World, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
         self.sent = 0
-        send = Tx.send
+        send = Transaction.send
 
-        async def one_by_one(tx: Tx, *statements: Any) -> Results:  # noqa: ANN401 - as the original
+        async def one_by_one(tx: Transaction, *statements: Any) -> Results:  # noqa: ANN401 - as the original
             results: Results = []
             for statement in statements:
                 if self.sent == at:
@@ -59,7 +59,7 @@ class Cut:
                 raise Unavailable("the answer is lost")
             return results
 
-        patch.setattr(Tx, "send", one_by_one)
+        patch.setattr(Transaction, "send", one_by_one)
 
 
 def end_backend(world: World, pid: int) -> None:
@@ -73,12 +73,12 @@ async def elsewhere(world: World) -> AsyncIterator[Agent]:
     """Ann, as another process serves her."""
     async with a_database(world.place) as database:
         database.frozen_now = world.clock.now
-        yield Agent(Doorway(House(database=database), CallLog(database)), world.agent.caller)
+        yield Agent(Dispatcher(Services(database=database), CallLog(database)), world.agent.caller)
 
 
 async def counts(world: World) -> list[int]:
     asked = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
-    return [found[0][0] for found in await world.database.read(world.agent.org_id, *asked)]
+    return [found[0][0] for found in await world.database.read_org(world.agent.org_id, *asked)]
 
 
 # What is carried out
@@ -90,8 +90,8 @@ async def a_last_result(agent: Agent) -> tuple[Body, str, Body]:
     await agent.hand_in(await agent.job(run))
     await agent.hand_in(await agent.job(run))
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return run, "submit_job_result", {**held, "content": "# Found"}
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return run, "submit_job_result", {**locked, "content": "# Found"}
 
 
 async def a_claim(agent: Agent) -> tuple[Body, str, Body]:
@@ -102,8 +102,8 @@ async def a_claim(agent: Agent) -> tuple[Body, str, Body]:
 async def a_failure(agent: Agent) -> tuple[Body, str, Body]:
     run = await a_run_of_three_steps(agent)
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return run, "fail_job", {**held, "error": "No.", "retryable": True}
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return run, "fail_job", {**locked, "error": "No.", "retryable": True}
 
 
 async def a_stages_feedback(agent: Agent) -> tuple[Body, str, Body]:

@@ -14,9 +14,9 @@ from waybook.doorway import Channel
 from waybook.postgres.supervisor import attach
 from waybook.settings_reading import read_settings
 from waybook.store import migrate as migrations
-from waybook.store.migrate import migrate, shipped
+from waybook.store.migrate import bundled_migrations, migrate
 from waybook.store.tenants import LOCAL_ORG
-from waybook.wiring import running
+from waybook.wiring import start_application
 
 #: The last migration of the version that kept vectors with pgvector.
 LAST_BEFORE = 12
@@ -45,9 +45,9 @@ def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         with attach(data_dir) as attachment:
             with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
                 admin.execute("create extension vector")
-            before = [one for one in shipped() if one.number <= LAST_BEFORE]
+            before = [one for one in bundled_migrations() if one.number <= LAST_BEFORE]
             with monkeypatch.context() as patch:
-                patch.setattr(migrations, "shipped", lambda: before)
+                patch.setattr(migrations, "bundled_migrations", lambda: before)
                 migrate(attachment.owner_dsn)
             with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
                 admin.execute(PASSAGE.format(org=LOCAL_ORG).encode())
@@ -67,17 +67,17 @@ def left_behind(admin: psycopg.Connection) -> tuple[bool, bool]:
 async def search_after_upgrade(data_dir: Path) -> None:
     """Open the data directory, and find by meaning what was and what is stored."""
     settings = read_settings({"data_dir": str(data_dir), "sweep_seconds": "0"}, {}).settings
-    async with running(settings, sweeping=False) as system:
+    async with start_application(settings, sweeping=False) as system:
         caller = system.caller(Channel.CLI)
         bread = {"kind": "note", "title": "bread", "content": "Wheat flour, water and yeast."}
         for name, arguments in (
             ("store_research", bread),
             ("store_research", {**bread, "content": "Wheat flour, water, salt and yeast."}),
         ):
-            assert not (await system.doorway.enter(caller, name, arguments)).is_error
+            assert not (await system.doorway.dispatch(caller, name, arguments)).is_error
         await index_all(system.doorway.house)
         asked = {"query": "insects pointing to blossoms"}
-        reply = await system.doorway.enter(caller, "search_sources", asked)
+        reply = await system.doorway.dispatch(caller, "search_sources", asked)
         hits: Any = reply.body["hits"]
         assert [hit["title"] for hit in hits] == ["bees", "bread"]
         assert [why["by"] for why in hits[0]["why"]] == ["meaning"]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from acceptance.doomed import a_doomed_process, said
 from endpoint_server import an_endpoint
-from waybook.notices.schedule import Standing
+from waybook.notices.schedule import DeliveryStatus
 from waybook.usecases.deliver_notices import LEASE
 from webhook_worlds import SECRET, TAKEN, a_teller, told, verified
 from worlds import Body, Clock, World
@@ -124,4 +124,4 @@ async def test_killed_before_it_was_noted_it_comes_twice_under_one_id(
         assert first.headers["webhook-id"] == second.headers["webhook-id"]
         assert verified(first) == verified(second)
         (settled,) = await teller.deliveries()
-    assert (settled.status, settled.attempt) == (Standing.DELIVERED, 2)
+    assert (settled.status, settled.attempt) == (DeliveryStatus.DELIVERED, 2)

@@ -17,7 +17,7 @@ from waybook.store.archive import Manifest, open_archive
 from waybook.store.ids import new_id
 from waybook.store.org_tables import org_tables
 from waybook.usecases.anchor_audit import open_anchors
-from waybook.usecases.house import House
+from waybook.usecases.house import Services
 from waybook.usecases.private_file import private_file
 from worlds import World, a_database, check_audit
 
@@ -88,4 +88,4 @@ def orgs_of(place: Place) -> list[UUID]:
 async def check_audit_of(place: Place) -> None:
     """Verify every chain of every org of a database."""
     async with a_database(place) as database:
-        await check_audit(House(database=database, skills=()), *orgs_of(place))
+        await check_audit(Services(database=database, skills=()), *orgs_of(place))

@@ -10,17 +10,17 @@ from erasures import add_user, erased, quietly, slug_of
 from servers import Place, fresh_place
 from waybook.doorway import Caller, Channel
 from waybook.errors import InvalidInput
-from waybook.store.retention import Keep, retain
+from waybook.store.retention import RetentionPolicy, apply_retention
 from waybook.store.tenants import LOCAL_ORG
 from waybook.usecases.anchor_audit import AnchorCheck, check_anchor, write_anchor
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.erase import erase_org
-from waybook.usecases.house import House
+from waybook.usecases.house import Services
 from worlds import World, a_database
 
 
-def judge(world: World) -> Call:
-    return Call(house=world.doorway.house, caller=world.agent.caller)
+def judge(world: World) -> RequestContext:
+    return RequestContext(services=world.doorway.house, caller=world.agent.caller)
 
 
 async def taken(world: World, tmp_path: Path) -> Path:
@@ -33,8 +33,8 @@ async def taken(world: World, tmp_path: Path) -> Path:
 async def compared(place: Place, file: Path) -> AnchorCheck:
     async with a_database(place) as database:
         caller = Caller(org_id=LOCAL_ORG, user="judge", channel=Channel.CLI)
-        house = House(database=database, skills=())
-        return await check_anchor(Call(house=house, caller=caller), file)
+        services = Services(database=database, skills=())
+        return await check_anchor(RequestContext(services=services, caller=caller), file)
 
 
 async def test_anchor_of_a_database_that_went_on_holds(own_world: World, tmp_path: Path) -> None:
@@ -142,7 +142,9 @@ async def test_retained_plans_are_accounted_for(own_world: World, tmp_path: Path
         admin.execute("update plan set updated_at = now() - interval '9 days'")
         admin.execute("update plan set completed_at = updated_at where completed_at is not null")
     own_world.is_sound = False
-    gone = retain(own_world.place.owner_dsn, Keep(calls=0, answers=0, archived=1))
+    gone = apply_retention(
+        own_world.place.owner_dsn, RetentionPolicy(calls=0, answers=0, archived=1)
+    )
     assert gone["plan"] == 1
     assert (await check_anchor(judge(own_world), file)).ok
 

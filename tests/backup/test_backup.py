@@ -25,12 +25,12 @@ from servers import Place, Server, fresh_place
 from waybook.errors import InvalidInput, Misconfigured, Refused
 from waybook.store import backup, restore
 from waybook.store.ids import new_id
-from waybook.store.migrate import applied_migrations, connected, migrate, shipped
+from waybook.store.migrate import applied_migrations, bundled_migrations, migrate, owner_connection
 from waybook.store.org_tables import org_tables
 from waybook.store.tenants import add_org
 from waybook.usecases.anchor_audit import check_anchor
 from waybook.usecases.back_up import back_up as back_up_to
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.erase import erase_org
 from waybook.usecases.private_file import private_file
 from worlds import Agent, World, a_world
@@ -85,7 +85,7 @@ async def test_backup_while_agents_write_restores_to_one_moment(
         await check_audit_of(copy)
         assert not {anchor.subject_id for anchor in anchored(file)} & {*made}
         assert all(made_id not in " ".join(all_rows(copy)["plan"]) for made_id in made)
-    judge = Call(house=own_world.doorway.house, caller=own_world.agent.caller)
+    judge = RequestContext(services=own_world.doorway.house, caller=own_world.agent.caller)
     assert (await check_anchor(judge, file)).ok
 
 
@@ -140,7 +140,7 @@ def test_restore_into_a_database_with_rows_changes_nothing(
 
 def test_backup_of_an_older_schema_restores_and_is_migrated(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "backup.zip"
-    older = len(shipped()) - 1
+    older = len(bundled_migrations()) - 1
     with empty_database(server) as old, empty_database(server) as new:
         migrate(old.owner_dsn, up_to=older)
         add_org(old.owner_dsn, UUID(new_id()), "acme")
@@ -148,8 +148,8 @@ def test_backup_of_an_older_schema_restores_and_is_migrated(server: Server, tmp_
         assert manifest.migrations[-1].number == older
         restore_into(new, file)
         assert all_rows(new) == all_rows(old)
-        with connected(new.owner_dsn) as connection:
-            assert max(applied_migrations(connection)) == len(shipped())
+        with owner_connection(new.owner_dsn) as connection:
+            assert max(applied_migrations(connection)) == len(bundled_migrations())
 
 
 def test_backup_older_than_the_migrated_database_is_refused(
@@ -157,7 +157,7 @@ def test_backup_older_than_the_migrated_database_is_refused(
 ) -> None:
     file = tmp_path / "backup.zip"
     with empty_database(own_place.server) as old:
-        migrate(old.owner_dsn, up_to=len(shipped()) - 1)
+        migrate(old.owner_dsn, up_to=len(bundled_migrations()) - 1)
         back_up(old, file)
     with pytest.raises(Refused, match="restore into a new database"):
         restore_into(own_place, file)
@@ -168,7 +168,7 @@ def test_backup_of_a_newer_program_is_refused(
 ) -> None:
     file = tmp_path / "backup.zip"
     back_up(own_place, file)
-    monkeypatch.setattr(restore, "shipped", lambda: shipped()[:-1])
+    monkeypatch.setattr(restore, "shipped", lambda: bundled_migrations()[:-1])
     with (
         empty_database(own_place.server) as copy,
         pytest.raises(InvalidInput, match="made by a newer Waybook"),

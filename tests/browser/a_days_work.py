@@ -93,7 +93,7 @@ async def _called(world: World, work: Work) -> None:
         ("submit_step_result", 2.6, None),
     )
     for number, (tool, took, code) in enumerate(made):
-        world.doorway.calls.note(
+        world.doorway.calls.record(
             LoggedCall(
                 org_id=world.agent.org_id,
                 at=world.clock.now - timedelta(minutes=18 - 2 * number),

@@ -15,13 +15,13 @@ from starlette.routing import Route
 
 from node_packages import Unreachable, install
 from transport.doors import always
-from waybook.doorway import Caller, Doorway
-from waybook.transport.entrance import Entrance
+from waybook.doorway import Caller, Dispatcher
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.serving import listen, serving
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.serving import listen, serve_in_background
 from worlds import World
 
 HERE: Final = Path(__file__).parent / "chat"
@@ -48,7 +48,7 @@ async def a_chat(world: World, user: str, profile: str = "all") -> AsyncIterator
     """Serve MCP to whoever chats as this user, and the page of the chat; the address of it."""
     found = packages()
 
-    async def doorway() -> Doorway:
+    async def dispatcher() -> Dispatcher:
         return world.doorway
 
     async def caller(_: Request | None) -> Caller:
@@ -60,10 +60,10 @@ async def a_chat(world: World, user: str, profile: str = "all") -> AsyncIterator
         kind = "text/javascript" if Path(name).suffix in SCRIPTS else None
         return FileResponse(folder / name, headers=SOMEBODY_ELSES, media_type=kind)
 
-    server = build_server(published_tools(), Entrance(doorway, caller), profile=profile)
+    server = build_server(published_tools(), ToolGateway(dispatcher, caller), profile=profile)
     pages = [Route("/chat/{name}", file), Route("/packages/{name:path}", file)]
-    app = build_app(server, hosts=Hosts(), ready=always, pages=pages)
-    async with serving(app, listen("127.0.0.1", 0)) as address:
+    app = build_app(server, hosts=AllowedHosts(), ready=always, pages=pages)
+    async with serve_in_background(app, listen("127.0.0.1", 0)) as address:
         yield f"{address}/chat/host.html"
 
 

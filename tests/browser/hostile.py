@@ -5,7 +5,7 @@ from typing import Any
 
 from browser.payloads import ALL, PAYLOADS, pieces
 from definitions import a_definition, a_recipe_step, a_stage
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from worlds import Agent, Body
 
 #: Short texts, one payload each; as long as an id may be.
@@ -106,14 +106,14 @@ async def _run(agent: Agent, slug: str, words: list[str]) -> list[str]:
     await agent.call("add_dag", definition=definition)
     run = await agent.run(slug, words[:8], name=words[0], input=ALL)
     job = await agent.job(run, sessionId=words[0])
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error=ALL[:1_900], retryable=False)
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **locked, error=ALL[:1_900], retryable=False)
     failed = f"/runs/{run['runId']}"
     done = await agent.run(slug, words[8:] or words, name=words[-1], input={"a": ALL})
     while (job := await agent.call("get_next_job", runId=done["runId"]))["status"] == "job_ready":
         await agent.hand_in(job, ALL)
     await agent.feedback(done, "one", ALL)
-    while await render_once(agent.doorway.house):
+    while await render_all_orgs(agent.doorway.house):
         pass
     report = await agent.progress(done, detail=True)
     read = [f"/api/documents/{one['resourceId']}" for one in report["stages"][0]["documents"][:2]]

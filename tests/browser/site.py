@@ -8,15 +8,15 @@ from playwright.async_api import ConsoleMessage, Page
 from starlette.requests import Request
 
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
-from waybook.doorway import Caller, Channel, Doorway
+from waybook.doorway import Caller, Channel, Dispatcher
 from waybook.store.bus import Bus
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.routes import dashboard_routes
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.reading import Reading
-from waybook.transport.web.serving import listen, serving
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.reading import ReadApi
+from waybook.transport.web.serving import listen, serve_in_background
 from worlds import World
 
 
@@ -52,13 +52,15 @@ async def a_site(world: World, port: int = 0) -> AsyncIterator[Site]:
     world.doorway.house = replace(world.doorway.house, bus=Bus())
     site = Site("", world)
 
-    async def doorway() -> Doorway:
+    async def dispatcher() -> Dispatcher:
         return world.doorway
 
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     pages = dashboard_routes(world.doorway, site.person)
-    reading = Reading(Entrance(doorway, site.person))
-    app = build_app(server, hosts=Hosts(), ready=always, reading=reading, pages=pages)
-    async with serving(app, listen("127.0.0.1", port), world.doorway.bus.close) as address:
+    reading = ReadApi(ToolGateway(dispatcher, site.person))
+    app = build_app(server, hosts=AllowedHosts(), ready=always, reading=reading, pages=pages)
+    async with serve_in_background(
+        app, listen("127.0.0.1", port), world.doorway.bus.close
+    ) as address:
         site.address = address
         yield site

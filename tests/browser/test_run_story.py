@@ -6,7 +6,7 @@ from playwright.async_api import Browser, Page, expect
 
 from browser.axe import accessible
 from browser.site import Site
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from worlds import Agent, Body
 
 
@@ -14,7 +14,7 @@ async def a_waiting_run(agent: Agent) -> Body:
     """A run that waits for a person, with documents to read."""
     run = await agent.run("dialectic", ["opus", "sonnet"], name="Rivers of the north")
     await agent.work_off(run)
-    while await render_once(agent.doorway.house):
+    while await render_all_orgs(agent.doorway.house):
         pass
     return run
 
@@ -54,8 +54,8 @@ async def test_the_pages_are_fit_for_everybody(page: Page, site: Site) -> None:
     run = await a_waiting_run(agent)
     failing = await agent.run()
     job = await agent.job(failing)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **locked, error="The source is gone.", retryable=False)
     plan = await agent.plan(2)
     await agent.work_through(plan)
     named = {"mediaType": "text/markdown", "title": "Answer", "content": "# The Nile"}

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from cli.terminal import Body, Terminal
-from waybook.background import render_once
-from waybook.cli.inside import Inside
+from waybook.background import render_all_orgs
+from waybook.cli.inside import AppSession
 from waybook.doorway import Channel
 
 MODELS = ["alpha", "beta", "gamma"]
@@ -14,11 +14,11 @@ MODELS = ["alpha", "beta", "gamma"]
 class Worker:
     """An agent that works on runs from behind the doorway."""
 
-    here: Inside
+    here: AppSession
 
     async def call(self, tool: str, **arguments: object) -> Body:
-        house = self.here.house
-        answer = await house.doorway.enter(house.caller(Channel.MCP), tool, arguments)
+        services = self.here.app
+        answer = await services.doorway.dispatch(services.caller(Channel.MCP), tool, arguments)
         assert not answer.is_error, answer.body
         return answer.body
 
@@ -33,8 +33,8 @@ class Worker:
             job = await self.call("get_next_job", runId=run_id)
             if job["status"] != "job_ready":
                 return str(job["status"])
-            held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-            await self.call("submit_job_result", **held, content=text)
+            locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+            await self.call("submit_job_result", **locked, content=text)
         return "job_ready"
 
     async def finish(self, run_id: str) -> None:
@@ -42,8 +42,8 @@ class Worker:
         while True:
             job = await self.call("get_next_job", runId=run_id)
             if job["status"] == "job_ready":
-                held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-                await self.call("submit_job_result", **held, content="# Found\n\nA *text*.")
+                locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+                await self.call("submit_job_result", **locked, content="# Found\n\nA *text*.")
             elif job["status"] == "awaiting_feedback":
                 said = {"stageSlug": job["stageSlug"], "feedback": "Go on."}
                 await self.call("submit_stage_feedback", runId=run_id, **said)
@@ -52,14 +52,14 @@ class Worker:
                 return
 
     async def render(self) -> None:
-        while await render_once(self.here.house.doorway.house):
+        while await render_all_orgs(self.here.app.doorway.house):
             pass
 
 
 def half_done(terminal: Terminal, name: str) -> str:
     """A dialectic in its second stage: one job held by ada, one failed for good."""
 
-    async def act(here: Inside) -> str:
+    async def act(here: AppSession) -> str:
         worker = Worker(here)
         run_id = await worker.start(name)
         assert await worker.work(run_id, 100) == "awaiting_feedback"
@@ -67,8 +67,8 @@ def half_done(terminal: Terminal, name: str) -> str:
         await worker.call("submit_stage_feedback", runId=run_id, **said)
         await worker.work(run_id, 9 + 4)
         lost = await worker.call("get_next_job", runId=run_id)
-        held = {"jobId": lost["jobId"], "attempt": lost["attempt"]}
-        await worker.call("fail_job", **held, error="no such model", retryable=False)
+        locked = {"jobId": lost["jobId"], "attempt": lost["attempt"]}
+        await worker.call("fail_job", **locked, error="no such model", retryable=False)
         await worker.call("get_next_job", runId=run_id, sessionId="ada")
         await worker.render()
         return run_id
@@ -79,7 +79,7 @@ def half_done(terminal: Terminal, name: str) -> str:
 def waiting(terminal: Terminal, name: str) -> str:
     """A small run whose first stage waits for a person."""
 
-    async def act(here: Inside) -> str:
+    async def act(here: AppSession) -> str:
         worker = Worker(here)
         run_id = await worker.start(name, models=1)
         assert await worker.work(run_id, 100) == "awaiting_feedback"
@@ -91,7 +91,7 @@ def waiting(terminal: Terminal, name: str) -> str:
 def finished(terminal: Terminal, name: str, models: int = 1) -> str:
     """A run that is complete, not all of it rendered."""
 
-    async def act(here: Inside) -> str:
+    async def act(here: AppSession) -> str:
         worker = Worker(here)
         run_id = await worker.start(name, models=models)
         await worker.finish(run_id)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from click.testing import CliRunner, Result
 
 from waybook.cli.app import app
-from waybook.cli.inside import Inside, inside
+from waybook.cli.inside import AppSession, open_app
 from waybook.doorway import Channel
 from waybook.settings_reading import read_settings
 
@@ -46,12 +46,12 @@ class Terminal:
         """The JSON a command answers with."""
         return json.loads(self.say(*words, "--json"))
 
-    def inside(self, act: Callable[[Inside], Awaitable[T]]) -> T:
+    def inside(self, act: Callable[[AppSession], Awaitable[T]]) -> T:
         """Do something behind the doorway."""
 
         async def acted() -> T:
             settings = read_settings({"data_dir": self.data_dir}, {}).settings
-            async with inside(settings) as here:
+            async with open_app(settings) as here:
                 return await act(here)
 
         return asyncio.run(acted())
@@ -59,12 +59,12 @@ class Terminal:
     def call(self, tool: str, *, ago: timedelta | None = None, **arguments: object) -> Body:
         """Call a tool as an agent; `ago` turns the database's clock back for the call."""
 
-        async def act(here: Inside) -> Body:
-            house = here.house
+        async def act(here: AppSession) -> Body:
+            services = here.app
             if ago is not None:
                 (((now,),),) = await here.call.read("select app_now()")
-                house.doorway.house.database.frozen_now = now - ago
-            answer = await house.doorway.enter(house.caller(Channel.MCP), tool, arguments)
+                services.doorway.house.database.frozen_now = now - ago
+            answer = await services.doorway.dispatch(services.caller(Channel.MCP), tool, arguments)
             assert not answer.is_error, answer.body
             return answer.body
 

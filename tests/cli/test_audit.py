@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from cli.terminal import Terminal
-from waybook.cli.inside import Inside
+from waybook.cli.inside import AppSession
 from waybook.postgres.supervisor import Attachment
 from waybook.usecases.verify_audit import audited_subjects
 
@@ -117,7 +117,7 @@ def test_a_plan_that_was_deleted_is_missed(
 
 
 def test_uses_of_skills_are_verified_too(terminal: Terminal) -> None:
-    async def subjects(here: Inside) -> set[tuple[str, str]]:
+    async def subjects(here: AppSession) -> set[tuple[str, str]]:
         return {(subject.kind, subject.id) for subject in await audited_subjects(here.call)}
 
     before = terminal.inside(subjects)

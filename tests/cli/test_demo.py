@@ -12,8 +12,8 @@ import pytest
 
 from cli.terminal import Body, Terminal
 from waybook.cli.demo import papers, story
-from waybook.cli.demo.clock import FAST, Pace, StoryClock
-from waybook.cli.inside import Inside
+from waybook.cli.demo.clock import FAST, PlaybackSpeed, SimulatedClock
+from waybook.cli.inside import AppSession
 from waybook.dag.invariants import check
 from waybook.store.database import Database
 
@@ -100,7 +100,7 @@ def test_the_story_does_not_reach_into_the_future(terminal: Terminal, played: st
     assert played
     (last, *_) = terminal.told("audit", "list", the_run(terminal)["runId"])
 
-    async def now(here: Inside) -> datetime:
+    async def now(here: AppSession) -> datetime:
         (((told,),),) = await here.call.read("select app_now()")
         return cast("datetime", told)
 
@@ -138,8 +138,8 @@ def test_one_command_is_enough_and_leaves_nothing_behind() -> None:
 # The story's clock
 
 
-def a_clock() -> StoryClock:
-    return StoryClock(cast("Database", SimpleNamespace(frozen_now=None)), NINE, FAST)
+def a_clock() -> SimulatedClock:
+    return SimulatedClock(cast("Database", SimpleNamespace(frozen_now=None)), NINE, FAST)
 
 
 async def nothing() -> None:
@@ -155,7 +155,7 @@ async def test_everybody_wakes_in_the_order_of_the_story() -> None:
             await clock.sleep(pause)
             heard.append((name, clock.now - NINE))
 
-    actors = [clock.enter(act("a", 5, 5)), clock.enter(act("b", 7, 1))]
+    actors = [clock.add_actor(act("a", 5, 5)), clock.add_actor(act("b", 7, 1))]
     await clock.run(nothing)
     await asyncio.gather(*actors)
     assert [(name, gap.seconds // 60) for name, gap in heard] == [
@@ -177,8 +177,8 @@ async def test_one_who_is_killed_does_not_stop_the_clock() -> None:
         victim.cancel()
         await clock.sleep(1)
 
-    victim = clock.enter(sleeper())
-    other = clock.enter(killer())
+    victim = clock.add_actor(sleeper())
+    other = clock.add_actor(killer())
     await clock.run(nothing)
     await asyncio.gather(victim, other, return_exceptions=True)
     assert victim.cancelled()
@@ -208,7 +208,7 @@ async def test_one_is_awake_at_a_time_even_when_another_dies() -> None:
     async def show() -> None:
         await asyncio.sleep(0)
 
-    actors = [clock.enter(dies()), clock.enter(works("a")), clock.enter(works("b"))]
+    actors = [clock.add_actor(dies()), clock.add_actor(works("a")), clock.add_actor(works("b"))]
     await clock.run(show)
     outcomes = await asyncio.gather(*actors, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes[1:]] == [type(None)] * 2
@@ -225,7 +225,7 @@ async def test_the_play_ends_when_somebody_falls() -> None:
         while True:
             await clock.sleep(1)
 
-    fallen, waiting = clock.enter(falls()), clock.enter(waits())
+    fallen, waiting = clock.add_actor(falls()), clock.add_actor(waits())
     await clock.run(nothing)
     waiting.cancel()
     outcomes = await asyncio.gather(fallen, waiting, return_exceptions=True)
@@ -242,12 +242,12 @@ async def test_nothing_is_drawn_twice_within_a_frame_unless_something_was_said()
     async def works() -> None:
         for _ in range(50):
             await clock.sleep(1)
-        clock.told()
-        clock.pace = Pace(0, 0.001)
-        clock.told()
+        clock.pause_to_read()
+        clock.pace = PlaybackSpeed(0, 0.001)
+        clock.pause_to_read()
         await clock.sleep(1)
 
-    actor = clock.enter(works())
+    actor = clock.add_actor(works())
     await clock.run(show)
     await actor
     assert len(drawn) < 50

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cli.runs_in_terminal import finished, waiting
 from cli.terminal import Terminal
 from waybook.cli.document_names import file_names
-from waybook.usecases.read_documents import Listed
+from waybook.usecases.read_documents import DocumentListItem
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +92,10 @@ def test_a_run_without_documents_says_so(terminal: Terminal) -> None:
 TEXTS = st.text(min_size=1, max_size=90)
 
 
-def a_document(number: int, key: str, model: str, lineage: str, reviewer: str | None) -> Listed:
-    return Listed(
+def a_document(
+    number: int, key: str, model: str, lineage: str, reviewer: str | None
+) -> DocumentListItem:
+    return DocumentListItem(
         resource_id=str(number),
         stage="one/../stage",
         step_key="step",

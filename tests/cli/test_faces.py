@@ -127,9 +127,11 @@ def test_every_code_is_raised_as_its_error() -> None:
 
 
 def test_an_error_survives_the_wire() -> None:
-    told = errors.IllegalMove("no such edge", old="completed", new="pending", planId="p").as_json()
+    told = errors.InvalidTransition(
+        "no such edge", old="completed", new="pending", planId="p"
+    ).as_json()
     back = error_from(told["error"])  # type: ignore[arg-type]  # an error is an object
-    assert isinstance(back, errors.IllegalMove)
+    assert isinstance(back, errors.InvalidTransition)
     assert back.as_json() == told
 
 

@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 import bombs
 from cli.test_reports import SNAPSHOT
 from waybook.cli.app import app
-from waybook.cli.inputs import LARGEST_SNAPSHOT, LARGEST_TYPED
+from waybook.cli.inputs import MAX_ARGUMENT_BYTES, MAX_SNAPSHOT_BYTES
 from waybook.endpoints.webhook_settings import WebhookSettings
 from waybook.errors import Misconfigured
-from waybook.settings_reading import LARGEST_FILE, read_settings
+from waybook.settings_reading import MAX_FILE_BYTES, read_settings
 
 #: What a command may have of memory, all in all, in kilobytes; and how many seconds.
 ROOM = 700_000
@@ -64,7 +64,7 @@ def test_a_file_that_is_too_large_is_refused_in_the_place_of_the_answer(
 ) -> None:
     done = little(command, str(large) if kind == "large" else ENDLESS)
     error = json.loads(done.stdout)["error"]
-    assert (error["code"], error["details"]) == ("TOO_LARGE", {"limit": LARGEST_SNAPSHOT})
+    assert (error["code"], error["details"]) == ("TOO_LARGE", {"limit": MAX_SNAPSHOT_BYTES})
     assert done.stderr == ""
 
 
@@ -91,7 +91,7 @@ def test_a_definition_that_is_too_large_is_not_even_parsed(large: Path, kind: st
 
 @pytest.mark.parametrize("command", [CALL, FEEDBACK])
 def test_what_is_typed_without_end_is_not_heard_out(command: tuple[str, ...]) -> None:
-    assert f"longer than {LARGEST_TYPED:,} bytes" in little(*command, typed=ENDLESS).stderr
+    assert f"longer than {MAX_ARGUMENT_BYTES:,} bytes" in little(*command, typed=ENDLESS).stderr
 
 
 @pytest.mark.parametrize("command", [("report",), ("map",), ADD])
@@ -146,7 +146,7 @@ def test_a_pipe_is_read_like_a_file() -> None:
         b"port = " + b"[" * 100_000,
         b'host = "\xff"',
         b"port = " + b"9" * 5_000,
-        b"#" * (LARGEST_FILE + 1),
+        b"#" * (MAX_FILE_BYTES + 1),
         b"\0",
     ],
     ids=["deep", "not UTF-8", "digits", "large", "NUL"],
@@ -166,4 +166,4 @@ def test_a_template_that_is_a_device_or_a_folder_is_refused(tmp_path: Path) -> N
         url="", secrets=(), format="text", events=frozenset(), templates_dir=tmp_path
     )
     with pytest.raises(Misconfigured, match=r"plan\.failed\.txt is not a file"):
-        webhook.own_templates()
+        webhook.custom_templates()

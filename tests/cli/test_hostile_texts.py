@@ -12,9 +12,9 @@ from cli.runs_in_terminal import Worker
 from cli.terminal import Terminal
 from definitions import a_definition, a_recipe_step, a_stage
 from waybook.cli.app import COMMANDS as ALL_COMMANDS
-from waybook.cli.inside import Inside, the_console
-from waybook.cli.printing import say_whole
-from waybook.record.oddities import oddities
+from waybook.cli.inside import AppSession, get_console
+from waybook.cli.printing import print_text
+from waybook.record.oddities import count_hidden
 
 #: What a terminal obeys, and what turns its lines around.
 OBEYED = {"control", "bidi"}
@@ -35,7 +35,7 @@ class Stored:
 def stored(terminal: Terminal) -> Stored:
     """A plan that waits for a person and a run that waits for feedback, hostile in every word."""
 
-    async def write(here: Inside) -> Stored:
+    async def write(here: AppSession) -> Stored:
         agent = Worker(here)
         steps = [{"stepType": "search", "title": SHORT, "instructions": ALL} for _ in range(3)]
         named = {"name": SHORT, "researchQuestion": ALL, "steps": steps, "sessionId": SHORT}
@@ -129,7 +129,7 @@ def test_no_command_hands_a_terminal_what_it_would_obey(
     for columns in (60, 200):
         said = terminal.run(*words_of(command, stored), columns=columns).output
         assert said
-        assert not oddities(said).keys() & OBEYED, ascii(said)
+        assert not count_hidden(said).keys() & OBEYED, ascii(said)
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one != "watch"])
@@ -137,7 +137,7 @@ def test_json_has_every_character_and_shows_every_character(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:
     said = terminal.run(*words_of(command, stored), "--json").stdout
-    assert not oddities(said).keys() & OBEYED
+    assert not count_hidden(said).keys() & OBEYED
     json.loads(said)
 
 
@@ -155,7 +155,7 @@ def test_marks_of_rich_are_shown_as_they_stand(
 
 
 def test_a_string_is_no_markup_wherever_it_is_printed() -> None:
-    console = the_console()
+    console = get_console()
     with console.capture() as kept:
         console.print(f"{MARKUP} :fire: https://example.org")
     assert kept.get() == f"{MARKUP} :fire: https://example.org\n"
@@ -169,11 +169,11 @@ def test_an_output_is_written_out_for_a_person(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    say_whole("\x1b[2J")
+    print_text("\x1b[2J")
     assert capsys.readouterr().out == "⟦U+001B⟧[2J\n"
 
 
 def test_an_error_that_quotes_something_stays_a_line(terminal: Terminal) -> None:
     refused = terminal.run("status", "nothing \x1b[31m of this name")
     assert refused.exit_code == 1
-    assert not oddities(refused.output)
+    assert not count_hidden(refused.output)

@@ -3,18 +3,18 @@
 import json
 import logging
 
-from waybook.cli.logs import JsonLines, _log_to
-from waybook.record.oddities import is_odd
+from waybook.cli.logs import JsonLineFormatter, _log_to
+from waybook.record.oddities import contains_hidden
 from waybook.redaction import redactor
-from waybook.settings import Found, Settings
+from waybook.settings import LoadedSettings, Settings
 
 TOKEN = "wb_" + "a1" * 20
 
 
 def a_record(
-    message: str, *values: object, fault: BaseException | None = None
+    message: str, *values: object, error: BaseException | None = None
 ) -> logging.LogRecord:
-    told = (type(fault), fault, fault.__traceback__) if fault else None
+    told = (type(error), error, error.__traceback__) if error else None
     return logging.LogRecord("waybook", logging.ERROR, "file.py", 1, message, values, told)
 
 
@@ -27,26 +27,26 @@ def broken() -> Exception:
     try:
         try:
             _missing()
-        except KeyError as fault:
-            raise ValueError(f"Authorization: Bearer hunter2 and {TOKEN}") from fault
-    except ValueError as fault:
-        return fault
+        except KeyError as error:
+            raise ValueError(f"Authorization: Bearer hunter2 and {TOKEN}") from error
+    except ValueError as error:
+        return error
     raise AssertionError
 
 
 def test_a_record_is_one_line() -> None:
-    line = JsonLines().format(a_record("a %s\nb", "plan"))
+    line = JsonLineFormatter().format(a_record("a %s\nb", "plan"))
     assert "\n" not in line
     assert json.loads(line)["message"] == "a plan\nb"
 
 
 def test_a_secret_is_covered_in_the_message_and_in_its_values() -> None:
-    told = json.loads(JsonLines().format(a_record(f"%s is not {TOKEN}", {"cookie": TOKEN})))
+    told = json.loads(JsonLineFormatter().format(a_record(f"%s is not {TOKEN}", {"cookie": TOKEN})))
     assert told["message"] == "{'cookie': '…'} is not wb_…"
 
 
 def test_a_secret_is_covered_in_a_trace_and_in_what_caused_it() -> None:
-    line = JsonLines().format(a_record("broke", fault=broken()))
+    line = JsonLineFormatter().format(a_record("broke", error=broken()))
     told = json.loads(line)
     assert "KeyError: 'wb_…'" in told["trace"]
     assert "ValueError: Authorization: Bearer …" in told["trace"]
@@ -56,13 +56,15 @@ def test_a_secret_is_covered_in_a_trace_and_in_what_caused_it() -> None:
 
 def test_what_is_set_up_to_be_logged_has_no_secret_and_nothing_that_is_obeyed() -> None:
     handler = logging.StreamHandler()
-    _log_to(handler, Found(Settings(model_key="correct horse"), {}))
+    _log_to(handler, LoadedSettings(Settings(model_key="correct horse"), {}))
     line = handler.format(a_record("said %s", "correct horse, \x9b31m\u202e"))
     assert "correct horse" not in line
     assert json.loads(line)["message"] == "said …, \x9b31m\u202e"
-    assert not is_odd(line)
+    assert not contains_hidden(line)
 
 
 def test_a_secret_of_the_settings_is_covered_whatever_it_looks_like() -> None:
-    line = JsonLines(redactor(["correct horse"])).format(a_record("said %s", "correct horse"))
+    line = JsonLineFormatter(redactor(["correct horse"])).format(
+        a_record("said %s", "correct horse")
+    )
     assert json.loads(line)["message"] == "said …"

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from cli.terminal import Terminal
 from waybook.postgres.supervisor import Attachment
-from waybook.store.migrate import shipped
+from waybook.store.migrate import bundled_migrations
 
 
 def checks(told: object) -> dict[str, dict[str, str]]:
@@ -142,7 +142,7 @@ def test_a_fresh_database_is_found_wanting_then_migrated(
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
         admin.execute("create database fresh owner waybook_owner")
     fresh = ("--database-url", make_conninfo(attachment.owner_dsn, dbname="fresh"))
-    names = [migration.title for migration in shipped()]
+    names = [migration.title for migration in bundled_migrations()]
     before = terminal.run("migrate", "--check", "--json", *fresh)
     assert (before.exit_code, json.loads(before.stdout)) == (1, {"pending": names})
     assert (

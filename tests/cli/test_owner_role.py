@@ -16,7 +16,7 @@ from waybook.postgres.supervisor import Attachment
 from waybook.settings import Settings
 from waybook.store.migrate import MAINTENANCE_ROLE, migrate
 from waybook.store.owner_role import examine_owner
-from waybook.wiring import running
+from waybook.wiring import start_application
 
 
 @pytest.fixture
@@ -100,9 +100,9 @@ async def test_serving_logs_an_owner_that_bypasses_policies(
 ) -> None:
     both = Settings(database_url=exempt_place.app_dsn, owner_url=exempt_place.owner_dsn)
     with caplog.at_level(logging.WARNING, "waybook.wiring"):
-        async with running(both, sweeping=False):
+        async with start_application(both, sweeping=False):
             assert caplog.messages == []
-        async with running(both):
+        async with start_application(both):
             (message,) = [m for m in caplog.messages if m.startswith("the owner of the database")]
     assert "row-level security does not apply to it" in message
 

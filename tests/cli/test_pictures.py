@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.cli.bar import segmented, shares
-from waybook.cli.timeline import drawn
+from waybook.cli.bar import cell_counts, segmented_bar
+from waybook.cli.timeline import timeline_bar
 from waybook.plan.states import StepStatus
 from waybook.usecases.timeline import Axis, Span, spans_of, time_spent
-from waybook.usecases.watch_plan import Move
+from waybook.usecases.watch_plan import StatusChange
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 COUNTS = st.dictionaries(st.sampled_from(StepStatus), st.integers(0, 300))
@@ -21,24 +21,24 @@ def minutes(number: float) -> datetime:
 
 @given(COUNTS, st.integers(6, 200))
 def test_a_bar_is_as_wide_as_it_should_be(counts: dict[StepStatus, int], width: int) -> None:
-    assert segmented(counts, width).cell_len == width
+    assert segmented_bar(counts, width).cell_len == width
 
 
 @given(COUNTS, st.integers(6, 200))
 def test_a_status_that_occurs_can_be_seen(counts: dict[StepStatus, int], width: int) -> None:
-    cells = shares(counts, width)
+    cells = cell_counts(counts, width)
     assert all(cells[status] >= 1 for status, count in counts.items() if count)
 
 
 def test_work_is_coloured_by_what_came_of_it_and_waiting_is_waiting() -> None:
     moves = [
-        Move("a", minutes(0), StepStatus.IN_PROGRESS),
-        Move("a", minutes(5), StepStatus.FAILED),
-        Move("a", minutes(5), StepStatus.PENDING),
-        Move("a", minutes(8), StepStatus.IN_PROGRESS),
-        Move("a", minutes(9), StepStatus.AWAITING_INPUT),
-        Move("a", minutes(20), StepStatus.COMPLETED),
-        Move("b", minutes(30), StepStatus.IN_PROGRESS),
+        StatusChange("a", minutes(0), StepStatus.IN_PROGRESS),
+        StatusChange("a", minutes(5), StepStatus.FAILED),
+        StatusChange("a", minutes(5), StepStatus.PENDING),
+        StatusChange("a", minutes(8), StepStatus.IN_PROGRESS),
+        StatusChange("a", minutes(9), StepStatus.AWAITING_INPUT),
+        StatusChange("a", minutes(20), StepStatus.COMPLETED),
+        StatusChange("b", minutes(30), StepStatus.IN_PROGRESS),
     ]
     spans = spans_of(moves, minutes(32))
     assert spans["a"] == [
@@ -54,8 +54,8 @@ def test_a_long_pause_is_folded() -> None:
     monday = Span(minutes(0), minutes(10), StepStatus.COMPLETED)
     thursday = Span(minutes(4000), minutes(4010), StepStatus.COMPLETED)
     axis = Axis([monday, thursday])
-    assert drawn([monday], axis, 22).plain == "━" * 10
-    assert drawn([thursday], axis, 22).plain == " " * 12 + "━" * 9
+    assert timeline_bar([monday], axis, 22).plain == "━" * 10
+    assert timeline_bar([thursday], axis, 22).plain == " " * 12 + "━" * 9
 
 
 SPANS = st.lists(
@@ -73,5 +73,5 @@ SPANS = st.lists(
 def test_every_span_is_drawn_and_none_leaves_the_line(spans: list[Span], width: int) -> None:
     axis = Axis(spans)
     for span in spans:
-        line = drawn([span], axis, width).plain
+        line = timeline_bar([span], axis, width).plain
         assert 1 <= len(line.strip()) <= len(line) <= width

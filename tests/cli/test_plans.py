@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cli.terminal import Body, Terminal
-from waybook.cli.inside import Inside
+from waybook.cli.inside import AppSession
 
 SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3), (30, 1)]
 
@@ -15,12 +15,12 @@ def long_plan(terminal: Terminal) -> str:
     """A plan of sixty steps, some done, one failed, one in progress."""
     plan_id = terminal.plan("A long plan with a name that does not fit anywhere at all", 60)
 
-    async def work(here: Inside) -> None:
-        house = here.house
+    async def work(here: AppSession) -> None:
+        services = here.app
         caller = here.call.caller
 
         async def call(tool: str, **arguments: object) -> Body:
-            return (await house.doorway.enter(caller, tool, arguments)).body
+            return (await services.doorway.dispatch(caller, tool, arguments)).body
 
         for _ in range(20):
             step = await call("get_next_step", planId=plan_id)

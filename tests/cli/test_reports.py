@@ -16,7 +16,7 @@ from waybook.cli import answers, map_picture, report_picture
 from waybook.cli.app import app
 from waybook.dag.definition import write_definition
 from waybook.dag.invariants import check
-from waybook.dag.snapshot import map_of, report_of
+from waybook.dag.snapshot import map_from_snapshot, report_from_snapshot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DAG = a_dag(
@@ -47,7 +47,9 @@ def a_cycle() -> Body:
 # For programs
 
 
-@pytest.mark.parametrize(("command", "door"), [("report", report_of), ("map", map_of)])
+@pytest.mark.parametrize(
+    ("command", "door"), [("report", report_from_snapshot), ("map", map_from_snapshot)]
+)
 def test_away_from_a_terminal_the_answer_is_json(command: str, door: Any) -> None:  # noqa: ANN401 - either door
     for flags in ([], ["--json"]):
         told = run(command, "-", *flags, typed=SNAPSHOT)
@@ -72,7 +74,7 @@ def test_lines_are_answered_one_by_one_and_a_bad_one_stops_nobody() -> None:
     told = run("report", "--lines", "-", typed="\r\n".join(lines))
     assert told.exit_code == 0
     first, *errors, last = map(json.loads, told.stdout.splitlines())
-    assert first == last == report_of(SNAPSHOT)
+    assert first == last == report_from_snapshot(SNAPSHOT)
     assert check(first) == []
     assert [error["error"]["code"] for error in errors] == ["INVALID_INPUT"] * 3
 
@@ -96,7 +98,7 @@ def test_an_answer_comes_before_the_next_line_is_there() -> None:
         for _ in range(2):
             process.stdin.write(json.dumps(SNAPSHOT) + "\n")
             process.stdin.flush()
-            assert json.loads(process.stdout.readline()) == report_of(SNAPSHOT)
+            assert json.loads(process.stdout.readline()) == report_from_snapshot(SNAPSHOT)
         process.stdin.close()
         assert process.wait(30) == 0
 
@@ -140,7 +142,7 @@ def test_a_file_that_cannot_be_read_is_a_usage_error(file: str) -> None:
 
 @pytest.fixture
 def _at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "a_person_reads", lambda *, as_json: not as_json)
+    monkeypatch.setattr(answers, "is_interactive", lambda *, as_json: not as_json)
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
@@ -193,6 +195,6 @@ def test_the_pictures_fit_the_screen(width: int) -> None:
     snapshot = a_snapshot(long, runs={"a-stage-with-a-long-name": ["alpha"]})
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
-        console.print(report_picture.picture(report_of(snapshot), width))
-        console.print(map_picture.picture(map_of(snapshot), width))
+        console.print(report_picture.report_display(report_from_snapshot(snapshot), width))
+        console.print(map_picture.map_display(map_from_snapshot(snapshot), width))
     assert all(len(line.rstrip()) <= width for line in captured.get().splitlines())

@@ -85,7 +85,7 @@ def test_two_decisions_at_once_are_a_usage_error(terminal: Terminal) -> None:
 def test_a_person_is_asked_and_heard(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, typed: str, said: str
 ) -> None:
-    monkeypatch.setattr(review, "at_a_terminal", lambda: True)
+    monkeypatch.setattr(review, "can_prompt", lambda: True)
     plan_id = terminal.under_review("Asked")
     shown = terminal.say("review", plan_id, typed=typed)
     assert said in shown
@@ -95,7 +95,7 @@ def test_a_person_is_asked_and_heard(
 def test_a_person_may_think_twice_before_ending_a_plan(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(review, "at_a_terminal", lambda: True)
+    monkeypatch.setattr(review, "can_prompt", lambda: True)
     plan_id = terminal.under_review("Thought twice")
     terminal.say("review", plan_id, typed="r\nn\n")
     assert status_of(terminal, plan_id) == "awaiting_review"

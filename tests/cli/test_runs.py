@@ -7,11 +7,11 @@ from rich.console import Console
 
 from cli.runs_in_terminal import finished, half_done, waiting
 from cli.terminal import Terminal
-from waybook.cli.board import Frame
-from waybook.cli.inside import Inside
-from waybook.cli.run_board import picture
+from waybook.cli.board import Viewport
+from waybook.cli.inside import AppSession
+from waybook.cli.run_board import run_display
 from waybook.dag.invariants import check
-from waybook.usecases.watch_run import RunBoard, watch_run
+from waybook.usecases.watch_run import RunOverview, read_run_overview
 
 SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3), (30, 1)]
 
@@ -93,9 +93,9 @@ def test_watching_away_from_a_terminal_shows_the_run_once(terminal: Terminal, ha
     assert "1 of 5 stages" in terminal.say("run", half, "--watch")
 
 
-def board_of(terminal: Terminal, run_id: str) -> RunBoard:
-    async def act(here: Inside) -> RunBoard:
-        return await watch_run(here.call, run_id)
+def board_of(terminal: Terminal, run_id: str) -> RunOverview:
+    async def act(here: AppSession) -> RunOverview:
+        return await read_run_overview(here.call, run_id)
 
     return terminal.inside(act)
 
@@ -107,8 +107,8 @@ def test_a_picture_never_leaves_the_screen(
     board = board_of(terminal, half)
     for filled in (False, True):
         console = Console(width=columns, file=io.StringIO(), record=True)
-        frame = Frame(width=columns, height=lines, live=True, filled=filled)
-        console.print(picture(board, frame))
+        frame = Viewport(width=columns, height=lines, live=True, filled=filled)
+        console.print(run_display(board, frame))
         shown = console.export_text().splitlines()
         assert len(shown) <= lines
         assert all(len(line) <= columns for line in shown)
@@ -116,7 +116,7 @@ def test_a_picture_never_leaves_the_screen(
 
 def test_a_low_picture_is_about_where_the_run_is(terminal: Terminal, half: str) -> None:
     console = Console(width=100, file=io.StringIO(), record=True)
-    console.print(picture(board_of(terminal, half), Frame(width=100, height=12)))
+    console.print(run_display(board_of(terminal, half), Viewport(width=100, height=12)))
     shown = console.export_text()
     assert "4 of 9 jobs, 1 failed" in shown
     assert "above" in shown

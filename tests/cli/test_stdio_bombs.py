@@ -86,8 +86,8 @@ async def test_no_argument_makes_a_plan_or_ends_the_session(
                 assert (told["id"], told["error"]["code"]) == (None, -32700), name
             else:
                 assert told["result"]["isError"], name
-                fault = json.loads(told["result"]["content"][0]["text"])["error"]
-                assert fault["code"] in {"INVALID_INPUT", "TOO_LARGE"}, name
+                error = json.loads(told["result"]["content"][0]["text"])["error"]
+                assert error["code"] in {"INVALID_INPUT", "TOO_LARGE"}, name
         assert await session.end() == b""
     assert stored(attachment) == before
 

@@ -13,7 +13,7 @@ from waybook.conditions.budget import Budget
 from waybook.conditions.checker import VARIABLES
 from waybook.conditions.condition import compile_condition
 from waybook.conditions.evaluator import start
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.values import Json
 from waybook.errors import BadExpression
 
@@ -49,7 +49,7 @@ def ours() -> Reading:
             return "refused"
         try:
             return _written(start(condition.program, values, Budget()))
-        except Fault:
+        except ConditionError:
             return "error"
 
     return read

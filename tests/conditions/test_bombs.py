@@ -3,9 +3,9 @@
 import pytest
 
 from waybook.conditions.budget import BUDGET
-from waybook.conditions.checker import DEEPEST_TREE
+from waybook.conditions.checker import MAX_TREE_DEPTH
 from waybook.conditions.condition import compile_condition
-from waybook.conditions.cursor import DEEPEST_NESTING
+from waybook.conditions.cursor import MAX_NESTING_DEPTH
 from waybook.conditions.values import Json
 from waybook.errors import BadExpression
 
@@ -131,8 +131,8 @@ def test_a_text_that_is_too_deep_or_no_expression_is_refused(source: str) -> Non
         ("true" + "&&true" * 166, True),
         ("false" + "||true" * 165, True),
         ("[" + "1," * 400 + "].size() == 400", True),
-        ("(" * (DEEPEST_NESTING - 1) + "true" + ")" * (DEEPEST_NESTING - 1), True),
-        ("1" + "+1" * (DEEPEST_TREE - 2) + f" == {DEEPEST_TREE - 1}", True),
+        ("(" * (MAX_NESTING_DEPTH - 1) + "true" + ")" * (MAX_NESTING_DEPTH - 1), True),
+        ("1" + "+1" * (MAX_TREE_DEPTH - 2) + f" == {MAX_TREE_DEPTH - 1}", True),
     ],
 )
 def test_a_long_text_that_is_not_deep_is_taken(source: str, *, fires: bool) -> None:
@@ -141,6 +141,6 @@ def test_a_long_text_that_is_not_deep_is_taken(source: str, *, fires: bool) -> N
 
 
 def test_the_deepest_tree_runs_in_every_kind_of_nesting() -> None:
-    layers = (DEEPEST_NESTING - 2) // 2
+    layers = (MAX_NESTING_DEPTH - 2) // 2
     source = "[0].exists(a, (" * layers + "true" + "))" * layers
     assert compile_condition(source).evaluate({}).fired

@@ -11,7 +11,7 @@ from waybook.conditions.budget import (
     COMPARED_PAIR,
     RESERVED_PER_CONDITION,
     Budget,
-    Exhausted,
+    BudgetExceeded,
     SharedBudget,
 )
 from waybook.conditions.condition import compile_condition
@@ -27,9 +27,9 @@ def test_who_would_spend_more_than_is_left_is_stopped_for_good(costs: list[int])
     budget, spent = Budget(), 0
     for cost in costs:
         if spent + cost > BUDGET:
-            with pytest.raises(Exhausted):
+            with pytest.raises(BudgetExceeded):
                 budget.spend(cost, at=0)
-            with pytest.raises(Exhausted):
+            with pytest.raises(BudgetExceeded):
                 budget.spend(1, at=0)
             assert budget.spent == BUDGET
             return
@@ -63,7 +63,7 @@ def test_shared_budget_whatever_each_spends_is_never_exceeded(costs: list[int]) 
     for cost in costs:
         budget = shared.next_budget()
         assert budget.limit >= RESERVED_PER_CONDITION
-        with suppress(Exhausted):
+        with suppress(BudgetExceeded):
             budget.spend(cost, at=0)
         spent += budget.spent
     assert spent <= BUDGET
@@ -74,7 +74,7 @@ def test_shared_budget_of_one_condition_is_a_whole_one() -> None:
 
 
 def test_exhausted_share_names_its_limit_and_the_whole() -> None:
-    with pytest.raises(Exhausted) as exhausted:
+    with pytest.raises(BudgetExceeded) as exhausted:
         Budget(99_000).spend(99_001, at=7)
     assert str(exhausted.value).startswith(
         "too expensive: over the budget of 99000 operations that its step's conditions left of "

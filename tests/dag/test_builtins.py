@@ -13,8 +13,8 @@ from waybook.dag.builtins import builtin_definitions
 from waybook.dag.counts import dag_counts, documents_expected
 from waybook.dag.definition import graphs_of, read_definition
 from waybook.dag.model import Dag, Output, RecipeStep, Stage
-from waybook.dag.rendering import content_of, render
-from waybook.dag.sources import makes
+from waybook.dag.rendering import parse_content, render
+from waybook.dag.sources import output_keys
 from waybook.dag.templates import render_prompt
 from waybook.errors import BadRecipe
 
@@ -152,7 +152,7 @@ def test_a_prompt_names_what_to_make_and_of_what(dag: Dag, stage: Stage, step: R
     context = prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
     told = render_prompt(step.prompt, context)
     needed = {wanted.document_key for wanted in step.inputs or () if wanted.required}
-    assert {key for key in {*makes(step), *needed} if f"`{key}`" not in told} == set()
+    assert {key for key in {*output_keys(step), *needed} if f"`{key}`" not in told} == set()
     assert "{%" not in told
     assert "None" not in told
 
@@ -221,7 +221,7 @@ def test_a_page_is_made_of_whatever_a_model_returns(
             "lineage": "thesis/header/opus",
             "version": 2,
         },
-        "content": content_of(content),
+        "content": parse_content(content),
         "text": content,
     }
     told = render(output.render, context)
@@ -238,7 +238,7 @@ def test_findings_become_a_table_with_their_sources() -> None:
         output.render,
         {
             "document": {"model": "opus"},
-            "content": content_of(OBJECT),
+            "content": parse_content(OBJECT),
             "text": OBJECT,
         },
     )

@@ -15,9 +15,9 @@ from dag_builders import (
 from dag_dialectic import dialectic
 from dag_runs import StageRun, a_stage_run, graphs_of, runs, stage_runs
 from decisions import decision
-from waybook.dag.counts import StageCounts, dag_counts, documents_expected, expected
+from waybook.dag.counts import StageCounts, dag_counts, documents_expected, expected_counts
 from waybook.dag.granularity import fans_out
-from waybook.dag.lineage import Made, Origins, entry_origins, origins_of
+from waybook.dag.lineage import Origins, ProducedDocument, entry_origins, origins_of
 from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
 from waybook.dag.sources import primary_source
 
@@ -25,7 +25,7 @@ S = Strategy
 
 
 def counts_of(run: StageRun) -> StageCounts:
-    return expected(run.stage, run.graph, run.models, run.prior)
+    return expected_counts(run.stage, run.graph, run.models, run.prior)
 
 
 def dialectic_counts(n: int) -> dict[str, StageCounts]:
@@ -116,7 +116,7 @@ def test_a_step_per_source_document_goes_by_the_maker_of_its_first_input() -> No
 @decision("B12")
 def test_a_root_per_source_document_takes_the_prior_lineages_else_one_for_each_model() -> None:
     stage = a_stage("s", a_step("a", S.PER_SOURCE_DOCUMENT))
-    prior = origins_of(Made("x", f"l/{number}") for number in range(7))
+    prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(7))
     assert counts_of(a_stage_run(stage, prior=prior)).units == {"a": 7}
     assert counts_of(a_stage_run(stage)).units == {"a": 3}
 
@@ -194,7 +194,7 @@ def test_ten_thousand_steps_and_a_hundred_models_are_counted_not_enumerated(
 
 @decision("B10")
 def test_ten_thousand_leaves_share_the_lineages_they_keep() -> None:
-    prior = origins_of(Made("x", f"l/{number}") for number in range(10_000))
+    prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [a_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(a_stage_run(a_stage("s", *steps), ["x"], prior))
     assert counts.total == 100_000_000

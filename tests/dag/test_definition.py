@@ -18,7 +18,7 @@ from dag_builders import (
 )
 from decisions import decision
 from waybook.dag.definition import definition_schema, graphs_of, read_definition, write_definition
-from waybook.dag.faults import MOST_TOLD
+from waybook.dag.faults import MAX_DIAGNOSTICS
 from waybook.dag.model import (
     Dag,
     JobType,
@@ -275,7 +275,7 @@ def test_many_faults_are_told_in_part() -> None:
     refused = refusal(a_definition(*[{}] * 5_000))
     told = refused.details["faults"]
     assert isinstance(told, list)
-    assert len(told) == MOST_TOLD
+    assert len(told) == MAX_DIAGNOSTICS
     assert len(str(refused.as_json())) < 10_000
 
 

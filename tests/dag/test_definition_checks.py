@@ -19,8 +19,8 @@ from dag_builders import (
     dags,
 )
 from decisions import decision
-from waybook.dag.definition_checks import MOST_TEMPLATE_TEXT, definition_faults
-from waybook.dag.faults import Fault
+from waybook.dag.definition_checks import MAX_TEMPLATE_LENGTH, definition_errors
+from waybook.dag.faults import Diagnostic
 from waybook.dag.model import Dag, Input, Recipe, RecipeStep, Stage, Strategy, Transition
 
 Faults = list[tuple[str, str]]
@@ -30,7 +30,7 @@ STEPS_AT = "stages[0].recipe.steps"
 
 
 def faults_in(dag: Dag) -> Faults:
-    return [(fault.name, fault.at) for fault in definition_faults(dag)]
+    return [(fault.name, fault.at) for fault in definition_errors(dag)]
 
 
 def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
@@ -38,14 +38,14 @@ def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
     return faults_in(a_dag(a_stage("one", *steps, edges=edges)))
 
 
-def only_fault(dag: Dag, name: str) -> Fault:
-    (fault,) = (fault for fault in definition_faults(dag) if fault.name == name)
-    return fault
+def only_fault(dag: Dag, name: str) -> Diagnostic:
+    (error,) = (fault for fault in definition_errors(dag) if fault.name == name)
+    return error
 
 
 @given(dag=dags())
 def test_a_good_definition_has_no_faults(dag: Dag) -> None:
-    assert definition_faults(dag) == []
+    assert definition_errors(dag) == []
 
 
 DANGLING = a_stage("two", a_step("a"), edges=[("a", "x")])
@@ -131,25 +131,25 @@ def test_a_step_per_source_document_needs_one_source(
         a_step("d", PER_DOCUMENT, inputs=inputs),
     )
     stage = a_stage("one", *steps, edges=[("a", "d"), ("b", "d"), ("c", "a")])
-    fault = only_fault(a_dag(a_stage("zero"), stage), "primary_input")
-    assert fault.at == f"stages[1].recipe.steps[3]{at}"
-    assert told in fault.message
+    error = only_fault(a_dag(a_stage("zero"), stage), "primary_input")
+    assert error.at == f"stages[1].recipe.steps[3]{at}"
+    assert told in error.message
 
 
 @decision("B12")
 def test_a_root_per_source_document_goes_by_the_stage_before() -> None:
     dag = a_dag(a_stage("one"), a_stage("two", a_step("a", PER_DOCUMENT)))
-    assert definition_faults(dag) == []
+    assert definition_errors(dag) == []
 
 
 @decision("B15")
 def test_a_needed_document_without_a_path_from_its_maker_is_refused() -> None:
     first, second = a_step("a", outputs=["x"]), a_step("b", inputs=["brief", "x"])
-    fault = only_fault(a_dag(a_stage("one", first, second)), "hidden_dependency")
-    assert fault.at == f"{STEPS_AT}[1].inputsRequired[1]"
-    assert "'a' makes" in fault.message
-    assert fault.message.endswith("add the edge ['a', 'b']")
-    assert definition_faults(a_dag(a_stage("one", first, second, edges=[("a", "b")]))) == []
+    error = only_fault(a_dag(a_stage("one", first, second)), "hidden_dependency")
+    assert error.at == f"{STEPS_AT}[1].inputsRequired[1]"
+    assert "'a' makes" in error.message
+    assert error.message.endswith("add the edge ['a', 'b']")
+    assert definition_errors(a_dag(a_stage("one", first, second, edges=[("a", "b")]))) == []
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_trying_templates_has_an_end() -> None:
         a_step(f"s{number}", prompt=f"{number} {{{{ run.name }}}} {'x' * 50_000}")
         for number in range(20)
     ]
-    first_beyond = MOST_TEMPLATE_TEXT // 50_500
+    first_beyond = MAX_TEMPLATE_LENGTH // 50_500
     assert faults_among(*steps) == [("too_large", f"{STEPS_AT}[{first_beyond}].prompt")]
 
 
@@ -295,4 +295,4 @@ def test_ten_thousand_steps_are_read() -> None:
     steps = [a_step(key, inputs=["s0"] if key != "s0" else None, number=1) for key in keys]
     edges = [*a_chain(*keys), *zip(keys, keys[7:], strict=False)]
     dag = a_dag(Stage("one", "One", Recipe(tuple(steps), tuple(edges))))
-    assert definition_faults(dag) == []
+    assert definition_errors(dag) == []

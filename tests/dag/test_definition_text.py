@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dag_builders import dags
 from waybook.dag.definition import read_definition, write_definition
-from waybook.dag.definition_text import DEEPEST, MOST_BYTES, MOST_PARTS, parse_definition
+from waybook.dag.definition_text import MAX_BYTES, MAX_DEPTH, MAX_PARTS, parse_definition
 from waybook.dag.model import Dag
 from waybook.errors import BadRecipe
 
@@ -116,14 +116,14 @@ def test_an_alias_stands_for_what_it_names() -> None:
         ("a: b\nc: \x1b[31m", "bad_text", "line 2, column 4"),
         ("é\ud800", "bad_text", "line 1, column 2"),
         ("%TAG ! x:\n---\na", "bad_text", "line 1, column 1"),
-        ("[" * 500_000, "too_deep", f"line 1, column {DEEPEST + 1}"),
-        ("{a: " * 100_000, "too_deep", f"line 1, column {4 * DEEPEST + 1}"),
-        ("- " * 500_000, "too_deep", f"line 1, column {2 * DEEPEST + 1}"),
+        ("[" * 500_000, "too_deep", f"line 1, column {MAX_DEPTH + 1}"),
+        ("{a: " * 100_000, "too_deep", f"line 1, column {4 * MAX_DEPTH + 1}"),
+        ("- " * 500_000, "too_deep", f"line 1, column {2 * MAX_DEPTH + 1}"),
         ("? " * 500_000, "bad_text", "line 1, column 3"),
-        ("[" * 40 + "]" * 40, "too_deep", f"line 1, column {DEEPEST + 1}"),
-        ("x" * (MOST_BYTES + 1), "too_large", "line 1, column 1"),
-        ("é" * (MOST_BYTES // 2 + 1), "too_large", "line 1, column 1"),
-        ("- a\n" * (MOST_PARTS + 1), "too_large", f"line {MOST_PARTS}, column 3"),
+        ("[" * 40 + "]" * 40, "too_deep", f"line 1, column {MAX_DEPTH + 1}"),
+        ("x" * (MAX_BYTES + 1), "too_large", "line 1, column 1"),
+        ("é" * (MAX_BYTES // 2 + 1), "too_large", "line 1, column 1"),
+        ("- a\n" * (MAX_PARTS + 1), "too_large", f"line {MAX_PARTS}, column 3"),
         (LAUGHS, "too_large", "line 7, column 15"),
         ("".join(f"%TAG !a{n}! x\n" for n in range(60_000)), "bad_text", "line 1, column 1"),
     ],
@@ -134,7 +134,7 @@ def test_a_text_that_will_not_do_is_refused_with_its_place(text: str, fault: str
 
 
 def test_as_deep_as_may_be_is_fine() -> None:
-    deep = "[" * DEEPEST + "]" * DEEPEST
+    deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     assert json.dumps(parse_definition(deep)) == deep
     assert json.dumps(parse_definition(f"# not JSON\n{deep}")) == deep
 

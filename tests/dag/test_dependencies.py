@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 
 from dag_builders import Edges, a_chain, a_stage, a_step, an_input, recipes
 from decisions import decision
-from waybook.dag.dependencies import MOST_ASKED, hidden_dependencies
-from waybook.dag.faults import Fault
+from waybook.dag.dependencies import MAX_PRODUCERS_CHECKED, hidden_dependencies
+from waybook.dag.faults import Diagnostic
 from waybook.dag.model import Recipe, RecipeStep, Stage
 from waybook.dag.recipe import Graph, graph_of
 from waybook.dag.sources import producers
 
 
-def hidden(*steps: RecipeStep, edges: Edges = ()) -> list[Fault]:
+def hidden(*steps: RecipeStep, edges: Edges = ()) -> list[Diagnostic]:
     stage = a_stage("here", *steps, edges=edges)
     return list(hidden_dependencies(stage, graph_of(stage.recipe), "recipe"))
 
 
 def told(*steps: RecipeStep, edges: Edges = ()) -> str:
-    (fault,) = hidden(*steps, edges=edges)
-    return fault.message
+    (error,) = hidden(*steps, edges=edges)
+    return error.message
 
 
 MAKER = a_step("maker", outputs=["x"])
@@ -36,10 +36,10 @@ def test_a_path_of_edges_however_long_is_enough() -> None:
 
 @decision("B15")
 def test_the_maker_and_the_edge_to_add_are_told() -> None:
-    (fault,) = hidden(MAKER, a_step("m"), READER, edges=a_chain("m", "reader"))
-    assert fault.name == "hidden_dependency"
-    assert fault.at == "recipe.steps[2].inputsRequired[0]"
-    assert fault.message == (
+    (error,) = hidden(MAKER, a_step("m"), READER, edges=a_chain("m", "reader"))
+    assert error.name == "hidden_dependency"
+    assert error.at == "recipe.steps[2].inputsRequired[0]"
+    assert error.message == (
         "'reader' needs 'x', which 'maker' makes, and no path of edges leads here from there: "
         "add the edge ['maker', 'reader']"
     )
@@ -69,7 +69,7 @@ def test_no_edge_is_proposed_that_would_make_a_cycle() -> None:
 
 
 def test_only_so_many_makers_are_asked_for_an_edge() -> None:
-    makers = [a_step(f"m{number}", outputs=["x"]) for number in range(MOST_ASKED + 1)]
+    makers = [a_step(f"m{number}", outputs=["x"]) for number in range(MAX_PRODUCERS_CHECKED + 1)]
     late = [("reader", maker.key) for maker in makers[:-1]]
     assert told(READER, *makers, edges=late).endswith("that step waits for this one")
 
@@ -80,8 +80,8 @@ def test_what_is_wished_for_or_comes_from_elsewhere_needs_no_path() -> None:
 
 
 def test_a_stage_may_call_itself_by_its_name() -> None:
-    (fault,) = hidden(MAKER, a_step("reader", inputs=["y", an_input("x", "here")]))
-    assert fault.at == "recipe.steps[1].inputsRequired[1]"
+    (error,) = hidden(MAKER, a_step("reader", inputs=["y", an_input("x", "here")]))
+    assert error.at == "recipe.steps[1].inputsRequired[1]"
 
 
 def _before(key: str, graph: Graph) -> set[str]:

@@ -6,16 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.dag.documents import Available, Reading, Render, Resource, available
+from waybook.dag.documents import (
+    AvailableDocument,
+    RenderJob,
+    Resource,
+    StageDocuments,
+    available_documents,
+)
 from waybook.dag.model import JobStatus
 
-RENDER = Render("j1", "thesis", "completed", "business_case", "alpha")
+RENDER = RenderJob("j1", "thesis", "completed", "business_case", "alpha")
 RESOURCE = Resource("r1", "j1", None, None)
 
 
 def test_a_document_is_available_when_it_is_rendered_and_there() -> None:
-    document = Available("business_case", "alpha", "r1")
-    assert available([RENDER], [RESOURCE]) == {"thesis": Reading((document,), ())}
+    document = AvailableDocument("business_case", "alpha", "r1")
+    assert available_documents([RENDER], [RESOURCE]) == {"thesis": StageDocuments((document,), ())}
     assert document.as_json() == {
         "documentKey": "business_case",
         "modelId": "alpha",
@@ -26,53 +32,55 @@ def test_a_document_is_available_when_it_is_rendered_and_there() -> None:
 
 def test_what_the_resource_says_of_itself_comes_before_what_its_job_says() -> None:
     resource = RESOURCE._replace(document_key="feature_spec", model_id="beta")
-    (document,) = available([RENDER], [resource])["thesis"].documents
-    assert document == Available("feature_spec", "beta", "r1")
+    (document,) = available_documents([RENDER], [resource])["thesis"].documents
+    assert document == AvailableDocument("feature_spec", "beta", "r1")
 
 
 def test_a_render_job_without_its_document_is_told_in_its_stage() -> None:
-    found = available([RENDER], [])
+    found = available_documents([RENDER], [])
     told = "the RENDER job 'j1' is completed, but there is no document of it"
-    assert found == {"thesis": Reading((), (told,))}
+    assert found == {"thesis": StageDocuments((), (told,))}
 
 
 @pytest.mark.parametrize("job_id", [None, "j2"])
 def test_a_document_without_its_job_belongs_to_no_stage(job_id: str | None) -> None:
-    found = available([], [RESOURCE._replace(job_id=job_id)])
+    found = available_documents([], [RESOURCE._replace(job_id=job_id)])
     told = f"the rendered document 'r1' is of no RENDER job that is known ({job_id!r})"
-    assert found == {None: Reading((), (told,))}
+    assert found == {None: StageDocuments((), (told,))}
 
 
 @pytest.mark.parametrize(
     "status", [*sorted(set(JobStatus) - {"completed", "superseded"}), "paused"]
 )
 def test_a_document_whose_job_is_not_completed_is_told_in_its_stage(status: str) -> None:
-    found = available([RENDER._replace(status=status)], [RESOURCE])
+    found = available_documents([RENDER._replace(status=status)], [RESOURCE])
     told = "the rendered document 'r1' is of a RENDER job that is not completed ('j1')"
-    assert found == {"thesis": Reading((), (told,))}
+    assert found == {"thesis": StageDocuments((), (told,))}
 
 
 def test_an_older_version_of_a_document_is_passed_over_in_silence() -> None:
     renders = [RENDER._replace(id="old", status="superseded"), RENDER._replace(id="new")]
     resources = [Resource("v1", "old", None, None), Resource("v2", "new", None, None)]
-    (document,) = available(renders, resources)["thesis"].documents
+    (document,) = available_documents(renders, resources)["thesis"].documents
     assert document.resource_id == "v2"
 
 
 @pytest.mark.parametrize("status", sorted(set(JobStatus) - {"completed"}))
 def test_a_render_job_that_is_under_way_is_nothing_to_tell(status: str) -> None:
-    assert available([RENDER._replace(status=status)], []) == {}
+    assert available_documents([RENDER._replace(status=status)], []) == {}
 
 
 def test_a_document_of_no_stage_is_told_and_not_shown() -> None:
-    found = available([RENDER._replace(stage=None)], [RESOURCE])
+    found = available_documents([RENDER._replace(stage=None)], [RESOURCE])
     told = "the rendered document 'r1' is of a job that names no stage of this DAG ('j1')"
-    assert found == {None: Reading((), (told,))}
+    assert found == {None: StageDocuments((), (told,))}
 
 
 def test_a_document_that_does_not_say_whose_it_is_is_there_all_the_same() -> None:
-    shelf = available([RENDER._replace(document_key=None, model_id=None)], [RESOURCE])["thesis"]
-    assert shelf.documents == (Available(None, None, "r1"),)
+    shelf = available_documents([RENDER._replace(document_key=None, model_id=None)], [RESOURCE])[
+        "thesis"
+    ]
+    assert shelf.documents == (AvailableDocument(None, None, "r1"),)
     assert shelf.warnings == (
         "the rendered document 'r1' does not say its key",
         "the rendered document 'r1' does not say its model",
@@ -81,14 +89,14 @@ def test_a_document_that_does_not_say_whose_it_is_is_there_all_the_same() -> Non
 
 def test_of_two_jobs_of_one_id_the_completed_one_is_believed() -> None:
     twins = [RENDER._replace(status="processing"), RENDER]
-    assert available(twins, [RESOURCE]) == available(twins[::-1], [RESOURCE])
-    assert available(twins, [RESOURCE])["thesis"].documents
+    assert available_documents(twins, [RESOURCE]) == available_documents(twins[::-1], [RESOURCE])
+    assert available_documents(twins, [RESOURCE])["thesis"].documents
 
 
 IDS = st.sampled_from(["j1", "j2", "j3"])
 NAMES = st.none() | st.sampled_from(["x", "y"])
 RENDERS = st.lists(
-    st.builds(Render, IDS, NAMES, st.sampled_from(["completed", "failed", "odd"]), NAMES, NAMES)
+    st.builds(RenderJob, IDS, NAMES, st.sampled_from(["completed", "failed", "odd"]), NAMES, NAMES)
 )
 RESOURCES = st.lists(
     st.builds(Resource, st.sampled_from(["r1", "r2"]), st.none() | IDS, NAMES, NAMES)
@@ -97,9 +105,9 @@ RESOURCES = st.lists(
 
 @given(RENDERS, RESOURCES, st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_changes_nothing(
-    renders: list[Render], resources: list[Resource], chance: Random
+    renders: list[RenderJob], resources: list[Resource], chance: Random
 ) -> None:
-    before = available(renders, resources)
+    before = available_documents(renders, resources)
     chance.shuffle(renders)
     chance.shuffle(resources)
-    assert available(renders, resources) == before
+    assert available_documents(renders, resources) == before

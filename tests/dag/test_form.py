@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from dag_builders import dags
 from waybook.dag.definition import definition_schema, write_definition
-from waybook.dag.faults import Fault
-from waybook.dag.form import MOST_FAULTS, form_check
+from waybook.dag.faults import Diagnostic
+from waybook.dag.form import MAX_ERRORS, compile_check
 from waybook.dag.model import Dag, Strategy
 
 SCHEMA = definition_schema()
 LIBRARY = jsonschema.Draft202012Validator(SCHEMA)
-STRICT = form_check(SCHEMA)
-LENIENT = form_check(SCHEMA, strict=False)
+STRICT = compile_check(SCHEMA)
+LENIENT = compile_check(SCHEMA, strict=False)
 
-NUMBERS = form_check({"type": ["integer", "null"], "minimum": 0, "maximum": 1000})
-NAMES = form_check(
+NUMBERS = compile_check({"type": ["integer", "null"], "minimum": 0, "maximum": 1000})
+NAMES = compile_check(
     {
         "type": "object",
         "required": ["first"],
@@ -38,7 +38,7 @@ NAMES = form_check(
         },
     }
 )
-LISTS = form_check(
+LISTS = compile_check(
     {
         "type": "array",
         "minItems": 1,
@@ -49,7 +49,7 @@ LISTS = form_check(
 )
 
 
-def told(faults: Sequence[Fault]) -> list[str]:
+def told(faults: Sequence[Diagnostic]) -> list[str]:
     return [f"{fault.at}: {fault.message}" for fault in faults]
 
 
@@ -137,8 +137,8 @@ def test_a_list_tells_of_each_item() -> None:
 
 def test_a_list_too_long_or_too_wrong_is_not_looked_at_to_its_end() -> None:
     assert told(LISTS([1] * 1001)) == [": must have at most 1,000, not 1,001"]
-    assert len(LISTS([1] * 1000)) == MOST_FAULTS + 1
-    assert len(NAMES({"first": "a", **{f"x{n}": n for n in range(1000)}})) == MOST_FAULTS
+    assert len(LISTS([1] * 1000)) == MAX_ERRORS + 1
+    assert len(NAMES({"first": "a", **{f"x{n}": n for n in range(1000)}})) == MAX_ERRORS
 
 
 JSON = st.recursive(

@@ -6,21 +6,23 @@ from dag_runs import a_stage_run
 from decisions import decision
 from waybook.dag.granularity import (
     GRANULARITY,
-    NOBODY,
+    NO_MODEL,
     Axis,
     Descent,
     Worker,
     fans_out,
     first_of,
-    keepers,
+    lineage_owners,
     unit_count,
 )
-from waybook.dag.lineage import Made, entry_origins, origins_of
+from waybook.dag.lineage import ProducedDocument, entry_origins, origins_of
 from waybook.dag.model import RecipeStep, Strategy
 
 S = Strategy
 #: Five lineages by two authors.
-PRIOR = origins_of([*[Made("x", f"l/{number}") for number in range(4)], Made("y", "l/4")])
+PRIOR = origins_of(
+    [*[ProducedDocument("x", f"l/{number}") for number in range(4)], ProducedDocument("y", "l/4")]
+)
 
 
 def test_the_table_is_total() -> None:
@@ -44,7 +46,7 @@ def test_the_count_is_the_product_of_the_axes(strategy: Strategy, count: int) ->
 
 def test_who_keeps_a_lineage_has_it_on_an_axis() -> None:
     for row in GRANULARITY.values():
-        assert (row.descent is Descent.KEPT) == (Axis.LINEAGE in row.axes)
+        assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)
 
 
@@ -73,7 +75,7 @@ def test_a_child_of_a_child_does_not_make_a_plan_fan_out() -> None:
 
 
 def test_a_lineage_goes_back_to_its_first_author_else_to_the_models_in_turn() -> None:
-    assert keepers(["y", "z"], PRIOR) == {
+    assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",
         "l/2": "y",
@@ -85,7 +87,7 @@ def test_a_lineage_goes_back_to_its_first_author_else_to_the_models_in_turn() ->
 @given(models(), models())
 def test_every_lineage_is_kept_by_a_model_of_the_stage(now: list[str], before: list[str]) -> None:
     prior = entry_origins(before)
-    kept = keepers(now, prior)
+    kept = lineage_owners(now, prior)
     assert tuple(kept) == prior.lineages
     assert set(kept.values()) <= set(now)
     stayed = {lineage: author for lineage, author in prior.first_author.items() if author in now}
@@ -93,5 +95,5 @@ def test_every_lineage_is_kept_by_a_model_of_the_stage(now: list[str], before: l
 
 
 def test_where_there_are_no_models_nobody_works() -> None:
-    assert first_of([]) == NOBODY
-    assert set(keepers([], PRIOR).values()) == {NOBODY}
+    assert first_of([]) == NO_MODEL
+    assert set(lineage_owners([], PRIOR).values()) == {NO_MODEL}

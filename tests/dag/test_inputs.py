@@ -6,8 +6,8 @@ from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_input
 from dag_dialectic import dialectic
 from dag_runs import runs, stage_runs
 from decisions import decision
-from waybook.dag.inputs import Given, inputs_of, made_in, shelve
-from waybook.dag.lineage import Made
+from waybook.dag.inputs import ResolvedInput, index_documents, produced_documents, resolve_inputs
+from waybook.dag.lineage import ProducedDocument
 from waybook.dag.model import Dag, RecipeStep, Stage, Strategy
 from waybook.dag.units import Unit
 
@@ -20,7 +20,7 @@ class Desk:
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
         """Two models take part in each stage, unless others are said."""
-        self.made = made_in(dag)
+        self.made = produced_documents(dag)
         self.runs = stage_runs(dag, models_of or {stage.slug: MODELS for stage in dag.stages})
         self.documents = [
             document
@@ -29,31 +29,31 @@ class Desk:
             for unit in run.units(key)
             for document in run.documents(unit)
         ]
-        self.shelf = shelve(self.documents)
+        self.shelf = index_documents(self.documents)
 
     def units(self, slug: str, key: str) -> tuple[Unit, ...]:
         return self.runs[slug].units(key)
 
-    def given(self, slug: str, unit: Unit) -> tuple[Given, ...]:
-        return inputs_of(unit, slug, self.runs[slug].graph, self.shelf, self.made)
+    def given(self, slug: str, unit: Unit) -> tuple[ResolvedInput, ...]:
+        return resolve_inputs(unit, slug, self.runs[slug].graph, self.shelf, self.made)
 
 
 def desk(*steps: RecipeStep, edges: Iterable[tuple[str, str]] = ()) -> Desk:
     return Desk(a_dag(a_stage("s", *steps, edges=list(edges))))
 
 
-def authors(given: Given) -> list[str]:
+def authors(given: ResolvedInput) -> list[str]:
     return [document.model for document in given.documents]
 
 
-def lineages(given: Given) -> set[str]:
+def lineages(given: ResolvedInput) -> set[str]:
     return {document.lineage for document in given.documents}
 
 
 def test_what_no_step_makes_comes_from_outside() -> None:
     here = desk(a_step("x", S.ALL_TO_ONE, inputs=["brief", an_input("feedback", "elsewhere")]))
     [unit] = here.units("s", "x")
-    assert [(one.external, one.documents, one.missing) for one in here.given("s", unit)] == [
+    assert [(one.external, one.documents, one.is_missing) for one in here.given("s", unit)] == [
         (True, (), False),
         (True, (), False),
     ]
@@ -62,7 +62,7 @@ def test_what_no_step_makes_comes_from_outside() -> None:
 def test_what_is_needed_and_not_there_is_named_as_missing() -> None:
     here = desk(a_step("x", skip=True), a_step("y", inputs=["x"]), edges=[("x", "y")])
     [given] = here.given("s", here.units("s", "y")[0])
-    assert given.missing
+    assert given.is_missing
     assert given.input.document_key == "x"
 
 
@@ -108,7 +108,9 @@ def test_a_unit_per_source_document_is_given_that_document_alone() -> None:
     here = desk(*steps, edges=[("p", "c")])
     for unit in here.units("s", "c"):
         [given] = here.given("s", unit)
-        assert [Made(doc.model, doc.lineage) for doc in given.documents] == [unit.source]
+        assert [ProducedDocument(doc.model, doc.lineage) for doc in given.documents] == [
+            unit.source
+        ]
 
 
 @decision("B12")
@@ -159,7 +161,7 @@ def test_a_review_reads_one_proposal_and_a_merger_one_review_of_it() -> None:
         assert authors(reviewed) == [unit.reviewer]
 
 
-def all_given(desk: Desk) -> Iterable[tuple[Stage, RecipeStep, Unit, Given]]:
+def all_given(desk: Desk) -> Iterable[tuple[Stage, RecipeStep, Unit, ResolvedInput]]:
     for slug, run in desk.runs.items():
         for key, step in run.graph.steps.items():
             for unit in run.units(key):
@@ -187,7 +189,9 @@ def test_any_unit_with_a_source_is_given_exactly_that(
     for stage, step, unit, one in all_given(here):
         if unit.source is not None and step.inputs and one.input is step.inputs[0]:
             [document] = one.documents
-            assert Made(document.model, document.lineage, document.reviewer) == unit.source
+            assert (
+                ProducedDocument(document.model, document.lineage, document.reviewer) == unit.source
+            )
             maker = here.runs[stage.slug].graph.predecessors[step.key]
             assert document.step_key in maker
 
@@ -199,7 +203,7 @@ def test_nothing_is_missing_whose_maker_made_anything(
     here = Desk(*drawn)
     there = {(document.stage, document.document_key) for document in here.documents}
     for stage, _, _, one in all_given(here):
-        if one.missing:
+        if one.is_missing:
             assert (one.input.stage or stage.slug, one.input.document_key) not in there
 
 

@@ -11,11 +11,11 @@ from dag_builders import a_chain, a_dag, a_stage, a_step, dags
 from dag_evidence import any_evidence
 from decisions import decision
 from waybook.dag.definition import graphs_of
-from waybook.dag.invariants import check, same_whoever_looks
-from waybook.dag.model import Dag, Standing
+from waybook.dag.invariants import check, is_deterministic
+from waybook.dag.model import Dag, ProgressStatus
 from waybook.dag.overlay import Evidence
 from waybook.dag.report import Report, StageEvidence, report
-from waybook.dag.structure import sound_structure
+from waybook.dag.structure import valid_structure
 
 DAG = a_dag(a_stage("first", a_step("a"), a_step("b"), edges=a_chain("a", "b")), a_stage("second"))
 
@@ -23,7 +23,7 @@ DAG = a_dag(a_stage("first", a_step("a"), a_step("b"), edges=a_chain("a", "b")),
 def a_report(**steps: Evidence) -> Report:
     """The report of a DAG whose first stage has these steps."""
     seen = {"first": StageEvidence(models=("m",), steps=steps)}
-    return report(sound_structure(DAG, graphs_of(DAG)), seen)
+    return report(valid_structure(DAG, graphs_of(DAG)), seen)
 
 
 DONE, RUNNING, FAILED = Evidence(done=1), Evidence(active=1), Evidence(failed=1)
@@ -37,7 +37,7 @@ def test_they_hold_whatever_the_evidence(dag: Dag, data: st.DataObject) -> None:
         slug: StageEvidence(models=("m", "n"), steps=data.draw(any_evidence(graphs[slug])))
         for slug in slugs
     }
-    assert check(report(sound_structure(dag, graphs), seen)) == []
+    assert check(report(valid_structure(dag, graphs), seen)) == []
 
 
 def broken(change: Callable[[Report], object]) -> list[str]:
@@ -81,7 +81,7 @@ def test_nothing_of_nothing_is_not_completed() -> None:
         "failedSteps": 0,
     }
     assert empty["stages"][1]["status"] == "not_started"
-    empty["stages"][1]["status"] = Standing.COMPLETED
+    empty["stages"][1]["status"] = ProgressStatus.COMPLETED
     assert "completed_means_every_step" in check(empty)
 
 
@@ -111,5 +111,5 @@ def test_a_stage_that_cannot_be_told_is_left_out() -> None:
 
 
 def test_the_same_state_makes_the_same_report() -> None:
-    assert same_whoever_looks(a_report(a=DONE, b=RUNNING), a_report(b=RUNNING, a=DONE))
-    assert not same_whoever_looks(a_report(a=DONE), a_report(a=RUNNING))
+    assert is_deterministic(a_report(a=DONE, b=RUNNING), a_report(b=RUNNING, a=DONE))
+    assert not is_deterministic(a_report(a=DONE), a_report(a=RUNNING))

@@ -28,7 +28,7 @@ def test_what_is_sound_is_read_as_it_is(dag: Dag) -> None:
     found = read_leniently(write_definition(dag))
     assert found.structure.dag == dag
     assert found.structure.graphs == graphs_of(dag)
-    assert found.structure.sound == {stage.slug for stage in dag.stages}
+    assert found.structure.valid == {stage.slug for stage in dag.stages}
     assert found.warnings == {}
 
 
@@ -37,7 +37,7 @@ def test_a_stage_with_a_cycle_is_not_walked_and_the_others_are_sound() -> None:
     definition = a_definition()
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     found = read_leniently(definition)
-    assert set(found.structure.graphs) == found.structure.sound == {"antithesis", "synthesis"}
+    assert set(found.structure.graphs) == found.structure.valid == {"antithesis", "synthesis"}
     (warning,) = found.warnings["thesis"]
     assert warning.startswith("recipe.edges: the steps wait for each other")
 
@@ -64,7 +64,7 @@ def test_a_fault_that_leaves_steps_and_edges_leaves_the_walk(spoil: Body, warnin
     definition["stages"][0]["recipe"]["steps"][0] |= spoil
     found = read_leniently(definition)
     assert found.structure.graphs["thesis"].order == ("plan", "write")
-    assert found.structure.sound == {"antithesis", "synthesis"}
+    assert found.structure.valid == {"antithesis", "synthesis"}
     assert any(warning in said for said in found.warnings["thesis"])
 
 
@@ -117,7 +117,7 @@ def test_a_stage_without_a_slug_of_its_own_goes_by_its_place(slug: object) -> No
         "synthesis",
     ]
     assert found.warnings["stages[1]"] == ["slug: it has none of its own, and goes by its place"]
-    assert found.structure.sound == {"thesis", "synthesis"}
+    assert found.structure.valid == {"thesis", "synthesis"}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_where_the_way_is_not_clear_nothing_is_expected_but_all_is_walked(
     found = read_leniently({**a_definition(), "transitions": ways})
     walked = {slug: graph.order for slug, graph in found.structure.graphs.items()}
     assert walked == {slug: graph.order for slug, graph in graphs_of(DAG).items()}
-    assert found.structure.sound == frozenset()
+    assert found.structure.valid == frozenset()
     assert found.warnings[None]
 
 
@@ -145,7 +145,7 @@ def test_a_fault_that_only_the_whole_shows_is_told_too() -> None:
     later = [{"documentKey": "synthesis-work", "stage": "synthesis"}]
     definition["stages"][0]["recipe"]["steps"][0]["inputsRequired"] = later
     found = read_leniently(definition)
-    assert found.structure.sound == {"thesis", "antithesis", "synthesis"}
+    assert found.structure.valid == {"thesis", "antithesis", "synthesis"}
     (warning,) = found.warnings[None]
     assert warning.startswith("stages[0].recipe.steps[0].inputsRequired[0].stage: no transitions")
 
@@ -154,7 +154,7 @@ def test_a_dag_without_a_name_is_told_and_its_stages_are_sound() -> None:
     definition = a_definition()
     del definition["slug"]
     found = read_leniently(definition)
-    assert found.structure.sound == {"thesis", "antithesis", "synthesis"}
+    assert found.structure.valid == {"thesis", "antithesis", "synthesis"}
     assert found.warnings[None] == ["definition: 'slug' is missing"]
 
 
@@ -162,7 +162,7 @@ def test_more_stages_than_we_take_are_walked_all_the_same() -> None:
     many = [{**a_definition()["stages"][0], "slug": f"s{n}"} for n in range(60)]
     found = read_leniently({"slug": "many", "stages": many})
     assert len(found.structure.graphs) == 60
-    assert found.structure.sound == frozenset()
+    assert found.structure.valid == frozenset()
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"stages": []}, {"stages": "x"}])

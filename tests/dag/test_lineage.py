@@ -1,10 +1,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.dag.lineage import Made, Origins, distinct, entry_origins, joined, origins_of
+from waybook.dag.lineage import (
+    Origins,
+    ProducedDocument,
+    distinct,
+    entry_origins,
+    merge_origins,
+    origins_of,
+)
 
 NAMES = st.sampled_from("abcd")
-MADE = st.lists(st.builds(Made, NAMES, st.sampled_from(["l/1", "l/2", "l/3"])))
+MADE = st.lists(st.builds(ProducedDocument, NAMES, st.sampled_from(["l/1", "l/2", "l/3"])))
 
 
 def test_the_first_stage_starts_from_a_lineage_for_each_model() -> None:
@@ -16,7 +23,9 @@ def test_the_first_stage_starts_from_a_lineage_for_each_model() -> None:
 
 
 def test_a_lineage_remembers_who_wrote_it_first() -> None:
-    left = origins_of([Made("a", "x"), Made("b", "x"), Made("b", "y")])
+    left = origins_of(
+        [ProducedDocument("a", "x"), ProducedDocument("b", "x"), ProducedDocument("b", "y")]
+    )
     assert left.lineages == ("x", "y")
     assert left.authors == ("a", "b")
     assert left.first_author == {"x": "a", "y": "b"}
@@ -27,17 +36,19 @@ def test_the_order_of_models_is_that_of_their_first_mention() -> None:
 
 
 @given(st.lists(MADE))
-def test_origins_joined_are_the_origins_of_everything_together(parts: list[list[Made]]) -> None:
-    together = joined(map(origins_of, parts))
+def test_origins_joined_are_the_origins_of_everything_together(
+    parts: list[list[ProducedDocument]],
+) -> None:
+    together = merge_origins(map(origins_of, parts))
     assert together == origins_of(made for part in parts for made in part)
     assert together.lineages == tuple(together.first_author)
 
 
 @given(MADE)
-def test_joining_what_is_there_already_changes_nothing(made: list[Made]) -> None:
+def test_joining_what_is_there_already_changes_nothing(made: list[ProducedDocument]) -> None:
     origins = origins_of(made)
-    assert joined([origins, origins]) == origins
+    assert merge_origins([origins, origins]) == origins
 
 
 def test_nothing_joined_is_nothing() -> None:
-    assert joined([]) == Origins(lineages=(), authors=(), first_author={})
+    assert merge_origins([]) == Origins(lineages=(), authors=(), first_author={})

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.dag.drawing.measures import STACK_FROM
-from waybook.dag.drawing.neighbourhood import around, is_larger
-from waybook.dag.drawing.sketch import Lane, SketchStep
-from waybook.dag.drawing.stacks import stacked
+from waybook.dag.drawing.neighbourhood import exceeds, steps_around
+from waybook.dag.drawing.sketch import DiagramStep, Lane
+from waybook.dag.drawing.stacks import stack_siblings
 
 
 @st.composite
@@ -14,7 +14,7 @@ def lanes(draw: st.DrawFn) -> Lane:
     """Steps with edges that lead on."""
     count = draw(st.integers(1, 40))
     kinds = draw(st.lists(st.sampled_from("ab"), min_size=count, max_size=count))
-    steps = tuple(SketchStep(f"s{n}", "", kind) for n, kind in enumerate(kinds))
+    steps = tuple(DiagramStep(f"s{n}", "", kind) for n, kind in enumerate(kinds))
     places = st.integers(0, count - 1)
     pairs = draw(st.lists(st.tuples(places, places), max_size=60))
     edges = tuple((f"s{a}", f"s{b}") for a, b in pairs if a < b)
@@ -24,7 +24,7 @@ def lanes(draw: st.DrawFn) -> Lane:
 @given(lanes(), st.integers(0, 39), st.integers(1, 40))
 def test_what_is_around_a_step_holds_together(lane: Lane, place: int, most: int) -> None:
     key = lane.steps[place % len(lane.steps)].key
-    near = around(lane, key, most)
+    near = steps_around(lane, key, most)
     kept = [step.key for step in near.steps]
     assert key in kept
     assert len(kept) <= most
@@ -48,10 +48,10 @@ def test_a_part_is_all_where_all_is_near_and_there_is_room(lane: Lane, place: in
         edges=tuple((f"s{n}", f"s{n + 1}") for n in range(len(lane.steps) - 1)),
     )
     key = lane.steps[place % len(lane.steps)].key
-    assert around(chain, key, len(lane.steps)) == chain
+    assert steps_around(chain, key, len(lane.steps)) == chain
 
 
 @given(lanes(), st.integers(0, 40))
 def test_what_is_larger_is_what_has_more_boxes(lane: Lane, boxes: int) -> None:
-    drawn = len(stacked(lane, STACK_FROM).boxes)
-    assert is_larger(lane, boxes) == (drawn > boxes)
+    drawn = len(stack_siblings(lane, STACK_FROM).boxes)
+    assert exceeds(lane, boxes) == (drawn > boxes)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from dag_builders import a_chain, a_recipe, a_step, recipes
 from dag_evidence import any_evidence
 from decisions import decision
-from waybook.dag.model import FAILED_JOB, JobStatus, JobType, Recipe, Standing
-from waybook.dag.overlay import COUNTS, Evidence, Work, evidence_of, overlay, stage_standing
+from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus, Recipe
+from waybook.dag.overlay import COUNTS, Evidence, JobEvidence, evidence_of, overlay, stage_status
 from waybook.dag.recipe import Graph, graph_of
 
-S = Standing
+S = ProgressStatus
 
 CLOSED, DONE = Evidence(closed=True), Evidence(done=2)
 RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
@@ -28,7 +28,7 @@ ROW = graph_of(
 )
 
 
-def standings(**evidence: Evidence) -> list[Standing]:
+def standings(**evidence: Evidence) -> list[ProgressStatus]:
     """Where the four in the row stand."""
     found = overlay(ROW, evidence)
     return [found[key] for key in ("first", "second", "third", "last")]
@@ -119,7 +119,7 @@ def test_the_overlay_is_what_the_rules_say_of_any_graph(
     assert overlay(graph, evidence) == by_rules
 
 
-def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> Standing:
+def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> ProgressStatus:
     """The rules as they are written down, with no thought of cost."""
     own = evidence.get(key, Evidence())
     if own.closed:
@@ -128,7 +128,7 @@ def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> St
         return S.FAILED
     if own.active:
         return S.IN_PROGRESS
-    if own.done or any(evidence.get(k, Evidence()).reached for k in behind(graph, key)):
+    if own.done or any(evidence.get(k, Evidence()).is_reached for k in behind(graph, key)):
         return S.COMPLETED
     before = (by_the_rules(graph, evidence, k) for k in graph.predecessors[key])
     skipped = graph.steps[key].skip and all(standing is S.COMPLETED for standing in before)
@@ -151,7 +151,7 @@ def behind(graph: Graph, key: str) -> set[str]:
 
 @decision("B8")
 def test_a_stage_with_a_failed_step_is_failed_whatever_else_runs() -> None:
-    assert stage_standing([S.COMPLETED, S.FAILED, S.IN_PROGRESS]) is S.FAILED
+    assert stage_status([S.COMPLETED, S.FAILED, S.IN_PROGRESS]) is S.FAILED
 
 
 @pytest.mark.parametrize(
@@ -165,14 +165,16 @@ def test_a_stage_with_a_failed_step_is_failed_whatever_else_runs() -> None:
         ([S.COMPLETED, S.FAILED], S.FAILED),
     ],
 )
-def test_a_stage_stands_where_its_steps_stand(steps: list[Standing], stage: Standing) -> None:
-    assert stage_standing(steps) is stage
+def test_a_stage_stands_where_its_steps_stand(
+    steps: list[ProgressStatus], stage: ProgressStatus
+) -> None:
+    assert stage_status(steps) is stage
 
 
 # Jobs
 
 
-def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -> Work:
+def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -> JobEvidence:
     return step, kind, status
 
 
@@ -198,9 +200,9 @@ def test_jobs_are_counted_by_step() -> None:
     [work("superseded"), work("pending", None), work("pending", kind=JobType.RENDER)],
     ids=["superseded", "without a step", "RENDER"],
 )
-def test_some_jobs_are_no_evidence(job: Work) -> None:
+def test_some_jobs_are_no_evidence(job: JobEvidence) -> None:
     found, warnings = evidence_of([job])
-    assert not any(evidence.reached for evidence in found.values())
+    assert not any(evidence.is_reached for evidence in found.values())
     assert warnings == []
 
 

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from waybook.conditions.values import Json
 from waybook.dag.readable import (
-    DEEPEST,
-    LONGEST_BRIEF,
-    MOST_CHARACTERS,
-    WIDEST_TABLE,
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    MAX_INLINE_LENGTH,
+    MAX_TABLE_COLUMNS,
     as_json,
     code_block,
+    json_to_markdown,
     label,
-    readable,
 )
 
 
@@ -45,35 +45,37 @@ def lines(*told: str) -> str:
     ],
 )
 def test_json_becomes_markdown(value: Json, told: str) -> None:
-    assert readable(value) == told
+    assert json_to_markdown(value) == told
 
 
 def test_headings_begin_at_the_level_asked_for_and_end_at_six() -> None:
     nested: Json = {"a": {"b": {"c": ["d"]}}}
-    assert readable(nested, 5) == lines("##### A", "", "###### B", "", "###### C", "", "- d")
+    assert json_to_markdown(nested, 5) == lines(
+        "##### A", "", "###### B", "", "###### C", "", "- d"
+    )
 
 
 def test_a_long_text_gets_a_heading_of_its_own() -> None:
-    assert readable({"a": "x" * LONGEST_BRIEF}).startswith("- **A:**")
-    assert readable({"a": "x" * (LONGEST_BRIEF + 1)}).startswith("## A\n")
+    assert json_to_markdown({"a": "x" * MAX_INLINE_LENGTH}).startswith("- **A:**")
+    assert json_to_markdown({"a": "x" * (MAX_INLINE_LENGTH + 1)}).startswith("## A\n")
 
 
 def test_an_object_too_wide_for_a_table_is_a_list() -> None:
-    wide = {f"k{n}": n for n in range(WIDEST_TABLE)}
-    assert readable([wide]).startswith("| K0 |")
-    assert readable([{**wide, "more": 1}]).startswith("## 1.")
+    wide = {f"k{n}": n for n in range(MAX_TABLE_COLUMNS)}
+    assert json_to_markdown([wide]).startswith("| K0 |")
+    assert json_to_markdown([{**wide, "more": 1}]).startswith("## 1.")
 
 
 def test_what_is_nested_too_deeply_is_shown_as_json() -> None:
     deep: Json = {"end": ["here"]}
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         deep = {"in": deep}
-    assert readable(deep).endswith('###### End\n\n```json\n[\n  "here"\n]\n```')
+    assert json_to_markdown(deep).endswith('###### End\n\n```json\n[\n  "here"\n]\n```')
 
 
 def test_what_is_too_long_is_cut_and_says_so() -> None:
-    told = readable({f"k{n}": "word\n" * 50_000 for n in range(9)})
-    assert len(told) < MOST_CHARACTERS + 100
+    told = json_to_markdown({f"k{n}": "word\n" * 50_000 for n in range(9)})
+    assert len(told) < MAX_CHARACTERS + 100
     assert told.endswith("*The rest is left out: it is too long.*")
 
 
@@ -114,4 +116,4 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_the_same_value_always_gives_the_same_text(value: Json) -> None:
     again = json.loads(json.dumps(value))
-    assert readable(value) == readable(again)
+    assert json_to_markdown(value) == json_to_markdown(again)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dag_builders import a_chain, a_recipe, a_step, recipes
 from decisions import decision
 from waybook.dag.model import Recipe
-from waybook.dag.recipe import MOST_SHOWN, a_cycle, graph_of, graph_or_faults
+from waybook.dag.recipe import MAX_CYCLE_SHOWN, find_cycle, graph_of, graph_or_errors
 from waybook.errors import BadRecipe
 
 DIAMOND = a_recipe(*map(a_step, "abcd"), edges=[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
@@ -69,20 +69,20 @@ def test_a_step_that_waits_for_itself_is_a_cycle() -> None:
 
 def test_a_cycle_is_told_without_the_steps_that_only_wait_for_it() -> None:
     edges = [*a_chain("b", "c", "d", "b"), ("d", "a"), ("x", "b")]
-    found = graph_or_faults(a_recipe(*map(a_step, "abcdx"), edges=edges))
+    found = graph_or_errors(a_recipe(*map(a_step, "abcdx"), edges=edges))
     assert isinstance(found, list)
     assert found[0].message == "the steps wait for each other: b → c → d → b"
 
 
 def test_a_long_cycle_is_told_in_part() -> None:
     keys = [f"s{number}" for number in range(1000)]
-    told = a_cycle({key: [keys[number - 1]] for number, key in enumerate(keys)}, keys)
-    assert told.count("→") == MOST_SHOWN + 1
+    told = find_cycle({key: [keys[number - 1]] for number, key in enumerate(keys)}, keys)
+    assert told.count("→") == MAX_CYCLE_SHOWN + 1
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
     recipe = a_recipe(a_step("a"), a_step("a"), edges=[("a", "x"), ("a", "x"), ("y", "z")])
-    found = graph_or_faults(recipe, "here")
+    found = graph_or_errors(recipe, "here")
     assert isinstance(found, list)
     assert [(fault.name, fault.at) for fault in found] == [
         ("duplicate_key", "here.steps[1].stepKey"),

@@ -9,22 +9,26 @@ from hypothesis import strategies as st
 from waybook.conditions.values import Json
 from waybook.dag.rendering import (
     ATTRIBUTES,
-    MOST_CHARACTERS,
-    MOST_MARKS,
+    MAX_CHARACTERS,
+    MAX_MARKUP_CHARACTERS,
     TAGS,
     Rendered,
-    content_of,
+    parse_content,
     render,
-    sanitised,
+    sanitize,
 )
-from waybook.dag.templates import SAMPLES, Kind
+from waybook.dag.templates import SAMPLE_CONTEXTS, TemplateKind
 
 REL = 'rel="noopener noreferrer nofollow"'
 
 
 def page(text: str, template: str | None = None) -> Rendered:
     """A document of this content, rendered."""
-    context = {**SAMPLES[Kind.DOCUMENT], "text": text, "content": content_of(text)}
+    context = {
+        **SAMPLE_CONTEXTS[TemplateKind.DOCUMENT],
+        "text": text,
+        "content": parse_content(text),
+    }
     return render(template, context)
 
 
@@ -100,7 +104,7 @@ def test_nothing_dangerous_comes_through(text: str) -> None:
     ],
 )
 def test_content_is_json_where_it_is_an_object_or_a_list(text: str, content: Json) -> None:
-    assert content_of(text) == content
+    assert parse_content(text) == content
 
 
 def test_json_without_a_template_is_made_readable() -> None:
@@ -138,7 +142,9 @@ def test_json_nested_too_deeply_is_shown_as_it_came() -> None:
     assert text in page(text).html
 
 
-@pytest.mark.parametrize("text", ["x" * (MOST_CHARACTERS + 1), "![" * (MOST_MARKS // 2 + 1)])
+@pytest.mark.parametrize(
+    "text", ["x" * (MAX_CHARACTERS + 1), "![" * (MAX_MARKUP_CHARACTERS // 2 + 1)]
+)
 def test_what_is_too_long_is_not_laid_out(text: str) -> None:
     told = page(text)
     assert told.markdown == text
@@ -158,7 +164,10 @@ class Impossible(dict[str, Json]):
 
 
 def test_data_that_breaks_is_no_error() -> None:
-    told = render(None, {**SAMPLES[Kind.DOCUMENT], "content": Impossible(a=1), "text": "as it is"})
+    told = render(
+        None,
+        {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": Impossible(a=1), "text": "as it is"},
+    )
     assert "its form is beyond us" in told.html
     assert "as it is" in told.html
 
@@ -219,7 +228,7 @@ VALUES = st.recursive(
 def test_whatever_comes_the_page_is_safe_and_clean(text: str) -> None:
     told = page(text)
     assert faults_of(told.html) == []
-    assert sanitised(told.html) == told.html
+    assert sanitize(told.html) == told.html
     assert nh3.clean(told.html, link_rel=REL[5:-1]) == told.html
     (told.html + told.markdown).encode()
     assert "\0" not in told.html + told.markdown
@@ -229,5 +238,5 @@ def test_whatever_comes_the_page_is_safe_and_clean(text: str) -> None:
 @given(MARKDOWN, VALUES)
 def test_whatever_a_template_puts_into_a_page_it_is_safe(template: str, content: Json) -> None:
     laid_out = f"{template} {{{{ content }}}} <{{{{ content }}}}> [a]({{{{ content|join }}}})"
-    context = {**SAMPLES[Kind.DOCUMENT], "content": content}
+    context = {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": content}
     assert faults_of(render(laid_out, context).html) == []

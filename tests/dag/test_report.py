@@ -3,12 +3,12 @@
 from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_output
 from decisions import decision
 from waybook.dag.definition import graphs_of
-from waybook.dag.documents import Available
+from waybook.dag.documents import AvailableDocument
 from waybook.dag.invariants import check
-from waybook.dag.model import Dag, Standing, Strategy
+from waybook.dag.model import Dag, ProgressStatus, Strategy
 from waybook.dag.overlay import Evidence
 from waybook.dag.report import Report, StageEvidence, report
-from waybook.dag.structure import Structure, sound_structure
+from waybook.dag.structure import Structure, valid_structure
 
 TOPICS = ("business-case", "feature-spec", "technical-approach", "success-metrics")
 PRODUCTS = ("product-requirements", "system-architecture", "tech-stack")
@@ -45,7 +45,7 @@ MODELS = ("alpha", "beta", "gamma")
 
 def the_report(dag: Dag, **seen: StageEvidence) -> Report:
     """The report of a sound DAG; the invariants hold of it."""
-    found = report(sound_structure(dag, graphs_of(dag)), seen)
+    found = report(valid_structure(dag, graphs_of(dag)), seen)
     assert check(found) == []
     return found
 
@@ -110,7 +110,7 @@ def test_the_report_has_the_documented_fields_in_their_order() -> None:
     seen = StageEvidence(
         models=("alpha", "beta"),
         steps={"write": evidence},
-        documents=(Available("text", "alpha", "r1"),),
+        documents=(AvailableDocument("text", "alpha", "r1"),),
     )
     found = the_report(dag, thesis=seen)
     assert list(found) == ["dagProgress", "stages", "warnings"]
@@ -166,7 +166,7 @@ CHAIN = a_dag(a_stage("thesis"), a_stage("antithesis"), a_stage("synthesis"))
 @decision("B16")
 def test_a_stage_that_cannot_be_walked_is_null_and_the_others_are_told() -> None:
     graphs = {slug: graph for slug, graph in graphs_of(CHAIN).items() if slug != "antithesis"}
-    structure = Structure(dag=CHAIN, graphs=graphs, sound=frozenset(graphs))
+    structure = Structure(dag=CHAIN, graphs=graphs, valid=frozenset(graphs))
     seen = {
         slug: StageEvidence(models=MODELS, steps={f"{slug}-work": CLOSED})
         for slug in ("thesis", "antithesis", "synthesis")
@@ -183,7 +183,7 @@ def test_a_stage_that_cannot_be_walked_is_null_and_the_others_are_told() -> None
         "where its steps stand cannot be told: its recipe cannot be walked",
     ]
     assert (thesis["documentsExpected"], thesis["warnings"]) == (3, [])
-    assert (synthesis["status"], synthesis["documentsExpected"]) == (Standing.COMPLETED, None)
+    assert (synthesis["status"], synthesis["documentsExpected"]) == (ProgressStatus.COMPLETED, None)
 
 
 @decision("B16")
@@ -210,15 +210,15 @@ def test_models_nobody_named_before_are_taken_from_further_before() -> None:
 
 
 def test_what_belongs_to_no_stage_is_told_on_top() -> None:
-    found = report(sound_structure(CHAIN, graphs_of(CHAIN)), {}, {None: ["b", "a", "b"]})
+    found = report(valid_structure(CHAIN, graphs_of(CHAIN)), {}, {None: ["b", "a", "b"]})
     assert found["warnings"] == ["a", "b"]
     assert all(stage["warnings"] == [] for stage in found["stages"])
 
 
 def test_standings_that_are_given_go_by_no_rule_of_the_map() -> None:
     """A plan knows itself where its steps stand: nothing is concluded from steps further on."""
-    standings = {"first": Standing.NOT_STARTED, "second": Standing.COMPLETED}
+    standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = a_dag(a_stage("plan", *map(a_step, standings), edges=a_chain(*standings)))
     (stage,) = the_report(dag, plan=StageEvidence(standings=standings))["stages"]
     assert [step["status"] for step in stage["steps"] or ()] == [*standings.values()]
-    assert (stage["status"], stage["warnings"]) == (Standing.IN_PROGRESS, [])
+    assert (stage["status"], stage["warnings"]) == (ProgressStatus.IN_PROGRESS, [])

@@ -16,7 +16,7 @@ from waybook.dag.definition import write_definition
 from waybook.dag.invariants import check
 from waybook.dag.model import Dag, Strategy
 from waybook.dag.report import Report, StageReport
-from waybook.dag.snapshot import map_of, report_of
+from waybook.dag.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
 MODELS = ["alpha", "beta"]
@@ -29,7 +29,7 @@ RUNS = {"thesis": MODELS}
 
 def told(snapshot: Body) -> Report:
     """The report of a snapshot; the invariants hold of it."""
-    found = report_of(snapshot)
+    found = report_from_snapshot(snapshot)
     assert check(found) == []
     return found
 
@@ -223,14 +223,14 @@ def test_a_name_as_long_as_a_book_is_told_in_part() -> None:
 
 @pytest.mark.parametrize("data", [None, 3, "dag", [], [{"dag": {}}], {}, {"dag": None}, {"dag": 1}])
 def test_what_has_no_dag_is_no_snapshot(data: object) -> None:
-    for door in (report_of, map_of):
+    for door in (report_from_snapshot, map_from_snapshot):
         with pytest.raises(InvalidInput):
             door(data)
 
 
 @pytest.mark.parametrize("dag", [{}, {"slug": "x"}, {"stages": []}, {"slug": "x", "stages": {}}])
 def test_a_dag_without_stages_is_refused(dag: Body) -> None:
-    for door in (report_of, map_of):
+    for door in (report_from_snapshot, map_from_snapshot):
         with pytest.raises(BadRecipe):
             door({"dag": dag})
 
@@ -270,13 +270,13 @@ def spoiled(value: Any, chance: Random, most: int) -> Any:  # noqa: ANN401 - JSO
 @given(dags(max_stages=3, max_steps=4), CHANCE)
 def test_whatever_is_wrong_inside_there_is_a_report_or_a_refusal(dag: Dag, chance: Random) -> None:
     snapshot = spoiled(History(dag, chance, closes=True).played(25), chance, most=6)
-    for door in (report_of, map_of):
+    for door in (report_from_snapshot, map_from_snapshot):
         try:
             found = door(snapshot)
         except WaybookError as refusal:
             found = refusal.as_json()  # type: ignore[assignment]  # any JSON will do
         json.dumps(found, allow_nan=False)
-        if door is report_of and "stages" in found:
+        if door is report_from_snapshot and "stages" in found:
             assert check(found) == []  # type: ignore[arg-type]  # it has stages
 
 
@@ -298,7 +298,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_no_json_at_all_breaks_anything(data: object) -> None:
-    for door in (report_of, map_of):
+    for door in (report_from_snapshot, map_from_snapshot):
         with suppress(WaybookError):
             door(data if isinstance(data, dict) else {"dag": data})
 
@@ -309,13 +309,13 @@ def test_no_json_at_all_breaks_anything(data: object) -> None:
 def test_the_map_takes_each_stages_models_from_its_run_or_the_last_one_before() -> None:
     pairs = a_stage("synthesis", a_step("pairs", Strategy.PAIRWISE_BY_ORIGIN))
     snapshot = a_snapshot(a_dag(*DAG.stages, pairs), runs={"thesis": MODELS, "synthesis": ["a"]})
-    found = map_of(snapshot)
+    found = map_from_snapshot(snapshot)
     assert [stage["expected"]["total"] for stage in found["stages"]] == [4, 2, 4]
     assert "warnings" not in found
 
 
 def test_a_definition_alone_has_a_map_too() -> None:
-    found = map_of(write_definition(DAG), ["alpha"])
+    found = map_from_snapshot(write_definition(DAG), ["alpha"])
     assert [stage["expected"] for stage in found["stages"]] == [
         {"total": 2, "steps": {"plan": 1, "write": 1}},
         {"total": 1, "steps": {"antithesis-work": 1}},
@@ -323,7 +323,7 @@ def test_a_definition_alone_has_a_map_too() -> None:
 
 
 def test_a_map_without_models_says_that_there_are_no_numbers() -> None:
-    found = map_of(a_snapshot(DAG))
+    found = map_from_snapshot(a_snapshot(DAG))
     assert found["stages"][0]["order"] == ["plan", "write"]
     assert found["stages"][0]["expected"] == {"total": None, "steps": {"plan": None, "write": None}}
     assert found["warnings"] == [
@@ -332,7 +332,7 @@ def test_a_map_without_models_says_that_there_are_no_numbers() -> None:
 
 
 def test_a_map_says_what_is_strange_about_the_runs() -> None:
-    found = map_of(a_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
+    found = map_from_snapshot(a_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
     assert found["warnings"] == [
         "a stage run of a stage that is not there: 'sonata'",
         "how many units to expect of 'thesis' and the stages behind it cannot be told",
@@ -342,4 +342,4 @@ def test_a_map_says_what_is_strange_about_the_runs() -> None:
 def test_a_structure_that_cannot_be_walked_has_no_map() -> None:
     dag = a_dag(a_stage("thesis", a_step("a"), a_step("b"), edges=[("a", "b"), ("b", "a")]))
     with pytest.raises(BadRecipe, match="wait for each other"):
-        map_of(a_snapshot(dag))
+        map_from_snapshot(a_snapshot(dag))

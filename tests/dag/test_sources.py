@@ -6,7 +6,7 @@ from dag_builders import a_recipe, a_stage, a_step, an_input, recipes
 from decisions import decision
 from waybook.dag.model import Input, Recipe, RecipeStep, Stage, Strategy
 from waybook.dag.recipe import graph_of
-from waybook.dag.sources import candidates, makes, primary_source, producers
+from waybook.dag.sources import output_keys, primary_source, primary_source_candidates, producers
 
 PER_DOCUMENT = Strategy.PER_SOURCE_DOCUMENT
 
@@ -21,11 +21,11 @@ def per_document(*inputs: str | Input) -> RecipeStep:
 
 
 def test_a_step_makes_what_it_lists_each_once() -> None:
-    assert makes(a_step("a", outputs=["one", "two", "one"])) == ("one", "two")
+    assert output_keys(a_step("a", outputs=["one", "two", "one"])) == ("one", "two")
 
 
 def test_a_step_that_lists_nothing_makes_a_document_of_its_type() -> None:
-    assert makes(a_step("a", output_type="essay")) == ("essay",)
+    assert output_keys(a_step("a", output_type="essay")) == ("essay",)
 
 
 def test_a_document_may_have_several_makers() -> None:
@@ -77,7 +77,7 @@ def test_in_every_good_recipe_a_step_per_source_document_has_one_source_or_is_a_
         behind = step.strategy is PER_DOCUMENT and bool(graph.predecessors[step.key])
         assert (source is not None) == behind
         if source is not None:
-            assert candidates(step, "stage", graph) == (source,)
+            assert primary_source_candidates(step, "stage", graph) == (source,)
             assert source in graph.predecessors[step.key]
 
 
@@ -85,4 +85,4 @@ def test_in_every_good_recipe_a_step_per_source_document_has_one_source_or_is_a_
 def test_the_makers_of_a_stage_are_its_steps_by_what_they_make(recipe: Recipe) -> None:
     found = producers(Stage("stage", "Stage", recipe))
     pairs = {(doc, key) for doc, keys in found.items() for key in keys}
-    assert pairs == {(doc, step.key) for step in recipe.steps for doc in makes(step)}
+    assert pairs == {(doc, step.key) for step in recipe.steps for doc in output_keys(step)}

@@ -10,11 +10,11 @@ from waybook.dag.definition import graphs_of
 from waybook.dag.model import Dag, Strategy
 from waybook.dag.structure import (
     Structure,
-    counts_of,
+    effective_models,
     map_json,
-    models_in_force,
-    sound_structure,
     stage_order,
+    structure_counts,
+    valid_structure,
 )
 
 MODELS = ["alpha", "beta"]
@@ -34,7 +34,7 @@ def test_otherwise_stages_are_in_the_order_they_are_declared_in() -> None:
 
 
 def test_a_stage_without_models_has_those_of_the_last_one_before_it() -> None:
-    found = models_in_force(["a", "b", "c", "d"], {"a": ["x"], "b": [], "c": ["y", "z"]})
+    found = effective_models(["a", "b", "c", "d"], {"a": ["x"], "b": [], "c": ["y", "z"]})
     assert found == {"a": ["x"], "b": ["x"], "c": ["y", "z"], "d": ["y", "z"]}
 
 
@@ -43,28 +43,28 @@ def test_a_stage_without_models_has_those_of_the_last_one_before_it() -> None:
 def test_what_is_expected_of_a_sound_dag_is_what_its_units_come_to(dag: Dag) -> None:
     graphs = graphs_of(dag)
     first = stage_order(dag)[0]
-    found = counts_of(sound_structure(dag, graphs), {first: MODELS})
+    found = structure_counts(valid_structure(dag, graphs), {first: MODELS})
     assert found == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS))
 
 
 def test_nothing_is_expected_behind_a_stage_that_is_not_sound() -> None:
     dag = a_dag(a_stage("a"), a_stage("b"), a_stage("c"))
-    structure = Structure(dag=dag, graphs=graphs_of(dag), sound=frozenset({"a", "c"}))
-    assert list(counts_of(structure, {"a": MODELS})) == ["a"]
+    structure = Structure(dag=dag, graphs=graphs_of(dag), valid=frozenset({"a", "c"}))
+    assert list(structure_counts(structure, {"a": MODELS})) == ["a"]
 
 
 def test_more_lineages_than_anyone_can_name_are_not_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "MOST_LINEAGES", 10)
+    monkeypatch.setattr(module, "MAX_LINEAGES", 10)
     dag = a_dag(a_stage("a", *map(a_step, "xyz")), a_stage("b"), a_stage("c"))
-    assert list(counts_of(sound_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
+    assert list(structure_counts(valid_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
 
 
 def test_the_map_has_order_roots_leaves_and_the_units_expected() -> None:
     steps = [a_step("a"), a_step("b", Strategy.ALL_TO_ONE), a_step("c", skip=True)]
     dag = a_dag(a_stage("thesis", *steps, edges=[("b", "a")]))
-    assert map_json(sound_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {
+    assert map_json(valid_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {
         "stages": [
             {
                 "stageSlug": "thesis",
@@ -79,11 +79,11 @@ def test_the_map_has_order_roots_leaves_and_the_units_expected() -> None:
 
 def test_without_models_there_are_no_numbers() -> None:
     dag = a_dag(a_stage("thesis"))
-    (stage,) = map_json(sound_structure(dag, graphs_of(dag)), {})["stages"]
+    (stage,) = map_json(valid_structure(dag, graphs_of(dag)), {})["stages"]
     assert stage["expected"] == {"total": None, "steps": {"thesis-work": None}}
 
 
 def test_a_stage_without_a_graph_has_an_empty_map() -> None:
-    structure = Structure(dag=a_dag(a_stage("plan")), graphs={}, sound=frozenset())
+    structure = Structure(dag=a_dag(a_stage("plan")), graphs={}, valid=frozenset())
     empty = {"order": [], "roots": [], "leaves": [], "expected": {"total": None, "steps": {}}}
     assert map_json(structure, {}) == {"stages": [{"stageSlug": "plan", **empty}]}

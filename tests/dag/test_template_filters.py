@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from waybook.conditions.values import Json
 from waybook.dag import template_language
-from waybook.dag.template_filters import GLANCING, TESTS, THOROUGH, compare, each
+from waybook.dag.template_filters import DEEP_FILTERS, SHALLOW_FILTERS, TESTS, compare, iterate
 
-FILTERS = {**THOROUGH, **GLANCING}
+FILTERS = {**DEEP_FILTERS, **SHALLOW_FILTERS}
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,6 @@ VALUES = st.recursive(
 
 @given(VALUES, st.integers(1, 4))
 def test_a_loop_with_several_names_finds_as_many_parts(value: Json, parts: int) -> None:
-    found = each(value, parts)
-    assert len(found) == len(each(value))
+    found = iterate(value, parts)
+    assert len(found) == len(iterate(value))
     assert all(isinstance(item, list) and len(item) == parts for item in found)

@@ -3,24 +3,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from waybook.conditions.values import Json
-from waybook.dag.template_budget import BUDGET, DEEPEST_DATA
-from waybook.dag.template_engine import LONGEST_TEMPLATE, MOST_OUTPUT
-from waybook.dag.template_language import DEEPEST_TREE, FILTERS, MOST_NODES, TESTS
+from waybook.dag.template_budget import BUDGET, MAX_DATA_DEPTH
+from waybook.dag.template_engine import MAX_OUTPUT_LENGTH, MAX_TEMPLATE_LENGTH
+from waybook.dag.template_language import FILTERS, MAX_NODES, MAX_TREE_DEPTH, TESTS
 from waybook.dag.templates import (
     DEFAULT_DOCUMENT,
-    SAMPLES,
-    Kind,
-    fault_of,
+    SAMPLE_CONTEXTS,
+    TemplateKind,
     render_document,
     render_prompt,
+    template_error,
 )
 from waybook.errors import BadRecipe, TooLarge
 
-each_kind = pytest.mark.parametrize("kind", Kind)
+each_kind = pytest.mark.parametrize("kind", TemplateKind)
 
 
 def rendered(template: str, **values: Json) -> str:
-    return render_document(template, {**SAMPLES[Kind.DOCUMENT], **values})
+    return render_document(template, {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], **values})
 
 
 # What a template may say
@@ -57,7 +57,7 @@ def test_a_template_says_what_it_shows(template: str, told: str) -> None:
         "pairs": [["x", "y"], "z"],
         "word": "word",
     }
-    assert fault_of(template, Kind.DOCUMENT) is None
+    assert template_error(template, TemplateKind.DOCUMENT) is None
     assert rendered(template, content=content) == told
 
 
@@ -115,39 +115,41 @@ def test_a_loop_tells_its_place_and_nothing_else() -> None:
     ],
 )
 def test_what_a_template_may_not_say_is_told_with_its_line(template: str, told: str) -> None:
-    for kind in Kind:
-        assert (fault_of(template, kind) or "").startswith(told)
+    for kind in TemplateKind:
+        assert (template_error(template, kind) or "").startswith(told)
 
 
 def test_each_kind_has_its_own_names() -> None:
-    assert fault_of("{{ feedback }}{{ models }}{{ reviewer }}", Kind.PROMPT) is None
-    assert fault_of("{{ content }}{{ text }}{{ document.title }}", Kind.DOCUMENT) is None
+    assert template_error("{{ feedback }}{{ models }}{{ reviewer }}", TemplateKind.PROMPT) is None
+    assert (
+        template_error("{{ content }}{{ text }}{{ document.title }}", TemplateKind.DOCUMENT) is None
+    )
     told = "line 1: there is no name 'content' here"
-    assert (fault_of("{{ content }}", Kind.PROMPT) or "").startswith(told)
+    assert (template_error("{{ content }}", TemplateKind.PROMPT) or "").startswith(told)
 
 
 def test_loops_are_nested_twice_at_most() -> None:
     def loops(depth: int) -> str:
         return "{% for a in run %}" * depth + "{% endfor %}" * depth
 
-    assert fault_of(loops(2) + loops(2), Kind.PROMPT) is None
-    assert fault_of(loops(3), Kind.PROMPT) == "line 1: loops may be nested 2 deep"
+    assert template_error(loops(2) + loops(2), TemplateKind.PROMPT) is None
+    assert template_error(loops(3), TemplateKind.PROMPT) == "line 1: loops may be nested 2 deep"
 
 
 @pytest.mark.parametrize(
     "template",
     [
-        "x" * (LONGEST_TEMPLATE + 1),
-        "{{ run }}" * MOST_NODES,
+        "x" * (MAX_TEMPLATE_LENGTH + 1),
+        "{{ run }}" * MAX_NODES,
         "{{ " + "(" * 50_000,
         "{{ " + "not " * 10_000 + "run }}",
         "{% if run %}" * 5_000,
-        "{{ run" + ".a" * DEEPEST_TREE + " }}",
+        "{{ run" + ".a" * MAX_TREE_DEPTH + " }}",
         "{{ 1" + "0" * 5_000 + " }}",
     ],
 )
 def test_a_template_has_a_largest_size_and_depth(template: str) -> None:
-    assert "line 1: " in (fault_of(template, Kind.PROMPT) or "")
+    assert "line 1: " in (template_error(template, TemplateKind.PROMPT) or "")
 
 
 # What it reaches
@@ -178,7 +180,7 @@ def test_a_name_must_be_there() -> None:
 
 def test_a_template_that_is_none_is_refused_when_it_is_rendered_too() -> None:
     with pytest.raises(BadRecipe, match=r"the prompt template: line 1: a call"):
-        render_prompt("{{ run() }}", SAMPLES[Kind.PROMPT])
+        render_prompt("{{ run() }}", SAMPLE_CONTEXTS[TemplateKind.PROMPT])
 
 
 # What it costs
@@ -197,7 +199,7 @@ def test_a_template_that_is_none_is_refused_when_it_is_rendered_too() -> None:
     ],
 )
 def test_the_cost_is_bounded_whatever_the_data(template: str) -> None:
-    assert fault_of(template, Kind.DOCUMENT) is None
+    assert template_error(template, TemplateKind.DOCUMENT) is None
     content: Json = list(range(BUDGET // 40))
     with pytest.raises(TooLarge, match="operations"):
         rendered(template, content=content, text="x" * 500_000)
@@ -206,15 +208,17 @@ def test_the_cost_is_bounded_whatever_the_data(template: str) -> None:
 @pytest.mark.parametrize("piece", ["x" * 1_000, "é" * 500])
 def test_the_output_is_bounded_in_bytes_while_it_is_made(piece: str) -> None:
     template = "{% for a in content %}{{ text }}{% endfor %}"
-    kilobytes = MOST_OUTPUT // 1_000
-    assert len(rendered(template, content=[1] * kilobytes, text=piece).encode()) <= MOST_OUTPUT
+    kilobytes = MAX_OUTPUT_LENGTH // 1_000
+    assert (
+        len(rendered(template, content=[1] * kilobytes, text=piece).encode()) <= MAX_OUTPUT_LENGTH
+    )
     with pytest.raises(TooLarge, match="longer than 1048576 bytes"):
         rendered(template, content=[1] * (kilobytes + 1), text=piece)
 
 
 def test_data_nested_too_deeply_is_not_looked_at() -> None:
     deep: Json = "bottom"
-    for _ in range(DEEPEST_DATA - 1):
+    for _ in range(MAX_DATA_DEPTH - 1):
         deep = [deep]
     assert "bottom" in rendered("{{ content }}", content=deep)
     with pytest.raises(TooLarge, match="nested more than 64 levels"):
@@ -274,7 +278,7 @@ TEMPLATES = st.builds(
 def test_a_template_that_passes_renders_whatever_comes(
     template: str, content: Json, text: str
 ) -> None:
-    assert fault_of(template, Kind.DOCUMENT) is None
+    assert template_error(template, TemplateKind.DOCUMENT) is None
     rendered(template, content=content, text=text)
 
 
@@ -311,19 +315,19 @@ SCRAPS += [
 @example("\ud800{{ run }}")
 @example("{{ run }}\0")
 def test_any_text_is_a_template_or_has_a_fault(text: str) -> None:
-    told = fault_of(text, Kind.PROMPT)
+    told = template_error(text, TemplateKind.PROMPT)
     if told is None:
-        render_prompt(text, SAMPLES[Kind.PROMPT])
+        render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
     else:
         assert told.startswith("line ")
         with pytest.raises(BadRecipe):
-            render_prompt(text, SAMPLES[Kind.PROMPT])
+            render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
 
 
 @each_kind
-def test_the_sample_has_what_a_template_may_name(kind: Kind) -> None:
-    for name in SAMPLES[kind]:
-        assert fault_of(f"{{{{ {name} }}}}", kind) is None
+def test_the_sample_has_what_a_template_may_name(kind: TemplateKind) -> None:
+    for name in SAMPLE_CONTEXTS[kind]:
+        assert template_error(f"{{{{ {name} }}}}", kind) is None
 
 
 def test_without_a_template_text_is_shown_as_it_is_and_json_made_readable() -> None:

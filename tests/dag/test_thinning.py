@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.dag.drawing.layout import lay_out
-from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep
-from waybook.dag.drawing.svg import draw
+from waybook.dag.drawing.layout import compute_layout
+from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane
+from waybook.dag.drawing.svg import render_svg
 from waybook.dag.drawing.thinning import LINES_PER_BOX, MIN_LINES, _without_implied, thin_edges
 
 Edges = list[tuple[int, int]]
@@ -56,11 +56,11 @@ def test_thin_edges_that_imply_nothing_leaves_each_box_its_first() -> None:
 
 
 def test_drawing_of_a_dense_map_is_small_and_says_what_is_missing() -> None:
-    steps = tuple(SketchStep(f"s{n}", f"Step {n}") for n in range(200))
+    steps = tuple(DiagramStep(f"s{n}", f"Step {n}") for n in range(200))
     edges = tuple((f"s{a}", f"s{b}") for a, b in dense(200))
     lane = Lane(slug="plan", name="", steps=steps, edges=edges)
-    layout = lay_out(Sketch(name="Dense", lanes=(lane,)))
+    layout = compute_layout(Diagram(name="Dense", lanes=(lane,)))
     assert (len(layout.lines), layout.undrawn) == (199, 19_701)
-    svg = draw(layout)
+    svg = render_svg(layout)
     assert svg.count("19,701 dependencies are not drawn") == 3, "title, label and the note itself"
     assert len(svg) < 100_000

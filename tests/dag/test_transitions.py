@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dag_builders import Edges, a_dag, a_stage, dags
 from waybook.dag.model import Dag
-from waybook.dag.transitions import stages_before, transition_faults
+from waybook.dag.transitions import stages_before, transition_errors
 
 DIAMOND = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
 
@@ -18,7 +18,7 @@ def a_way(slugs: str, ways: Edges) -> Dag:
 
 
 def told(slugs: str, *ways: tuple[str, str]) -> list[str]:
-    return [fault.message for fault in transition_faults(a_way(slugs, ways))]
+    return [fault.message for fault in transition_errors(a_way(slugs, ways))]
 
 
 def test_a_stage_knows_all_that_come_before_it() -> None:
@@ -70,7 +70,7 @@ def test_faults_of_names_are_told_before_what_follows_from_them() -> None:
 
 @given(dag=dags(max_steps=1))
 def test_every_good_dag_has_a_way(dag: Dag) -> None:
-    assert transition_faults(dag) == []
+    assert transition_errors(dag) == []
     before = stages_before(dag)
     assert all(before[way.target] >= {way.source} | before[way.source] for way in dag.transitions)
     assert sum(not found for found in before.values()) == 1

@@ -6,9 +6,9 @@ from dag_builders import a_chain, a_plan_step, a_stage, a_step, models, recipes
 from dag_dialectic import dialectic
 from dag_runs import StageRun, a_stage_run, graphs_of, runs, stage_runs
 from decisions import decision
-from waybook.dag.counts import dag_counts, expected
-from waybook.dag.granularity import NOBODY
-from waybook.dag.lineage import Made, entry_origins, origins_of
+from waybook.dag.counts import dag_counts, expected_counts
+from waybook.dag.granularity import NO_MODEL
+from waybook.dag.lineage import ProducedDocument, entry_origins, origins_of
 from waybook.dag.model import Dag, Recipe, Stage, Strategy
 from waybook.dag.units import Unit
 
@@ -16,7 +16,7 @@ S = Strategy
 Run = tuple[Dag, dict[str, list[str]]]
 
 
-def outputs_of(units: tuple[Unit, ...]) -> list[Made]:
+def outputs_of(units: tuple[Unit, ...]) -> list[ProducedDocument]:
     return [made for unit in units for made in unit.makes]
 
 
@@ -70,7 +70,7 @@ def test_a_unit_keeps_the_lineage_it_has(run: StageRun) -> None:
     for key in run.graph.order:
         for unit in run.units(key):
             if unit.lineage is not None:
-                assert unit.makes == (Made(unit.model, unit.lineage, unit.reviewer),)
+                assert unit.makes == (ProducedDocument(unit.model, unit.lineage, unit.reviewer),)
             if unit.source is not None:
                 assert unit.makes == (unit.source,)
 
@@ -83,13 +83,13 @@ def test_the_same_step_always_has_the_same_units(run: StageRun) -> None:
 
 def test_one_unit_for_all_goes_to_the_first_model_and_begins_a_lineage() -> None:
     [unit] = a_stage_run(a_stage("s", a_step("a", S.ALL_TO_ONE))).units("a")
-    assert unit == Unit(step_key="a", number=1, model="a", makes=(Made("a", "s/a"),))
+    assert unit == Unit(step_key="a", number=1, model="a", makes=(ProducedDocument("a", "s/a"),))
 
 
 def test_each_model_has_a_unit_that_begins_a_lineage_of_its_own() -> None:
     units = a_stage_run(a_stage("s", a_step("x")), ["b", "a"]).units("x")
     assert [unit.model for unit in units] == ["b", "a"]
-    assert outputs_of(units) == [Made("b", "s/x/b"), Made("a", "s/x/a")]
+    assert outputs_of(units) == [ProducedDocument("b", "s/x/b"), ProducedDocument("a", "s/x/a")]
 
 
 @decision("B13")
@@ -98,15 +98,15 @@ def test_a_plan_that_fans_out_is_one_unit_with_an_output_for_each_model() -> Non
     run = a_stage_run(a_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
     [plan] = run.units("p")
     assert plan.model == "a"
-    assert plan.makes == (Made("a", "s/p/a"), Made("b", "s/p/b"))
+    assert plan.makes == (ProducedDocument("a", "s/p/a"), ProducedDocument("b", "s/p/b"))
     assert [(unit.model, unit.source) for unit in run.units("c")] == [
-        ("a", Made("a", "s/p/a")),
-        ("b", Made("b", "s/p/b")),
+        ("a", ProducedDocument("a", "s/p/a")),
+        ("b", ProducedDocument("b", "s/p/b")),
     ]
 
 
 def test_a_pair_is_a_lineage_a_reviewer_and_a_model() -> None:
-    prior = origins_of([Made("r", "l/1"), Made("q", "l/2")])
+    prior = origins_of([ProducedDocument("r", "l/1"), ProducedDocument("q", "l/2")])
     units = a_stage_run(a_stage("s", a_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior).units("x")
     assert [(unit.lineage, unit.reviewer, unit.model) for unit in units] == [
         ("l/1", "r", "m"),
@@ -126,7 +126,13 @@ def test_what_follows_a_pair_remembers_its_reviewer() -> None:
 
 @pytest.mark.parametrize("strategy", [S.PER_SOURCE_DOCUMENT, S.PER_SOURCE_GROUP])
 def test_a_prior_lineage_goes_back_to_its_author_if_it_is_still_there(strategy: Strategy) -> None:
-    prior = origins_of([Made("gone", "l/1"), Made("b", "l/2"), Made("gone", "l/3")])
+    prior = origins_of(
+        [
+            ProducedDocument("gone", "l/1"),
+            ProducedDocument("b", "l/2"),
+            ProducedDocument("gone", "l/3"),
+        ]
+    )
     units = a_stage_run(a_stage("s", a_step("x", strategy)), ["a", "b"], prior).units("x")
     assert [(unit.lineage, unit.model) for unit in units] == [
         ("l/1", "a"),
@@ -154,10 +160,10 @@ def test_without_models_there_are_still_as_many_units_as_expected(
     recipe: Recipe, before: list[str]
 ) -> None:
     run = a_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))
-    counts = expected(run.stage, run.graph, [], run.prior)
+    counts = expected_counts(run.stage, run.graph, [], run.prior)
     for key in run.graph.order:
         units = run.units(key)
         assert len(units) == counts.units[key]
         assert len(outputs_of(units)) == counts.outputs[key]
-        assert {unit.model for unit in units} <= {NOBODY}
+        assert {unit.model for unit in units} <= {NO_MODEL}
     assert counts.leaves == run.leaves()

@@ -10,7 +10,7 @@ from dag_builders import a_chain, a_stage, a_step, recipes
 from dag_runs import StageRun, a_stage_run, graphs_of, runs, stage_runs
 from decisions import decision
 from waybook.dag.counts import dag_counts
-from waybook.dag.lineage import Made, origins_of
+from waybook.dag.lineage import ProducedDocument, origins_of
 from waybook.dag.model import Dag, JobStatus, Recipe, Stage
 from waybook.dag.recipe import Graph, graph_of
 from waybook.dag.units import Unit
@@ -52,7 +52,7 @@ class Workshop:
     #: The jobs somebody may work on, and those that failed for good.
     open: list[Job] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
-    made: dict[str, list[Made]] = field(default_factory=dict)
+    made: dict[str, list[ProducedDocument]] = field(default_factory=dict)
 
     def count_of(self, key: str) -> int:
         return len(self.run.units(key))

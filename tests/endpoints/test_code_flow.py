@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.endpoints.code_flow import new_flow, read_flow
+from waybook.endpoints.code_flow import attempt_from_cookie, new_attempt
 
 WHOLE = {"state": "s", "nonce": "n", "verifier": "v", "then": "/"}
 
@@ -18,8 +18,8 @@ def kept(text: bytes) -> str:
 
 @given(then=st.text())
 def test_an_attempt_comes_back_as_it_was(then: str) -> None:
-    flow = new_flow(then)
-    assert read_flow(flow.kept()) == flow
+    flow = new_attempt(then)
+    assert attempt_from_cookie(flow.to_cookie()) == flow
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_an_attempt_comes_back_as_it_was(then: str) -> None:
     ids=lambda text: text[:30],
 )
 def test_what_is_none_is_nothing(text: bytes) -> None:
-    assert read_flow(kept(text)) is None
+    assert attempt_from_cookie(kept(text)) is None
 
 
 @given(st.text() | st.binary().map(kept))
 def test_whatever_a_browser_sends_is_an_attempt_or_nothing(text: str) -> None:
-    assert read_flow(text) is None
+    assert attempt_from_cookie(text) is None

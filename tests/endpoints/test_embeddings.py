@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from endpoint_server import EndpointServer, Play, Writer, an_endpoint, answer, hang_up, nobodys_url
-from waybook.endpoints.embeddings import ATTEMPTS, MOST_CHARACTERS, MOST_TEXTS, EmbeddingsEndpoint
+from waybook.endpoints.embeddings import ATTEMPTS, MAX_CHARACTERS, MAX_TEXTS, EmbeddingsClient
 from waybook.errors import EndpointFailed
 from waybook.research.embedding import DIMENSIONS
 
@@ -25,9 +25,9 @@ def told(*vectors: list[Any]) -> dict[str, Any]:
 @asynccontextmanager
 async def a_model(
     *plays: Play, rest: float = 0, path: str = "/v1"
-) -> AsyncIterator[tuple[EndpointServer, EmbeddingsEndpoint]]:
+) -> AsyncIterator[tuple[EndpointServer, EmbeddingsClient]]:
     async with an_endpoint(*plays) as other:
-        model = EmbeddingsEndpoint(f"{other.url}{path}", "m", KEY, pause=0, rest=rest)
+        model = EmbeddingsClient(f"{other.url}{path}", "m", KEY, pause=0, rest=rest)
         try:
             yield other, model
         finally:
@@ -71,11 +71,11 @@ async def test_many_texts_go_in_batches() -> None:
         await answer(told(*([1.0] for _ in other.asked[-1].body["input"])))(writer)
 
     async with a_model(play) as (other, model):
-        texts = ["x"] * (2 * MOST_TEXTS + 1) + ["y" * MOST_CHARACTERS] * 2
+        texts = ["x"] * (2 * MAX_TEXTS + 1) + ["y" * MAX_CHARACTERS] * 2
         assert len(await model.vectors(texts)) == len(texts)
         assert [len(asked.body["input"]) for asked in other.asked] == [
-            MOST_TEXTS,
-            MOST_TEXTS,
+            MAX_TEXTS,
+            MAX_TEXTS,
             1,
             1,
             1,
@@ -129,7 +129,7 @@ async def test_whoever_failed_is_left_alone_for_a_while() -> None:
 
 
 async def test_nobody_there_is_no_answer() -> None:
-    model = EmbeddingsEndpoint(await nobodys_url(), "m", None, pause=0)
+    model = EmbeddingsClient(await nobodys_url(), "m", None, pause=0)
     with pytest.raises(EndpointFailed):
         await model.vectors(["a"])
     await model.close()

@@ -20,7 +20,7 @@ from endpoint_server import (
     nobodys_url,
     nonsense,
 )
-from waybook.endpoints.exchange import MOST_BYTES, MOST_RETRIES, Exchange
+from waybook.endpoints.exchange import MAX_BYTES, MAX_RETRIES, BoundedHttpClient
 from waybook.errors import EndpointFailed, Misconfigured
 
 KEY = "sk-of-the-operator"
@@ -30,10 +30,10 @@ SHORT = 0.2
 
 
 @asynccontextmanager
-async def an_exchange(*plays: Play) -> AsyncIterator[tuple[EndpointServer, Exchange]]:
+async def an_exchange(*plays: Play) -> AsyncIterator[tuple[EndpointServer, BoundedHttpClient]]:
     async with an_endpoint(*plays) as other:
         headers = {"authorization": f"Bearer {KEY}"}
-        exchange = Exchange(f"{other.url}/v1/x", headers=headers, secret=KEY)
+        exchange = BoundedHttpClient(f"{other.url}/v1/x", headers=headers, secret=KEY)
         try:
             yield other, exchange
         finally:
@@ -83,7 +83,7 @@ async def test_no_time_left_is_no_answer(seconds: float) -> None:
 
 async def test_an_endless_answer_ends_with_its_bytes() -> None:
     failed, _ = await failure(endlessly)
-    assert failed.message == f"it answered with more than {MOST_BYTES:,} bytes"
+    assert failed.message == f"it answered with more than {MAX_BYTES:,} bytes"
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
@@ -110,7 +110,7 @@ async def test_a_broken_connection_is_told_without_its_words(play: Play) -> None
 
 
 async def test_nobody_there_is_told() -> None:
-    exchange = Exchange(await nobodys_url(), headers={})
+    exchange = BoundedHttpClient(await nobodys_url(), headers={})
     with pytest.raises(EndpointFailed, match="it cannot be reached"):
         await exchange.post(1, seconds=SECONDS)
     await exchange.close()
@@ -164,7 +164,7 @@ async def test_the_key_is_told_to_nobody_else(
 @pytest.mark.parametrize("key", ["sk\nof-the-operator", "sk-öperator", "\x7foperator"])
 def test_a_key_no_header_can_carry_is_refused_without_being_told(key: str) -> None:
     with pytest.raises(Misconfigured) as refused:
-        Exchange("http://127.0.0.1", headers={"x-api-key": key})
+        BoundedHttpClient("http://127.0.0.1", headers={"x-api-key": key})
     assert "operator" not in refused.value.message.replace("ö", "o")
 
 
@@ -193,7 +193,7 @@ async def test_who_does_not_say_when_is_not_asked_again() -> None:
 
 async def test_who_always_says_later_is_left_in_the_end() -> None:
     failed, asked = await failure(answer({}, 429, retry_after="0"))
-    assert (failed.details, asked) == ({"status": 429}, 1 + MOST_RETRIES)
+    assert (failed.details, asked) == ({"status": 429}, 1 + MAX_RETRIES)
 
 
 async def test_who_gives_up_waiting_does_not_spoil_it_for_others() -> None:

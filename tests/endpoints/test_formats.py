@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.endpoints.anthropic import ANTHROPIC, MOST_TOKENS
+from waybook.endpoints.anthropic import ANTHROPIC, MAX_TOKENS
 from waybook.endpoints.openai import OPENAI
-from waybook.endpoints.question import Format, Question
+from waybook.endpoints.question import ModelRequest, WireFormat
 from waybook.errors import EndpointFailed
 from waybook.record.moment import Json
 from waybook.record.usage import Usage
@@ -17,8 +17,8 @@ SCHEMA: dict[str, Json] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "array",
 }
-SHAPED = Question(instructions="Do it.", text="Words.", schema=SCHEMA)
-PLAIN = Question(instructions="Do it.", text="Words.", schema=SCHEMA, shaped=False)
+SHAPED = ModelRequest(instructions="Do it.", text="Words.", schema=SCHEMA)
+PLAIN = ModelRequest(instructions="Do it.", text="Words.", schema=SCHEMA, structured=False)
 BOTH = pytest.mark.parametrize("form", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
 
 
@@ -60,14 +60,14 @@ def a_completion(content: Json, **more: Any) -> dict[str, Json]:  # noqa: ANN401
 @pytest.mark.parametrize("content", ["[1]", [{"type": "text", "text": "[1"}, {"text": "]"}]])
 def test_a_chat_completion_is_read(content: Json) -> None:
     told = OPENAI.read(a_completion(content), "m")
-    assert (told.text, told.cut) == ("[1]", False)
+    assert (told.text, told.truncated) == ("[1]", False)
     assert told.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
 
 
 def test_a_completion_that_was_cut_off_says_so() -> None:
     answer: Json = {"choices": [{"message": {"content": "[1"}, "finish_reason": "length"}]}
     told = OPENAI.read(answer, "m")
-    assert (told.text, told.cut, told.usage.model) == ("[1", True, "m")
+    assert (told.text, told.truncated, told.usage.model) == ("[1", True, "m")
 
 
 # Anthropic
@@ -88,7 +88,7 @@ def test_the_address_of_messages(url: str, address: str) -> None:
 def test_a_message_is_asked_for_with_a_tool_it_must_use() -> None:
     plain = {
         "model": "m",
-        "max_tokens": MOST_TOKENS,
+        "max_tokens": MAX_TOKENS,
         "system": "Do it.",
         "messages": [{"role": "user", "content": "Words."}],
     }
@@ -127,12 +127,12 @@ def handed_in(data: Json) -> Json:
 )
 def test_a_message_is_read(blocks: list[Json], text: str) -> None:
     told = ANTHROPIC.read(a_message(*blocks), "m")
-    assert (told.text, told.cut) == (text, False)
+    assert (told.text, told.truncated) == (text, False)
     assert told.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
 
 
 def test_a_message_that_was_cut_off_says_so() -> None:
-    assert ANTHROPIC.read(a_message(stop="max_tokens"), "m").cut
+    assert ANTHROPIC.read(a_message(stop="max_tokens"), "m").truncated
 
 
 # Both
@@ -142,7 +142,7 @@ def test_a_message_that_was_cut_off_says_so() -> None:
     ("form", "answer"),
     [(OPENAI, a_completion(None, refusal="I won't.")), (ANTHROPIC, a_message(stop="refusal"))],
 )
-def test_a_model_that_refuses_gives_no_answer(form: Format, answer: Json) -> None:
+def test_a_model_that_refuses_gives_no_answer(form: WireFormat, answer: Json) -> None:
     with pytest.raises(EndpointFailed, match="refused"):
         form.read(answer, "m")
 
@@ -162,7 +162,7 @@ ANY = st.recursive(
 
 @BOTH
 @given(answer=ANY)
-def test_whatever_is_answered_is_read_or_told(form: Format, answer: Json) -> None:
+def test_whatever_is_answered_is_read_or_told(form: WireFormat, answer: Json) -> None:
     try:
         told = form.read(answer, "m")
     except EndpointFailed:

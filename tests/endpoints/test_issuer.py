@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from issuers import FakeIssuer, a_key, an_issuer, rsa_key
-from waybook.endpoints.issued import issued
-from waybook.endpoints.issuer import PAUSE_SECONDS, STALE_SECONDS, Issuer
-from waybook.endpoints.issuer_settings import IssuerSettings, read_issuer
-from waybook.endpoints.jwt_checks import KEYS, header_of, key_of
-from waybook.errors import Misconfigured, Unavailable, Unidentified
+from waybook.endpoints.issued import identity_from_claims
+from waybook.endpoints.issuer import MIN_REFRESH_SECONDS, STALE_SECONDS, Issuer
+from waybook.endpoints.issuer_settings import IssuerSettings, issuer_from_settings
+from waybook.endpoints.jwt_checks import KEYS, parse_header, parse_key
+from waybook.errors import Misconfigured, Unauthenticated, Unavailable
 from waybook.record.scopes import Scope
 from waybook.settings import Settings
 from worlds import NOON, Body
@@ -57,7 +57,7 @@ async def issuer(there: FakeIssuer, watch: Watch) -> AsyncIterator[Issuer]:
 
 def settings(url: str, **more: object) -> IssuerSettings:
     named: Body = {"oidc_issuer": url, "oidc_org": "acme", "public_url": "http://localhost"}
-    read = read_issuer(Settings(**{**named, **more}))
+    read = issuer_from_settings(Settings(**{**named, **more}))
     assert read is not None
     return read
 
@@ -152,7 +152,7 @@ async def test_no_bad_token_is_believed(there: FakeIssuer, issuer: Issuer) -> No
     await believed(issuer, there.token())
     told = {}
     for kind, made in BAD.items():
-        with suppress(Unidentified):
+        with suppress(Unauthenticated):
             told[kind] = await believed(issuer, made(there))
     assert told == {}
 
@@ -160,20 +160,20 @@ async def test_no_bad_token_is_believed(there: FakeIssuer, issuer: Issuer) -> No
 async def test_clocks_may_be_a_minute_apart(there: FakeIssuer, issuer: Issuer) -> None:
     await believed(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))
     late = NOON + timedelta(seconds=361)
-    with pytest.raises(Unidentified):
+    with pytest.raises(Unauthenticated):
         await issuer.claims(there.token(), audience=AUDIENCE, now=late)
 
 
 @given(st.text(max_size=300) | st.from_regex(r"[\w-]{0,60}\.[\w-]{0,60}\.[\w-]{0,60}"))
 def test_no_text_breaks_the_reader(text: str) -> None:
-    with suppress(Unidentified):
-        assert header_of(text)["alg"] in KEYS
+    with suppress(Unauthenticated):
+        assert parse_header(text)["alg"] in KEYS
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256", "ES512", "", None, 7, ["ES256"]])
 def test_a_header_chooses_among_what_we_take_and_nothing_else(algorithm: object) -> None:
-    with pytest.raises(Unidentified):
-        header_of(f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded({})}")
+    with pytest.raises(Unauthenticated):
+        parse_header(f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded({})}")
 
 
 # Keys
@@ -183,19 +183,19 @@ def test_a_header_chooses_among_what_we_take_and_nothing_else(algorithm: object)
 def test_a_key_that_does_not_say_what_for_goes_with_its_own_kind_alone(algorithm: str) -> None:
     published = a_key(algorithm).published()
     del published["alg"]
-    found = key_of(published)
+    found = parse_key(published)
     assert found is not None
     assert found.algorithms == {name for name in KEYS if KEYS[name] == KEYS[algorithm]}
 
 
 def test_keys_that_cannot_be_used_are_left_out() -> None:
     good = a_key("RS256")
-    assert key_of(good.published()) is not None
+    assert parse_key(good.published()) is not None
     secret = {"kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "1"}
     bad = [secret, good.published(use="enc"), good.published(alg="HS256"), good.published(d="x")]
     weak = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(rsa_key(1024).public_key()))
     for found in (*bad, weak, {"kty": "RSA", "n": "!", "e": "AQAB"}, {}, None, "key", {"kty": []}):
-        assert key_of(found) is None, found
+        assert parse_key(found) is None, found
 
 
 async def test_a_new_key_works_at_once_and_a_withdrawn_one_no_more(
@@ -203,10 +203,10 @@ async def test_a_new_key_works_at_once_and_a_withdrawn_one_no_more(
 ) -> None:
     old, new = there.keys[0], a_key()
     await believed(issuer, there.token(key=old))
-    there.keys, watch.at = [new], PAUSE_SECONDS
+    there.keys, watch.at = [new], MIN_REFRESH_SECONDS
     await believed(issuer, there.token(key=new))
     assert there.asked["jwks"] == 2
-    with pytest.raises(Unidentified):
+    with pytest.raises(Unauthenticated):
         await believed(issuer, there.token(key=old))
 
 
@@ -215,13 +215,13 @@ async def test_a_flood_of_unknown_keys_costs_one_question(
 ) -> None:
     await believed(issuer, there.token())
     flood = [there.token(header={"kid": f"made up {n}"}) for n in range(50)]
-    watch.at = PAUSE_SECONDS
+    watch.at = MIN_REFRESH_SECONDS
     answers = await asyncio.gather(
         *(believed(issuer, text) for text in flood), return_exceptions=True
     )
-    assert {type(answer) for answer in answers} == {Unidentified}
-    watch.at += PAUSE_SECONDS - 1
-    with pytest.raises(Unidentified):
+    assert {type(answer) for answer in answers} == {Unauthenticated}
+    watch.at += MIN_REFRESH_SECONDS - 1
+    with pytest.raises(Unauthenticated):
         await believed(issuer, flood[0])
     assert there.asked["jwks"] == 2
 
@@ -251,7 +251,7 @@ async def test_an_issuer_that_was_down_at_first_is_asked_again(
     there.down = False
     with pytest.raises(Unavailable):
         await believed(issuer, there.token())
-    watch.at = PAUSE_SECONDS
+    watch.at = MIN_REFRESH_SECONDS
     await believed(issuer, there.token())
 
 
@@ -264,7 +264,7 @@ async def test_withdrawn_keys_end_though_no_unknown_one_comes(
     await believed(issuer, old)
     assert issuer._looking is not None
     await issuer._looking
-    with pytest.raises(Unidentified):
+    with pytest.raises(Unauthenticated):
         await believed(issuer, old)
 
 
@@ -285,7 +285,7 @@ async def test_whatever_is_published_nobody_is_believed_and_nothing_breaks(
     there: FakeIssuer, issuer: Issuer, published: object
 ) -> None:
     there.published = published
-    with pytest.raises((Unidentified, Unavailable)):
+    with pytest.raises((Unauthenticated, Unavailable)):
         await believed(issuer, there.token())
 
 
@@ -302,25 +302,25 @@ async def test_an_issuer_by_another_name_is_not_ours(there: FakeIssuer) -> None:
 def test_org_name_and_scopes_come_from_the_token() -> None:
     read = settings("https://id.example.org", oidc_org=None, oidc_org_claim="tenant")
     claims: Body = {"sub": "1", "tenant": "acme", "azp": "cli", "scope": "openid review nothing"}
-    who = issued(claims, read)
+    who = identity_from_claims(claims, read)
     assert (who.org, who.name, who.client, who.scopes) == (
         "acme",
         "1",
         "cli",
         frozenset({Scope.REVIEW}),
     )
-    with pytest.raises(Unidentified):
-        issued({"sub": "1"}, read)
+    with pytest.raises(Unauthenticated):
+        identity_from_claims({"sub": "1"}, read)
 
 
 def test_an_email_is_a_name_only_if_it_is_verified() -> None:
     read = settings("https://id.example.org")
     claims: Body = {"sub": "1", "email": "ann@example.org"}
-    assert issued(claims, read).name == "1"
-    assert issued({**claims, "email_verified": "true"}, read).name == "1"
-    assert issued({**claims, "email_verified": True}, read).name == "ann@example.org"
+    assert identity_from_claims(claims, read).name == "1"
+    assert identity_from_claims({**claims, "email_verified": "true"}, read).name == "1"
+    assert identity_from_claims({**claims, "email_verified": True}, read).name == "ann@example.org"
     named = settings("https://id.example.org", oidc_user_claim="preferred_username")
-    assert issued({**claims, "preferred_username": "ann"}, named).name == "ann"
+    assert identity_from_claims({**claims, "preferred_username": "ann"}, named).name == "ann"
 
 
 @pytest.mark.parametrize(

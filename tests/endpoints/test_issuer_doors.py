@@ -6,7 +6,7 @@ import pytest
 
 from issuers import FakeIssuer, an_issuer
 from waybook.endpoints.issuer import Issuer
-from waybook.endpoints.issuer_settings import read_issuer
+from waybook.endpoints.issuer_settings import issuer_from_settings
 from waybook.errors import Unavailable
 from waybook.settings import Settings
 from worlds import NOON
@@ -22,7 +22,7 @@ async def there() -> AsyncIterator[FakeIssuer]:
 
 @pytest.fixture
 async def issuer(there: FakeIssuer) -> AsyncIterator[Issuer]:
-    settings = read_issuer(
+    settings = issuer_from_settings(
         Settings(oidc_issuer=there.url, oidc_org="acme", public_url="http://localhost")
     )
     assert settings is not None
@@ -57,11 +57,11 @@ async def test_keys_are_fetched_only_where_nobody_can_put_in_others(
 async def test_people_are_sent_only_where_nobody_can_put_in_others(
     there: FakeIssuer, issuer: Issuer, door: str
 ) -> None:
-    safe = await issuer.doors()
+    safe = await issuer.endpoints()
     assert (safe.authorize, safe.token) == (f"{there.url}/authorize", f"{there.url}/token")
     for address in unsafe(there, "/authorize"):
         there.said = {door: address}
         other = Issuer(issuer.settings)
         with pytest.raises(Unavailable):
-            await other.doors()
+            await other.endpoints()
         await other.close()

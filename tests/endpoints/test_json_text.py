@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.endpoints.json_text import json_in
+from waybook.endpoints.json_text import extract_json
 from waybook.record.moment import Json
 
 JSON = st.recursive(
@@ -26,18 +26,18 @@ WRAPPINGS = [
 
 @given(value=JSON, wrapping=st.sampled_from(WRAPPINGS))
 def test_whatever_the_json_it_is_found_however_it_is_wrapped(value: Json, wrapping: str) -> None:
-    assert json_in(wrapping.format(json.dumps(value))) == value
+    assert extract_json(wrapping.format(json.dumps(value))) == value
 
 
 @given(value=JSON.filter(lambda value: isinstance(value, dict | list)))
 def test_an_object_or_a_list_is_found_among_words(value: Json) -> None:
-    assert json_in(f"The data are {json.dumps(value)}, I think.") == value
+    assert extract_json(f"The data are {json.dumps(value)}, I think.") == value
 
 
 @given(text=st.text())
 def test_no_text_raises_anything_but_that_there_is_no_json(text: str) -> None:
     try:
-        json_in(text)
+        extract_json(text)
     except ValueError:
         return
 
@@ -47,7 +47,7 @@ def test_no_text_raises_anything_but_that_there_is_no_json(text: str) -> None:
 )
 def test_what_is_no_json_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="no JSON"):
-        json_in(text)
+        extract_json(text)
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ def test_what_is_no_json_is_none(text: str) -> None:
 def test_looking_takes_time_by_the_length_alone(text: str) -> None:
     began = time.process_time()
     with pytest.raises(ValueError, match="no JSON"):
-        json_in(text)
+        extract_json(text)
     assert time.process_time() - began < 5

@@ -4,15 +4,15 @@ import subprocess
 import sys
 
 from endpoint_server import an_endpoint, answer
-from waybook.endpoints.opening import opened_model
-from waybook.endpoints.question import Question
+from waybook.endpoints.opening import open_model
+from waybook.endpoints.question import ModelRequest
 from waybook.settings import Settings
 
-QUESTION = Question(instructions="Do it.", text="Words.", schema={})
+QUESTION = ModelRequest(instructions="Do it.", text="Words.", schema={})
 
 
 async def test_without_an_address_there_is_no_model() -> None:
-    async with opened_model(Settings()) as model:
+    async with open_model(Settings()) as model:
         assert model is None
 
 
@@ -20,9 +20,9 @@ async def test_with_one_it_can_be_asked() -> None:
     said = {"choices": [{"message": {"content": "[1]"}}]}
     async with an_endpoint(answer(said)) as other:
         settings = Settings(model_url=other.url, model="m", model_key="k")
-        async with opened_model(settings) as model:
+        async with open_model(settings) as model:
             assert model is not None
-            assert (await model.answer(QUESTION, seconds=20)).text == "[1]"
+            assert (await model.complete(QUESTION, seconds=20)).text == "[1]"
     (asked,) = other.asked
     assert (asked.body["model"], asked.headers["authorization"]) == ("m", "Bearer k")
 
@@ -31,9 +31,9 @@ async def test_the_other_format_is_spoken_where_it_is_asked_for() -> None:
     said = {"content": [{"type": "text", "text": "[1]"}]}
     async with an_endpoint(answer(said)) as other:
         settings = Settings(model_url=other.url, model_api="anthropic", model="m")
-        async with opened_model(settings) as model:
+        async with open_model(settings) as model:
             assert model is not None
-            assert (await model.answer(QUESTION, seconds=20)).text == "[1]"
+            assert (await model.complete(QUESTION, seconds=20)).text == "[1]"
     (asked,) = other.asked
     assert asked.path == "/v1/messages"
     assert "x-api-key" not in asked.headers

@@ -222,9 +222,9 @@ def _never_opened(evidence: Evidence) -> Found:
 def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Found:
     board = Board({step_id: step.depends_on for step_id, step in evidence.rows.steps.items()})
     for entry in evidence.rows.audit:
-        for fault in board.take(entry):
-            if isinstance(fault, kind):
-                yield fault.message
+        for error in board.take(entry):
+            if isinstance(error, kind):
+                yield error.message
 
 
 def tenants_apart(evidence: Evidence) -> Found:

@@ -25,7 +25,7 @@ from faults.rows import Rows, read_rows
 from faults.run_agents import RunAgent
 from faults.schedule import Kind, draw
 from faults.tenants import RECIPE, USERS, Tenant, inside, make_tenants
-from waybook.cli.inside import Inside
+from waybook.cli.inside import AppSession
 from waybook.cli.verdicts import verify_all
 
 DRAIN_SECONDS: Final = 120.0
@@ -159,11 +159,11 @@ async def _break(
 ) -> None:
     end = time.monotonic() + assignment.max_seconds
     await asyncio.sleep(2.0)
-    for fault in draw(assignment.counts, rng, assignment.pause_seconds):
+    for error in draw(assignment.counts, rng, assignment.pause_seconds):
         if time.monotonic() > end:
             break
-        await injector.inject(fault)
-        await asyncio.sleep(fault.pause_seconds)
+        await injector.inject(error)
+        await asyncio.sleep(error.pause_seconds)
     while history.acknowledged < assignment.min_acknowledged and time.monotonic() < end:
         await asyncio.sleep(0.5)
 
@@ -194,10 +194,10 @@ async def verify(cluster: Cluster, rows: Rows) -> None:
     """Verify the audit as an operator does, with the code of the harness, not of the servers."""
     await until(cluster.postgres_is_ready, "PostgreSQL accepts connections")
     async with inside(cluster) as here:
-        for org_id, verdict in await verify_all(Inside(here).call, bar=False):
-            for fault in verdict.faults:
-                message = f"org {org_id}, {verdict.subject.kind} {verdict.subject.id}: {fault}"
-                is_chain = any(word in fault for word in CHAIN_FAULTS)
+        for org_id, verdict in await verify_all(AppSession(here).call, bar=False):
+            for error in verdict.errors:
+                message = f"org {org_id}, {verdict.subject.kind} {verdict.subject.id}: {error}"
+                is_chain = any(word in error for word in CHAIN_FAULTS)
                 (rows.broken_chains if is_chain else rows.replay_differences).append(message)
 
 

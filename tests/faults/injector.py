@@ -40,17 +40,17 @@ class Injector:
     recoveries: dict[tuple[Kind, str], list[float]] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
 
-    async def inject(self, fault: Fault) -> None:
+    async def inject(self, error: Fault) -> None:
         """Cause a fault, heal it, and wait for the first success after it."""
-        action = self._actions()[fault.kind]
-        healed = await action(fault)
+        action = self._actions()[error.kind]
+        healed = await action(error)
         if healed is None:
             return
-        self.counts[fault.kind] += 1
-        servers = SERVERS if fault.kind in EVERYWHERE else (fault.server,)
+        self.counts[error.kind] += 1
+        servers = SERVERS if error.kind in EVERYWHERE else (error.server,)
         took = await asyncio.gather(*[self.first_success(one, healed) for one in servers])
         for server, seconds in zip(servers, took, strict=True):
-            self.recoveries.setdefault((fault.kind, server), []).append(seconds)
+            self.recoveries.setdefault((error.kind, server), []).append(seconds)
 
     def _actions(self) -> Mapping[Kind, Callable[[Fault], Awaitable[float | None]]]:
         return {
@@ -75,11 +75,11 @@ class Injector:
 
     # Processes
 
-    async def _kill_server(self, fault: Fault) -> float:
-        server = self.cluster.servers[fault.server]
+    async def _kill_server(self, error: Fault) -> float:
+        server = self.cluster.servers[error.server]
         starts = server.starts
         server.send(signal.SIGKILL)
-        return await self._restarted(fault.server, starts)
+        return await self._restarted(error.server, starts)
 
     async def _restarted(self, name: str, starts: int) -> float:
         server, end = self.cluster.servers[name], time.monotonic() + MAX_RECOVERY_SECONDS
@@ -87,10 +87,10 @@ class Injector:
             await asyncio.sleep(0.01)
         return await self.cluster.await_listening(name)
 
-    async def _pause_server(self, fault: Fault) -> float:
-        server = self.cluster.servers[fault.server]
+    async def _pause_server(self, error: Fault) -> float:
+        server = self.cluster.servers[error.server]
         server.send(signal.SIGSTOP)
-        await asyncio.sleep(fault.seconds)
+        await asyncio.sleep(error.seconds)
         server.send(signal.SIGCONT)
         return time.monotonic()
 
@@ -115,52 +115,52 @@ class Injector:
             await asyncio.sleep(0.01)
         return await self.cluster.await_listening("pgbouncer")
 
-    async def _fill_disk(self, fault: Fault) -> float | None:
+    async def _fill_disk(self, error: Fault) -> float | None:
         place = self.cluster.disk
         if not disk.can_be_filled(place):
             self.skipped.add(NO_DISK)
             return None
         await asyncio.to_thread(disk.fill, place)
-        await asyncio.sleep(fault.seconds)
+        await asyncio.sleep(error.seconds)
         disk.free(place)
         return await self.cluster.await_postgres()
 
-    async def _shift_clock(self, fault: Fault) -> float | None:
+    async def _shift_clock(self, error: Fault) -> float | None:
         if not self.cluster.can_shift_clocks:
             self.skipped.add(NO_CLOCK)
             return None
-        self.cluster.clock_hours[fault.server] = 2 if fault.forward else -2
-        return await self._kill_server(fault)
+        self.cluster.clock_hours[error.server] = 2 if error.forward else -2
+        return await self._kill_server(error)
 
     # The network
 
-    async def _cut(self, fault: Fault) -> float:
-        await self.cluster.network(_hop(fault), fault.server, "cut")
+    async def _cut(self, error: Fault) -> float:
+        await self.cluster.network(_hop(error), error.server, "cut")
         return time.monotonic()
 
-    async def _delay(self, fault: Fault) -> float:
-        await self.cluster.network(_hop(fault), fault.server, "delay", seconds=0.1)
-        return await self._heal_after(fault)
+    async def _delay(self, error: Fault) -> float:
+        await self.cluster.network(_hop(error), error.server, "delay", seconds=0.1)
+        return await self._heal_after(error)
 
-    async def _half_close(self, fault: Fault) -> float:
-        await self.cluster.network(_hop(fault), fault.server, "half_close", to_target=fault.forward)
+    async def _half_close(self, error: Fault) -> float:
+        await self.cluster.network(_hop(error), error.server, "half_close", to_target=error.forward)
         return time.monotonic()
 
-    async def _black_hole(self, fault: Fault) -> float:
-        await self.cluster.network(_hop(fault), fault.server, "black_hole")
-        return await self._heal_after(fault)
+    async def _black_hole(self, error: Fault) -> float:
+        await self.cluster.network(_hop(error), error.server, "black_hole")
+        return await self._heal_after(error)
 
-    async def _lose_answers(self, fault: Fault) -> float:
-        hop = _hop(fault)
+    async def _lose_answers(self, error: Fault) -> float:
+        hop = _hop(error)
         markers = COMMIT if hop == DATABASE else ()
         await self.cluster.network(
-            hop, fault.server, "lose_answers", count=LOST_ANSWERS, markers=markers
+            hop, error.server, "lose_answers", count=LOST_ANSWERS, markers=markers
         )
-        return await self._heal_after(fault)
+        return await self._heal_after(error)
 
-    async def _heal_after(self, fault: Fault) -> float:
-        await asyncio.sleep(fault.seconds)
-        await self.cluster.network(_hop(fault), fault.server, "heal")
+    async def _heal_after(self, error: Fault) -> float:
+        await asyncio.sleep(error.seconds)
+        await self.cluster.network(_hop(error), error.server, "heal")
         return time.monotonic()
 
     async def heal_everything(self) -> None:
@@ -216,5 +216,5 @@ class Injector:
 EVERYWHERE: Final = frozenset({Kind.DATABASE_KILL, Kind.TERMINATE, Kind.DISK_FULL})
 
 
-def _hop(fault: Fault) -> str:
-    return DATABASE if fault.kind.endswith("database") else HTTP
+def _hop(error: Fault) -> str:
+    return DATABASE if error.kind.endswith("database") else HTTP

@@ -91,8 +91,8 @@ async def _round(injector: Injector, kind: Kind, seconds: float) -> None:
     """Cause a fault; one that a single server feels happens to both, one after the other."""
     both = kind not in {Kind.TERMINATE, Kind.DATABASE_KILL}
     for server in SERVERS if both else SERVERS[:1]:
-        fault = Fault(kind=kind, server=server, seconds=seconds, pause_seconds=0, forward=True)
-        await injector.inject(fault)
+        error = Fault(kind=kind, server=server, seconds=seconds, pause_seconds=0, forward=True)
+        await injector.inject(error)
         await asyncio.sleep(SETTLE_SECONDS)
 
 

@@ -14,10 +14,10 @@ from waybook.orgs.manage import NewUser
 from waybook.record.scopes import Scope
 from waybook.settings_reading import read_settings
 from waybook.usecases.add_dag import AddDag, add_dag
-from waybook.usecases.call import Call
-from waybook.usecases.manage_tokens import AskedToken, add_token
+from waybook.usecases.call import RequestContext
+from waybook.usecases.manage_tokens import TokenRequest, add_token
 from waybook.usecases.manage_users import add_user
-from waybook.wiring import Running, running
+from waybook.wiring import Application, start_application
 
 ORGS: Final = ("alder", "birch", "cedar")
 #: The same names in every org.
@@ -70,11 +70,11 @@ def definition() -> Body:
 
 
 @asynccontextmanager
-async def inside(cluster: Cluster) -> AsyncIterator[Running]:
+async def inside(cluster: Cluster) -> AsyncIterator[Application]:
     """Open the system as its operator, past every proxy."""
     flags = {"database_url": cluster.owner_url, "data_dir": cluster.home}
     settings = read_settings(flags, {}, Path("/nonexistent")).settings
-    async with running(settings, sweeping=False) as here:
+    async with start_application(settings, sweeping=False) as here:
         yield here
 
 
@@ -83,13 +83,13 @@ async def make_tenants(cluster: Cluster, rng: random.Random) -> list[Tenant]:
     tenants = []
     async with inside(cluster) as here:
         for slug in ORGS:
-            org_id = await here.found_org(slug)
+            org_id = await here.create_org(slug)
             caller = replace(here.caller(Channel.CLI), org_id=org_id)
-            call = Call(house=here.doorway.house, caller=caller)
+            call = RequestContext(services=here.doorway.house, caller=caller)
             tokens = {}
             for user in USERS:
                 await add_user(call, NewUser(name=user, scopes=SCOPES))
-                asked = AskedToken(user=user, label="faults", scopes=SCOPES)
+                asked = TokenRequest(user=user, label="faults", scopes=SCOPES)
                 tokens[user] = (await add_token(call, asked)).secret
             await add_dag(call, AddDag(definition=definition()))
             canary = f"canary-{slug}-{rng.getrandbits(48):012x}"

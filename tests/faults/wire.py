@@ -63,12 +63,12 @@ class Wire:
         try:
             async with asyncio.timeout(deadline_seconds):
                 return await self._exchange(server, _request(tool, arguments))
-        except TimeoutError as fault:
+        except TimeoutError as error:
             self.drop(server)
-            raise Overdue from fault
-        except (OSError, EOFError, RuntimeError, asyncio.LimitOverrunError) as fault:
+            raise Overdue from error
+        except (OSError, EOFError, RuntimeError, asyncio.LimitOverrunError) as error:
             self.drop(server)
-            raise Broken(str(fault)) from fault
+            raise Broken(str(error)) from error
         except BaseException:
             self.drop(server)
             raise

@@ -16,12 +16,18 @@ from waybook.conditions.values import Json
 from waybook.dag.definition import read_definition
 from waybook.dag.definition_text import parse_definition
 from waybook.dag.invariants import check
-from waybook.dag.snapshot import map_of, report_of
+from waybook.dag.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadExpression, WaybookError
-from waybook.record.oddities import is_odd, may_be_odd, odd_fields, oddities, visible
-from waybook.transport.jsonrpc import Unsound, read_message
+from waybook.record.oddities import (
+    contains_hidden,
+    count_hidden,
+    escape_hidden,
+    hidden_by_field,
+    may_contain_hidden,
+)
+from waybook.transport.jsonrpc import InvalidMessage, read_message
 from waybook.transport.web.snapshots import read_snapshot
-from waybook.usecases.arguments import read_arguments
+from waybook.usecases.arguments import parse_arguments
 from waybook.usecases.submit_step_result import SubmitStepResult
 
 #: What one evaluation may go beyond its budget by: the last operation is counted when it is done.
@@ -56,38 +62,38 @@ def definition(data: bytes) -> None:
 def message(data: bytes) -> None:
     """The envelope of a message, and the arguments in it."""
     read = read_message(data)
-    if isinstance(read, Unsound):
+    if isinstance(read, InvalidMessage):
         return
     params = read.get("params", {})
     assert isinstance(params, Mapping)
     given = params.get("arguments", params)
     with suppress(WaybookError):
-        read_arguments(SubmitStepResult, given if isinstance(given, dict) else {"a": given})
+        parse_arguments(SubmitStepResult, given if isinstance(given, dict) else {"a": given})
 
 
 def snapshot(data: bytes) -> None:
     """What anybody's system may export."""
     try:
         value = read_snapshot(data)
-        report = report_of(value)
+        report = report_from_snapshot(value)
     except WaybookError:
         return
     assert [*check(report)] == []
     with suppress(WaybookError):
-        map_of(value)
+        map_from_snapshot(value)
 
 
 def text(data: bytes) -> None:
     """The look at characters that nobody sees."""
     said = data.decode("utf-8", "replace")
-    found = oddities(said)
-    shown = visible(said)
+    found = count_hidden(said)
+    shown = escape_hidden(said)
     assert shown.count("⟦U+") - said.count("⟦U+") == sum(found.values())
-    assert not oddities(shown).keys() & {"control", "bidi", "tag", "annotation"}
+    assert not count_hidden(shown).keys() & {"control", "bidi", "tag", "annotation"}
     if found:
-        assert is_odd(said)
-        assert may_be_odd(orjson.dumps([said]))
-        assert odd_fields({"a": said}) == {"a": found}
+        assert contains_hidden(said)
+        assert may_contain_hidden(orjson.dumps([said]))
+        assert hidden_by_field({"a": said}) == {"a": found}
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = MappingProxyType(

@@ -17,8 +17,8 @@ from house.repository import ROOT, code_blocks, pages
 from waybook.cli.app import app
 from waybook.doorway import TOOLS
 from waybook.settings import Settings
-from waybook.usecases.arguments import read_arguments
-from waybook.usecases.asked_steps import AskedCondition
+from waybook.usecases.arguments import parse_arguments
+from waybook.usecases.asked_steps import ConditionArgument
 
 COMMAND = re.compile(r"^\$ (?:\S*/)?waybook (.+)$", re.MULTILINE)
 #: Shell blocks have no prompt; a command may follow variables or another command.
@@ -50,7 +50,7 @@ def test_a_command_that_is_shown_can_be_typed(line: str) -> None:
         command = found
     asked = command.make_context(command.name, words, parent=context).params
     if "tool" in asked:
-        read_arguments(TOOLS[asked["tool"]].arguments, json.loads(asked["arguments"]))
+        parse_arguments(TOOLS[asked["tool"]].arguments, json.loads(asked["arguments"]))
 
 
 def test_there_are_commands_to_look_at() -> None:
@@ -62,7 +62,7 @@ def test_the_conditions_that_are_shown_are_conditions() -> None:
     shown = code_blocks(page.read_text("utf-8"), "json")
     assert len(shown) == 3
     for block in shown:
-        read_arguments(AskedCondition, json.loads(block))
+        parse_arguments(ConditionArgument, json.loads(block))
 
 
 def test_the_python_and_json_that_is_shown_is_python_and_json() -> None:

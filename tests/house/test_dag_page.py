@@ -8,9 +8,9 @@ import yaml
 from house.repository import code_blocks, read
 from waybook.dag.definition import read_definition
 from waybook.dag.model import Strategy
-from waybook.dag.template_engine import LONGEST_TEMPLATE
+from waybook.dag.template_engine import MAX_TEMPLATE_LENGTH
 from waybook.dag.template_language import FILTERS, TESTS
-from waybook.dag.templates import DEFAULT_DOCUMENT, SAMPLES, Kind
+from waybook.dag.templates import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, TemplateKind
 
 PAGE = read("how-to", "write-a-dag.md")
 #: The first cells of the tables.
@@ -22,7 +22,7 @@ NAMED = {
 
 
 def test_the_page_tells_of_every_strategy_filter_and_name() -> None:
-    names = {name for kind in Kind for name in SAMPLES[kind]}
+    names = {name for kind in TemplateKind for name in SAMPLE_CONTEXTS[kind]}
     assert {*Strategy, *FILTERS, *names} == NAMED
 
 
@@ -31,11 +31,11 @@ def test_the_page_tells_of_every_test(test: str) -> None:
     assert f"`is {test}`" in PAGE
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_the_page_tells_of_every_field(kind: Kind) -> None:
-    for value in SAMPLES[kind].values():
+@pytest.mark.parametrize("kind", TemplateKind)
+def test_the_page_tells_of_every_field(kind: TemplateKind) -> None:
+    for value in SAMPLE_CONTEXTS[kind].values():
         for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, dict) and item is not SAMPLES[kind].get("content"):
+            if isinstance(item, dict) and item is not SAMPLE_CONTEXTS[kind].get("content"):
                 assert [field for field in item if f"`{field}`" not in PAGE] == []
 
 
@@ -45,5 +45,5 @@ def test_the_definition_on_the_page_is_one() -> None:
 
 
 def test_the_limits_and_the_usual_template_are_those_of_the_source() -> None:
-    assert f"{LONGEST_TEMPLATE:,} characters" in PAGE
+    assert f"{MAX_TEMPLATE_LENGTH:,} characters" in PAGE
     assert f"`{DEFAULT_DOCUMENT}`" in PAGE

@@ -10,8 +10,8 @@ import pytest
 from house.repository import read, sections
 from servers import Place
 from tool_calls import a_call_of
-from waybook.doorway import TOOLS, Answer, Doorway
-from waybook.endpoints.question import Question, Told
+from waybook.doorway import TOOLS, Answer, Dispatcher
+from waybook.endpoints.question import ModelReply, ModelRequest
 from waybook.record.usage import Usage
 from waybook.usecases.skill_folders import read_skills
 from worlds import Agent, Body, World, a_step, a_world
@@ -126,8 +126,8 @@ FOUND: Body = {"resultSummary": "found"}
 
 async def files_of_a_skill(agent: Agent) -> None:
     """In a house with a skill that has files."""
-    house = replace(agent.doorway.house, skills=read_skills(""))
-    told = Listening(Doorway(house, agent.doorway.calls), agent.caller)
+    services = replace(agent.doorway.house, skills=read_skills(""))
+    told = Listening(Dispatcher(services, agent.doorway.calls), agent.caller)
     told.seen = agent.seen if isinstance(agent, Listening) else {}
     named = {"name": "deep-research"}
     await told.call("start_skill", **named, sessionId="files")
@@ -221,8 +221,8 @@ async def a_run_that_ends_well(agent: Agent) -> None:
 async def a_run_that_fails(agent: Agent) -> None:
     run = await agent.run()
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="No.", retryable=False)
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **locked, error="No.", retryable=False)
     await agent.call("get_next_job", runId=run["runId"])
 
 
@@ -232,10 +232,10 @@ class Forgetful:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    async def answer(self, question: Question, *, seconds: float) -> Told:
+    async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
         assert question.text
         assert seconds > 0
-        return Told(text=self.text, usage=Usage(input_tokens=1, output_tokens=1, model="m"))
+        return ModelReply(text=self.text, usage=Usage(input_tokens=1, output_tokens=1, model="m"))
 
 
 async def extracts(agent: Listening) -> None:
@@ -243,8 +243,8 @@ async def extracts(agent: Listening) -> None:
     asked: Body = {"text": "The Nile.", "schema": {"type": "object"}}
     await agent.call("extract_data", **asked)
     for text in ("{}", "[]"):
-        house = replace(agent.doorway.house, model=Forgetful(text))
-        asking = Listening(Doorway(house, agent.doorway.calls), agent.caller)
+        services = replace(agent.doorway.house, model=Forgetful(text))
+        asking = Listening(Dispatcher(services, agent.doorway.calls), agent.caller)
         asking.seen = agent.seen
         await asking.call("extract_data", **asked)
 

@@ -15,20 +15,26 @@ from jsonschema import Draft202012Validator
 
 from plan_builders import NOON, a_plan, a_review, a_step
 from waybook.errors import Misconfigured
-from waybook.notices.formats import Format, written
-from waybook.notices.letter import Letter, Outcome
-from waybook.notices.samples import sample
-from waybook.notices.schedule import LONGEST_PAUSE, PATIENCE, Standing, pause, verdict
-from waybook.notices.signature import read_secrets, signed
-from waybook.notices.texts import file_of, read_texts
-from waybook.plan.notices import OCCASIONS, plan_notices
+from waybook.notices.formats import WebhookFormat, encode_body
+from waybook.notices.letter import DeliveryOutcome, WebhookMessage
+from waybook.notices.samples import sample_payload
+from waybook.notices.schedule import (
+    MAX_BACKOFF,
+    MAX_DELIVERY_TIME,
+    DeliveryStatus,
+    backoff,
+    decide_retry,
+)
+from waybook.notices.signature import parse_secrets, signature_headers
+from waybook.notices.texts import load_templates, template_file
+from waybook.plan.notices import NOTIFICATION_BY_STATUS, plan_notifications
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.moment import Json
-from waybook.record.notice import Occasion
-from waybook.record.oddities import odd_fields, visible
+from waybook.record.notice import NotificationKind
+from waybook.record.oddities import escape_hidden, hidden_by_field
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "webhook.schema.json"
-TEXTS = read_texts({})
+TEXTS = load_templates({})
 #: What the format of Standard Webhooks recommends.
 MOST_BYTES = 20_000
 
@@ -37,16 +43,16 @@ chances = st.floats(0, 1)
 names = st.text(max_size=2_000)
 
 
-def a_letter(occasion: Occasion, attempt: int = 1, **values: Json) -> Letter:
-    data: dict[str, Json] = {**sample(occasion)["data"], **values}  # type: ignore[dict-item]  # an object
-    return Letter(
+def a_letter(occasion: NotificationKind, attempt: int = 1, **values: Json) -> WebhookMessage:
+    data: dict[str, Json] = {**sample_payload(occasion)["data"], **values}  # type: ignore[dict-item]  # an object
+    return WebhookMessage(
         id="0190b2f0-0000-7000-8000-000000000009",
         event=str(occasion),
         data=data,
         at=NOON,
         now=NOON,
         attempt=attempt,
-        expires_at=NOON + PATIENCE,
+        expires_at=NOON + MAX_DELIVERY_TIME,
     )
 
 
@@ -55,18 +61,21 @@ def a_letter(occasion: Occasion, attempt: int = 1, **values: Json) -> Letter:
 
 @given(st.integers(1, 10_000), chances)
 def test_a_pause_is_never_too_long_nor_none(attempt: int, chance: float) -> None:
-    assert timedelta(seconds=4) <= pause(attempt, chance) <= 1.2 * LONGEST_PAUSE
+    assert timedelta(seconds=4) <= backoff(attempt, chance) <= 1.2 * MAX_BACKOFF
 
 
 @given(st.lists(chances, min_size=40, max_size=40))
 def test_a_letter_nobody_takes_is_tried_for_most_of_a_day_and_no_longer(
     chances: list[float],
 ) -> None:
-    letter, refused = a_letter(Occasion.PLAN_FAILED), Outcome("it answered 500", 500)
+    letter, refused = (
+        a_letter(NotificationKind.PLAN_FAILED),
+        DeliveryOutcome("it answered 500", 500),
+    )
     for chance in chances:
-        found = verdict(letter, refused, chance)
-        if found.standing is Standing.GIVEN_UP:
-            assert timedelta(hours=19) < letter.now - NOON <= PATIENCE
+        found = decide_retry(letter, refused, chance)
+        if found.status is DeliveryStatus.GIVEN_UP:
+            assert timedelta(hours=19) < letter.now - NOON <= MAX_DELIVERY_TIME
             return
         assert letter.now < found.due_at <= letter.expires_at
         letter = letter._replace(now=found.due_at, attempt=letter.attempt + 1)
@@ -76,16 +85,16 @@ def test_a_letter_nobody_takes_is_tried_for_most_of_a_day_and_no_longer(
 # How
 
 
-@pytest.mark.parametrize("occasion", Occasion)
-def test_every_kind_of_letter_fits_its_schema(occasion: Occasion) -> None:
+@pytest.mark.parametrize("occasion", NotificationKind)
+def test_every_kind_of_letter_fits_its_schema(occasion: NotificationKind) -> None:
     Draft202012Validator.check_schema(json.loads(SCHEMA.read_text("utf-8")))
-    body = orjson.loads(written(a_letter(occasion), Format.STANDARD, TEXTS).body)
+    body = orjson.loads(encode_body(a_letter(occasion), WebhookFormat.STANDARD, TEXTS).body)
     judge = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
     assert [*judge.iter_errors(body)] == []
     assert [*judge.iter_errors({**body, "type": "none"})] != []
 
 
-@given(names, names, names, st.sampled_from([*OCCASIONS]))
+@given(names, names, names, st.sampled_from([*NOTIFICATION_BY_STATUS]))
 def test_a_plans_letter_is_short_whatever_its_names_are(
     name: str, title: str, summary: str, status: PlanStatus
 ) -> None:
@@ -94,17 +103,17 @@ def test_a_plans_letter_is_short_whatever_its_names_are(
     plan = before._replace(
         name=name, status=status, review=a_review(1, summary=summary, questions=("?",))
     )
-    (notice,) = plan_notices(before, plan)
-    letter = a_letter(OCCASIONS[status])._replace(data=notice.data)
-    for form in Format:
-        assert len(written(letter, form, TEXTS).body) <= MOST_BYTES
-    assert plan_notices(plan, plan) == ()
+    (notice,) = plan_notifications(before, plan)
+    letter = a_letter(NOTIFICATION_BY_STATUS[status])._replace(data=notice.data)
+    for form in WebhookFormat:
+        assert len(encode_body(letter, form, TEXTS).body) <= MOST_BYTES
+    assert plan_notifications(plan, plan) == ()
 
 
-@given(names, st.sampled_from([*Occasion]))
-def test_nothing_in_a_chat_acts(name: str, occasion: Occasion) -> None:
+@given(names, st.sampled_from([*NotificationKind]))
+def test_nothing_in_a_chat_acts(name: str, occasion: NotificationKind) -> None:
     letter = a_letter(occasion, planName=name, runName=name, stageName=name)
-    said = orjson.loads(written(letter, Format.SLACK, TEXTS).body)["text"]
+    said = orjson.loads(encode_body(letter, WebhookFormat.SLACK, TEXTS).body)["text"]
     assert "<" not in said
     assert ">" not in said
 
@@ -121,33 +130,33 @@ def odd_in_all(value: Json) -> Json:
     return value
 
 
-@pytest.mark.parametrize("occasion", Occasion)
+@pytest.mark.parametrize("occasion", NotificationKind)
 def test_characters_that_nobody_sees_are_named_to_programs_and_shown_to_people(
-    occasion: Occasion,
+    occasion: NotificationKind,
 ) -> None:
     plain = a_letter(occasion)
     letter = plain._replace(data={name: odd_in_all(told) for name, told in plain.data.items()})
-    body = orjson.loads(written(letter, Format.STANDARD, TEXTS).body)
-    assert body["data"] == {**letter.data, "oddCharacters": odd_fields(letter.data)}
+    body = orjson.loads(encode_body(letter, WebhookFormat.STANDARD, TEXTS).body)
+    assert body["data"] == {**letter.data, "oddCharacters": hidden_by_field(letter.data)}
     assert body["data"]["oddCharacters"]["by.user"] == {"bidi": 1}
     judge = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
     flag = body["data"]["oddCharacters"]
-    told = sample(occasion)
+    told = sample_payload(occasion)
     assert [*judge.iter_errors({**told, "data": {**plain.data, "oddCharacters": flag}})] == []
     assert [*judge.iter_errors({**told, "data": {**plain.data, "oddCharacters": [flag]}})] != []
-    for form in (Format.SLACK, Format.TEXT):
-        said = written(letter, form, TEXTS).body.decode()
+    for form in (WebhookFormat.SLACK, WebhookFormat.TEXT):
+        said = encode_body(letter, form, TEXTS).body.decode()
         assert "⟦U+202E⟧" in said
-        assert visible(said) == said
-    assert b"oddCharacters" not in written(plain, Format.STANDARD, TEXTS).body
+        assert escape_hidden(said) == said
+    assert b"oddCharacters" not in encode_body(plain, WebhookFormat.STANDARD, TEXTS).body
 
 
-@pytest.mark.parametrize("occasion", Occasion)
-def test_a_text_has_a_subject_a_body_and_the_link(occasion: Occasion) -> None:
-    told = written(a_letter(occasion), Format.TEXT, TEXTS).body.decode()
+@pytest.mark.parametrize("occasion", NotificationKind)
+def test_a_text_has_a_subject_a_body_and_the_link(occasion: NotificationKind) -> None:
+    told = encode_body(a_letter(occasion), WebhookFormat.TEXT, TEXTS).body.decode()
     subject, empty, *body = told.splitlines()
     assert (bool(subject), empty) == (True, "")
-    link = sample(occasion)["data"]["url"]  # type: ignore[index,call-overload]  # JSON
+    link = sample_payload(occasion)["data"]["url"]  # type: ignore[index,call-overload]  # JSON
     assert str(link) in body[-1]
     assert not any("  " in line or "{" in line or line.strip() == "" for line in body)
 
@@ -165,13 +174,13 @@ def test_a_text_has_a_subject_a_body_and_the_link(occasion: Occasion) -> None:
 )
 def test_a_template_that_is_none_is_refused_at_the_start(name: str, text: str, fault: str) -> None:
     with pytest.raises(Misconfigured, match=fault) as refused:
-        read_texts({name: text})
+        load_templates({name: text})
     assert name in refused.value.message
 
 
 def test_each_occasion_has_its_file_and_no_other() -> None:
     folder = Path(__file__).parents[2] / "src" / "waybook" / "notices" / "templates"
-    assert {path.name for path in folder.iterdir()} == {file_of(o) for o in Occasion}
+    assert {path.name for path in folder.iterdir()} == {template_file(o) for o in NotificationKind}
 
 
 # By whom
@@ -179,8 +188,8 @@ def test_each_occasion_has_its_file_and_no_other() -> None:
 
 @given(st.binary(min_size=24, max_size=64), st.binary(), st.integers(0, 2**40))
 def test_a_signature_is_the_one_the_format_asks_for(key: bytes, body: bytes, at: int) -> None:
-    (read,) = read_secrets(f"whsec_{base64.b64encode(key).decode()}")
-    told = signed("id", at, body, (read,))
+    (read,) = parse_secrets(f"whsec_{base64.b64encode(key).decode()}")
+    told = signature_headers("id", at, body, (read,))
     expected = hmac.new(key, b"id.%d.%b" % (at, body), hashlib.sha256).digest()
     assert told == {
         "webhook-id": "id",
@@ -195,5 +204,5 @@ def test_a_signature_is_the_one_the_format_asks_for(key: bytes, body: bytes, at:
 )
 def test_a_secret_of_another_form_is_refused_and_not_told(secret: str) -> None:
     with pytest.raises(Misconfigured) as refused:
-        read_secrets(secret)
+        parse_secrets(secret)
     assert secret in {"secret", "whsec_"} or secret not in refused.value.message

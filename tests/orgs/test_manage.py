@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.errors import Forbidden, IllegalMove, InvalidInput
+from waybook.errors import Forbidden, InvalidInput, InvalidTransition
 from waybook.orgs import manage
 from waybook.orgs.manage import NewToken, NewUser
 from waybook.orgs.model import Org, User, row_of
 from waybook.record.changes import Entry, Event
-from waybook.record.moment import Actor, Channel, Moment, ReviewPolicy
+from waybook.record.moment import Actor, Channel, DecisionContext, ReviewPolicy
 from waybook.record.replay import replay
-from waybook.record.scopes import Scope, granted
+from waybook.record.scopes import Scope, expand_scopes
 from waybook.usecases import by_issuer, charts
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -24,10 +24,10 @@ SCOPES = st.lists(st.sampled_from(Scope), min_size=1).map(tuple)
 HASH = 32 * "ab"
 
 
-def a_moment(principal: str = "token:1") -> Moment:
+def a_moment(principal: str = "token:1") -> DecisionContext:
     numbers = count(1)
     actor = Actor("root", Channel.CLI, principal=principal)
-    return Moment(NOON, actor, lambda: f"id-{next(numbers)}")
+    return DecisionContext(NOON, actor, lambda: f"id-{next(numbers)}")
 
 
 def a_user(*scopes: Scope) -> User:
@@ -44,13 +44,13 @@ def test_a_token_can_do_no_more_than_its_user(
     may: tuple[Scope, ...], asked: tuple[Scope, ...]
 ) -> None:
     user, new = a_user(*may), a_token(*asked)
-    if granted(asked) <= granted(may):
+    if expand_scopes(asked) <= expand_scopes(may):
         token, _ = manage.add_token(user, new, a_moment())
         assert set(token.scopes) == set(asked)
     else:
         with pytest.raises(Forbidden) as refused:
             manage.add_token(user, new, a_moment())
-        assert set(refused.value.details["beyond"]) == granted(asked) - granted(may)  # type: ignore[call-overload]
+        assert set(refused.value.details["beyond"]) == expand_scopes(asked) - expand_scopes(may)  # type: ignore[call-overload]
 
 
 def test_a_token_without_a_scope_or_a_name_or_a_future_is_none() -> None:
@@ -68,7 +68,7 @@ def test_a_token_without_a_scope_or_a_name_or_a_future_is_none() -> None:
 
 def test_whoever_is_kept_out_gets_no_token() -> None:
     disabled, _ = manage.disable_user(a_user(), a_moment())
-    with pytest.raises(IllegalMove):
+    with pytest.raises(InvalidTransition):
         manage.add_token(disabled, a_token(Scope.REVIEW), a_moment())
 
 
@@ -77,11 +77,11 @@ def test_nothing_is_done_twice() -> None:
     token, _ = manage.add_token(user, a_token(Scope.REVIEW), moment)
     revoked, _ = manage.revoke_token(token, moment)
     disabled, _ = manage.disable_user(user, moment)
-    with pytest.raises(IllegalMove):
+    with pytest.raises(InvalidTransition):
         manage.revoke_token(revoked, moment)
-    with pytest.raises(IllegalMove):
+    with pytest.raises(InvalidTransition):
         manage.disable_user(disabled, moment)
-    with pytest.raises(IllegalMove):
+    with pytest.raises(InvalidTransition):
         manage.enable_user(user, moment)
     assert manage.enable_user(disabled, moment)[0] == user
     assert manage.change_org(ORG, moment, policy=ReviewPolicy.RELAYED) == (ORG, None)
@@ -132,7 +132,7 @@ def test_the_entries_make_the_rows_again_and_say_who() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [charts.OURSELVES, by_issuer.SIGN_IN, "waybook", " WayBook  (Built in)"]
+    "name", [charts.BUILTIN_AUTHOR, by_issuer.SIGN_IN_ACTOR, "waybook", " WayBook  (Built in)"]
 )
 def test_nobody_is_called_as_we_are(name: str) -> None:
     with pytest.raises(InvalidInput) as refusal:

@@ -32,7 +32,7 @@ from waybook.plan.stalls import detect_stall
 from waybook.plan.states import CLOSED_PLAN, StepStatus
 from waybook.plan.submit import Submission, submit
 from waybook.record.changes import Change
-from waybook.record.moment import Json, Moment
+from waybook.record.moment import DecisionContext, Json
 from waybook.record.replay import replay
 
 ACTORS = (ANN, BOB, PAT, ANN._replace(session=None), BOB._replace(session="a"))
@@ -78,9 +78,9 @@ class Story:
     results: dict[str, Json] = field(default_factory=dict)
     new_id: Callable[[], str] = field(default_factory=numbered_ids)
 
-    def moment(self, number: int) -> Moment:
+    def moment(self, number: int) -> DecisionContext:
         now = NOON + timedelta(minutes=self.minutes)
-        return Moment(now=now, actor=ACTORS[number % len(ACTORS)], new_id=self.new_id)
+        return DecisionContext(now=now, actor=ACTORS[number % len(ACTORS)], new_id=self.new_id)
 
     def take(self, decided: Decision[object], who: str) -> None:
         """Check a decision and write it, as the store would."""
@@ -97,7 +97,7 @@ class Story:
 
 def a_story(new: NewPlan) -> Story:
     new_id = numbered_ids()
-    made = create(new, Moment(now=NOON, actor=ANN, new_id=new_id))
+    made = create(new, DecisionContext(now=NOON, actor=ANN, new_id=new_id))
     changes = [change for entry in made.entries for change in entry.changes]
     return Story(made.plan, changes=changes, new_id=new_id)
 
@@ -142,37 +142,37 @@ def play(story: Story, move: Move) -> None:
 
 
 def _call(
-    name: str, number: int, story: Story, step: Step | None, moment: Moment
+    name: str, number: int, story: Story, step: Step | None, context: DecisionContext
 ) -> Decision[object]:
     plan = story.plan
     feedback = "Again." if number % 3 else None
     calls: dict[str, Callable[[], Decision[object]]] = {
-        "next": lambda: next_step(plan, moment, another=number % 7 == 0),
-        "decide": lambda: decide(plan, list(DecisionKind)[number % 4], moment, feedback=feedback),
-        "stall": lambda: detect_stall(plan, moment),
-        "arrive": lambda: resume_session(plan, moment),
+        "next": lambda: next_step(plan, context, another=number % 7 == 0),
+        "decide": lambda: decide(plan, list(DecisionKind)[number % 4], context, feedback=feedback),
+        "stall": lambda: detect_stall(plan, context),
+        "arrive": lambda: resume_session(plan, context),
     }
     if name in calls:
         return calls[name]()
     if step is None or name == "add":
         after = number % (len(plan.steps) + 1)
-        return modify(plan, (AddSteps((a_new_step(), a_new_step()), after),), moment)
-    return _call_naming(name, number, plan, step, moment)
+        return modify(plan, (AddSteps((a_new_step(), a_new_step()), after),), context)
+    return _call_naming(name, number, plan, step, context)
 
 
 def _call_naming(
-    name: str, number: int, plan: Plan, step: Step, moment: Moment
+    name: str, number: int, plan: Plan, step: Step, context: DecisionContext
 ) -> Decision[object]:
     result = RESULTS[number % len(RESULTS)]
     if name == "submit":
         attempt = step.attempt if number % 2 else None
-        return submit(plan, step.id, Submission(result_summary=result, attempt=attempt), moment)
+        return submit(plan, step.id, Submission(result_summary=result, attempt=attempt), context)
     if name == "late":
         other = step.attempt + (number % 2 or -1)
-        return submit(plan, step.id, Submission(result_summary=result, attempt=other), moment)
+        return submit(plan, step.id, Submission(result_summary=result, attempt=other), context)
     if name == "review":
-        return request_review(plan, step.id, ReviewRequest(summary="Right?"), moment)
-    return modify(plan, _modifications(name, number, plan, step), moment)
+        return request_review(plan, step.id, ReviewRequest(summary="Right?"), context)
+    return modify(plan, _modifications(name, number, plan, step), context)
 
 
 def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modification, ...]:
@@ -286,4 +286,4 @@ def test_a_target_survives_any_reordering(data: st.DataObject, count: int) -> No
     plan = modify(plan, (ReorderSteps(tuple(order)),), a_moment()).plan
     done = submit(plan, first, Submission(result_summary=0), a_moment()).plan
     between = order[order.index(first) + 1 : order.index(aimed)]
-    assert [step.id for step in done.having(StepStatus.SKIPPED)] == between
+    assert [step.id for step in done.steps_with_status(StepStatus.SKIPPED)] == between

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import a_moment, a_plan, a_step, changes_of, events_of, step_id
-from waybook.plan.budget import budget_told, shares, warning
+from waybook.plan.budget import budget_json, shares, warning
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import Budget, NewStep, StepType
 from waybook.plan.states import StepStatus
@@ -15,22 +15,22 @@ BOTH = Budget(tokens=1_000, cost_micros=2_000_000)
 
 def test_a_budget_is_told_with_what_is_used_of_each_part() -> None:
     used = Totals(input_tokens=300, output_tokens=99, cost_micros=500_000, results=2)
-    assert budget_told(BOTH, used) == {
+    assert budget_json(BOTH, used) == {
         "tokens": {"used": 399, "of": 1_000, "percent": 39},
         "costUsd": {"used": 0.5, "of": 2.0, "percent": 25},
     }
 
 
 def test_only_the_part_that_is_limited_is_told() -> None:
-    assert set(budget_told(TOKENS, Totals())) == {"tokens"}
-    assert set(budget_told(Budget(cost_micros=1), Totals())) == {"costUsd"}
+    assert set(budget_json(TOKENS, Totals())) == {"tokens"}
+    assert set(budget_json(Budget(cost_micros=1), Totals())) == {"costUsd"}
 
 
 def test_a_warning_comes_at_eighty_and_a_clearer_one_beyond_a_hundred() -> None:
-    said = [budget_told(TOKENS, Totals(input_tokens=used)).get("warning") for used in (799, 800)]
+    said = [budget_json(TOKENS, Totals(input_tokens=used)).get("warning") for used in (799, 800)]
     assert said == [None, "80 % of the plan's tokens are used: keep what is left short."]
     exactly, beyond = (
-        str(budget_told(TOKENS, Totals(output_tokens=n))["warning"]) for n in (1_000, 1_001)
+        str(budget_json(TOKENS, Totals(output_tokens=n))["warning"]) for n in (1_000, 1_001)
     )
     assert exactly.startswith("100 % of the plan's tokens are used")
     assert beyond.startswith("The plan is over its budget of tokens (100 %)")
@@ -38,7 +38,7 @@ def test_a_warning_comes_at_eighty_and_a_clearer_one_beyond_a_hundred() -> None:
 
 def test_both_parts_warn_together() -> None:
     used = Totals(input_tokens=900, cost_micros=3_000_000)
-    said = str(budget_told(BOTH, used)["warning"])
+    said = str(budget_json(BOTH, used)["warning"])
     assert said.startswith("90 % of the plan's tokens are used")
     assert "over its budget of money (150 %)" in said
 

@@ -2,7 +2,7 @@ import pytest
 
 from decisions import decision
 from plan_builders import NOON, a_condition, a_moment, a_new_step, a_plan, a_review, a_step, step_id
-from waybook.errors import IllegalMove
+from waybook.errors import InvalidTransition
 from waybook.plan.draft import Draft, condition_row, step_row
 from waybook.plan.model import BranchAction, DecisionKind, StepText
 from waybook.plan.states import PlanStatus, StepStatus
@@ -39,9 +39,9 @@ def test_entries_are_numbered_without_a_gap_and_carry_their_changes() -> None:
 
 def test_a_status_is_moved_never_set() -> None:
     draft = a_draft(S.PENDING)
-    with pytest.raises(IllegalMove):
+    with pytest.raises(InvalidTransition):
         draft.move_step(step_id(1), S.COMPLETED)
-    with pytest.raises(IllegalMove):
+    with pytest.raises(InvalidTransition):
         draft.move_plan(PlanStatus.COMPLETED)
 
 

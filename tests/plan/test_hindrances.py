@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from plan_builders import a_moment, a_plan, a_step
 from waybook.errors import Refused
-from waybook.plan.hindrances import hindrance
+from waybook.plan.hindrances import blocking_reason
 from waybook.plan.model import StepId
 from waybook.plan.modify import FailStep, Modification, RemoveStep, RetryStep, modify
 from waybook.plan.states import PlanStatus, StepStatus
@@ -27,7 +27,7 @@ def test_what_has_no_hindrance_is_carried_out_and_the_rest_is_refused_in_those_w
     statuses: list[StepStatus], status: PlanStatus, change: Modification
 ) -> None:
     plan = a_plan(*(a_step(one) for one in statuses), status=status)
-    why = hindrance(plan, change, a_moment())
+    why = blocking_reason(plan, change, a_moment())
     if why is None:
         modify(plan, (change,), a_moment())
     else:

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.errors import InvalidInput
-from waybook.plan.media_types import ENDINGS, SYNTAX, TEXTS, ending, is_json, text_type
+from waybook.plan.media_types import (
+    FILE_EXTENSIONS,
+    SYNTAX,
+    TEXT_TYPES,
+    file_extension,
+    is_json,
+    parse_text_type,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +29,7 @@ from waybook.plan.media_types import ENDINGS, SYNTAX, TEXTS, ending, is_json, te
     ],
 )
 def test_the_type_of_a_text_is_kept_in_small_letters_and_alone(told: str, kept: str) -> None:
-    assert text_type(told) == kept
+    assert parse_text_type(told) == kept
 
 
 @pytest.mark.parametrize(
@@ -30,13 +37,13 @@ def test_the_type_of_a_text_is_kept_in_small_letters_and_alone(told: str, kept: 
 )
 def test_what_is_no_media_type_is_refused_with_an_example(told: str) -> None:
     with pytest.raises(InvalidInput, match="such as text/markdown"):
-        text_type(told)
+        parse_text_type(told)
 
 
 @pytest.mark.parametrize("told", ["image/png", "application/pdf", "application/octet-stream"])
 def test_only_texts_are_kept(told: str) -> None:
     with pytest.raises(InvalidInput, match="only texts are kept"):
-        text_type(told)
+        parse_text_type(told)
 
 
 def test_json_is_known_by_its_name_or_its_suffix() -> None:
@@ -47,7 +54,7 @@ def test_json_is_known_by_its_name_or_its_suffix() -> None:
 
 
 def test_every_ending_is_that_of_a_text() -> None:
-    assert [kind for kind in (*ENDINGS, *TEXTS) if text_type(kind) != kind] == []
+    assert [kind for kind in (*FILE_EXTENSIONS, *TEXT_TYPES) if parse_text_type(kind) != kind] == []
 
 
 NAMES = st.text("abz09!#$&^_.+-", min_size=1, max_size=12)
@@ -56,4 +63,4 @@ NAMES = st.text("abz09!#$&^_.+-", min_size=1, max_size=12)
 @given(st.builds("{}/{}".format, NAMES, NAMES | st.builds("{}+json".format, NAMES)))
 def test_the_ending_of_any_type_is_safe_in_a_file_s_name(kind: str) -> None:
     if SYNTAX.fullmatch(kind):
-        assert re.fullmatch("[a-z]{1,6}", ending(kind))
+        assert re.fullmatch("[a-z]{1,6}", file_extension(kind))

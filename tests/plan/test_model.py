@@ -18,10 +18,10 @@ def test_a_step_that_is_gone_is_not_found() -> None:
 
 def test_steps_are_found_by_status_in_plan_order() -> None:
     plan = a_plan(a_step(), a_step(StepStatus.FAILED), a_step())
-    assert [step.order for step in plan.having(StepStatus.PENDING)] == [1, 3]
+    assert [step.order for step in plan.steps_with_status(StepStatus.PENDING)] == [1, 3]
 
 
 def test_a_condition_waits_until_it_has_been_looked_at() -> None:
     looked_at = a_condition(1, "true", outcome=BranchOutcome.NOT_FIRED)
     plan = a_plan(a_step(), conditions=(looked_at, a_condition(1, "false")))
-    assert [condition.id for condition in plan.waiting_conditions()] == ["c2"]
+    assert [condition.id for condition in plan.pending_conditions()] == ["c2"]

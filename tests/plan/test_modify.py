@@ -20,9 +20,9 @@ from plan_builders import (
     step_id,
 )
 from waybook.errors import (
-    IllegalMove,
     InvalidInput,
     InvalidStepReference,
+    InvalidTransition,
     NotModifiable,
     StalePlan,
     TooLarge,
@@ -129,7 +129,7 @@ def test_a_removed_step_leaves_no_gap() -> None:
 
 @pytest.mark.parametrize("status", [S.IN_PROGRESS, S.COMPLETED, S.SKIPPED, S.FAILED])
 def test_only_a_pending_step_is_removed(status: StepStatus) -> None:
-    with pytest.raises(IllegalMove) as refusal:
+    with pytest.raises(InvalidTransition) as refusal:
         modified(a_plan(a_step(status), a_step()), RemoveStep(step_id(1)))
     assert refusal.value.details["from"] == status
     assert refusal.value.details["to"] == "removed"
@@ -217,7 +217,7 @@ def test_a_pending_step_fails_over_two_hops() -> None:
 
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED])
 def test_a_step_that_is_over_does_not_fail(status: StepStatus) -> None:
-    with pytest.raises(IllegalMove) as refusal:
+    with pytest.raises(InvalidTransition) as refusal:
         modified(a_plan(a_step(status), a_step()), FailStep(step_id(1), "?"))
     assert refusal.value.details["to"] == "failed"
 
@@ -264,7 +264,7 @@ def test_a_running_step_is_reclaimed_over_failed_with_a_new_attempt() -> None:
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.SKIPPED])
 def test_only_a_failed_or_running_step_is_tried_again(status: StepStatus) -> None:
-    with pytest.raises(IllegalMove) as refusal:
+    with pytest.raises(InvalidTransition) as refusal:
         modified(a_plan(a_step(status), a_step()), RetryStep(step_id(1)))
     assert refusal.value.details["to"] == "pending"
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]

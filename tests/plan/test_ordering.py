@@ -4,7 +4,7 @@ from decisions import decision
 from plan_builders import a_plan, a_step, ids
 from waybook.errors import InvalidStepReference, StalePlan
 from waybook.plan.model import StepId
-from waybook.plan.ordering import complete_order, place_to_insert, renumber
+from waybook.plan.ordering import insertion_point, renumber, validate_order
 
 PLAN = a_plan(a_step(), a_step(), a_step())
 
@@ -15,13 +15,13 @@ def test_renumbering_moves_only_what_stands_behind() -> None:
 
 @pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 0), (2, 2), (3, 3)])
 def test_a_place_to_insert_is_the_one_given_or_the_end(after: int | None, place: int) -> None:
-    assert place_to_insert(PLAN, after) == place
+    assert insertion_point(PLAN, after) == place
 
 
 @pytest.mark.parametrize("after", [-1, 4])
 def test_there_is_no_place_outside_the_plan(after: int) -> None:
     with pytest.raises(InvalidStepReference) as refusal:
-        place_to_insert(PLAN, after)
+        insertion_point(PLAN, after)
     assert refusal.value.details == {"insertAfterOrder": after, "totalSteps": 3}
 
 
@@ -39,7 +39,7 @@ def test_a_new_order_names_every_step_exactly_once(
     named: tuple[StepId, ...], missing: list[str], unknown: list[str], repeated: list[str]
 ) -> None:
     with pytest.raises(StalePlan) as refusal:
-        complete_order(PLAN, list(named))
+        validate_order(PLAN, list(named))
     assert refusal.value.details == {
         "missing": missing,
         "unknown": unknown,
@@ -48,4 +48,4 @@ def test_a_new_order_names_every_step_exactly_once(
 
 
 def test_a_complete_order_passes() -> None:
-    assert complete_order(PLAN, list(ids(3, 1, 2))) == list(ids(3, 1, 2))
+    assert validate_order(PLAN, list(ids(3, 1, 2))) == list(ids(3, 1, 2))

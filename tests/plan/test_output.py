@@ -14,12 +14,12 @@ from waybook.plan.output import (
     NewOutput,
     Output,
     is_missing,
-    last_of,
     latest,
+    latest_version,
     store_output,
 )
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.texts import digest
+from waybook.record.texts import text_hash
 
 REPORT = NewOutput(media_type="text/markdown", title="Rivers", content="# Rivers")
 
@@ -61,7 +61,7 @@ def test_the_audit_knows_the_text_by_its_hash() -> None:
     decided = store_output(COMPLETE, REPORT, [], a_moment())
     (change,) = changes_of(decided)
     assert isinstance(change.new, dict)
-    assert change.new["content_hash"] == digest("# Rivers")
+    assert change.new["content_hash"] == text_hash("# Rivers")
     assert "content" not in change.new
     assert decided.texts == {change.id: "# Rivers"}
     assert "# Rivers" not in str(decided.entries)
@@ -157,6 +157,6 @@ def test_whatever_is_handed_in_the_versions_of_a_title_have_no_gap_and_the_last_
         assert versions == list(range(1, len(versions) + 1))
     last = {(new.title, new.media_type): new.content for new in handed_in}
     shown = {(one.title, one.media_type): one.content_hash for one in latest(there)}
-    assert shown == {form: digest(content) for form, content in last.items()}
+    assert shown == {form: text_hash(content) for form, content in last.items()}
     for title, media_type in last:
-        assert last_of(there, title=title, media_type=media_type) in latest(there)
+        assert latest_version(there, title=title, media_type=media_type) in latest(there)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from decisions import decision
 from plan_builders import a_moment, a_new_step, a_plan, a_step, step_id
 from waybook.plan.modify import AddSteps, modify
-from waybook.plan.progress import count_done, current_step, outcome, percent
+from waybook.plan.progress import count_done, current_step, percent, plan_outcome
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 
 S = StepStatus
@@ -38,8 +38,8 @@ def test_the_current_step_awaits_input_or_is_the_first_in_progress() -> None:
 def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
     plan = a_plan(a_step(S.FAILED), a_step(S.COMPLETED), a_step(S.SKIPPED), a_step())
     assert count_done(plan.statuses()) == 2
-    assert [step.order for step in plan.having(S.FAILED)] == [1]
-    assert [step.order for step in plan.having(S.PENDING)] == [4]
+    assert [step.order for step in plan.steps_with_status(S.FAILED)] == [1]
+    assert [step.order for step in plan.steps_with_status(S.PENDING)] == [4]
 
 
 @decision("A32")
@@ -63,10 +63,10 @@ def test_adding_steps_keeps_the_count_done_and_says_what_was_added() -> None:
 def test_the_outcome_says_how_a_plan_ended(
     status: PlanStatus, steps: list[StepStatus], told: str | None
 ) -> None:
-    assert outcome(status, steps) == told
+    assert plan_outcome(status, steps) == told
 
 
 @decision("A34")
 def test_a_stalled_plan_is_open() -> None:
     assert PlanStatus.STALLED not in CLOSED_PLAN
-    assert outcome(PlanStatus.STALLED, [S.IN_PROGRESS]) is None
+    assert plan_outcome(PlanStatus.STALLED, [S.IN_PROGRESS]) is None

@@ -8,7 +8,7 @@ from waybook.errors import NextCall, PlanTerminal
 from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.next_step import next_step
-from waybook.plan.refusals import look_at, refuse_closed
+from waybook.plan.refusals import require_open, status_call
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.sessions import resume_session
 from waybook.plan.stalls import detect_stall
@@ -53,8 +53,8 @@ def test_reading_a_plan_that_is_over_writes_nothing(status: PlanStatus) -> None:
 
 
 def test_an_open_plan_passes() -> None:
-    refuse_closed(a_plan(a_step()))
+    require_open(a_plan(a_step()))
 
 
 def test_looking_is_the_safe_next_call() -> None:
-    assert look_at(a_plan(), "why").args == {"planId": "p"}
+    assert status_call(a_plan(), "why").args == {"planId": "p"}

@@ -10,18 +10,20 @@ from plan_builders import NOON, PAT, a_created_plan, a_moment
 from waybook.errors import InvalidInput, PlanTerminal
 from waybook.plan.research import (
     RESERVED,
-    Before,
-    Origin,
+    ExistingResearch,
     Research,
-    store_apart,
+    ResearchSource,
     store_research,
+    store_standalone,
 )
 from waybook.plan.states import PlanStatus
 from waybook.record.changes import Entity, Event
 from waybook.record.moment import Json
 from waybook.record.replay import replay
 
-PAGE = Origin(id="s1", content_hash="h1", url=None, title="A page", quote=None, retrieved_at=NOON)
+PAGE = ResearchSource(
+    id="s1", content_hash="h1", url=None, title="A page", quote=None, retrieved_at=NOON
+)
 BOOK = replace(PAGE, id="s2", content_hash="h2", title="A book", retrieved_at=None)
 MOMENT = a_moment(PAT)
 NOTE = Research(kind="note", title="Rivers", content="The Nile.", origins=(PAGE, BOOK))
@@ -29,7 +31,7 @@ NOTE = Research(kind="note", title="Rivers", content="The Nile.", origins=(PAGE,
 
 def test_the_first_is_version_one_with_its_sources_and_links() -> None:
     plan = a_created_plan()
-    decision = store_research(plan, None, NOTE, Before(), MOMENT)
+    decision = store_research(plan, None, NOTE, ExistingResearch(), MOMENT)
     (entry,) = decision.entries
     assert (entry.event, entry.details["action"]) == (Event.PLAN_MODIFIED, "research_stored")
     rows = replay(entry.changes)
@@ -43,7 +45,7 @@ def test_the_first_is_version_one_with_its_sources_and_links() -> None:
 
 
 def test_a_source_the_chain_knows_is_linked_and_not_told_again() -> None:
-    before = Before(sources=frozenset({"s1"}))
+    before = ExistingResearch(sources=frozenset({"s1"}))
     (entry,) = store_research(a_created_plan(), None, NOTE, before, MOMENT).entries
     told = [(change.entity, change.id) for change in entry.changes]
     assert (Entity.SOURCE, "s2") in told
@@ -53,13 +55,13 @@ def test_a_source_the_chain_knows_is_linked_and_not_told_again() -> None:
 
 def test_the_same_again_changes_nothing_and_is_still_a_sign_of_life() -> None:
     plan = a_created_plan()
-    before = Before("there", 3, NOTE.content_hash)
+    before = ExistingResearch("there", 3, NOTE.content_hash)
     decision = store_research(plan, plan.steps[0].id, NOTE, before, MOMENT)
     assert decision.entries == ()
     assert decision.touched == (plan.steps[0].id,)
     kept = decision.reply
     assert (kept.artifact_id, kept.version, kept.unchanged) == ("there", 3, True)
-    assert store_apart(NOTE, before, MOMENT) == (kept, None)
+    assert store_standalone(NOTE, before, MOMENT) == (kept, None)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +74,11 @@ def test_the_same_again_changes_nothing_and_is_still_a_sign_of_life() -> None:
     ],
 )
 def test_whatever_else_is_said_is_the_next_version(changed: Research) -> None:
-    before = Before("there", 3, NOTE.content_hash)
+    before = ExistingResearch("there", 3, NOTE.content_hash)
     kept = store_research(a_created_plan(), None, changed, before, MOMENT).reply
     assert (kept.version, kept.unchanged) == (4, False)
     assert kept.artifact_id != "there"
-    assert store_apart(changed, before, MOMENT).reply.version == 4
+    assert store_standalone(changed, before, MOMENT).reply.version == 4
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text()), st.randoms())
@@ -90,7 +92,9 @@ def test_the_order_of_names_is_no_difference(content: dict[str, Json], chance: o
 @pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
 def test_a_plan_that_is_over_sends_it_where_no_plan_is(status: PlanStatus) -> None:
     with pytest.raises(PlanTerminal) as refused:
-        store_research(a_created_plan()._replace(status=status), None, NOTE, Before(), MOMENT)
+        store_research(
+            a_created_plan()._replace(status=status), None, NOTE, ExistingResearch(), MOMENT
+        )
     call = refused.value.next_call
     assert call is not None
     assert (call.tool, dict(call.args)) == ("store_research", {"kind": "note", "title": "Rivers"})
@@ -99,6 +103,6 @@ def test_a_plan_that_is_over_sends_it_where_no_plan_is(status: PlanStatus) -> No
 @pytest.mark.parametrize("kind", sorted(RESERVED))
 def test_kinds_of_our_own_are_not_for_research(kind: str) -> None:
     with pytest.raises(InvalidInput):
-        store_research(a_created_plan(), None, replace(NOTE, kind=kind), Before(), MOMENT)
+        store_research(a_created_plan(), None, replace(NOTE, kind=kind), ExistingResearch(), MOMENT)
     with pytest.raises(InvalidInput):
-        store_apart(replace(NOTE, kind=kind), Before(), MOMENT)
+        store_standalone(replace(NOTE, kind=kind), ExistingResearch(), MOMENT)

@@ -15,11 +15,11 @@ from plan_builders import (
     statuses,
     step_id,
 )
-from waybook.errors import IllegalMove, InvalidInput, NotAwaitingReview, PlanTerminal
+from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, PlanTerminal
 from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.review import (
-    Place,
     ReviewRequest,
+    ReviewSurface,
     decide,
     open_review,
     request_review,
@@ -60,7 +60,7 @@ def test_a_running_step_pauses_for_a_person() -> None:
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.FAILED, S.SKIPPED])
 def test_only_a_running_step_can_wait_for_a_person(status: StepStatus) -> None:
-    with pytest.raises(IllegalMove) as refusal:
+    with pytest.raises(InvalidTransition) as refusal:
         request_review(a_plan(a_step(status), a_step()), step_id(1), ASKED, a_moment())
     assert refusal.value.details["from"] == status
     assert refusal.value.details["to"] == "awaiting_input"
@@ -68,7 +68,7 @@ def test_only_a_running_step_can_wait_for_a_person(status: StepStatus) -> None:
 
 @decision("A28")
 def test_a_second_review_is_refused_while_one_is_open() -> None:
-    with pytest.raises(IllegalMove, match="one review at a time"):
+    with pytest.raises(InvalidTransition, match="one review at a time"):
         request_review(a_waiting_plan(S.IN_PROGRESS), step_id(2), ASKED, a_moment())
 
 
@@ -190,7 +190,7 @@ def test_nothing_is_decided_where_nothing_waits() -> None:
 
 def test_a_decision_on_the_map_in_a_chat_says_so_and_leaves_the_step_to_whoever_asks() -> None:
     plan = a_waiting_plan(S.PENDING)
-    decided = decide(plan, K.MODIFY, a_moment(), feedback="More.", place=Place.APP)
+    decided = decide(plan, K.MODIFY, a_moment(), feedback="More.", place=ReviewSurface.APP)
     assert decided.entries[0].details["place"] == "app"
     assert decided.plan.step(step_id(1)).held_by is None
     relayed = decide(plan, K.MODIFY, a_moment(), feedback="More.")

@@ -12,7 +12,7 @@ from plan_builders import (
 )
 from waybook.plan.draft import Draft
 from waybook.plan.next_step import StepReady, next_step
-from waybook.plan.sessions import greet, is_new_session, resume_session
+from waybook.plan.sessions import is_new_session, register_session, resume_session
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 
@@ -51,7 +51,7 @@ def test_a_closed_plan_and_a_caller_without_session_note_nothing() -> None:
     assert not is_new_session(a_plan(a_step()), None)
     assert not is_new_session(a_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
     draft = Draft(a_plan(a_step()), a_moment(PAT))
-    greet(draft)
+    register_session(draft)
     assert draft.decide(None).entries == ()
 
 

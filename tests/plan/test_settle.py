@@ -3,7 +3,7 @@ import pytest
 from decisions import decision
 from plan_builders import a_moment, a_plan, a_step
 from waybook.plan.draft import Draft
-from waybook.plan.settle import derivable, settle, walk
+from waybook.plan.settle import is_derivable, settle, transition_path
 from waybook.plan.states import PLAN_MOVES, PlanStatus, StepStatus
 
 S = StepStatus
@@ -19,7 +19,7 @@ def settled(status: PlanStatus, *steps: StepStatus) -> PlanStatus:
 @decision("A2")
 @pytest.mark.parametrize("status", [P.PLANNING, P.STALLED, P.AWAITING_REVIEW])
 def test_the_way_to_completed_goes_over_executing(status: PlanStatus) -> None:
-    assert walk(status, P.COMPLETED) == (P.EXECUTING, P.COMPLETED)
+    assert transition_path(status, P.COMPLETED) == (P.EXECUTING, P.COMPLETED)
     assert settled(status, S.COMPLETED) is P.COMPLETED
 
 
@@ -27,7 +27,7 @@ def test_the_way_to_completed_goes_over_executing(status: PlanStatus) -> None:
 @pytest.mark.parametrize("status", [P.PLANNING, P.EXECUTING, P.AWAITING_REVIEW, P.STALLED])
 def test_every_walk_goes_along_documented_edges(status: PlanStatus, target: PlanStatus) -> None:
     here = status
-    for there in walk(status, target):
+    for there in transition_path(status, target):
         assert there in PLAN_MOVES[here]
         here = there
     assert here is target
@@ -69,4 +69,4 @@ def test_a_closed_plan_stays_as_it_is(status: PlanStatus) -> None:
 def test_a_stored_status_is_derivable_or_not(
     status: PlanStatus, steps: list[StepStatus], *, allowed: bool
 ) -> None:
-    assert derivable(status, steps) == allowed
+    assert is_derivable(status, steps) == allowed

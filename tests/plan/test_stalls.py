@@ -21,13 +21,13 @@ from waybook.plan.modify import FailStep, modify
 from waybook.plan.next_step import NothingPending, next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.stalls import (
-    PATIENCE,
+    DEFAULT_STALL_THRESHOLD,
     detect_stall,
-    last_sign_of_life,
+    last_heartbeat,
     newly_stalled,
-    resume,
+    resume_plan,
+    stall_threshold,
     stalled_steps,
-    threshold,
 )
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
@@ -48,19 +48,19 @@ def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled:
 
 def test_a_step_has_its_own_patience_or_the_plans_or_the_servers() -> None:
     plan = a_plan(a_step(), stall_seconds=120)
-    assert threshold(plan, a_step(stall_seconds=60)) == timedelta(minutes=1)
-    assert threshold(plan, a_step(stall_seconds=0)) == timedelta(0)
-    assert threshold(plan, a_step()) == timedelta(minutes=2)
-    assert threshold(a_plan(), a_step()) == PATIENCE
-    assert threshold(a_plan(), a_step(), timedelta(hours=1)) == timedelta(hours=1)
+    assert stall_threshold(plan, a_step(stall_seconds=60)) == timedelta(minutes=1)
+    assert stall_threshold(plan, a_step(stall_seconds=0)) == timedelta(0)
+    assert stall_threshold(plan, a_step()) == timedelta(minutes=2)
+    assert stall_threshold(a_plan(), a_step()) == DEFAULT_STALL_THRESHOLD
+    assert stall_threshold(a_plan(), a_step(), timedelta(hours=1)) == timedelta(hours=1)
 
 
 def test_a_sign_of_life_keeps_a_step_from_stalling() -> None:
     seen = a_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
     assert stalled_steps(a_plan(seen), now=NOON + timedelta(minutes=50)) == ()
-    assert last_sign_of_life(seen) == NOON + timedelta(minutes=20)
-    assert last_sign_of_life(a_step()) is None
-    assert last_sign_of_life(a_step(S.IN_PROGRESS, in_progress_since=None)) is None
+    assert last_heartbeat(seen) == NOON + timedelta(minutes=20)
+    assert last_heartbeat(a_step()) is None
+    assert last_heartbeat(a_step(S.IN_PROGRESS, in_progress_since=None)) is None
 
 
 def test_detecting_a_stall_moves_the_plan_and_tells_how_long() -> None:
@@ -129,7 +129,7 @@ def test_the_time_a_person_takes_is_no_stall() -> None:
 
 def test_a_plan_that_is_not_stalled_needs_no_waking() -> None:
     draft = Draft(a_plan(a_step(S.IN_PROGRESS)), a_moment())
-    resume(draft)
+    resume_plan(draft)
     assert draft.decide(None).entries == ()
 
 

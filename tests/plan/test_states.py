@@ -1,7 +1,7 @@
 import pytest
 
 from decisions import decision
-from waybook.errors import IllegalMove
+from waybook.errors import InvalidTransition
 from waybook.plan.states import (
     CLOSED_PLAN,
     DONE_STEP,
@@ -63,7 +63,7 @@ def test_a_plan_moves_along_its_table_and_no_other_way(old: PlanStatus, new: Pla
     if documented:
         assert move_plan(old, new) is new
     else:
-        with pytest.raises(IllegalMove) as refusal:
+        with pytest.raises(InvalidTransition) as refusal:
             move_plan(old, new)
         assert refusal.value.code == "INVALID_TRANSITION"
         assert refusal.value.details == {"from": old, "to": new}
@@ -76,7 +76,7 @@ def test_a_step_moves_along_its_table_and_no_other_way(old: StepStatus, new: Ste
     if documented:
         assert move_step(old, new) is new
     else:
-        with pytest.raises(IllegalMove) as refusal:
+        with pytest.raises(InvalidTransition) as refusal:
             move_step(old, new)
         assert refusal.value.details == {"from": old, "to": new}
 

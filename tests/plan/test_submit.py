@@ -14,10 +14,10 @@ from plan_builders import (
     statuses,
     step_id,
 )
-from waybook.errors import IllegalMove, InvalidInput, StaleAttempt
+from waybook.errors import InvalidInput, InvalidTransition, StaleAttempt
 from waybook.plan.model import StepId
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.plan.submit import Submission, fired, submit
+from waybook.plan.submit import Submission, fired_branches, submit
 from waybook.record.usage import Totals, Usage
 
 S = StepStatus
@@ -35,7 +35,7 @@ def test_a_result_completes_the_step_and_is_kept_whole() -> None:
     assert events_of(done) == ["step_completed"]
     assert done.plan.status is PlanStatus.EXECUTING
     assert done.reply.step.status is S.COMPLETED
-    assert fired(done.reply.branches) == []
+    assert fired_branches(done.reply.branches) == []
     kept = {change.field: change.new for change in changes_of(done)}
     assert kept["result_summary"] == {"found": 3}
     assert kept["confidence"] == 0.5
@@ -73,7 +73,7 @@ def test_the_last_result_completes_the_plan() -> None:
 @decision("A11")
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED, S.AWAITING_INPUT])
 def test_a_step_takes_one_result_and_only_while_it_is_open(status: StepStatus) -> None:
-    with pytest.raises(IllegalMove) as refusal:
+    with pytest.raises(InvalidTransition) as refusal:
         submit(a_plan(a_step(status), a_step()), step_id(1), DONE, a_moment())
     assert refusal.value.details["from"] == status
     assert refusal.value.details["to"] == "completed"

@@ -21,7 +21,7 @@ def used_place() -> Iterator[Path]:
     with a_place() as place:
         data_dir = place / "data"
         with a_client(data_dir) as client:
-            assert "app_dsn" in client.answer()
+            assert "app_dsn" in client.complete()
         yield data_dir
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from postgres.processes import eventually, keepers
-from waybook.postgres.layout import Desk, ServerHome
+from waybook.postgres.layout import ControlDirectory, ServerDirectory
 
 
 @contextmanager
@@ -32,19 +32,19 @@ def leave(data_dir: Path) -> None:
         with suppress(ProcessLookupError):
             os.kill(keeper, signal.SIGTERM)
     eventually(lambda: not keepers(data_dir), "the keeper has ended")
-    elsewhere = Desk(data_dir).home
+    elsewhere = ControlDirectory(data_dir).home
     if elsewhere.exists():
         home = Path(os.fsdecode(elsewhere.read_bytes()))
         shutil.rmtree(home, ignore_errors=True)
         home.with_name(f"{home.name}.origin").unlink(missing_ok=True)
 
 
-def server_home(data_dir: Path) -> ServerHome:
+def server_home(data_dir: Path) -> ServerDirectory:
     """Where the server of this data directory lives."""
-    elsewhere = Desk(data_dir).home
+    elsewhere = ControlDirectory(data_dir).home
     if elsewhere.exists():
-        return ServerHome(Path(os.fsdecode(elsewhere.read_bytes())))
-    return ServerHome(data_dir / "server")
+        return ServerDirectory(Path(os.fsdecode(elsewhere.read_bytes())))
+    return ServerDirectory(data_dir / "server")
 
 
 def permissions(*paths: Path) -> dict[Path, tuple[int, int, int]]:

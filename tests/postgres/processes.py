@@ -53,7 +53,7 @@ class Client:
 
     process: subprocess.Popen[str]
 
-    def answer(self) -> dict[str, str]:
+    def complete(self) -> dict[str, str]:
         """What attaching came to."""
         assert self.process.stdout is not None
         said: dict[str, str] = json.loads(self.process.stdout.readline())

@@ -19,7 +19,7 @@ from postgres.processes import (
     postmasters,
     start_client,
 )
-from waybook.postgres.layout import SOCKET_NAME, Desk
+from waybook.postgres.layout import SOCKET_NAME, ControlDirectory
 from waybook.postgres.locks import is_held
 from waybook.postgres.supervisor import attach
 
@@ -37,7 +37,7 @@ def test_the_server_stops_when_all_clients_are_killed(used: Path) -> None:
     cluster = server_home(used).cluster
     clients = [start_client(used) for _ in range(2)]
     for client in clients:
-        assert "app_dsn" in client.answer()
+        assert "app_dsn" in client.complete()
     clients[0].kill()
     assert len(postmasters(cluster)) == 1
     clients[1].kill()
@@ -65,7 +65,7 @@ def test_a_killed_server_comes_back_with_all_that_was_committed(used: Path) -> N
 def test_a_client_that_stays_gets_a_new_keeper_for_the_same_server(used: Path) -> None:
     cluster = server_home(used).cluster
     with a_client(used) as client:
-        client.answer()
+        client.complete()
         before, (keeper,) = postmasters(cluster), keepers(used)
         kill(keeper)
         eventually(lambda: keepers(used) not in ([], [keeper]), "there is a new keeper")
@@ -75,7 +75,7 @@ def test_a_client_that_stays_gets_a_new_keeper_for_the_same_server(used: Path) -
 
 def test_the_keeper_survives_an_interrupt_and_a_closed_terminal(used: Path) -> None:
     with a_client(used) as client:
-        dsn = client.answer()["app_dsn"]
+        dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
         assert os.getsid(keeper) != os.getsid(client.process.pid)
         for number in (signal.SIGINT, signal.SIGHUP):
@@ -88,7 +88,7 @@ def test_the_keeper_survives_an_interrupt_and_a_closed_terminal(used: Path) -> N
 
 def test_a_keeper_told_to_end_stops_the_server_and_clients_bring_both_back(used: Path) -> None:
     with a_client(used) as client:
-        dsn = client.answer()["app_dsn"]
+        dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
         os.kill(keeper, signal.SIGTERM)
         eventually(lambda: keepers(used) not in ([], [keeper]), "there is a new keeper")
@@ -98,7 +98,7 @@ def test_a_keeper_told_to_end_stops_the_server_and_clients_bring_both_back(used:
 def an_orphan(used: Path) -> int:
     """A server whose keeper and only client were killed, the client too soon to notice."""
     client = start_client(used)
-    client.answer()
+    client.complete()
     client.process.send_signal(signal.SIGSTOP)
     kill_keeper(used)
     client.kill()
@@ -109,7 +109,7 @@ def an_orphan(used: Path) -> int:
 def kill_keeper(used: Path) -> None:
     """Kill the keeper, and wait until the kernel has let go of its lock."""
     kill(*keepers(used))
-    eventually(lambda: not is_held(Desk(used).keeper_lock), "the keeper is dead")
+    eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
 
 
 def test_an_orphan_is_taken_over_by_the_next_client_and_stopped_after_it(used: Path) -> None:
@@ -154,7 +154,10 @@ def test_an_orphan_without_a_socket_is_replaced(used: Path) -> None:
 
 # The moments of a first start, each by what can be seen of it.
 MOMENTS: dict[str, Callable[[Path], object]] = {
-    "the keeper has begun": lambda d: Desk(d).keeper_lock.exists() and is_held(Desk(d).keeper_lock),
+    "the keeper has begun": lambda d: (
+        ControlDirectory(d).supervisor_lock.exists()
+        and is_held(ControlDirectory(d).supervisor_lock)
+    ),
     "initdb is at work": lambda d: list(d.glob("server/cluster*/base/1/PG_VERSION")),
     "the cluster is whole": lambda d: (d / "server/cluster").exists(),
     "the first session runs": lambda d: (d / "server/cluster/postmaster.pid").exists(),
@@ -206,6 +209,6 @@ def test_a_client_killed_while_it_starts_the_server_holds_nobody_up(data_dir: Pa
     first = begin(data_dir, "the keeper has begun")
     second = start_client(data_dir)
     first.kill()
-    assert "app_dsn" in second.answer()
+    assert "app_dsn" in second.complete()
     assert len(postmasters(server_home(data_dir).cluster)) == 1
     second.end()

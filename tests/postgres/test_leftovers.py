@@ -12,7 +12,7 @@ import pytest
 
 from postgres.places import a_place, leave, server_home
 from postgres.processes import a_client, eventually, keepers, kill, postmasters
-from waybook.postgres.layout import Desk, ServerHome
+from waybook.postgres.layout import ControlDirectory, ServerDirectory
 from waybook.postgres.leftovers import ORPHAN_SECONDS, claim, remove_orphans
 
 LATER = ORPHAN_SECONDS + 60
@@ -39,13 +39,13 @@ def base() -> Iterator[Path]:
         yield place / "clusters"
 
 
-def record_of(home: ServerHome) -> Path:
+def record_of(home: ServerDirectory) -> Path:
     return home.directory.with_name(f"{home.directory.name}.origin")
 
 
-def a_cluster(base: Path, name: str) -> tuple[Desk, ServerHome]:
+def a_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirectory]:
     """A cluster that a keeper made and left, and its data directory."""
-    desk, home = Desk(base.parent / name), ServerHome(base / name)
+    desk, home = ControlDirectory(base.parent / name), ServerDirectory(base / name)
     desk.directory.mkdir(parents=True)
     home.cluster.mkdir(parents=True)
     os.chown(home.directory, UNUSED_USER, -1)
@@ -60,7 +60,7 @@ def removed_after_a_month(base: Path) -> list[Path]:
 
 def test_keeper_of_a_deleted_data_directory_ends_and_cleans_up(hidden: Path) -> None:
     with a_client(hidden, grace=60) as client:
-        assert "app_dsn" in client.answer()
+        assert "app_dsn" in client.complete()
         home, keeping = server_home(hidden), keepers(hidden)
         assert not home.directory.is_relative_to(hidden)
         assert postmasters(home.cluster)
@@ -76,7 +76,7 @@ def test_keeper_of_a_deleted_data_directory_ends_and_cleans_up(hidden: Path) -> 
 
 def test_cluster_of_a_crashed_keeper_is_removed_at_the_next_start(hidden: Path) -> None:
     with a_client(hidden, grace=60) as client:
-        assert "app_dsn" in client.answer()
+        assert "app_dsn" in client.complete()
         home = server_home(hidden)
         for keeper in keepers(hidden):
             os.kill(keeper, signal.SIGSTOP)  # it must not see that its data directory goes
@@ -90,7 +90,7 @@ def test_cluster_of_a_crashed_keeper_is_removed_at_the_next_start(hidden: Path) 
         eventually(lambda: not postmasters(home.cluster), "the server has ended")
     other = hidden.with_name("other")
     with a_client(other) as client:
-        assert "app_dsn" in client.answer()
+        assert "app_dsn" in client.complete()
         assert "orphaned_at" in json.loads(record_of(home).read_text())
     leave(other)
     assert home.directory in remove_orphans([home.directory.parent], time.time() + LATER)
@@ -116,16 +116,16 @@ def test_remove_orphans_takes_only_clusters_of_deleted_data(base: Path) -> None:
 
 def test_remove_orphans_leaves_a_cluster_that_a_keeper_holds(base: Path) -> None:
     desk, home = a_cluster(base, "held")
-    held = claim(home, desk)
+    locked = claim(home, desk)
     shutil.rmtree(desk.data_dir)
     assert removed_after_a_month(base) == []
-    os.close(held)
+    os.close(locked)
     assert removed_after_a_month(base) == [home.directory]
 
 
 def test_remove_orphans_leaves_a_cluster_that_a_copied_data_directory_claims(base: Path) -> None:
     desk, home = a_cluster(base, "copied")
-    copy = Desk(base.parent / "copy")
+    copy = ControlDirectory(base.parent / "copy")
     shutil.copytree(desk.data_dir, copy.data_dir)
     shutil.rmtree(desk.data_dir)
     assert remove_orphans([base]) == []
@@ -136,7 +136,7 @@ def test_remove_orphans_leaves_a_cluster_that_a_copied_data_directory_claims(bas
 
 @pytest.mark.parametrize("said", ["", "{}", "[1]", '{"linked": false, "data_dir": "/nowhere"}'])
 def test_remove_orphans_leaves_what_its_record_does_not_prove(base: Path, said: str) -> None:
-    home = ServerHome(base / "unproven")
+    home = ServerDirectory(base / "unproven")
     home.cluster.mkdir(parents=True)
     record_of(home).write_text(said)
     assert remove_orphans([base]) == []

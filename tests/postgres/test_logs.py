@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from waybook.postgres.logs import bound, open_log, tail
+from waybook.postgres.logs import open_log, rotate, tail
 
 
 def test_a_log_that_grew_too_large_is_moved_aside_and_goes_on(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     writer = open_log(log)
     os.write(writer, b"old " * 100)
-    bound(log, largest=100)
+    rotate(log, largest=100)
     os.write(writer, b"new")
     os.close(writer)
     assert log.read_bytes() == b"new"
@@ -18,9 +18,9 @@ def test_a_log_that_grew_too_large_is_moved_aside_and_goes_on(tmp_path: Path) ->
 
 
 def test_a_small_or_missing_log_is_left_alone(tmp_path: Path) -> None:
-    bound(tmp_path / "missing.log")
+    rotate(tmp_path / "missing.log")
     (tmp_path / "server.log").write_bytes(b"little")
-    bound(tmp_path / "server.log")
+    rotate(tmp_path / "server.log")
     assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
 
 

@@ -19,7 +19,7 @@ from waybook.postgres.supervisor import attach
 def an_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
     """Of the same user as the server, which is where it could be mistaken for one."""
     account = server_account()
-    user = account.uid if account.borrowed else None
+    user = account.uid if account.is_other_user else None
     process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")
     try:
         yield process

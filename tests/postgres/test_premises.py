@@ -17,7 +17,7 @@ from postgres.places import a_place, leave, permissions, server_home
 from postgres.processes import Surroundings, a_client, postmasters
 from waybook.errors import Misconfigured
 from waybook.postgres.account import server_account
-from waybook.postgres.layout import Desk, ServerHome, socket_directory
+from waybook.postgres.layout import ControlDirectory, ServerDirectory, socket_directory
 from waybook.postgres.premises import shared_base
 from waybook.postgres.supervisor import attach
 
@@ -30,7 +30,7 @@ root_only = pytest.mark.skipif(
 def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
     """A data directory too deep for a socket, and where its socket goes instead."""
     deep = data_dir / ("deep" * 20) / ("deeper" * 10)
-    directory = socket_directory(ServerHome(deep / "server"))
+    directory = socket_directory(ServerDirectory(deep / "server"))
     yield deep, directory
     if deep.exists():
         leave(deep)
@@ -48,7 +48,7 @@ def test_a_long_path_gets_a_short_private_socket(short_socket: tuple[Path, Path]
 
 
 def test_a_name_that_drivers_would_split_gets_a_plain_socket() -> None:
-    assert "," not in str(socket_directory(ServerHome(Path("/data/one, two/server"))))
+    assert "," not in str(socket_directory(ServerDirectory(Path("/data/one, two/server"))))
 
 
 def test_a_socket_directory_that_others_can_enter_is_refused(
@@ -94,7 +94,7 @@ def test_root_opens_no_directory_that_the_server_cannot_reach() -> None:
         before = permissions(data_dir, home / "diary", Path("/var/lib"))
         around = Surroundings(variables={"HOME": str(home)})
         with a_client(data_dir, around=around) as client:
-            psycopg.connect(client.answer()["app_dsn"]).close()
+            psycopg.connect(client.complete()["app_dsn"]).close()
             place = server_home(data_dir).directory
             assert place.is_relative_to(shared_base(server_account()))
             assert len(postmasters(place / "cluster")) == 1
@@ -121,9 +121,9 @@ def test_a_database_kept_elsewhere_and_lost_is_not_silently_replaced() -> None:
     with a_place(0o700) as home:
         data_dir = home / "waybook"
         with a_client(data_dir) as client:
-            client.answer()
+            client.complete()
         leave(data_dir)
-        assert Desk(data_dir).home.exists()
+        assert ControlDirectory(data_dir).home.exists()
         with pytest.raises(Misconfigured, match="which is not there"):
             attach(data_dir, durable=False)
 
@@ -140,7 +140,7 @@ def test_binaries_out_of_reach_are_copied_and_left_as_they_are(data_dir: Path) -
         shutil.copytree(carried / "pginstall18", copy / "pginstall18", copy_function=link)
         before = permissions(copy / "pginstall18" / "bin" / "postgres")
         with a_client(data_dir, around=Surroundings(variables={"PYTHONPATH": str(hidden)})) as one:
-            answer = one.answer()
+            answer = one.complete()
             assert "app_dsn" in answer, answer
             psycopg.connect(answer["app_dsn"]).close()
             (server,) = postmasters(data_dir / "server" / "cluster")
@@ -165,7 +165,7 @@ def test_an_ordinary_user_has_everything_in_the_data_directory(data_dir: Path) -
     os.chown(data_dir, nobody, nobody)
     before = permissions(data_dir)
     with a_client(data_dir / "mine", around=around) as client:
-        psycopg.connect(client.answer()["app_dsn"]).close()
+        psycopg.connect(client.complete()["app_dsn"]).close()
         (server,) = postmasters(data_dir / "mine" / "server" / "cluster")
         assert Path(f"/proc/{server}").stat().st_uid == nobody
         for part in ("", "keeper", "server", "server/socket"):

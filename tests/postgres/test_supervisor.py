@@ -10,13 +10,13 @@ import pytest
 from postgres.places import server_home
 from postgres.processes import a_client, eventually, keepers, postmasters, start_client
 from waybook.errors import Misconfigured, Unavailable
-from waybook.postgres.layout import Desk
+from waybook.postgres.layout import ControlDirectory
 from waybook.postgres.supervisor import attach
 
 
 def test_eight_first_starts_at_once_make_one_server(data_dir: Path) -> None:
     clients = [start_client(data_dir, grace=1) for _ in range(8)]
-    answers = [client.answer() for client in clients]
+    answers = [client.complete() for client in clients]
     assert len({answer["app_dsn"] for answer in answers}) == 1
     assert len(postmasters(server_home(data_dir).cluster)) == 1
     assert len(keepers(data_dir)) == 1
@@ -28,7 +28,7 @@ def test_all_who_attach_share_one_server(used: Path) -> None:
     with attach(used, durable=False, grace_seconds=0) as first:
         before = postmasters(server_home(used).cluster)
         with attach(used, durable=False) as second, a_client(used) as third:
-            assert third.answer()["app_dsn"] == first.app_dsn == second.app_dsn
+            assert third.complete()["app_dsn"] == first.app_dsn == second.app_dsn
             assert postmasters(server_home(used).cluster) == before
             assert len(before) == 1
 
@@ -75,7 +75,7 @@ def test_a_durable_client_refuses_a_server_without_durability(used: Path) -> Non
 
 
 def test_passwords_are_in_a_file_that_only_its_owner_reads(used: Path) -> None:
-    desk = Desk(used)
+    desk = ControlDirectory(used)
     found = desk.connection.stat()
     assert stat.S_IMODE(found.st_mode) == 0o600
     assert found.st_uid == os.geteuid()
@@ -84,7 +84,7 @@ def test_passwords_are_in_a_file_that_only_its_owner_reads(used: Path) -> None:
 
 
 def test_lost_passwords_are_replaced(used: Path) -> None:
-    Desk(used).connection.unlink()
+    ControlDirectory(used).connection.unlink()
     with (
         attach(used, durable=False, grace_seconds=0) as attachment,
         psycopg.connect(attachment.app_dsn) as connection,

@@ -20,7 +20,7 @@ from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.states import PlanStatus
 from waybook.plan.submit import Submission, submit
 from waybook.record.holder import Holder
-from waybook.record.moment import Actor, Channel, Moment
+from waybook.record.moment import Actor, Channel, DecisionContext
 from waybook.run.next_job import JobReady, next_job
 
 #: A step or a job, by its id and its attempt.
@@ -65,9 +65,9 @@ class PlanDesk:
         new = NewPlan(name="Any", research_question="Why?", steps=(a_new_step(),) * 5)
         self.plan = create(new, self.moment(Actor("ann", Channel.MCP))).plan
 
-    def moment(self, actor: Actor) -> Moment:
+    def moment(self, actor: Actor) -> DecisionContext:
         now = NOON + timedelta(minutes=self.minutes)
-        return Moment(now=now, actor=actor, new_id=self.new_id)
+        return DecisionContext(now=now, actor=actor, new_id=self.new_id)
 
     def held(self) -> dict[Attempt, Holder]:
         return {(s.id, s.attempt): s.holder for s in self.plan.steps if s.holder is not None}
@@ -130,17 +130,17 @@ def check_moves(desk: PlanDesk | RunDesk, moves: list[tuple[str, Actor, int]]) -
     """Make the calls; after each, what is held is held by the caller that it was given to."""
     holdings = Holdings()
     for name, actor, number in moves:
-        held = [*desk.held()]
+        locked = [*desk.held()]
         if name in {"ask", "another"}:
             given_out = desk.ask(actor, another=name == "another")
             if given_out is not None:
-                holdings.check(given_out, actor, held, another=name == "another")
+                holdings.check(given_out, actor, locked, another=name == "another")
                 assert desk.held()[given_out] == actor.holder
         elif name == "wait":
             desk.wait()
-        elif held:
+        elif locked:
             call: Callable[[Actor, Attempt], None] = getattr(desk, name)
-            call(actor, held[number % len(held)])
+            call(actor, locked[number % len(locked)])
         assert all(holdings.holders[one] == holder for one, holder in desk.held().items())
 
 
@@ -158,10 +158,10 @@ def test_next_job_given_a_job_of_another_user_hands_out_the_candidate() -> None:
     """The rule decides, even if the store finds the wrong job."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world
-    held = world.claim(ann)
+    locked = world.claim(ann)
     free = world.records.free()
     decided = next_job(
-        world.run, world.chart, world.moment(bob), held=held, candidate=free, open_jobs=()
+        world.run, world.chart, world.moment(bob), locked=locked, candidate=free, open_jobs=()
     )
     assert isinstance(decided.reply, JobReady)
-    assert decided.reply.job.id != held.id
+    assert decided.reply.job.id != locked.id

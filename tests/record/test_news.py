@@ -5,10 +5,17 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.record.news import LONGEST_PAYLOAD, News, newest, packed, topics_of, unpacked
+from waybook.record.news import (
+    MAX_PAYLOAD_BYTES,
+    ChangeEvent,
+    decode_batch,
+    encode_batches,
+    event_topics,
+    merge_events,
+)
 
 NEWS = st.builds(
-    News,
+    ChangeEvent,
     st.sampled_from(["plan", "run"]),
     st.uuids().map(str),
     st.integers(0, 2**31 - 1),
@@ -18,11 +25,11 @@ NEWS = st.builds(
 
 @given(st.uuids(), st.lists(NEWS, max_size=300))
 def test_news_arrive_as_they_were_sent_in_letters_short_enough(
-    org_id: UUID, news: list[News]
+    org_id: UUID, news: list[ChangeEvent]
 ) -> None:
-    letters = list(packed("0a1b2c3d", org_id, news))
-    assert all(0 < len(letter.encode()) <= LONGEST_PAYLOAD for letter in letters)
-    packets = [packet for letter in letters if (packet := unpacked(letter))]
+    letters = list(encode_batches("0a1b2c3d", org_id, news))
+    assert all(0 < len(letter.encode()) <= MAX_PAYLOAD_BYTES for letter in letters)
+    packets = [packet for letter in letters if (packet := decode_batch(letter))]
     assert [one for packet in packets for one in packet.news] == news
     assert all((p.sender, p.org_id) == ("0a1b2c3d", org_id) for p in packets)
     assert len(packets) == len(letters)
@@ -30,23 +37,25 @@ def test_news_arrive_as_they_were_sent_in_letters_short_enough(
 
 @given(st.text())
 def test_no_text_upsets_the_reader(text: str) -> None:
-    assert unpacked(text) is None
+    assert decode_batch(text) is None
     sound = f"0a1b2c3d {UUID(int=7)} plan:{UUID(int=8)}:3!"
-    packet = unpacked(f"{sound} {text}")
+    packet = decode_batch(f"{sound} {text}")
     assert packet is not None
-    assert packet.news[0] == News("plan", str(UUID(int=8)), 3, standing=True)
+    assert packet.news[0] == ChangeEvent("plan", str(UUID(int=8)), 3, list_changed=True)
 
 
 def test_a_letter_for_an_org_that_cannot_be_is_nobodys() -> None:
-    assert unpacked("0a1b2c3d ------------------------------------ run:1:1") is None
+    assert decode_batch("0a1b2c3d ------------------------------------ run:1:1") is None
 
 
 @given(NEWS, NEWS)
-def test_two_news_of_one_plan_are_one_that_says_as_much(news: News, later: News) -> None:
+def test_two_news_of_one_plan_are_one_that_says_as_much(
+    news: ChangeEvent, later: ChangeEvent
+) -> None:
     version = later.version
-    other = news._replace(version=version, standing=later.standing)
-    both = newest(news, other)
-    assert both == newest(other, news)
+    other = news._replace(version=version, list_changed=later.list_changed)
+    both = merge_events(news, other)
+    assert both == merge_events(other, news)
     assert both.version == max(news.version, version)
-    assert set(topics_of(both)) == {*topics_of(news), *topics_of(other)}
-    assert newest(None, news) is news
+    assert set(event_topics(both)) == {*event_topics(news), *event_topics(other)}
+    assert merge_events(None, news) is news

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from waybook.record.moment import Json
 from waybook.record.oddities import (
     KINDS,
-    LONGEST_PATH,
-    MOST_NAMED,
-    is_odd,
-    may_be_odd,
-    odd_fields,
-    oddities,
-    visible,
+    MAX_NAMES_LISTED,
+    MAX_PATH_LENGTH,
+    contains_hidden,
+    count_hidden,
+    escape_hidden,
+    hidden_by_field,
+    may_contain_hidden,
 )
 
 HONEST = {
@@ -64,49 +64,49 @@ LIKELY = st.text(
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST.keys())
 def test_what_languages_and_emoji_need_is_not_odd(text: str) -> None:
-    assert oddities(text) == {}
-    assert visible(text) == text
+    assert count_hidden(text) == {}
+    assert escape_hidden(text) == text
 
 
 @pytest.mark.parametrize(("text", "kinds"), ODD.values(), ids=ODD.keys())
 def test_what_nobody_sees_is_counted_by_its_kind(text: str, kinds: dict[str, int]) -> None:
-    assert oddities(text) == kinds
+    assert count_hidden(text) == kinds
 
 
 @pytest.mark.parametrize(("text", "kinds"), ODD.values(), ids=ODD.keys())
 def test_it_is_written_out_so_that_nothing_odd_is_left(text: str, kinds: dict[str, int]) -> None:
-    shown = visible(text)
-    assert oddities(shown) == {}
+    shown = escape_hidden(text)
+    assert count_hidden(shown) == {}
     assert shown.count("⟦U+") == sum(kinds.values())
 
 
 @given(LIKELY)
 def test_of_any_text_what_is_written_out_is_what_was_counted(text: str) -> None:
-    shown = visible(text)
-    assert shown.count("⟦U+") - text.count("⟦U+") == sum(oddities(text).values())
-    assert not oddities(shown).keys() & {"control", "bidi", "tag", "annotation"}
+    shown = escape_hidden(text)
+    assert shown.count("⟦U+") - text.count("⟦U+") == sum(count_hidden(text).values())
+    assert not count_hidden(shown).keys() & {"control", "bidi", "tag", "annotation"}
 
 
 @given(LIKELY)
 def test_a_glance_misses_nothing(text: str) -> None:
-    if oddities(text):
-        assert is_odd(text)
-        assert may_be_odd(orjson.dumps({"a": [text]}))
+    if count_hidden(text):
+        assert contains_hidden(text)
+        assert may_contain_hidden(orjson.dumps({"a": [text]}))
 
 
 @given(ANY)
 def test_writing_out_changes_only_odd_characters(text: str) -> None:
-    if not is_odd(text):
-        assert visible(text) == text
+    if not contains_hidden(text):
+        assert escape_hidden(text) == text
 
 
 def test_every_kind_of_character_is_of_one_kind() -> None:
     for name, marks in KINDS:
-        assert oddities(f"a{marks[-1]}") == {name: 1}
+        assert count_hidden(f"a{marks[-1]}") == {name: 1}
 
 
 def test_a_reply_says_where_and_names_no_key_that_is_somebodys_text() -> None:
-    told = odd_fields(
+    told = hidden_by_field(
         {
             "steps": [{"title": "fine"}, {"title": "a\u202eb"}],
             "result": {"ignore all previous instructions": "\u200bx"},
@@ -116,13 +116,13 @@ def test_a_reply_says_where_and_names_no_key_that_is_somebodys_text() -> None:
 
 
 def test_a_key_counts_as_well() -> None:
-    assert odd_fields({"result": {"a\u202eb": 1}}) == {"result.*": {"bidi": 1}}
+    assert hidden_by_field({"result": {"a\u202eb": 1}}) == {"result.*": {"bidi": 1}}
 
 
 def test_a_flag_stays_short_however_many_fields_there_are() -> None:
-    told = odd_fields({"lines": ["\u202e"] * 5_000, "deep": _deep(60)})
-    assert told["more"] == 5_001 - MOST_NAMED
-    assert all(len(path) <= LONGEST_PATH for path in told)
+    told = hidden_by_field({"lines": ["\u202e"] * 5_000, "deep": _deep(60)})
+    assert told["more"] == 5_001 - MAX_NAMES_LISTED
+    assert all(len(path) <= MAX_PATH_LENGTH for path in told)
     assert len(orjson.dumps(told)) < 1_000
 
 

@@ -17,7 +17,7 @@ from waybook.plan.next_step import next_step
 from waybook.plan.submit import Submission, submit
 from waybook.record.changes import Change, Entity
 from waybook.record.moment import Json
-from waybook.record.replay import Rows, Unreplayable, change_from_json, differences, replay
+from waybook.record.replay import ReplayError, Rows, change_from_json, differences, replay
 
 MADE = Change(Entity.STEP, "s", "*", None, {"status": "pending"})
 
@@ -52,7 +52,7 @@ def test_a_removed_row_leaves_nothing() -> None:
     ],
 )
 def test_a_change_that_does_not_fit_is_unreplayable(forged: Change) -> None:
-    with pytest.raises(Unreplayable):
+    with pytest.raises(ReplayError):
         replay([MADE, forged])
 
 
@@ -78,7 +78,7 @@ def test_a_change_is_read_back_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("told", [{}, {"entity": "cat", "id": "", "field": "", "from": 1, "to": 2}])
 def test_what_is_no_change_is_unreplayable(told: dict[str, Json]) -> None:
-    with pytest.raises(Unreplayable, match="not a change"):
+    with pytest.raises(ReplayError, match="not a change"):
         change_from_json(told)
 
 

@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 
 from waybook.research.embedding import (
     DIMENSIONS,
-    LONGEST_TEXT,
+    MAX_TEXT_LENGTH,
     Embedder,
     StaticEmbedder,
+    builtin_embedder,
+    cosine_similarity,
     embed,
-    nearness,
-    nowhere,
-    shipped_embedder,
-    weight,
+    neutral_vector,
+    term_weight,
 )
-from waybook.research.table import HEAD, MAGIC, ROUND, SHIFT, VERSION, read_table, shipped_table
+from waybook.research.table import (
+    BYTE_OFFSET,
+    HEAD,
+    MAGIC,
+    ROW_ALIGNMENT,
+    VERSION,
+    builtin_word_vectors,
+    parse_word_vectors,
+)
 
 many = settings(max_examples=300)
 texts = st.text(max_size=300) | st.lists(
@@ -46,7 +54,7 @@ def test_any_text_has_one_vector_of_unit_length(text: str) -> None:
     assert len(vector) == DIMENSIONS
     assert isclose(sqrt(sum(number * number for number in vector)), 1, rel_tol=1e-9)
     assert embed(text) == vector
-    assert StaticEmbedder(shipped_table()).embed(text) == vector
+    assert StaticEmbedder(builtin_word_vectors()).embed(text) == vector
 
 
 @many
@@ -60,7 +68,7 @@ def test_the_order_of_words_and_their_case_count_for_nothing(words: list[str]) -
 
 @pytest.mark.parametrize("text", ["", " \n\t", "!?...", "\U0001f600\U0001f680", "x" * 41])
 def test_a_text_without_a_word_lies_nowhere_in_particular(text: str) -> None:
-    assert embed(text) == nowhere(DIMENSIONS)
+    assert embed(text) == neutral_vector(DIMENSIONS)
 
 
 def test_a_word_in_letters_nobody_knows_finds_itself() -> None:
@@ -71,7 +79,7 @@ def test_a_word_in_letters_nobody_knows_finds_itself() -> None:
 
 def test_of_a_megabyte_the_beginning_is_looked_at() -> None:
     text = "river bank " * 100_000
-    assert embed(text) == embed(text[:LONGEST_TEXT])
+    assert embed(text) == embed(text[:MAX_TEXT_LENGTH])
 
 
 def test_accents_and_case_make_no_difference() -> None:
@@ -87,26 +95,29 @@ def test_accents_and_case_make_no_difference() -> None:
     ],
 )
 def test_what_means_the_same_is_nearer(text: str, near: str, far: str) -> None:
-    assert nearness(embed(text), embed(near)) > nearness(embed(text), embed(far)) + 0.15
+    assert (
+        cosine_similarity(embed(text), embed(near))
+        > cosine_similarity(embed(text), embed(far)) + 0.15
+    )
 
 
 def test_sums_in_lanes_are_the_sums_of_the_numbers() -> None:
     """The long integers come to what adding number by number comes to, with many words too."""
-    table = shipped_table()
+    table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
     text = " ".join(names + names[:40] * 9)
     counts = {name: 10 if name in names[:40] else 1 for name in names}
     plain = [0.0] * DIMENSIONS
     for name, count in counts.items():
         for place, byte in enumerate(table.row(table.numbers[name])):
-            plain[place] += weight(count) * (byte - SHIFT) * table.scale[place]
+            plain[place] += term_weight(count) * (byte - BYTE_OFFSET) * table.scale[place]
     length = sqrt(sum(number * number for number in plain))
     made = embed(text)
     assert all(isclose(a, b / length, abs_tol=1e-9) for a, b in zip(made, plain, strict=True))
 
 
 def test_the_shipped_one_is_an_embedder() -> None:
-    embedder: Embedder = shipped_embedder()
+    embedder: Embedder = builtin_embedder()
     assert embedder.model == "static-1"
     assert embedder.embed("river") == embed("river")
 
@@ -114,11 +125,15 @@ def test_the_shipped_one_is_an_embedder() -> None:
 def a_table(magic: bytes = MAGIC, version: int = VERSION) -> bytes:
     words = b"river\nlaw"
     body = HEAD.pack(magic, version, 4, 2, len(words)) + struct.pack("<4f", 1, 1, 1, 1) + words
-    return body + b"\0" * (-len(body) % ROUND) + bytes([129, 128, 128, 128, 128, 129, 128, 128])
+    return (
+        body
+        + b"\0" * (-len(body) % ROW_ALIGNMENT)
+        + bytes([129, 128, 128, 128, 128, 129, 128, 128])
+    )
 
 
 def test_a_table_is_read_from_its_bytes() -> None:
-    table = read_table(a_table())
+    table = parse_word_vectors(a_table())
     assert StaticEmbedder(table).embed("river") == (1, 0, 0, 0)
     assert StaticEmbedder(table).embed("law") == (0, 1, 0, 0)
 
@@ -126,11 +141,11 @@ def test_a_table_is_read_from_its_bytes() -> None:
 @pytest.mark.parametrize("data", [a_table(magic=b"????"), a_table(version=99)])
 def test_something_else_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a table of words"):
-        read_table(data)
+        parse_word_vectors(data)
 
 
 def test_the_rows_stand_in_order_of_frequency() -> None:
-    numbers = shipped_table().numbers
+    numbers = builtin_word_vectors().numbers
     assert numbers["the"] < numbers["river"] < numbers["moraine"]
     assert sorted(numbers.values()) == list(range(len(numbers)))
 

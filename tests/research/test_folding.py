@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.research.embedding import DIMENSIONS, nearness
-from waybook.research.folding import LONGEST, fitted
+from waybook.research.embedding import DIMENSIONS, cosine_similarity
+from waybook.research.folding import MAX_DIMENSIONS, resize_vector
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -17,10 +17,10 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False)
 def test_whatever_comes_in_a_vector_of_our_width_and_of_unit_length_comes_out(
     given_: list[float],
 ) -> None:
-    found = fitted(given_)
+    found = resize_vector(given_)
     assert len(found) == DIMENSIONS
     assert sqrt(sum(n * n for n in found)) == pytest.approx(1)
-    assert fitted(given_) == found
+    assert resize_vector(given_) == found
 
 
 def by_chance(width: int, seed: int) -> list[float]:
@@ -36,7 +36,9 @@ def angle(one: list[float], other: list[float]) -> float:
 @pytest.mark.parametrize("width", [1, 64, DIMENSIONS])
 def test_what_is_not_wider_keeps_its_angles(width: int) -> None:
     one, other = by_chance(width, 1), by_chance(width, 2)
-    assert nearness(fitted(one), fitted(other)) == pytest.approx(angle(one, other))
+    assert cosine_similarity(resize_vector(one), resize_vector(other)) == pytest.approx(
+        angle(one, other)
+    )
 
 
 @pytest.mark.parametrize("width", [384, 768, 1024, 1536, 3072])
@@ -47,14 +49,18 @@ def test_what_is_wider_keeps_its_angles_nearly(width: int) -> None:
         other = [
             share * a + (1 - share) * b for a, b in zip(base, by_chance(width, seed), strict=True)
         ]
-        assert nearness(fitted(base), fitted(other)) == pytest.approx(angle(base, other), abs=0.2)
+        assert cosine_similarity(resize_vector(base), resize_vector(other)) == pytest.approx(
+            angle(base, other), abs=0.2
+        )
 
 
-@pytest.mark.parametrize("bad", [[], [float("nan")], [float("inf")] * 3, [1.0] * (LONGEST + 1)])
+@pytest.mark.parametrize(
+    "bad", [[], [float("nan")], [float("inf")] * 3, [1.0] * (MAX_DIMENSIONS + 1)]
+)
 def test_what_is_no_vector_is_refused(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="not a vector"):
-        fitted(bad)
+        resize_vector(bad)
 
 
 def test_a_vector_of_nothing_lies_nowhere_in_particular() -> None:
-    assert len(set(fitted([0.0] * 1000))) == 1
+    assert len(set(resize_vector([0.0] * 1000))) == 1

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.research.fusion import CONSTANT, Found, fuse
+from waybook.research.fusion import CONSTANT, RankedPassage, fuse
 
 
-def found(*subjects: str, part: int = 1) -> list[Found]:
-    return [Found(subject_id=subject, part=part, measure=0.5) for subject in subjects]
+def found(*subjects: str, part: int = 1) -> list[RankedPassage]:
+    return [RankedPassage(subject_id=subject, part=part, measure=0.5) for subject in subjects]
 
 
 subjects = st.lists(st.sampled_from("abcdefgh"), max_size=12)
@@ -29,7 +29,7 @@ def test_each_hit_says_where_it_stood(told: dict[str, list[str]]) -> None:
         assert {why.by for why in hit.why} == {
             b for b, names in told.items() if hit.subject_id in names
         }
-        assert hit.score == sum(1 / (CONSTANT + why.place) for why in hit.why)
+        assert hit.score == sum(1 / (CONSTANT + why.rank) for why in hit.why)
 
 
 @given(subjects)
@@ -55,4 +55,4 @@ def test_the_best_passage_stands_for_its_subject() -> None:
     by_words = [*found("other"), *found("book", part=7), *found("book", part=8)]
     hits = fuse({"words": by_words, "meaning": found("book", part=3)})
     assert (hits[0].subject_id, hits[0].part) == ("book", 3)
-    assert [why.place for why in hits[0].why] == [2, 1]
+    assert [why.rank for why in hits[0].why] == [2, 1]

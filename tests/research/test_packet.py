@@ -11,23 +11,40 @@ from hypothesis import strategies as st
 
 from packets import nasty
 from waybook.record.moment import Json
-from waybook.research.cutting import as_text, beginning, fair_share, shares, size, weight
-from waybook.research.packet import CUT, LEAST, Entry, Get, Listed, One, Part, Text, packet
+from waybook.research.cutting import (
+    allocate_space,
+    as_text,
+    escaped_size,
+    fair_share,
+    json_size,
+    truncate,
+)
+from waybook.research.packet import (
+    CUT_OVERHEAD,
+    MIN_TEXT_BYTES,
+    Entry,
+    EntryList,
+    FetchCall,
+    Part,
+    SingleEntry,
+    TextField,
+    build_packet,
+)
 from worlds import Body
 
 ID = "01980000-0000-7000-8000-000000000000"
 FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
 ENDING: Body = {"next": {"tool": "submit_step_result", "args": {"stepId": ID}, "why": "when done"}}
-AGAIN = Get("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
+AGAIN = FetchCall("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
 #: What a note may be counted longer than it is, and what a cut character leaves unused.
 SLACK = 40
 
 
-def a_get(part: str) -> Get:
-    return Get("get_step_context", {"stepId": ID, "part": part})
+def a_get(part: str) -> FetchCall:
+    return FetchCall("get_step_context", {"stepId": ID, "part": part})
 
 
-def a_text(random: Random, name: str, longest: int = 20_000) -> Text:
+def a_text(random: Random, name: str, longest: int = 20_000) -> TextField:
     value: Json = nasty(random, random.choice([20, 500, longest]))
     if random.random() < 0.3:
         value = {"found": value, "among": [1, None, True]}
@@ -36,7 +53,7 @@ def a_text(random: Random, name: str, longest: int = 20_000) -> Text:
         value = as_text(value)
         length = len(as_text(value)) + random.randint(0, 100_000)
     counts = random.randint(1, 6)
-    return Text(name=name, value=value, get=a_get(name), length=length, counts=counts)
+    return TextField(name=name, value=value, get=a_get(name), length=length, counts=counts)
 
 
 def an_entry(random: Random, place: int) -> Entry:
@@ -46,9 +63,9 @@ def an_entry(random: Random, place: int) -> Entry:
     return Entry(frame=frame, texts=texts, several=len(names) > 1)
 
 
-def a_list(random: Random, name: str) -> Listed:
+def a_list(random: Random, name: str) -> EntryList:
     entries = tuple(an_entry(random, n) for n in range(random.choice([0, 1, 5, 30])))
-    return Listed(
+    return EntryList(
         name=name,
         entries=entries,
         get=a_get(name),
@@ -61,7 +78,7 @@ def a_list(random: Random, name: str) -> Listed:
 
 def some_parts(random: Random) -> list[Part]:
     texts = [a_text(random, f"text{n}") for n in range(random.randint(1, 7))]
-    ones = [One(name="result", entry=an_entry(random, 0))] if random.random() < 0.5 else []
+    ones = [SingleEntry(name="result", entry=an_entry(random, 0))] if random.random() < 0.5 else []
     lists = [a_list(random, f"list{n}") for n in range(random.randint(0, 5))]
     return [*texts, *ones, *lists]
 
@@ -81,7 +98,7 @@ def thousand() -> list[tuple[list[Part], int, Body]]:
 
 def packed(parts: list[Part], room: int) -> Body:
     """The packet of these parts, within a frame like that of a step."""
-    return packet(FRAME, parts, ending=ENDING, room=room, again=AGAIN)
+    return build_packet(FRAME, parts, ending=ENDING, room=room, again=AGAIN)
 
 
 Thousand = list[tuple[list[Part], int, Body]]
@@ -96,20 +113,20 @@ def test_no_packet_is_longer_than_its_room(thousand: Thousand) -> None:
 
 def test_a_packet_with_room_for_everything_has_everything(thousand: Thousand) -> None:
     for parts, _, _ in thousand:
-        room = size({**FRAME, **ENDING}) + CUT + sum(part.most + 40 for part in parts)
+        room = json_size({**FRAME, **ENDING}) + CUT_OVERHEAD + sum(part.most + 40 for part in parts)
         body = packed(parts, room)
         complete = all(text.length is None for part in parts for text in texts_of(part))
-        if complete and not any(isinstance(part, Listed) and part.beyond for part in parts):
+        if complete and not any(isinstance(part, EntryList) and part.beyond for part in parts):
             assert '"cut":' not in orjson.dumps(body).decode()
 
 
-def texts_of(part: Part) -> tuple[Text, ...]:
+def texts_of(part: Part) -> tuple[TextField, ...]:
     match part:
-        case Text():
+        case TextField():
             return (part,)
-        case One():
+        case SingleEntry():
             return part.entry.texts
-        case Listed():
+        case EntryList():
             return tuple(text for entry in part.entries for text in entry.texts)
 
 
@@ -142,11 +159,11 @@ def test_whatever_is_cut_or_left_out_says_so_beside_the_call(thousand: Thousand)
 def check_part(part: Part, told: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
     """What is shown and what is said of the rest make the whole; returns how much was cut."""
     match part:
-        case Text():
+        case TextField():
             return check_text(part, told, note)
-        case One():
+        case SingleEntry():
             return check_entry(part.entry, told)
-        case Listed():
+        case EntryList():
             left = note["left"] if note else 0
             assert len(told) + left == len(part.entries) + part.beyond
             places = [entry["place"] for entry in told]
@@ -165,7 +182,7 @@ def check_entry(entry: Entry, told: Body) -> int:
     return sum(check_text(t, told[t.name], notes.get(t.name)) for t in entry.texts)
 
 
-def check_text(text: Text, told: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
+def check_text(text: TextField, told: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
     whole = text.length or len(text.text)
     if note is None:
         assert told == text.value
@@ -185,7 +202,7 @@ def test_nobody_takes_more_than_the_share_of_one_who_was_cut(thousand: Thousand)
         if "more" in cut:
             continue
         for one in parts:
-            if not isinstance(one, Text) or one.name not in cut or one.length is not None:
+            if not isinstance(one, TextField) or one.name not in cut or one.length is not None:
                 continue
             level = (used[one.name] + SLACK) / one.counts
             for other in parts:
@@ -196,9 +213,9 @@ def test_nobody_takes_more_than_the_share_of_one_who_was_cut(thousand: Thousand)
 
 
 def used_by(part: Part, body: Body, cut: Body) -> int:
-    empty = part.empty if isinstance(part, Listed) else 0
-    told = size({part.name: body[part.name]}) - 1 - empty
-    return told + (size({part.name: cut[part.name]}) - 1 if part.name in cut else 0)
+    empty = part.empty if isinstance(part, EntryList) else 0
+    told = json_size({part.name: body[part.name]}) - 1 - empty
+    return told + (json_size({part.name: cut[part.name]}) - 1 if part.name in cut else 0)
 
 
 def test_every_part_gets_its_size_or_a_fair_share_of_the_room(thousand: Thousand) -> None:
@@ -207,11 +224,11 @@ def test_every_part_gets_its_size_or_a_fair_share_of_the_room(thousand: Thousand
         cut: Body = body.get("cut", {})
         if "more" in cut:
             continue
-        empties = sum(part.empty for part in parts if isinstance(part, Listed))
-        left = room - size({**FRAME, **ENDING}) - CUT - empties
+        empties = sum(part.empty for part in parts if isinstance(part, EntryList))
+        left = room - json_size({**FRAME, **ENDING}) - CUT_OVERHEAD - empties
         level = (left - sum(part.floor for part in parts)) // sum(part.counts for part in parts)
         for part in parts:
-            if isinstance(part, Text) and part.name in cut:
+            if isinstance(part, TextField) and part.name in cut:
                 fair = min(part.most, max(part.floor, level * part.counts))
                 assert used_by(part, body, cut) >= fair - SLACK
                 shared += 1
@@ -222,14 +239,17 @@ def test_a_text_that_is_cut_still_shows_its_beginning(thousand: Thousand) -> Non
     for parts, _, body in thousand:
         cut: Body = body.get("cut", {})
         for part in parts:
-            if isinstance(part, Text) and part.name in cut:
-                assert weight(as_text(body[part.name])) >= min(LEAST, weight(part.text)) - SLACK
+            if isinstance(part, TextField) and part.name in cut:
+                assert (
+                    escaped_size(as_text(body[part.name]))
+                    >= min(MIN_TEXT_BYTES, escaped_size(part.text)) - SLACK
+                )
 
 
 def test_a_page_of_a_list_gets_on_with_the_room_there_is_by_itself(thousand: Thousand) -> None:
     for parts, _, _ in thousand[:300]:
         for part in parts:
-            if isinstance(part, Listed) and part.entries:
+            if isinstance(part, EntryList) and part.entries:
                 assert packed([part], 24_000)[part.name]
 
 
@@ -243,7 +263,7 @@ def test_a_page_of_a_list_gets_on_with_the_room_there_is_by_itself(thousand: Tho
 def test_shares_are_fair_and_fit(asked: list[tuple[int, int, int]], spare: int) -> None:
     claims = [(max(most, floor), floor, counts) for most, floor, counts in asked]
     room = sum(floor for _, floor, _ in claims) + spare
-    given_out = shares(claims, room)
+    given_out = allocate_space(claims, room)
     assert sum(given_out) <= room
     level = spare // max(1, sum(counts for _, _, counts in claims))
     for share, (most, floor, counts) in zip(given_out, claims, strict=True):
@@ -254,10 +274,10 @@ def test_shares_are_fair_and_fit(asked: list[tuple[int, int, int]], spare: int) 
 
 @given(st.text(), st.integers(0, 200))
 def test_a_beginning_is_as_long_as_it_can_be(text: str, most: int) -> None:
-    shown = beginning(text, most)
+    shown = truncate(text, most)
     assert text.startswith(shown)
-    assert weight(shown) <= most
-    assert shown == text or weight(text[: len(shown) + 1]) > most
+    assert escaped_size(shown) <= most
+    assert shown == text or escaped_size(text[: len(shown) + 1]) > most
 
 
 @given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(0, 10_000))

@@ -5,7 +5,13 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waybook.research.passages import DEEPEST, LONGEST, MOST, passages, readable
+from waybook.research.passages import (
+    MAX_DEPTH,
+    MAX_PASSAGE_LENGTH,
+    MAX_PASSAGES,
+    json_to_text,
+    passages,
+)
 from waybook.research.sources import source_hash, source_id
 
 many = settings(max_examples=200)
@@ -25,7 +31,7 @@ maybe = st.none() | st.text(max_size=8)
 @given(texts)
 def test_passages_hold_the_whole_text_in_order(text: str) -> None:
     made = passages(text)
-    assert all(0 < len(passage) <= LONGEST for passage in made)
+    assert all(0 < len(passage) <= MAX_PASSAGE_LENGTH for passage in made)
     assert "".join("".join(made).split()) == "".join(text.split())
 
 
@@ -39,21 +45,21 @@ def test_a_cut_lies_where_a_thought_ends() -> None:
 
 def test_of_a_megabyte_the_first_passages_are_made() -> None:
     made = passages("Many words. " * 90_000)
-    assert len(made) == MOST
-    assert sum(map(len, made)) <= MOST * LONGEST
+    assert len(made) == MAX_PASSAGES
+    assert sum(map(len, made)) <= MAX_PASSAGES * MAX_PASSAGE_LENGTH
 
 
 @many
 @given(values)
 def test_any_json_can_be_read(value: object) -> None:
-    assert isinstance(readable(value), str)
+    assert isinstance(json_to_text(value), str)
 
 
 def test_what_lies_too_deep_is_left_out() -> None:
     value: object = "bottom"
-    for _ in range(DEEPEST + 2):
+    for _ in range(MAX_DEPTH + 2):
         value = [value]
-    assert readable(value) == ""
+    assert json_to_text(value) == ""
 
 
 @many

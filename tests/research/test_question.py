@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waybook.research.question import LONGEST, MOST_TERMS, STOP_WORDS, Term, read_question
-from waybook.research.spelling import meant
-from waybook.research.table import shipped_table
+from waybook.research.question import MAX_QUERY_LENGTH, MAX_TERMS, STOP_WORDS, Term, parse_query
+from waybook.research.spelling import correct_word
+from waybook.research.table import builtin_word_vectors
 
 many = settings(max_examples=200)
 asked = st.text(max_size=120) | st.lists(
@@ -21,8 +21,8 @@ asked = st.text(max_size=120) | st.lists(
 @many
 @given(asked)
 def test_the_weights_of_any_question_make_one(text: str) -> None:
-    question = read_question(text)
-    assert len(question.terms) <= MOST_TERMS
+    question = parse_query(text)
+    assert len(question.terms) <= MAX_TERMS
     assert not question.terms or isclose(sum(term.weight for term in question.terms), 1)
     assert all(term.weight > 0 for term in question.terms)
 
@@ -30,7 +30,7 @@ def test_the_weights_of_any_question_make_one(text: str) -> None:
 @many
 @given(asked)
 def test_no_term_holds_anything_that_search_would_obey(text: str) -> None:
-    for term in read_question(text).terms:
+    for term in parse_query(text).terms:
         assert not set(term.text) & set('"\\')
         assert not term.text.startswith("-")
         assert term.text.lower() not in STOP_WORDS
@@ -40,35 +40,35 @@ def test_no_term_holds_anything_that_search_would_obey(text: str) -> None:
 @given(asked, st.floats(0.01, 1))
 def test_whoever_covers_enough_has_a_needed_term(text: str, least: float) -> None:
     """The terms left out of the search weigh too little together to make a hit."""
-    question = read_question(text)
-    needed = question.needed(least)
+    question = parse_query(text)
+    needed = question.required_terms(least)
     left_out = sum(term.weight for term in question.terms if term not in needed)
     assert left_out < least
     assert bool(needed) == bool(question.terms)
 
 
 def test_a_rare_word_says_more_than_a_common_one() -> None:
-    weights = {term.text: term.weight for term in read_question("home moraine").terms}
+    weights = {term.text: term.weight for term in parse_query("home moraine").terms}
     assert weights["moraine"] > weights["home"]
 
 
 def test_an_identifier_stays_in_one_piece() -> None:
-    assert [term.text for term in read_question("see CVE-2024-3094.").terms] == [
+    assert [term.text for term in parse_query("see CVE-2024-3094.").terms] == [
         "see",
         "CVE-2024-3094",
     ]
 
 
 def test_what_may_have_been_meant_is_embedded_beside_what_was_written() -> None:
-    assert read_question("vacine recipe").meaning == "vacine recipe vaccine"
+    assert parse_query("vacine recipe").embedding_text == "vacine recipe vaccine"
 
 
 def test_a_question_of_stop_words_has_no_terms() -> None:
-    assert read_question("what is it that they do").terms == ()
+    assert parse_query("what is it that they do").terms == ()
 
 
 def test_a_long_question_is_cut() -> None:
-    assert len(read_question("river " * 1_000).text) <= LONGEST
+    assert len(parse_query("river " * 1_000).text) <= MAX_QUERY_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -86,15 +86,15 @@ def test_a_long_question_is_cut() -> None:
     ],
 )
 def test_a_slip_is_one_letter(written: str, known: str | None) -> None:
-    assert meant(written, shipped_table()) == known
+    assert correct_word(written, builtin_word_vectors()) == known
 
 
 @many
 @given(st.text(max_size=40))
 def test_what_may_have_been_meant_is_a_known_word(word: str) -> None:
-    found = meant(word, shipped_table())
-    assert found is None or found in shipped_table().numbers
+    found = correct_word(word, builtin_word_vectors())
+    assert found is None or found in builtin_word_vectors().numbers
 
 
 def test_terms_are_values() -> None:
-    assert Term(text="a", instead=None, weight=1) == Term(text="a", instead=None, weight=1)
+    assert Term(text="a", correction=None, weight=1) == Term(text="a", correction=None, weight=1)

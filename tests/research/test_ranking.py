@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from waybook.research import ranking
-from waybook.research.fusion import Found
+from waybook.research.fusion import RankedPassage
 from waybook.research.quantization import quantize
 from waybook.research.ranking import VectorIndex
 
@@ -30,7 +30,7 @@ def packed(vectors: Sequence[Sequence[float]], first: int = 0) -> bytes:
     return b"".join(key(first + n) + quantize(vector) for n, vector in enumerate(vectors))
 
 
-def numbers(found: Sequence[Found]) -> list[int]:
+def numbers(found: Sequence[RankedPassage]) -> list[int]:
     return [UUID(one.subject_id).int >> 64 for one in found]
 
 
@@ -141,8 +141,8 @@ def test_ranking_while_another_thread_changes_never_fails(
             for n in range(60):
                 found = index.nearest(vectors[n].tolist(), 50)
                 assert len({*numbers(found)}) == 50
-        except BaseException as fault:  # noqa: BLE001 - handed to the test
-            faults.append(fault)
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            faults.append(error)
 
     thread = Thread(target=rank)
     thread.start()

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waybook.research.question import read_question
-from waybook.research.snippet import LONGEST_TEXT, Snippet, snippet
+from waybook.research.question import parse_query
+from waybook.research.snippet import MAX_TEXT_LENGTH, Snippet, build_snippet
 
 many = settings(max_examples=300)
 pieces = st.sampled_from(
@@ -20,7 +20,7 @@ TEXT = (
 @many
 @given(texts, st.sampled_from(["dam river", "caf\u00e9", "", "nothing of it"]), st.integers(1, 120))
 def test_any_snippet_is_a_bounded_piece_of_its_text(text: str, asked: str, longest: int) -> None:
-    made = snippet(text, read_question(asked), longest)
+    made = build_snippet(text, parse_query(asked), longest)
     assert made.text in text
     assert len(made.text) <= longest
     assert (
@@ -31,7 +31,7 @@ def test_any_snippet_is_a_bounded_piece_of_its_text(text: str, asked: str, longe
 @many
 @given(texts, st.integers(10, 120))
 def test_marks_are_in_order_and_lie_on_words(text: str, longest: int) -> None:
-    made = snippet(text, read_question("dam river caf\u00e9"), longest)
+    made = build_snippet(text, parse_query("dam river caf\u00e9"), longest)
     ends = [place for mark in made.marks for place in mark]
     assert ends == sorted(ends)
     assert all(made.text[start:end].isalnum() for start, end in made.marks)
@@ -40,40 +40,43 @@ def test_marks_are_in_order_and_lie_on_words(text: str, longest: int) -> None:
 @many
 @given(texts)
 def test_without_its_marks_it_is_the_text_again(text: str) -> None:
-    made = snippet(text, read_question("dam river"))
-    told = made.marked("\x01", "\x02").replace("\x01", "").replace("\x02", "")
+    made = build_snippet(text, parse_query("dam river"))
+    told = made.highlight("\x01", "\x02").replace("\x01", "").replace("\x02", "")
     if not set(text) & set("\x01\x02"):
         assert told == ("…" * made.cut_before) + made.text + ("…" * made.cut_after)
 
 
 def test_the_window_lies_where_most_of_the_question_is() -> None:
-    made = snippet(TEXT, read_question("dam on a river"), 100)
-    assert "**dams**" in made.marked()
-    assert "**river**" in made.marked()
+    made = build_snippet(TEXT, parse_query("dam on a river"), 100)
+    assert "**dams**" in made.highlight()
+    assert "**river**" in made.highlight()
     assert (made.cut_before, made.cut_after) == (True, True)
 
 
 def test_words_of_one_family_match() -> None:
-    made = snippet("They were flooding; a flood came.", read_question("floods"))
-    assert made.marked() == "They were **flooding**; a **flood** came."
+    made = build_snippet("They were flooding; a flood came.", parse_query("floods"))
+    assert made.highlight() == "They were **flooding**; a **flood** came."
 
 
 def test_a_slip_marks_what_was_meant() -> None:
-    assert "**vaccine**" in snippet("A vaccine for all.", read_question("vacine")).marked()
+    assert "**vaccine**" in build_snippet("A vaccine for all.", parse_query("vacine")).highlight()
 
 
 def test_where_nothing_matches_it_is_the_beginning() -> None:
-    made = snippet(TEXT, read_question("glacier"), 30)
+    made = build_snippet(TEXT, parse_query("glacier"), 30)
     assert TEXT.startswith(made.text)
     assert made == Snippet(made.text, (), cut_before=False, cut_after=True)
 
 
 def test_of_a_megabyte_the_beginning_is_looked_at() -> None:
     text = "word " * 200_000 + "dam"
-    assert len(text) > LONGEST_TEXT
-    assert snippet(text, read_question("dam")).marks == ()
+    assert len(text) > MAX_TEXT_LENGTH
+    assert build_snippet(text, parse_query("dam")).marks == ()
 
 
 @pytest.mark.parametrize("marks", [("**", "**"), ("<b>", "</b>")])
 def test_the_marks_are_the_callers_choice(marks: tuple[str, str]) -> None:
-    assert snippet("A dam.", read_question("dam")).marked(*marks) == f"A {marks[0]}dam{marks[1]}."
+    assert (
+        build_snippet("A dam.", parse_query("dam")).highlight(*marks)
+        == f"A {marks[0]}dam{marks[1]}."
+    )

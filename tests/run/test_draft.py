@@ -11,7 +11,7 @@ from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus
 from waybook.errors import StaleAttempt
 from waybook.record.changes import Change, Entity, Event
-from waybook.record.texts import digest
+from waybook.record.texts import text_hash
 from waybook.run.draft import RunDraft
 
 
@@ -85,7 +85,7 @@ def test_a_decision_changes_nothing_in_the_run_it_was_given() -> None:
 
 def test_a_sign_of_life_needs_no_entry() -> None:
     draft = a_draft()
-    draft.touch("job")
+    draft.record_heartbeat("job")
     decision = draft.decide(None)
     assert decision.touched == ("job",)
     assert decision.entries == ()
@@ -98,6 +98,6 @@ def test_a_decision_may_refuse_after_writing() -> None:
 
 @given(st.text(), st.text())
 def test_two_texts_do_not_hash_as_one(one: str, other: str) -> None:
-    assert digest(one, other) != digest(one + other)
-    assert digest(one) == digest(one)
-    assert len(digest(one, other)) == 64
+    assert text_hash(one, other) != text_hash(one + other)
+    assert text_hash(one) == text_hash(one)
+    assert len(text_hash(one, other)) == 64

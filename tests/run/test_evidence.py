@@ -2,7 +2,7 @@ from dag_builders import a_dag, a_stage, a_step, an_output
 from decisions import decision
 from plan_builders import NOON
 from run_worlds import a_run
-from waybook.dag.documents import Available
+from waybook.dag.documents import AvailableDocument
 from waybook.dag.overlay import Evidence
 from waybook.run.evidence import run_evidence
 
@@ -41,6 +41,6 @@ def test_documents_are_told_with_their_stage() -> None:
     world = a_run(a_dag(*stages), ["alpha"])
     world.work()
     world.feedback("x")
-    one, other = Available("t", "alpha", "1"), Available("t", "alpha", "2")
+    one, other = AvailableDocument("t", "alpha", "1"), AvailableDocument("t", "alpha", "2")
     told = run_evidence(world.run, [("y", one), ("x", other)])
     assert {slug: stage.documents for slug, stage in told.items()} == {"x": (other,), "y": (one,)}

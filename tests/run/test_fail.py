@@ -9,9 +9,9 @@ from decisions import decision
 from plan_builders import BOB, NOON
 from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, Strategy
-from waybook.errors import IllegalMove, StaleAttempt
+from waybook.errors import InvalidTransition, StaleAttempt
 from waybook.run.fail import backoff
-from waybook.run.limits import BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS, MAX_ATTEMPTS
+from waybook.run.limits import BACKOFF_SECONDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS
 from waybook.run.next_job import NothingReady
 
 J = JobStatus
@@ -108,7 +108,7 @@ def test_a_job_nobody_works_on_cannot_be_given_back(status: JobStatus) -> None:
         world.submit(job, "text")
     elif status is not J.PENDING:
         world.fail(job, retryable=status is J.RETRYING)
-    with pytest.raises(IllegalMove, match="nobody works on it") as refusal:
+    with pytest.raises(InvalidTransition, match="nobody works on it") as refusal:
         world.fail(job)
     assert refusal.value.details["from"] == status
     assert refusal.value.next_call is not None
@@ -127,5 +127,5 @@ def test_what_was_to_be_written_anew_fails_without_failing_its_step() -> None:
 @given(st.integers(1, 1000))
 def test_each_wait_is_twice_the_one_before_up_to_a_bound(tries: int) -> None:
     this, following = backoff(tries).seconds, backoff(tries + 1).seconds
-    assert BACKOFF_SECONDS <= this <= LONGEST_BACKOFF_SECONDS
-    assert following == min(2 * this, LONGEST_BACKOFF_SECONDS)
+    assert BACKOFF_SECONDS <= this <= MAX_BACKOFF_SECONDS
+    assert following == min(2 * this, MAX_BACKOFF_SECONDS)

@@ -4,8 +4,8 @@ from dag_builders import a_step
 from plan_builders import BOB
 from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, Strategy
-from waybook.errors import IllegalMove, StaleAttempt
-from waybook.run.holding import held_job, stale
+from waybook.errors import InvalidTransition, StaleAttempt
+from waybook.run.holding import require_holder, stale_attempt_error
 
 
 def one_job() -> RunWorld:
@@ -14,15 +14,15 @@ def one_job() -> RunWorld:
 
 def test_who_holds_a_job_may_speak_of_it() -> None:
     job = one_job().claim()
-    assert stale(job, job.attempt) is None
-    held_job(job, job.attempt)
+    assert stale_attempt_error(job, job.attempt) is None
+    require_holder(job, job.attempt)
 
 
 def test_who_was_overtaken_is_told_by_whom_and_what_to_do() -> None:
     world = one_job()
     mine = world.claim()
     world.pass_time()
-    refusal = stale(world.claim(BOB), mine.attempt)
+    refusal = stale_attempt_error(world.claim(BOB), mine.attempt)
     assert refusal is not None
     assert refusal.message == (
         "attempt 1 of this job is over: it is at attempt 2, processing by bob"
@@ -34,7 +34,7 @@ def test_who_was_overtaken_is_told_by_whom_and_what_to_do() -> None:
 @pytest.mark.parametrize("attempt", [-1, 1, 5])
 def test_attempt_of_an_unclaimed_job_does_not_exist(attempt: int) -> None:
     (job,) = one_job().jobs("a")
-    refusal = stale(job, attempt)
+    refusal = stale_attempt_error(job, attempt)
     assert refusal is not None
     assert refusal.message == (
         f"attempt {attempt} of this job does not exist: it is at attempt 0, pending"
@@ -43,7 +43,7 @@ def test_attempt_of_an_unclaimed_job_does_not_exist(attempt: int) -> None:
 
 @pytest.mark.parametrize("attempt", [0, 2, 5])
 def test_attempt_never_handed_out_of_a_held_job_does_not_exist(attempt: int) -> None:
-    refusal = stale(one_job().claim(BOB), attempt)
+    refusal = stale_attempt_error(one_job().claim(BOB), attempt)
     assert refusal is not None
     assert refusal.message == (
         f"attempt {attempt} of this job does not exist: it is at attempt 1, processing by bob"
@@ -55,7 +55,7 @@ def test_attempt_never_handed_out_of_a_held_job_does_not_exist(attempt: int) -> 
 def test_the_attempt_is_looked_at_before_the_status() -> None:
     (job,) = one_job().jobs("a")
     with pytest.raises(StaleAttempt):
-        held_job(job, 1)
-    with pytest.raises(IllegalMove) as refusal:
-        held_job(job, 0)
+        require_holder(job, 1)
+    with pytest.raises(InvalidTransition) as refusal:
+        require_holder(job, 0)
     assert refusal.value.details["from"] == JobStatus.PENDING

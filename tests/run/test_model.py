@@ -6,20 +6,20 @@ from dag_builders import a_chain, a_dag, a_stage, a_step, dags
 from dag_runs import graphs_of
 from run_worlds import a_chart, a_run
 from waybook.dag.model import Dag
-from waybook.run.model import Chart
+from waybook.run.model import CompiledDag
 
 
 @given(dags())
 def test_jobs_are_handed_out_stage_by_stage_and_in_each_by_the_order_of_its_steps(dag: Dag) -> None:
-    chart = Chart(dag, graphs_of(dag))
-    in_turn = sorted(chart.ranks, key=chart.ranks.__getitem__)
+    chart = CompiledDag(dag, graphs_of(dag))
+    in_turn = sorted(chart.dispatch_ranks, key=chart.dispatch_ranks.__getitem__)
     assert in_turn == [(slug, key) for slug in chart.order for key in chart.graphs[slug].order]
-    assert len({*chart.ranks.values()}) == len(in_turn)
+    assert len({*chart.dispatch_ranks.values()}) == len(in_turn)
 
 
 @given(dags())
 def test_stages_stand_behind_those_they_follow(dag: Dag) -> None:
-    order = Chart(dag, graphs_of(dag)).order
+    order = CompiledDag(dag, graphs_of(dag)).order
     assert sorted(order) == sorted(stage.slug for stage in dag.stages)
     for way in dag.transitions:
         assert order.index(way.source) < order.index(way.target)
@@ -27,8 +27,8 @@ def test_stages_stand_behind_those_they_follow(dag: Dag) -> None:
 
 def test_what_nobody_makes_comes_from_outside() -> None:
     chart = a_chart(a_dag(a_stage("one"), a_stage("two")))
-    assert ("one", "one-work") in chart.made
-    assert ("one", "brief") not in chart.made
+    assert ("one", "one-work") in chart.produced_documents
+    assert ("one", "brief") not in chart.produced_documents
 
 
 def test_every_row_is_json() -> None:

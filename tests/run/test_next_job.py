@@ -9,8 +9,8 @@ from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, JobType, Strategy
 from waybook.run.limits import MAX_ATTEMPTS
 from waybook.run.next_job import (
+    AttemptsExhausted,
     AwaitingFeedback,
-    GivenUp,
     JobReady,
     NothingReady,
     OpenJobs,
@@ -81,12 +81,12 @@ def test_a_job_for_one_model_goes_to_whoever_asks_for_it_or_for_any() -> None:
 
 def test_a_session_that_asks_again_gets_the_job_it_holds_and_is_heard_of() -> None:
     world = a_run(a_stage_of(a_step("a")))
-    held = world.claim(ANN)
+    locked = world.claim(ANN)
     world.pass_time(timedelta(minutes=1))
     reply = world.ask(ANN)
-    assert reply == JobReady(held, resumed=True)
+    assert reply == JobReady(locked, resumed=True)
     assert world.events() == []
-    assert world.records.seen[held.id] == world.records.now
+    assert world.records.seen[locked.id] == world.records.now
 
 
 def test_a_session_that_wants_another_gets_another() -> None:
@@ -144,7 +144,7 @@ def test_a_job_is_given_up_when_its_last_holder_falls_silent() -> None:
         assert world.claim(BOB).attempt == attempt
         world.pass_time()
     reply = world.ask(ANN)
-    assert isinstance(reply, GivenUp)
+    assert isinstance(reply, AttemptsExhausted)
     job = world.job(reply.job)
     assert (job.status, job.attempt) == (J.RETRY_LOOP_FAILED, MAX_ATTEMPTS)
     assert job.completed_at == world.records.now

@@ -2,7 +2,7 @@ from dag_builders import a_dag, a_stage, a_step, an_output
 from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, JobType
 from waybook.record.changes import Entity
-from waybook.record.texts import digest
+from waybook.record.texts import text_hash
 
 PAGE = Entity.RENDERED_DOCUMENT
 
@@ -41,7 +41,7 @@ def test_what_was_rendered_is_kept_with_its_hash_and_its_job_is_over() -> None:
     pages = [kept for (of, _), kept in world.records.texts.items() if of is PAGE]
     assert [row["document_id"] for row, _ in pages] == [one.id for one in world.documents("a")]
     assert [row["job_id"] for row, _ in pages] == [job.id for job in waiting]
-    assert pages[0][0]["content_hash"] == digest("# Text", "<h1>Text</h1>")
+    assert pages[0][0]["content_hash"] == text_hash("# Text", "<h1>Text</h1>")
     assert world.events() == ["plan_modified"]
     assert world.details() == [{"action": "rendered", "documents": 2}]
 

@@ -7,7 +7,7 @@ from decisions import decision
 from plan_builders import BOB, NOON
 from run_worlds import RUN, RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, Strategy
-from waybook.errors import IllegalMove, InvalidInput
+from waybook.errors import InvalidInput, InvalidTransition
 from waybook.run.limits import MAX_ATTEMPTS
 from waybook.run.retry import retry_failed
 
@@ -134,7 +134,7 @@ def test_a_closed_step_stays_closed_while_a_document_of_it_is_written_anew() -> 
     world.submit(world.claimed(fresh), "new")
     assert world.step("a").done == world.step("a").total == 2
     new = world.documents("a")[-1]
-    assert (new.version, new.content, new.made) == (2, "new", old.made)
+    assert (new.version, new.content, new.origin) == (2, "new", old.origin)
     assert len(world.jobs("b")) == 2
 
 
@@ -219,7 +219,9 @@ def test_a_document_that_is_being_written_anew_is_on_its_way_already(units: int)
         world.submit(world.claim(), "text")
     document = world.documents("a")[0]
     world.regenerate(document.id)
-    with pytest.raises(IllegalMove, match="is superseded; there is nothing to write") as refusal:
+    with pytest.raises(
+        InvalidTransition, match="is superseded; there is nothing to write"
+    ) as refusal:
         world.regenerate(document.id)
     assert refusal.value.details == {"from": "superseded", "to": "superseded"}
     assert refusal.value.next_call is not None

@@ -7,9 +7,9 @@ from decisions import decision
 from plan_builders import ANN, NOON, PAT
 from run_worlds import MODELS, RUN, RunWorld, a_chart, a_run, a_stage_of
 from waybook.dag.model import Dag
-from waybook.errors import IllegalMove, InvalidInput, NotAwaitingReview, Refused, TooLarge
+from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, TooLarge
 from waybook.run.limits import MAX_MODELS
-from waybook.run.start import begin_stage
+from waybook.run.start import start_open_stage
 
 
 def two_stages() -> Dag:
@@ -131,7 +131,7 @@ def test_feedback_is_for_a_stage_there_is() -> None:
 
 @pytest.mark.parametrize(("slug", "state"), [("one", "in_progress"), ("two", "not_started")])
 def test_feedback_is_for_a_completed_stage(slug: str, state: str) -> None:
-    with pytest.raises(IllegalMove, match="feedback is for a completed stage") as refusal:
+    with pytest.raises(InvalidTransition, match="feedback is for a completed stage") as refusal:
         a_run(two_stages()).feedback(slug)
     assert refusal.value.details == {"from": state, "to": "completed"}
     assert told(refusal.value) == ("get_next_job", {"runId": RUN})
@@ -206,7 +206,7 @@ def test_a_stage_does_not_start_while_one_before_it_is_not_complete() -> None:
     world.work("left-work")
     assert world.feedback("left") == ()
     assert "end" not in world.run.stages
-    with pytest.raises(IllegalMove, match="'right' is in progress; 'end' comes after it"):
+    with pytest.raises(InvalidTransition, match="'right' is in progress; 'end' comes after it"):
         world.begin("end")
 
 
@@ -240,7 +240,9 @@ def test_only_a_stage_there_is_can_be_started() -> None:
 
 
 def test_a_stage_does_not_start_before_the_one_before_it_is_complete() -> None:
-    with pytest.raises(IllegalMove, match="'one' is in progress; 'two' comes after") as refusal:
+    with pytest.raises(
+        InvalidTransition, match="'one' is in progress; 'two' comes after"
+    ) as refusal:
         a_run(two_stages()).begin("two")
     assert told(refusal.value) == ("get_next_job", {"runId": RUN})
 
@@ -248,7 +250,7 @@ def test_a_stage_does_not_start_before_the_one_before_it_is_complete() -> None:
 def test_a_stage_does_not_start_without_a_persons_feedback() -> None:
     world = a_run(two_stages())
     world.work()
-    with pytest.raises(IllegalMove, match="feedback on 'one' opens the way") as refusal:
+    with pytest.raises(InvalidTransition, match="feedback on 'one' opens the way") as refusal:
         world.begin("two")
     assert refusal.value.details == {"from": "not_started", "to": "in_progress"}
     assert told(refusal.value) == ("submit_stage_feedback", {"runId": RUN, "stageSlug": "one"})
@@ -262,7 +264,7 @@ def test_a_stage_to_which_the_way_is_open_can_be_started_by_hand(
     world.work()
     fed = replace(world.stage("one"), feedback="Go on.", feedback_at=NOON, feedback_by="pat")
     run = replace(world.run, stages={"one": fed})
-    decided = begin_stage(run, a_chart(two_stages()), "two", asked, world.moment(ANN))
+    decided = start_open_stage(run, a_chart(two_stages()), "two", asked, world.moment(ANN))
     (started,) = decided.reply.stages
     assert (started.slug, started.models) == ("two", models)
     assert len(decided.jobs) == len(models)

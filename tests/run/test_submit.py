@@ -10,12 +10,12 @@ from plan_builders import BOB, NOON
 from run_records import changes_of
 from run_worlds import MODELS, RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, JobType, Output, Strategy
-from waybook.errors import IllegalMove, InvalidInput, StaleAttempt, TooLarge
+from waybook.errors import InvalidInput, InvalidTransition, StaleAttempt, TooLarge
 from waybook.record.changes import Entity
-from waybook.record.texts import digest
+from waybook.record.texts import text_hash
 from waybook.record.usage import Totals, Usage
 from waybook.run.limits import MAX_PARTS
-from waybook.run.submit import Handed
+from waybook.run.submit import SubmittedDocument
 
 J = JobStatus
 S = Strategy
@@ -34,11 +34,11 @@ def a_plan_for_all() -> RunWorld:
 
 
 def places(world: RunWorld, step: str) -> list[tuple[str, str, str]]:
-    return [(one.document_key, one.made.model, one.content) for one in world.documents(step)]
+    return [(one.document_key, one.origin.model, one.content) for one in world.documents(step)]
 
 
-def handed(content: str, key: str | None = None, model: str | None = None) -> Handed:
-    return Handed(content=content, document_key=key, model=model)
+def handed(content: str, key: str | None = None, model: str | None = None) -> SubmittedDocument:
+    return SubmittedDocument(content=content, document_key=key, model=model)
 
 
 # A result
@@ -74,7 +74,7 @@ def test_a_result_is_on_record_and_its_text_known_by_its_hash() -> None:
     }
     (kept,) = (change.new for change in entry.changes if change.entity is Entity.DOCUMENT)
     assert isinstance(kept, dict)
-    assert kept["content_hash"] == digest("# Found")
+    assert kept["content_hash"] == text_hash("# Found")
     assert "# Found" not in str(entry)
 
 
@@ -93,7 +93,7 @@ def test_a_result_is_handed_in_once() -> None:
     world = one_job()
     job = world.claim()
     world.submit(job, "text")
-    with pytest.raises(IllegalMove, match="is completed, nobody works on it") as refusal:
+    with pytest.raises(InvalidTransition, match="is completed, nobody works on it") as refusal:
         world.submit(job, "text")
     assert refusal.value.details == {"jobId": job.id, "from": "completed", "to": "completed"}
 
@@ -101,7 +101,7 @@ def test_a_result_is_handed_in_once() -> None:
 def test_a_job_that_nobody_has_taken_takes_no_result() -> None:
     world = one_job()
     (job,) = world.jobs("a")
-    with pytest.raises(IllegalMove, match="take a job with get_next_job first"):
+    with pytest.raises(InvalidTransition, match="take a job with get_next_job first"):
         world.submit(job, "text")
 
 

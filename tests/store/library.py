@@ -6,23 +6,23 @@ from typing import Any
 from uuid import UUID
 
 from servers import Place
-from waybook.plan.research import Origin
-from waybook.research.embedding import shipped_embedder
-from waybook.research.fusion import Found, fuse
-from waybook.research.question import read_question
+from waybook.plan.research import ResearchSource
+from waybook.research.embedding import builtin_embedder
+from waybook.research.fusion import RankedPassage, fuse
+from waybook.research.question import parse_query
 from waybook.store import ledger, passages, search
 from waybook.store.backend import Backend
 from waybook.store.database import Database
 from waybook.store.ids import new_id
-from waybook.store.passages import Meanings, of_artifact
-from waybook.store.search import Abilities, Meant, Scope
+from waybook.store.passages import Embeddings, index_artifact
+from waybook.store.search import QueryVector, Scope, SearchCapabilities
 from waybook.store.sql import Rows
 from waybook.store.tenants import add_org
 from waybook.usecases.portable_search import PortableSearch
 from waybook.usecases.vector_cache import VectorCache
 from worlds import NOON
 
-EMBEDDER = shipped_embedder()
+EMBEDDER = builtin_embedder()
 
 
 @dataclass
@@ -31,25 +31,25 @@ class Library:
 
     database: Database
     org_id: UUID
-    abilities: Abilities
+    abilities: SearchCapabilities
     cache: VectorCache = field(default_factory=VectorCache)
 
     async def store(self, name: str, text: str, **more: Any) -> str:  # noqa: ANN401 - as `of_artifact` takes them
         """An artifact with this title and text, findable; its id."""
         artifact_id = new_id()
         told = {"plan_id": None, "kind": "note", "tags": (), "created_at": NOON, **more}
-        subject = of_artifact(artifact_id=artifact_id, title=name, text=text, **told)
+        subject = index_artifact(artifact_id=artifact_id, title=name, text=text, **told)
         await self.index(subject)
         return artifact_id
 
-    async def index(self, *subjects: passages.Subject) -> None:
-        pieces = passages.cut(subjects)
-        made = [EMBEDDER.embed(piece.said) for piece in pieces]
+    async def index(self, *subjects: passages.IndexedSubject) -> None:
+        pieces = passages.split_subjects(subjects)
+        made = [EMBEDDER.embed(piece.embedding_text) for piece in pieces]
         backend = self.abilities.backend
-        meanings = Meanings(EMBEDDER.model, made, backend) if backend else None
-        await self.write(*passages.index(pieces, meanings, self.org_id))
+        meanings = Embeddings(EMBEDDER.model, made, backend) if backend else None
+        await self.write(*passages.index_statements(pieces, meanings, self.org_id))
 
-    async def link(self, artifact_id: str, source: Origin) -> None:
+    async def link(self, artifact_id: str, source: ResearchSource) -> None:
         """Store a source, and that this artifact came from it."""
         told = (source.id, source.url, source.title, source.quote, source.content_hash)
         link = (artifact_id, source.id, 1, source.retrieved_at)
@@ -59,19 +59,19 @@ class Library:
         )
 
     async def write(self, *statements: Any) -> list[Any]:  # noqa: ANN401 - statements and their rows
-        async with self.database.tenant(self.org_id) as tx:
+        async with self.database.org_transaction(self.org_id) as tx:
             return await tx.commit(*statements)
 
-    async def lists(self, text: str, **scope: Any) -> dict[str, list[Found]]:  # noqa: ANN401 - of a scope
-        question = read_question(text)
-        vector = EMBEDDER.embed(question.meaning)
-        meant = Meant(vector=vector, model=EMBEDDER.model, org_id=self.org_id)
+    async def lists(self, text: str, **scope: Any) -> dict[str, list[RankedPassage]]:  # noqa: ANN401 - of a scope
+        question = parse_query(text)
+        vector = EMBEDDER.embed(question.embedding_text)
+        meant = QueryVector(vector=vector, model=EMBEDDER.model, org_id=self.org_id)
         asked = search.search_statements(question, meant, Scope(**scope), self.abilities)
         if self.abilities.backend is not Backend.PORTABLE:
-            return search.read_ranked(await self.database.read(self.org_id, *asked))
+            return search.read_ranked(await self.database.read_org(self.org_id, *asked))
         portable = PortableSearch(self.cache, self.database, meant, Scope(**scope))
         more = await portable.begin()
-        results = await self.database.read(self.org_id, *asked, *more)
+        results = await self.database.read_org(self.org_id, *asked, *more)
         ranked = search.read_ranked(results[: len(asked)])
         return {**ranked, "meaning": await portable.finish(results[len(asked) :])}
 
@@ -80,18 +80,18 @@ class Library:
         hits = fuse(await self.lists(text, **scope))
         if not hits:
             return []
-        asked = search.found_statement((hit.subject_id, hit.part) for hit in hits)
-        (rows,) = await self.database.read(self.org_id, asked)
+        asked = search.hits_statement((hit.subject_id, hit.part) for hit in hits)
+        (rows,) = await self.database.read_org(self.org_id, asked)
         titles = {row[1]: row[5] for row in rows}
         return [titles[hit.subject_id] for hit in hits]
 
     async def rows(self, question: str) -> Sequence[tuple[Any, ...]]:
-        (found,) = await self.database.read(self.org_id, question)
+        (found,) = await self.database.read_org(self.org_id, question)
         return found
 
 
 async def a_library(database: Database, place: Place, wanted: str = "auto") -> Library:
     org_id = UUID(new_id())
     add_org(place.owner_dsn, org_id, f"org-{org_id}")
-    (rows,) = await database.read(org_id, search.abilities_statement())
-    return Library(database, org_id, search.read_abilities(rows, wanted))
+    (rows,) = await database.read_org(org_id, search.capabilities_statement())
+    return Library(database, org_id, search.read_capabilities(rows, wanted))

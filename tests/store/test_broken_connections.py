@@ -46,7 +46,7 @@ async def call(database: Database) -> bool:
     """Make one call; return whether it succeeded, and fail if it hangs."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         try:
-            await database.read(LOCAL_ORG, ONE(), LONG(length=100_000))
+            await database.read_org(LOCAL_ORG, ONE(), LONG(length=100_000))
         except Unavailable:
             return False
     return True
@@ -138,7 +138,7 @@ async def test_large_message_into_a_black_hole_fails_at_its_deadline(
     text = "sixteen letters." * 4_000_000
     async with asyncio.timeout(DEADLINE_SECONDS):
         with pytest.raises(Unavailable):
-            await database.read(LOCAL_ORG, LENGTH(text=text))
+            await database.read_org(LOCAL_ORG, LENGTH(text=text))
     link.is_open.set()
     assert await call(database)
 
@@ -149,7 +149,7 @@ async def test_refusal_whose_rollback_fails_stays_the_refusal(
     link, database = linked
 
     async def refuse() -> None:
-        async with database.tenant(LOCAL_ORG) as tx:
+        async with database.org_transaction(LOCAL_ORG) as tx:
             await tx.send(ONE())
             link.reset_all()
             raise Refused("not now")
@@ -165,10 +165,10 @@ async def test_locks_of_a_server_that_vanished_are_released(place: Place) -> Non
         closing(Database(ConnectionPool(place.app_dsn), role=place.server.role)) as other,
     ):
         vanished.wire.idle_timeout = "200ms"
-        async with vanished.tenant(LOCAL_ORG) as tx:
+        async with vanished.org_transaction(LOCAL_ORG) as tx:
             await tx.send("select pg_advisory_xact_lock(7)")
             # It sends nothing more and does not hang up either.
-            async with other.tenant(LOCAL_ORG) as waiting, asyncio.timeout(5):
+            async with other.org_transaction(LOCAL_ORG) as waiting, asyncio.timeout(5):
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
 
@@ -177,7 +177,7 @@ async def test_pool_with_a_connection_held_too_long_is_stuck(
 ) -> None:
     pool = ConnectionPool(place.app_dsn)
     with closing(Database(pool, role=place.server.role)) as database:
-        async with database.tenant(LOCAL_ORG):
+        async with database.org_transaction(LOCAL_ORG):
             assert not pool.is_stuck()
             monkeypatch.setattr(connection_pool, "MAX_HOLD_SECONDS", -1.0)
             assert pool.is_stuck()
@@ -199,7 +199,7 @@ async def test_full_server_makes_calls_share_the_connections_there_are(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, database = linked
-    async with database.tenant(LOCAL_ORG) as tx:
+    async with database.org_transaction(LOCAL_ORG) as tx:
         await tx.send(ONE())
 
         async def refuse(*_: object, **__: object) -> NoReturn:
@@ -223,7 +223,7 @@ async def test_full_server_leaves_a_call_the_connection_that_came_back(
         await refused.wait()
         raise psycopg.OperationalError("FATAL:  sorry, too many clients already")
 
-    async with database.tenant(LOCAL_ORG) as tx:
+    async with database.org_transaction(LOCAL_ORG) as tx:
         await tx.send(ONE())
         monkeypatch.setattr(psycopg.AsyncConnection, "connect", refuse)
         waiting = asyncio.create_task(call(database))

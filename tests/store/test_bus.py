@@ -7,16 +7,16 @@ from uuid import UUID
 
 import pytest
 
-from waybook.record.news import News
-from waybook.store.bus import MOST_REMEMBERED, MOST_WAITING, Bus
-from waybook.store.feed import EVERYTHING, MOST_TOPICS, Feed
+from waybook.record.news import ChangeEvent
+from waybook.store.bus import MAX_QUEUED, MAX_REPLAYED, Bus
+from waybook.store.feed import ALL_TOPICS, MAX_TOPICS, ChangeFeed
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)
 PATIENCE = 5.0
 
 
-def some_news(number: int = 1, version: int = 1, *, standing: bool = False) -> News:
-    return News("plan", str(UUID(int=number)), version, standing)
+def some_news(number: int = 1, version: int = 1, *, standing: bool = False) -> ChangeEvent:
+    return ChangeEvent("plan", str(UUID(int=number)), version, standing)
 
 
 def topics(number: int = 1) -> tuple[str, ...]:
@@ -29,21 +29,21 @@ def bus() -> Bus:
 
 
 @contextmanager
-def listening(bus: Bus, org_id: UUID = OURS, since: str = "") -> Iterator[Feed]:
-    feed = Feed()
-    with bus.told(org_id, feed, since):
+def listening(bus: Bus, org_id: UUID = OURS, since: str = "") -> Iterator[ChangeFeed]:
+    feed = ChangeFeed()
+    with bus.subscription(org_id, feed, since):
         yield feed
 
 
 async def test_a_subscriber_hears_of_its_own_org_alone(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.publish(OURS, some_news())
-        bus.hear(OURS, some_news(2, standing=True))
+        bus.receive(OURS, some_news(2, standing=True))
         assert await ours.read(PATIENCE) == (*topics(), topics(2)[0], "inbox")
         assert theirs.take() == ()
     bus.publish(OURS, some_news(3))
     assert ours.take() == ()
-    assert bus.orgs() == []
+    assert bus.subscribed_orgs() == []
 
 
 async def test_a_reader_waits_for_news_and_not_for_ever(bus: Bus) -> None:
@@ -60,21 +60,21 @@ def test_what_is_known_already_is_not_told_again(bus: Bus) -> None:
     with listening(bus) as feed:
         bus.publish(OURS, some_news(version=3))
         assert feed.take() == topics()
-        bus.hear(OURS, some_news(version=3))
-        bus.hear(OURS, some_news(version=2))
+        bus.receive(OURS, some_news(version=3))
+        bus.receive(OURS, some_news(version=2))
         assert feed.take() == ()
-        bus.hear(OURS, some_news(version=4))
+        bus.receive(OURS, some_news(version=4))
         assert feed.take() == topics()
 
 
 def test_a_slow_reader_costs_no_more_than_so_much_and_hears_that_it_lost_track(bus: Bus) -> None:
     with listening(bus) as slow, listening(bus) as other:
-        for number in range(MOST_TOPICS):
+        for number in range(MAX_TOPICS):
             bus.publish(OURS, some_news(number))
             other.take()
-        bus.publish(OURS, some_news(MOST_TOPICS))
-        assert slow.take() == (EVERYTHING,)
-        assert other.take() == topics(MOST_TOPICS)
+        bus.publish(OURS, some_news(MAX_TOPICS))
+        assert slow.take() == (ALL_TOPICS,)
+        assert other.take() == topics(MAX_TOPICS)
         bus.publish(OURS, some_news())
         assert slow.take() == topics()
 
@@ -93,7 +93,7 @@ def test_who_comes_back_hears_what_it_missed_and_nothing_of_others(bus: Bus) -> 
 
 def test_who_was_away_too_long_or_with_another_process_is_told_to_look(bus: Bus) -> None:
     seen = bus.position(OURS)
-    for number in range(MOST_REMEMBERED + 1):
+    for number in range(MAX_REPLAYED + 1):
         bus.publish(OURS, some_news(number))
     sender = bus.sender
     lost = (
@@ -106,9 +106,9 @@ def test_who_was_away_too_long_or_with_another_process_is_told_to_look(bus: Bus)
     )
     for since in lost:
         with listening(bus, since=since) as feed:
-            assert feed.take() == (EVERYTHING,), since
+            assert feed.take() == (ALL_TOPICS,), since
     with listening(bus, since=f"{sender}.1") as feed:
-        assert feed.take() == (EVERYTHING,)
+        assert feed.take() == (ALL_TOPICS,)
 
 
 def test_what_waits_to_be_sent_is_bounded_and_one_for_each_plan(bus: Bus) -> None:
@@ -118,9 +118,9 @@ def test_what_waits_to_be_sent_is_bounded_and_one_for_each_plan(bus: Bus) -> Non
     assert bus.has_outgoing.is_set()
     assert bus.take_outgoing() == {OURS: [some_news(1, 2, standing=True)], THEIRS: [some_news()]}
     assert not bus.has_outgoing.is_set()
-    for number in range(MOST_WAITING + 1):
+    for number in range(MAX_QUEUED + 1):
         bus.publish(OURS, some_news(number))
-    assert len(bus.take_outgoing()[OURS]) == MOST_WAITING
+    assert len(bus.take_outgoing()[OURS]) == MAX_QUEUED
 
 
 async def test_a_bus_that_closes_lets_everybody_go_also_who_comes_later(bus: Bus) -> None:
@@ -136,8 +136,8 @@ async def test_a_bus_that_closes_lets_everybody_go_also_who_comes_later(bus: Bus
 
 def test_an_org_that_lost_track_is_told_so_and_no_other(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
-        bus.lose_track(OURS)
-        assert ours.take() == (EVERYTHING,)
+        bus.invalidate(OURS)
+        assert ours.take() == (ALL_TOPICS,)
         assert theirs.take() == ()
 
 
@@ -154,8 +154,8 @@ def test_an_org_that_was_forgotten_is_told_to_look(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)
-    monkeypatch.setattr("waybook.store.bus.MOST_ORGS", 1)
+    monkeypatch.setattr("waybook.store.bus.MAX_TRACKED_ORGS", 1)
     bus.publish(THEIRS, some_news())
     bus.publish(OURS, some_news(2))
     with listening(bus, since=seen) as feed:
-        assert feed.take() == (EVERYTHING,)
+        assert feed.take() == (ALL_TOPICS,)

@@ -21,9 +21,9 @@ from waybook.store import owners
 from waybook.store.ids import new_id
 from waybook.store.tenants import LOCAL_ORG
 from waybook.usecases import manage_users
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.erase import erase_org, erase_user
-from waybook.usecases.verify_erasures import calls_of_everybody
+from waybook.usecases.verify_erasures import contexts_of_all_orgs
 from worlds import Agent, World, a_step, check_audit
 
 
@@ -133,9 +133,9 @@ async def test_of_an_erased_org_it_is_known_when_by_whom_and_how_much(own_world:
     assert "the org was erased at " in verdict.note
     assert "by operator; chains gone: 1" in verdict.note
     assert verdict.entries == entries
-    judge = Call(house=own_world.doorway.house, caller=agent.caller)
-    assert agent.org_id in {one.caller.org_id for one in await calls_of_everybody(judge)}
-    assert agent.org_id not in await own_world.database.directory()
+    judge = RequestContext(services=own_world.doorway.house, caller=agent.caller)
+    assert agent.org_id in {one.caller.org_id for one in await contexts_of_all_orgs(judge)}
+    assert agent.org_id not in await own_world.database.list_org_ids()
 
 
 async def test_whoever_still_comes_into_an_erased_org_finds_nothing_and_makes_nothing(
@@ -171,7 +171,7 @@ async def test_the_org_of_local_mode_begins_a_new_chain_of_users(own_world: Worl
     """Of the old one there are two tombstones, and the new one is held against neither."""
     place = own_world.place
     local = Agent(own_world.doorway, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
-    call = Call(house=own_world.doorway.house, caller=local.caller)
+    call = RequestContext(services=own_world.doorway.house, caller=local.caller)
     for name in ("ann", "bob"):
         await manage_users.add_user(call, NewUser(name=name, scopes=(Scope.REVIEW,)))
     await erase_user(place.owner_dsn, "local", "ann", by="operator", progress=quietly)
@@ -260,5 +260,5 @@ async def test_a_record_that_was_tampered_with_is_named(
     await erase_org(own_world.place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
     tampering.execute(TAMPERINGS[how].encode(), {"org": agent.org_id})
     (verdict,) = await verdicts(own_world, agent.org_id)
-    assert verdict.broken == 1
-    assert verdict.faults[0].startswith("erasure 1 does not match its seal")
+    assert verdict.first_broken_entry == 1
+    assert verdict.errors[0].startswith("erasure 1 does not match its seal")

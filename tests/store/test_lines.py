@@ -9,16 +9,16 @@ import pytest
 
 from servers import Place
 from waybook.errors import Busy, Unavailable
-from waybook.store.database import Database, Tx
+from waybook.store.database import Database, Transaction
 from waybook.store.sql import Query
 from waybook.store.tenants import LOCAL_ORG
-from waybook.store.turns import MOST_WAITING
+from waybook.store.turns import MAX_QUEUED
 from worlds import a_database
 
 ECHO = Query("echo", "select %(text)s::text")
 
 
-async def backend(tx: Tx) -> int:
+async def backend(tx: Transaction) -> int:
     """The server's process behind a transaction."""
     ((row,),) = await tx.send("select pg_backend_pid()")
     return int(row[0])
@@ -26,7 +26,7 @@ async def backend(tx: Tx) -> int:
 
 async def used(database: Database) -> int:
     """The server's process the next transaction gets."""
-    async with database.tenant(LOCAL_ORG) as tx:
+    async with database.org_transaction(LOCAL_ORG) as tx:
         return await backend(tx)
 
 
@@ -40,7 +40,10 @@ async def test_a_line_is_used_again_and_belongs_to_one_at_a_time(own_place: Plac
     async with a_database(own_place) as database:
         first = await used(database)
         assert await used(database) == first
-        async with database.tenant(LOCAL_ORG) as one, database.tenant(LOCAL_ORG) as other:
+        async with (
+            database.org_transaction(LOCAL_ORG) as one,
+            database.org_transaction(LOCAL_ORG) as other,
+        ):
             assert await backend(one) != await backend(other)
 
 
@@ -48,23 +51,23 @@ async def test_a_transaction_that_is_not_committed_is_undone_before_the_next(
     own_place: Place,
 ) -> None:
     async with a_database(own_place, pool_size=1) as database:
-        async with database.tenant(LOCAL_ORG) as tx:
+        async with database.org_transaction(LOCAL_ORG) as tx:
             await tx.send("create temporary table left_behind (a int)")
-        (found,) = await database.read(LOCAL_ORG, "select to_regclass('left_behind')::text")
+        (found,) = await database.read_org(LOCAL_ORG, "select to_regclass('left_behind')::text")
     assert found == [(None,)]
 
 
 async def test_no_statement_is_compiled_however_costly_the_server_thinks_it(
     own_place: Place,
 ) -> None:
-    async with a_database(own_place) as database, database.tenant(LOCAL_ORG) as tx:
+    async with a_database(own_place) as database, database.org_transaction(LOCAL_ORG) as tx:
         assert await tx.send("show jit") == [[("off",)]]
 
 
 async def test_settings_outlive_a_transaction_that_is_undone(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         for _ in range(2):
-            async with database.tenant(LOCAL_ORG) as tx:
+            async with database.org_transaction(LOCAL_ORG) as tx:
                 assert await tx.send("show lock_timeout") == [[("5s",)]]
 
 
@@ -80,7 +83,7 @@ async def test_a_line_the_server_hung_up_on_is_not_used_again(own_place: Place) 
 
 async def test_a_line_that_breaks_at_work_is_replaced(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
-        async with database.tenant(LOCAL_ORG) as tx:
+        async with database.org_transaction(LOCAL_ORG) as tx:
             gone = await backend(tx)
             sending = asyncio.create_task(tx.send("select pg_sleep(30)"))
             await asyncio.to_thread(end, own_place, gone)
@@ -94,11 +97,11 @@ async def test_whoever_waits_is_served_in_turn(own_place: Place) -> None:
         served: list[int] = []
 
         async def wait(number: int) -> None:
-            async with database.tenant(LOCAL_ORG) as tx:
+            async with database.org_transaction(LOCAL_ORG) as tx:
                 await tx.send("select 1")
                 served.append(number)
 
-        async with database.tenant(LOCAL_ORG) as tx:
+        async with database.org_transaction(LOCAL_ORG) as tx:
             await tx.send("select 1")
             waiting = [asyncio.create_task(wait(number)) for number in range(4)]
             await asyncio.sleep(0)
@@ -113,11 +116,11 @@ async def test_a_flood_of_one_org_is_not_waited_for_by_another(own_place: Place)
         served: list[str] = []
 
         async def call(org_id: UUID, name: str) -> None:
-            async with database.tenant(org_id) as tx:
+            async with database.org_transaction(org_id) as tx:
                 await tx.send("select 1")
                 served.append(name)
 
-        async with database.tenant(LOCAL_ORG) as tx:
+        async with database.org_transaction(LOCAL_ORG) as tx:
             await tx.send("select 1")
             flood = [asyncio.create_task(call(LOCAL_ORG, "flood")) for _ in range(50)]
             await asyncio.sleep(0)
@@ -132,15 +135,15 @@ async def test_a_flood_of_one_org_is_not_waited_for_by_another(own_place: Place)
 async def test_an_org_whose_calls_hang_leaves_lines_to_others(own_place: Place) -> None:
     async with a_database(own_place, pool_size=4) as database:
         await used(database)
-        async with database.tenant(UUID(int=1)) as other:
+        async with database.org_transaction(UUID(int=1)) as other:
             await other.send("select 1")
         async with AsyncExitStack() as hanging:
             for _ in range(3):
-                tx = await hanging.enter_async_context(database.tenant(LOCAL_ORG))
+                tx = await hanging.enter_async_context(database.org_transaction(LOCAL_ORG))
                 await tx.send("select 1")
             fourth = asyncio.create_task(used(database))
             await asyncio.sleep(0)
-            async with database.tenant(UUID(int=1)) as other:
+            async with database.org_transaction(UUID(int=1)) as other:
                 await other.send("select 1")
             assert not fourth.done()
         await fourth
@@ -148,13 +151,13 @@ async def test_an_org_whose_calls_hang_leaves_lines_to_others(own_place: Place) 
 
 async def test_more_than_may_wait_are_refused_at_once(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
-        async with database.tenant(LOCAL_ORG):
-            waiting = [asyncio.create_task(used(database)) for _ in range(MOST_WAITING)]
+        async with database.org_transaction(LOCAL_ORG):
+            waiting = [asyncio.create_task(used(database)) for _ in range(MAX_QUEUED)]
             await asyncio.sleep(0)
             with pytest.raises(Busy, match="calls of your org wait for the database already"):
                 await used(database)
             async with asyncio.timeout(5):
-                other = asyncio.create_task(database.read(UUID(int=1), "select 1"))
+                other = asyncio.create_task(database.read_org(UUID(int=1), "select 1"))
                 await asyncio.sleep(0)
                 assert not other.done()
         await asyncio.gather(*waiting, other)
@@ -163,7 +166,7 @@ async def test_more_than_may_wait_are_refused_at_once(own_place: Place) -> None:
 async def test_waiting_has_an_end(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         database.pool.timeout = 0.05
-        async with database.tenant(LOCAL_ORG):
+        async with database.org_transaction(LOCAL_ORG):
             with pytest.raises(Unavailable, match="cannot be reached right now"):
                 await used(database)
         await used(database)
@@ -172,6 +175,6 @@ async def test_waiting_has_an_end(own_place: Place) -> None:
 async def test_a_message_too_large_to_go_out_at_once_arrives_whole(own_place: Place) -> None:
     text = "sixteen letters." * 500_000
     async with a_database(own_place) as database:
-        results = await database.read(LOCAL_ORG, *(ECHO(text=text) for _ in range(4)))
+        results = await database.read_org(LOCAL_ORG, *(ECHO(text=text) for _ in range(4)))
         assert results == [[(text,)]] * 4
         await used(database)

@@ -10,7 +10,7 @@ from postgres.processes import eventually
 from servers import Place
 from statements import prepared
 from waybook.store import plans
-from waybook.store.plans import Wanted
+from waybook.store.plans import PlanRequest
 from waybook.store.tenants import LOCAL_ORG
 
 #: Plans and steps, enough that the server reads each by its index.
@@ -43,7 +43,7 @@ def test_whoever_waited_for_a_changed_plan_gets_it_as_it_is_now(own_place: Place
         row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()
         assert row is not None
         plan_id, step_id = row
-        lock = plans.lock_statements(Wanted(plan_id=plan_id))[0]
+        lock = plans.lock_statements(PlanRequest(plan_id=plan_id))[0]
 
         def locked() -> list[tuple[object, ...]]:
             with a_transaction(own_place) as connection:

@@ -7,69 +7,69 @@ import pytest
 from plan_builders import a_plan, a_step
 from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.store.audit import Head
+from waybook.store.audit import ChainHead
 from waybook.store.memory import (
-    LONGEST_TEXT,
-    MOST_SESSIONS,
-    MOST_TEXTS,
-    WARY,
-    PlanMemory,
-    Which,
+    MAX_SESSIONS,
+    MAX_TEXT_LENGTH,
+    MAX_TEXTS,
+    RELOADS_AFTER_CONFLICT,
+    PlanCache,
+    PlanKey,
 )
 from waybook.store.plans import LoadedPlan
-from waybook.store.wire import Outdated
+from waybook.store.wire import StaleCache
 from worlds import NOON
 
 ORG = UUID(int=1)
 
 
-def which(plan: Plan) -> Which:
+def which(plan: Plan) -> PlanKey:
     return ORG, plan.id
 
 
 def loaded(plan: Plan) -> LoadedPlan:
-    return LoadedPlan(plan, NOON, Head(plan.seq))
+    return LoadedPlan(plan, NOON, ChainHead(plan.seq))
 
 
-def kept(plan: Plan, *, all_sessions: bool = False) -> PlanMemory:
-    memory = PlanMemory()
-    memory.keep(which(plan), loaded(plan), all_sessions=all_sessions)
+def kept(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
+    memory = PlanCache()
+    memory.put(which(plan), loaded(plan), all_sessions=all_sessions)
     return memory
 
 
-def recalled(memory: PlanMemory, plan: Plan, session: str | None = None) -> LoadedPlan | None:
+def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
     """What a call gets that is at this plan alone."""
-    memory.enter(which(plan))
+    memory.begin_use(which(plan))
     try:
-        return memory.recall(which(plan), session)
+        return memory.get(which(plan), session)
     finally:
-        memory.leave(which(plan))
+        memory.end_use(which(plan))
 
 
 def test_a_plan_is_remembered_as_it_was_kept_last() -> None:
     plan = a_plan(a_step())
     memory = kept(plan)
     later = plan._replace(seq=7)
-    memory.keep(which(plan), loaded(later))
+    memory.put(which(plan), loaded(later))
     found = recalled(memory, plan)
     assert found is not None
-    assert (found.plan.seq, found.head) == (7, Head(7))
+    assert (found.plan.seq, found.head) == (7, ChainHead(7))
 
 
 def test_another_org_s_plan_is_another_plan() -> None:
     plan = a_plan(a_step())
     other = (UUID(int=2), plan.id)
     memory = kept(plan)
-    memory.enter(other)
-    assert memory.recall(other, None) is None
+    memory.begin_use(other)
+    assert memory.get(other, None) is None
 
 
 def test_who_is_not_alone_at_a_plan_loads_it() -> None:
     plan = a_plan(a_step())
     memory = kept(plan)
-    memory.enter(which(plan))
+    memory.begin_use(which(plan))
     assert recalled(memory, plan) is None
-    memory.leave(which(plan))
+    memory.end_use(which(plan))
     assert recalled(memory, plan) is not None
 
 
@@ -83,7 +83,7 @@ def test_a_session_the_plan_may_have_met_elsewhere_is_looked_up() -> None:
 def test_sessions_once_known_stay_known() -> None:
     plan = a_plan(a_step())
     memory = kept(plan._replace(sessions=frozenset({"first"})))
-    memory.keep(which(plan), loaded(plan._replace(sessions=frozenset({"second"}))))
+    memory.put(which(plan), loaded(plan._replace(sessions=frozenset({"second"}))))
     assert recalled(memory, plan, "first") is not None
     assert recalled(memory, plan, "second") is not None
 
@@ -91,19 +91,19 @@ def test_sessions_once_known_stay_known() -> None:
 def test_a_plan_that_is_over_is_not_kept() -> None:
     plan = a_plan(a_step())
     memory = kept(plan)
-    memory.keep(which(plan), loaded(plan._replace(status=PlanStatus.COMPLETED)))
+    memory.put(which(plan), loaded(plan._replace(status=PlanStatus.COMPLETED)))
     assert recalled(memory, plan) is None
 
 
 def test_a_plan_somebody_else_changed_is_loaded_a_few_times() -> None:
     plan = a_plan(a_step())
     memory = kept(plan)
-    memory.distrust(which(plan))
-    for _ in range(WARY):
+    memory.mark_contended(which(plan))
+    for _ in range(RELOADS_AFTER_CONFLICT):
         assert recalled(memory, plan) is None
-        memory.keep(which(plan), loaded(plan))
+        memory.put(which(plan), loaded(plan))
     assert recalled(memory, plan) is None
-    memory.keep(which(plan), loaded(plan))
+    memory.put(which(plan), loaded(plan))
     assert recalled(memory, plan) is not None
 
 
@@ -111,26 +111,26 @@ def test_short_texts_of_open_steps_are_kept_and_no_others() -> None:
     plan = a_plan(a_step(StepStatus.COMPLETED), a_step(), a_step())
     _, long, short = plan.steps
     texts = {step.id: StepText(instructions="Look.") for step in plan.steps}
-    texts[long.id] = StepText(instructions="L" * (LONGEST_TEXT + 1))
+    texts[long.id] = StepText(instructions="L" * (MAX_TEXT_LENGTH + 1))
     plan = plan._replace(texts=texts)
     found = recalled(kept(plan), plan)
     assert found is not None
     assert dict(found.plan.texts) == {short.id: texts[short.id]}
-    with pytest.raises(Outdated):
+    with pytest.raises(StaleCache):
         found.plan.texts[long.id]
 
 
 def test_memory_is_bounded() -> None:
-    memory = PlanMemory(most=3)
+    memory = PlanCache(most=3)
     plans = [a_plan(a_step())._replace(id=f"p{number}") for number in range(5)]  # type: ignore[arg-type]  # any id will do
     for plan in plans:
-        memory.keep(which(plan), loaded(plan))
-        memory.distrust((ORG, f"other {plan.id}"))
+        memory.put(which(plan), loaded(plan))
+        memory.mark_contended((ORG, f"other {plan.id}"))
     assert [recalled(memory, plan) is not None for plan in plans] == [False] * 2 + [True] * 3
-    many = a_plan(*[a_step() for _ in range(MOST_TEXTS + 9)])
+    many = a_plan(*[a_step() for _ in range(MAX_TEXTS + 9)])
     many = many._replace(texts={s.id: StepText(instructions="Look.") for s in many.steps})
     found = recalled(kept(many), many)
     assert found is not None
-    assert list(found.plan.texts) == [StepId(s.id) for s in many.steps[:MOST_TEXTS]]
-    crowd = frozenset(f"s{number}" for number in range(MOST_SESSIONS + 1))
+    assert list(found.plan.texts) == [StepId(s.id) for s in many.steps[:MAX_TEXTS]]
+    crowd = frozenset(f"s{number}" for number in range(MAX_SESSIONS + 1))
     assert recalled(kept(many._replace(sessions=crowd)), many) is None

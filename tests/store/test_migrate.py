@@ -12,7 +12,7 @@ from tools.generate.files import SCHEMA
 from tools.generate.schema import dump
 from waybook.errors import Misconfigured, Unavailable
 from waybook.store import migrate as migrations
-from waybook.store.migrate import Migration, migrate, shipped
+from waybook.store.migrate import Migration, bundled_migrations, migrate
 from waybook.store.sql import Query
 from waybook.store.tenants import LOCAL_ORG
 
@@ -29,7 +29,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let this program ship other migrations than it does."""
 
     def shipping(*told: Migration) -> None:
-        monkeypatch.setattr(migrations, "shipped", lambda: list(told))
+        monkeypatch.setattr(migrations, "bundled_migrations", lambda: list(told))
 
     return shipping
 
@@ -40,7 +40,7 @@ def asked(place: Place, question: str) -> list[tuple[object, ...]]:
 
 
 def names() -> list[str]:
-    return [f"{migration.number:04}_{migration.name}" for migration in shipped()]
+    return [f"{migration.number:04}_{migration.name}" for migration in bundled_migrations()]
 
 
 def test_an_empty_database_gets_everything_and_the_local_org(empty: Place) -> None:
@@ -54,7 +54,7 @@ def test_a_migrated_database_gets_nothing(empty: Place) -> None:
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
-    numbers = [migration.number for migration in shipped()]
+    numbers = [migration.number for migration in bundled_migrations()]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
@@ -75,14 +75,14 @@ def test_a_file_edited_after_it_ran_is_refused_by_name(
     empty: Place, ship: Callable[..., None]
 ) -> None:
     migrate(empty.owner_dsn)
-    first, *rest = shipped()
+    first, *rest = bundled_migrations()
     ship(Migration(first.number, first.name, first.text + "\n-- edited"), *rest)
     with pytest.raises(Misconfigured, match=f"{first.number:04}_{first.name} was edited"):
         migrate(empty.owner_dsn)
 
 
 def test_a_database_of_a_newer_program_is_refused(empty: Place, ship: Callable[..., None]) -> None:
-    ours = shipped()
+    ours = bundled_migrations()
     newer = Migration(ours[-1].number + 1, "tomorrow", "select 1")
     ship(*ours, newer)
     assert migrate(empty.owner_dsn) == [*names(), f"{newer.number:04}_tomorrow"]
@@ -94,7 +94,7 @@ def test_a_database_of_a_newer_program_is_refused(empty: Place, ship: Callable[.
 def test_a_migration_that_fails_leaves_nothing_and_can_be_repeated(
     empty: Place, ship: Callable[..., None]
 ) -> None:
-    ours = shipped()
+    ours = bundled_migrations()
     broken = Migration(ours[-1].number + 1, "broken", "create table half (a int); select 1/0")
     ship(*ours, broken)
     with pytest.raises(psycopg.errors.DivisionByZero):
@@ -108,7 +108,7 @@ def test_whoever_is_killed_after_the_migrations_leaves_the_local_org_too(
     empty: Place, ship: Callable[..., None]
 ) -> None:
     """The org comes in the same transaction as the tables, so there is no moment between."""
-    ours = shipped()
+    ours = bundled_migrations()
     ship(*ours, Migration(ours[-1].number + 1, "broken", "select 1/0"))
     with pytest.raises(psycopg.errors.DivisionByZero):
         migrate(empty.owner_dsn)
@@ -116,7 +116,7 @@ def test_whoever_is_killed_after_the_migrations_leaves_the_local_org_too(
 
 
 def test_a_server_too_old_is_named(empty: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrations, "OLDEST", 990_000)
+    monkeypatch.setattr(migrations, "MIN_SERVER_VERSION", 990_000)
     with pytest.raises(Misconfigured, match=r"this PostgreSQL is 1\d; Waybook needs 15"):
         migrate(empty.owner_dsn)
 

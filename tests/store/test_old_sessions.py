@@ -4,10 +4,10 @@ import psycopg
 import pytest
 
 from trust_worlds import a_token
-from waybook.orgs.secret import hash_of
+from waybook.orgs.secret import hash_token
 from waybook.store import retention
-from waybook.store.retention import Keep, retain
-from waybook.usecases.web_sessions import by_session, end, start_by_token
+from waybook.store.retention import RetentionPolicy, apply_retention
+from waybook.usecases.web_sessions import authenticate_session, end_session, start_by_token
 from worlds import World
 
 #: What becomes of a browser, and whether it is gone ten days later: signed out, too old, or idle.
@@ -25,30 +25,32 @@ FATES = (
 async def test_a_browser_is_forgotten_long_after_it_ended_and_no_earlier(
     own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "MOST_ROWS", 2)
-    house, owner_dsn = own_world.doorway.house, own_world.place.owner_dsn
+    monkeypatch.setattr(retention, "MAX_ROWS", 2)
+    services, owner_dsn = own_world.doorway.house, own_world.place.owner_dsn
     kept, browsers = set[bytes](), list[str]()
     with psycopg.connect(own_world.place.admin_dsn, autocommit=True) as admin:
         for somebody in (own_world.agent, own_world.neighbour):
             given = await a_token(somebody)
             for fate, gone in FATES:
-                secret = (await start_by_token(house, given.secret)).secret
+                secret = (await start_by_token(services, given.secret)).secret
                 change = f"update web_session set {fate} where hash = %s"  # noqa: S608 - ours
-                admin.execute(change.encode(), (hash_of(secret),))
-                kept |= set() if gone else {hash_of(secret)}
+                admin.execute(change.encode(), (hash_token(secret),))
+                kept |= set() if gone else {hash_token(secret)}
                 browsers.append(secret)
-        assert retain(owner_dsn, Keep(0, 0, 0)) == {}
-        assert retain(owner_dsn, Keep(0, 0, 0, sessions=10)) == {"web_session": 6}
+        assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0)) == {}
+        assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {
+            "web_session": 6
+        }
         assert {row[0] for row in admin.execute("select hash from web_session").fetchall()} == kept
-        assert retain(owner_dsn, Keep(0, 0, 0, sessions=10)) == {}
+        assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {}
     for secret in browsers[len(FATES) - 1 :: len(FATES)]:  # those nothing happened to
-        assert (await by_session(house, secret)).person.name == "ann"
+        assert (await authenticate_session(services, secret)).person.name == "ann"
 
 
 async def test_whoever_serves_ends_a_session_and_cannot_delete_it(own_world: World) -> None:
-    house = own_world.doorway.house
+    services = own_world.doorway.house
     given = await a_token(own_world.agent)
-    await end(house, (await start_by_token(house, given.secret)).secret)
-    async with house.database.tenant(own_world.agent.org_id) as tx:
+    await end_session(services, (await start_by_token(services, given.secret)).secret)
+    async with services.database.org_transaction(own_world.agent.org_id) as tx:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             await tx.commit("delete from web_session")

@@ -11,19 +11,19 @@ from worlds import World
 WHO = "select current_user, current_setting('app.org_id', true)"
 #: What asks for something of nobody's org, and what is named then.
 LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
-    "by a secret": lambda database: database.bearing(bytes(32), WHO),
-    "by a slug": lambda database: database.finding("acme", WHO),
-    "at the directory": lambda database: database.overlooking(WHO),
-    "beside": lambda database: database.beside(WHO),
+    "by a secret": lambda database: database.read_by_secret(bytes(32), WHO),
+    "by a slug": lambda database: database.read_by_slug("acme", WHO),
+    "at the directory": lambda database: database.read_directory(WHO),
+    "beside": lambda database: database.read_global(WHO),
 }
 
 
 async def test_whoever_works_in_an_org_is_the_serving_role_there(world: World) -> None:
     database, org_id = world.database, world.agent.org_id
-    async with database.tenant(org_id) as tx:
+    async with database.org_transaction(org_id) as tx:
         ((found,),) = await tx.commit(WHO)
     assert found == (APP_ROLE, str(org_id))
-    ((found,),) = await database.read(org_id, WHO)
+    ((found,),) = await database.read_org(org_id, WHO)
     assert found == (APP_ROLE, str(org_id))
 
 
@@ -32,6 +32,6 @@ async def test_whoever_looks_for_an_org_is_the_serving_role_in_none(
     world: World, look: str
 ) -> None:
     # On the connection of somebody who was in one.
-    await world.database.read(world.agent.org_id, WHO)
+    await world.database.read_org(world.agent.org_id, WHO)
     ((found,),) = await LOOKS[look](world.database)
     assert (found[0], found[1] or None) == (APP_ROLE, None)

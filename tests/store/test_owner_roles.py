@@ -32,7 +32,7 @@ from waybook.store import owners
 from waybook.store.ids import new_id
 from waybook.store.migrate import MAINTENANCE_ROLE, migrate
 from waybook.store.owner_role import examine_owner
-from waybook.store.retention import Keep, retain
+from waybook.store.retention import RetentionPolicy, apply_retention
 from waybook.store.sql import Query, load
 from waybook.store.tenants import add_org
 from waybook.usecases.erase import erase_org, erase_user
@@ -40,7 +40,7 @@ from without_org import SWITCH, stripping
 from worlds import World, a_world
 
 NAME = "Zoë Twin"
-KEEP = Keep(calls=30, answers=30, archived=30, sessions=30)
+KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
 #: Not filled by what agents do, or not on every server.
 SOMETIMES = LEFT | {"passage_vector"}
 
@@ -98,7 +98,7 @@ async def test_retain_leaves_every_row_of_a_twin_org(filled: World) -> None:
     twin = clone(place, filled.agent)
     make_everything_old(place, filled.agent)
     before = rows_of(place, twin)
-    gone = retain(place.owner_dsn, KEEP)
+    gone = apply_retention(place.owner_dsn, KEEP)
     left = rows_of(place, filled.agent.org_id)
     deleted = {*load("archived_plans"), *load("archived_runs")} - {"webhook_delivery"}
     assert deleted | {"idempotency_answer", "mcp_tool_call_log", "web_session"} == set(gone)
@@ -125,7 +125,7 @@ def without_policies() -> Iterator[None]:
 
 async def change_ours_in_every_way(world: World) -> None:
     await rename_ours(world)
-    retain(world.place.owner_dsn, KEEP)
+    apply_retention(world.place.owner_dsn, KEEP)
     await erase_ours(world)
 
 
@@ -171,7 +171,7 @@ async def test_changes_are_rolled_back_without_policies_and_conditions(
                     with pytest.raises(Refused, match="rows of other orgs"):
                         await change(world)
                 with pytest.raises(Refused, match="rows of other orgs"):
-                    retain(place.owner_dsn, KEEP)
+                    apply_retention(place.owner_dsn, KEEP)
             assert [rows_of(place, org_id) for org_id in orgs] == before
 
 
@@ -184,19 +184,19 @@ def test_a_batch_that_touches_more_rows_is_refused(server: Server) -> None:
         with (
             without_policies(),
             pytest.raises(Refused, match="rows of other orgs"),
-            owners.owning(place.owner_dsn, orgs[0]) as owner,
+            owners.owner_transaction(place.owner_dsn, orgs[0]) as owner,
         ):
-            owner.do_each(both, [{"name": "renamed"}])
+            owner.execute_many(both, [{"name": "renamed"}])
         assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
 
 
 def test_a_statement_about_one_org_is_refused_where_none_is_named(own_place: Place) -> None:
     with (
-        owners.office(own_place.owner_dsn) as here,
-        here.everybody() as owner,
+        owners.open_owner_session(own_place.owner_dsn) as here,
+        here.directory_transaction() as owner,
         pytest.raises(ValueError, match="none is named here"),
     ):
-        owner.ask(Query("of_one", "select 1 where %(org_id)s is null"))
+        owner.fetch(Query("of_one", "select 1 where %(org_id)s is null"))
 
 
 # Owners that cannot step down
@@ -220,7 +220,7 @@ async def test_an_owner_that_cannot_step_down_is_refused_with_the_sql_that_helps
                 with pytest.raises(Misconfigured, match="bypasses row-level security"):
                     await change(world)
             with pytest.raises(Misconfigured, match="nothing was changed"):
-                retain(place.owner_dsn, KEEP)
+                apply_retention(place.owner_dsn, KEEP)
             assert rows_of(place, world.agent.org_id) == before
             assert has_weekly_partitions(place)  # which needs ownership, and no org
             follow(place)

@@ -50,7 +50,7 @@ async def test_hnsw_walk_finds_what_comparing_all_finds(
     async with a_database(pgvector_place) as database:
         library = await a_filled_library(database, pgvector_place, Backend.PGVECTOR)
         compared = [(await library.lists(text))["meaning"] for text in NOTES.values()]
-        monkeypatch.setattr(vectors, "FEW", 0)
+        monkeypatch.setattr(vectors, "MAX_EXACT_SCAN", 0)
         walked = [(await library.lists(text))["meaning"] for text in NOTES.values()]
         assert [[one.subject_id for one in found] for found in walked] == [
             [one.subject_id for one in found] for found in compared
@@ -62,15 +62,15 @@ async def test_hnsw_walk_finds_what_comparing_all_finds(
 
 async def test_switching_backends_both_ways_keeps_search_complete(pgvector_place: Place) -> None:
     async with a_world(pgvector_place) as world:
-        house, note = world.doorway.house, {"kind": "note", "title": "Lakes"}
+        services, note = world.doorway.house, {"kind": "note", "title": "Lakes"}
         for backend in (Backend.PGVECTOR, Backend.PORTABLE, Backend.PGVECTOR):
-            object.__setattr__(house, "library", libraries.Library(backend=backend))
+            object.__setattr__(services, "library", libraries.SearchBackend(backend=backend))
             content = f"The moraine dam of a glacial lake, {backend}."
             await world.agent.call("store_research", **note, content=content)
             await world.agent.call(
                 "store_research", kind="note", title=f"By {backend}", content=NOTES["bees"]
             )
-            await index_all(house)
+            await index_all(services)
             reply = await world.agent.call("search_sources", query="insects pointing to blossoms")
             titles = {hit["title"] for hit in reply["hits"]}
             by = {why["by"] for why in reply["hits"][0]["why"]}

@@ -12,12 +12,12 @@ from psycopg import AsyncConnection
 from poolers import PGBOUNCER, POOL, a_pooler
 from run_place import NO_PGBOUNCER
 from servers import Place
-from waybook.background import listen_for_ever
+from waybook.background import event_listen_loop
 from waybook.store import post
 from waybook.store.database import Database
-from waybook.store.feed import Feed
+from waybook.store.feed import ChangeFeed
 from waybook.store.tenants import LOCAL_ORG
-from waybook.usecases.house import House
+from waybook.usecases.house import Services
 from worlds import Agent, Body, World, a_database, a_world
 
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason=NO_PGBOUNCER)
@@ -105,7 +105,7 @@ async def retitled(agent: Agent, plan: Body) -> None:
 
 async def settings_in(database: Database, org_id: UUID) -> dict[str, str]:
     shown = [f"show {name}" for name in SETTINGS]
-    found = await database.read(org_id, *shown)
+    found = await database.read_org(org_id, *shown)
     return dict(zip(SETTINGS, (rows[0][0] for rows in found), strict=True))
 
 
@@ -149,7 +149,7 @@ async def test_whoever_waits_for_a_lock_is_told_busy_through_a_pooler_too(
 ) -> None:
     async with a_world(pooled_place, lock_timeout="50ms") as world:
         plan = await world.agent.plan()
-        async with world.database.tenant(world.agent.org_id) as tx:
+        async with world.database.org_transaction(world.agent.org_id) as tx:
             await tx.send("select from plan for update")
             error = await world.agent.refused("get_next_step", planId=plan["planId"])
     assert error["code"] == "BUSY"
@@ -175,13 +175,13 @@ async def test_without_a_pooler_none_is_noticed(own_place: Place) -> None:
 
 async def test_news_of_another_process_come_by_looking(pooled: World) -> None:
     """Nobody listens through a pooler, and still an open page hears of it."""
-    here, feed = House(database=pooled.database), Feed()
-    lookout = post.Lookout()
-    with here.bus.told(pooled.agent.org_id, feed):
+    here, feed = Services(database=pooled.database), ChangeFeed()
+    lookout = post.ChangePoller()
+    with here.bus.subscription(pooled.agent.org_id, feed):
         async with asyncio.timeout(5):
-            await listen_for_ever(here)  # ends: a pooler makes it deaf
+            await event_listen_loop(here)  # ends: a pooler makes it deaf
         plan = await pooled.agent.plan(name="from elsewhere")
-        await post.send(pooled.database, pooled.doorway.bus)
+        await post.send_pending(pooled.database, pooled.doorway.bus)
         assert feed.take() == ()
-        await lookout.look(pooled.database, here.bus)
+        await lookout.poll(pooled.database, here.bus)
         assert f"plan:{plan['planId']}" in feed.take()

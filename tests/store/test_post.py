@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import psycopg
 
-from waybook.background import listen_for_ever, look_for_ever, send_for_ever
+from waybook.background import change_poll_loop, event_listen_loop, event_publish_loop
 from waybook.store import post
 from waybook.store.bus import Bus
-from waybook.store.feed import EVERYTHING, Feed
+from waybook.store.feed import ALL_TOPICS, ChangeFeed
 from waybook.store.sql import load
-from waybook.usecases.house import House
+from waybook.usecases.house import Services
 from worlds import World
 
 PATIENCE = 20.0
@@ -24,7 +24,7 @@ END = (
 )
 
 
-def another_process(world: World) -> House:
+def another_process(world: World) -> Services:
     return replace(world.doorway.house, bus=Bus())
 
 
@@ -39,7 +39,7 @@ async def at_work(*tasks: asyncio.Task[None]) -> AsyncIterator[None]:
                 await task
 
 
-async def heard(feed: Feed, topic: str) -> set[str]:
+async def heard(feed: ChangeFeed, topic: str) -> set[str]:
     """Everything that is heard until this is."""
     so_far: set[str] = set()
     async with asyncio.timeout(PATIENCE):
@@ -63,14 +63,14 @@ async def test_another_process_hears_of_a_change_and_the_org_next_door_does_not(
     own_world: World,
 ) -> None:
     ours, there = own_world.doorway.house, another_process(own_world)
-    feed, next_door = Feed(), Feed()
-    await post.send(ours.database, ours.bus)
-    listening = asyncio.create_task(listen_for_ever(there))
-    sending = asyncio.create_task(send_for_ever(ours))
+    feed, next_door = ChangeFeed(), ChangeFeed()
+    await post.send_pending(ours.database, ours.bus)
+    listening = asyncio.create_task(event_listen_loop(there))
+    sending = asyncio.create_task(event_publish_loop(ours))
     async with at_work(listening, sending):
         with (
-            there.bus.told(own_world.agent.org_id, feed),
-            there.bus.told(own_world.neighbour.org_id, next_door),
+            there.bus.subscription(own_world.agent.org_id, feed),
+            there.bus.subscription(own_world.neighbour.org_id, next_door),
         ):
             await listens(own_world)
             plan = await own_world.agent.plan(2)
@@ -83,49 +83,49 @@ async def test_another_process_hears_of_a_change_and_the_org_next_door_does_not(
 
 async def test_a_change_nobody_told_of_is_found_by_looking(own_world: World) -> None:
     """As after a kill between the commit and the letter, or behind a pooler."""
-    there, feed = another_process(own_world), Feed()
+    there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
     run = await own_world.agent.run()
-    looking = asyncio.create_task(look_for_ever(there, NEVER))
+    looking = asyncio.create_task(change_poll_loop(there, NEVER))
     async with at_work(looking):
-        with there.bus.told(own_world.agent.org_id, feed):
+        with there.bus.subscription(own_world.agent.org_id, feed):
             told = await heard(feed, f"run:{run['runId']}")
             assert told == {
                 *(f"plan:{plan['planId']}", f"run:{run['runId']}", "plans", "runs", "inbox")
             }
-    lookout = post.Lookout()
-    with there.bus.told(own_world.agent.org_id, feed):
-        await lookout.look(there.database, there.bus)
+    lookout = post.ChangePoller()
+    with there.bus.subscription(own_world.agent.org_id, feed):
+        await lookout.poll(there.database, there.bus)
         assert feed.take() == ()
         await own_world.agent.take(plan)
-        await lookout.look(there.database, there.bus)
+        await lookout.poll(there.database, there.bus)
         assert f"plan:{plan['planId']}" in feed.take()
 
 
 async def test_more_changes_than_one_look_takes_are_told_as_all(
     own_world: World,
 ) -> None:
-    there, feed = another_process(own_world), Feed()
+    there, feed = another_process(own_world), ChangeFeed()
     for _ in range(3):
         await own_world.agent.plan(1)
-    with there.bus.told(own_world.agent.org_id, feed):
-        await post.Lookout(most=2).look(there.database, there.bus)
-    assert feed.take() == (EVERYTHING,)
+    with there.bus.subscription(own_world.agent.org_id, feed):
+        await post.ChangePoller(most=2).poll(there.database, there.bus)
+    assert feed.take() == (ALL_TOPICS,)
 
 
 async def test_looking_goes_by_the_index_on_the_time(own_world: World) -> None:
     await own_world.agent.plan(3)
     asked = load("post")["changed"].text.replace("%(seconds)s", "15").replace("%(most)s", "10")
-    (rows,) = await own_world.database.read(own_world.agent.org_id, f"explain {asked}")
+    (rows,) = await own_world.database.read_org(own_world.agent.org_id, f"explain {asked}")
     assert any("Index Cond" in row[0] and "(at > " in row[0] for row in rows), rows
 
 
 async def test_a_connection_that_breaks_is_opened_anew(own_world: World) -> None:
-    ours, there, feed = own_world.doorway.house, another_process(own_world), Feed()
-    listening = asyncio.create_task(listen_for_ever(there))
-    sending = asyncio.create_task(send_for_ever(ours))
+    ours, there, feed = own_world.doorway.house, another_process(own_world), ChangeFeed()
+    listening = asyncio.create_task(event_listen_loop(there))
+    sending = asyncio.create_task(event_publish_loop(ours))
     async with at_work(listening, sending):
-        with there.bus.told(own_world.agent.org_id, feed):
+        with there.bus.subscription(own_world.agent.org_id, feed):
             await listens(own_world)
             admin_dsn, name = own_world.place.server.admin_dsn, own_world.place.dbname
             with psycopg.connect(admin_dsn, autocommit=True) as connection:
@@ -136,18 +136,18 @@ async def test_a_connection_that_breaks_is_opened_anew(own_world: World) -> None
 
 
 async def test_whoever_sends_takes_its_own_letters_for_nobodys(own_world: World) -> None:
-    bus, feed = own_world.doorway.house.bus, Feed()
-    with bus.told(own_world.agent.org_id, feed):
-        post.take_in(bus, f"{bus.sender} {own_world.agent.org_id} plan:{'0' * 36}:1")
-        post.take_in(bus, "what is this?")
+    bus, feed = own_world.doorway.house.bus, ChangeFeed()
+    with bus.subscription(own_world.agent.org_id, feed):
+        post.receive(bus, f"{bus.sender} {own_world.agent.org_id} plan:{'0' * 36}:1")
+        post.receive(bus, "what is this?")
         assert feed.take() == ()
 
 
 async def test_changes_travel_many_in_a_letter(own_world: World) -> None:
-    house = own_world.doorway.house
-    await post.send(house.database, house.bus)
+    services = own_world.doorway.house
+    await post.send_pending(services.database, services.bus)
     plans = [await own_world.agent.plan(1) for _ in range(20)]
     for plan in plans:
         await own_world.agent.take(plan)
-    assert await post.send(house.database, house.bus) == 1
-    assert await post.send(house.database, house.bus) == 0
+    assert await post.send_pending(services.database, services.bus) == 1
+    assert await post.send_pending(services.database, services.bus) == 0

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from servers import Place
-from waybook.store.sql import Query, Rows, filled, load
+from waybook.store.sql import Query, Rows, expand_parts, load
 
 SOURCE = Path(str(files("waybook")))
 #: Several statements at a time, run by the owner: the migrations' own tests run them.
@@ -83,11 +83,11 @@ def test_every_part_stands_in_several_places_and_in_none_by_its_name() -> None:
 
 def test_a_part_there_is_not_is_noticed_when_the_query_is_read() -> None:
     with pytest.raises(KeyError, match="no_such_part"):
-        filled("select :no_such_part from t")
+        expand_parts("select :no_such_part from t")
 
 
 def test_a_cast_is_no_part() -> None:
-    assert filled("select id::text, $1::uuid") == "select id::text, $1::uuid"
+    assert expand_parts("select id::text, $1::uuid") == "select id::text, $1::uuid"
 
 
 def test_every_query_that_is_run_has_been_written() -> None:

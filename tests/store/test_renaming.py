@@ -14,7 +14,7 @@ from waybook.doorway import Channel
 from waybook.errors import InvalidInput, NotFound, Refused
 from waybook.record.changes import Change, Entity
 from waybook.record.moment import Json
-from waybook.record.pseudonyms import Renaming, renamed_details
+from waybook.record.pseudonyms import Pseudonymization, pseudonymize_details
 from waybook.store import audit
 from waybook.store.ids import new_id
 from worlds import Agent, Body, World, a_step
@@ -189,23 +189,23 @@ async def test_what_was_sealed_anew_cannot_be_sealed_otherwise_later(
     await own_world.agent.take(plan)
     sealed_by_hand(tampering, plan["planId"])
     verdict = await verified(own_world, "plan", plan["planId"])
-    assert verdict.broken == 1
-    assert verdict.faults == ("entry 1 has not the seal it was given when a user was erased",)
+    assert verdict.first_broken_entry == 1
+    assert verdict.errors == ("entry 1 has not the seal it was given when a user was erased",)
 
 
 def test_only_the_places_that_name_somebody_are_renamed() -> None:
-    to = Renaming("ann", "erased-1")
+    to = Pseudonymization("ann", "erased-1")
     row: dict[str, Json] = {"created_by": "ann", "name": "ann", "content": {"by": "ann"}}
     made = Change(Entity.PLAN, "p", "*", None, row).as_json()
-    held = Change(Entity.STEP, "s", "held_by", "ann", None).as_json()
+    locked = Change(Entity.STEP, "s", "held_by", "ann", None).as_json()
     title = Change(Entity.STEP, "s", "title", "ann", "bob").as_json()
-    told = renamed_details(
-        {"takenFrom": "ann", "rationale": "ann", "changes": [made, held, title]}, to
+    told = pseudonymize_details(
+        {"takenFrom": "ann", "rationale": "ann", "changes": [made, locked, title]}, to
     )
     assert told["takenFrom"] == "erased-1"
     assert told["rationale"] == "ann"
     assert told["changes"] == [
         {**made, "to": {**row, "created_by": "erased-1"}},
-        {**held, "from": "erased-1"},
+        {**locked, "from": "erased-1"},
         title,
     ]

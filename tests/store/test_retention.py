@@ -14,12 +14,12 @@ from erasures import LEFT, rows_of, slug_of, verdicts, verified
 from servers import Place
 from waybook.errors import Misconfigured
 from waybook.store import retention
-from waybook.store.owners import office
-from waybook.store.retention import Keep, retain
+from waybook.store.owners import open_owner_session
+from waybook.store.retention import RetentionPolicy, apply_retention
 from waybook.usecases.erase import erase_org
 from worlds import Agent, Body, World, a_step
 
-FOR_EVER = Keep(0, 0, 0)
+FOR_EVER = RetentionPolicy(0, 0, 0)
 
 
 @pytest.fixture
@@ -53,22 +53,22 @@ def named(moment: datetime) -> str:
 async def test_calls_go_into_the_partition_of_their_week(
     own_world: World, admin: psycopg.Connection
 ) -> None:
-    retain(own_world.place.owner_dsn, FOR_EVER)
+    apply_retention(own_world.place.owner_dsn, FOR_EVER)
     now = today(admin)
     made = [named(now + timedelta(weeks=ahead)) for ahead in range(5)]
     assert set(partitions(admin)) == {"mcp_tool_call_log_default", *made}
     await own_world.agent.plan()
     await own_world.doorway.calls.flush()
-    held = admin.execute(
+    locked = admin.execute(
         "select tableoid::regclass::text, count(*) from mcp_tool_call_log group by 1"
     )
-    assert held.fetchall() == [(named(today(admin)), 2)]
+    assert locked.fetchall() == [(named(today(admin)), 2)]
 
 
 def test_every_partition_is_guarded_like_the_whole(
     own_place: Place, admin: psycopg.Connection
 ) -> None:
-    retain(own_place.owner_dsn, FOR_EVER)
+    apply_retention(own_place.owner_dsn, FOR_EVER)
     guarded = admin.execute(
         """select c.relname from pg_class c join pg_policies p on p.tablename = c.relname
             where c.relrowsecurity and c.relforcerowsecurity and p.qual = '(org_id = app_org())'
@@ -81,14 +81,14 @@ def test_a_partition_is_dropped_once_all_of_it_is_old_enough(
     own_place: Place, admin: psycopg.Connection
 ) -> None:
     now = today(admin)
-    with office(own_place.owner_dsn) as here:
+    with open_owner_session(own_place.owner_dsn) as here:
         for weeks in range(1, 8):
-            retention.make_partitions(here, now - timedelta(weeks=weeks))
+            retention.create_partitions(here, now - timedelta(weeks=weeks))
     monday = (now - timedelta(days=now.weekday())).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
     before = set(partitions(admin))
-    gone = retain(own_place.owner_dsn, Keep(30, 0, 0))
+    gone = apply_retention(own_place.owner_dsn, RetentionPolicy(30, 0, 0))
     expected = {
         name
         for weeks in range(1, 8)
@@ -111,12 +111,12 @@ async def test_what_no_partition_was_made_for_is_kept_and_goes_when_it_is_old(
     admin.execute(
         "update mcp_tool_call_log set at = at - interval '40 days' where tool like 'get%'"
     )
-    gone = retain(own_world.place.owner_dsn, Keep(30, 0, 0))
+    gone = apply_retention(own_world.place.owner_dsn, RetentionPolicy(30, 0, 0))
     assert gone == {"mcp_tool_call_log": 2}
     assert named(today(admin) + timedelta(weeks=1)) in partitions(admin)
     left = admin.execute("select tool, count(*) from mcp_tool_call_log group by 1").fetchall()
     assert left == [("create_research_plan", 3)]
-    assert retain(own_world.place.owner_dsn, Keep(30, 0, 0)) == {}
+    assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(30, 0, 0)) == {}
 
 
 CALLS = """
@@ -132,11 +132,11 @@ def test_calls_of_the_default_partition_move_to_that_of_their_week(
     own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a demo that was kept: calls are there before the partition of their week is."""
-    monkeypatch.setattr(retention, "MOST_ROWS", 50)
+    monkeypatch.setattr(retention, "MAX_ROWS", 50)
     admin.execute(CALLS)
     asked = "select org_id, id, at from mcp_tool_call_log order by id"
     before = admin.execute(asked).fetchall()
-    retain(own_world.place.owner_dsn, FOR_EVER)
+    apply_retention(own_world.place.owner_dsn, FOR_EVER)
     made = {named(today(admin) + timedelta(weeks=ahead)) for ahead in range(5)}
     assert set(partitions(admin)) == {"mcp_tool_call_log_default", *made}
     assert admin.execute(asked).fetchall() == before
@@ -157,7 +157,7 @@ def test_too_many_calls_of_a_week_stay_in_the_default_partition(
 ) -> None:
     monkeypatch.setattr(retention, "MAX_MOVED_ROWS", 5)
     admin.execute(CALLS)
-    retain(own_world.place.owner_dsn, FOR_EVER)
+    apply_retention(own_world.place.owner_dsn, FOR_EVER)
     assert named(today(admin)) not in partitions(admin)
     assert named(today(admin) + timedelta(weeks=4)) in partitions(admin)
     found = admin.execute("select count(*) from mcp_tool_call_log").fetchall()
@@ -169,12 +169,12 @@ def test_several_at_once_do_it_once(own_place: Place, admin: psycopg.Connection)
 
     def run() -> dict[str, int]:
         gate.wait(10)
-        return retain(own_place.owner_dsn, Keep(30, 30, 30))
+        return apply_retention(own_place.owner_dsn, RetentionPolicy(30, 30, 30))
 
     with ThreadPoolExecutor(4) as threads:
         done = [one.result(60) for one in [threads.submit(run) for _ in range(4)]]
     assert done == [{}] * 4
-    retain(own_place.owner_dsn, FOR_EVER)
+    apply_retention(own_place.owner_dsn, FOR_EVER)
     assert len(partitions(admin)) == 6
 
 
@@ -182,7 +182,7 @@ def test_whoever_serves_cannot_do_it(own_place: Place) -> None:
     if own_place.server.role:
         pytest.skip("one user does everything here")
     with pytest.raises(Misconfigured, match="owner_url names the owner"):
-        retain(own_place.app_dsn, FOR_EVER)
+        apply_retention(own_place.app_dsn, FOR_EVER)
 
 
 # Answers
@@ -200,8 +200,10 @@ async def test_an_answer_is_repeated_until_it_is_old(
     admin.execute(
         "update idempotency_answer set created_at = now() - interval '9 days' where key = 'old'"
     )
-    assert retain(own_world.place.owner_dsn, Keep(0, 0, 0)) == {}
-    assert retain(own_world.place.owner_dsn, Keep(0, 7, 0)) == {"idempotency_answer": 2}
+    assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 0)) == {}
+    assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 7, 0)) == {
+        "idempotency_answer": 2
+    }
     assert (await agent.plan(idempotencyKey="young")).get("replayed") is True
     assert "replayed" not in await agent.plan(idempotencyKey="old")
 
@@ -209,11 +211,13 @@ async def test_an_answer_is_repeated_until_it_is_old(
 async def test_many_answers_go_some_at_a_time(
     own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "MOST_ROWS", 3)
+    monkeypatch.setattr(retention, "MAX_ROWS", 3)
     for number in range(7):
         await own_world.agent.plan(1, idempotencyKey=f"k{number}")
     admin.execute("update idempotency_answer set created_at = now() - interval '2 days'")
-    assert retain(own_world.place.owner_dsn, Keep(0, 1, 0)) == {"idempotency_answer": 7}
+    assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 1, 0)) == {
+        "idempotency_answer": 7
+    }
 
 
 # What is over
@@ -268,8 +272,8 @@ async def test_a_plan_that_is_over_long_enough_goes_with_all_that_is_its_own(
     open_one = await agent.plan(name="Still open")
     make_old(admin, old["planId"], open_one["planId"])
     theirs = rows_of(place, own_world.neighbour.org_id)
-    assert retain(place.owner_dsn, FOR_EVER) == {}
-    gone = retain(place.owner_dsn, Keep(0, 0, 90))
+    assert apply_retention(place.owner_dsn, FOR_EVER) == {}
+    gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
     assert gone["plan"] == gone["plan_brief"] == gone["source"] == 1
     assert gone["artifact"] == 2
     left = [line for line in dump(place).splitlines() if re.search("xylophone", line)]
@@ -287,7 +291,7 @@ async def test_a_plan_that_is_over_long_enough_goes_with_all_that_is_its_own(
     assert verdict.ok
     assert verdict.note is not None
     assert "archived plans and runs were erased at " in verdict.note
-    assert retain(place.owner_dsn, Keep(0, 0, 90)) == {}
+    assert apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90)) == {}
 
 
 async def test_a_run_that_is_over_long_enough_goes_too(
@@ -297,7 +301,7 @@ async def test_a_run_that_is_over_long_enough_goes_too(
     run, open_run = await a_finished_run(agent), await agent.run()
     assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "run_complete"
     make_old(admin, run["runId"], open_run["runId"])
-    gone = retain(place.owner_dsn, Keep(0, 0, 90))
+    gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
     assert gone["run"] == gone["run_brief"] == 1
     there = rows_of(place, agent.org_id)
     assert [table for table, rows in there.items() if run["runId"] in str(rows)] == ["tombstone"]
@@ -307,13 +311,13 @@ async def test_a_run_that_is_over_long_enough_goes_too(
 async def test_more_than_a_handful_go_some_at_a_time_and_all_are_on_record(
     own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "MOST_SUBJECTS", 2)
+    monkeypatch.setattr(retention, "MAX_SUBJECTS", 2)
     agent = own_world.agent
     plans = [await agent.plan(1) for _ in range(5)]
     for plan in plans:
         await agent.work_through(plan)
     make_old(admin, *(plan["planId"] for plan in plans))
-    assert retain(own_world.place.owner_dsn, Keep(0, 0, 90))["plan"] == 5
+    assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))["plan"] == 5
     told = await verdicts(own_world, agent.org_id)
     assert [verdict.ok for verdict in told] == [True, True, True]
 
@@ -329,8 +333,8 @@ async def test_a_plan_whose_audit_is_broken_stays_for_somebody_to_look_into(
     admin.execute(
         "update audit_entry set actor = 'mallory' where subject_id = %s", (plan["planId"],)
     )
-    assert retain(own_world.place.owner_dsn, Keep(0, 0, 90)) == {}
-    assert (await verified(own_world, "plan", plan["planId"])).broken == 1
+    assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90)) == {}
+    assert (await verified(own_world, "plan", plan["planId"])).first_broken_entry == 1
 
 
 async def test_what_comes_back_after_it_was_erased_is_found(
@@ -342,12 +346,12 @@ async def test_what_comes_back_after_it_was_erased_is_found(
     await agent.work_through(plan)
     kept = admin.execute("select * from plan where id = %s", (plan["planId"],)).fetchall()
     make_old(admin, plan["planId"])
-    retain(own_world.place.owner_dsn, Keep(0, 0, 90))
+    apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))
     places = ", ".join(["%s"] * len(kept[0]))
     told = [psycopg.types.json.Json(v) if isinstance(v, dict) else v for v in kept[0]]
     admin.execute(f"insert into plan values ({places})".encode(), told)  # noqa: S608 - ours
     (verdict,) = await verdicts(own_world, agent.org_id)
-    assert verdict.faults == (f"plan {plan['planId']} was erased, and is there again",)
+    assert verdict.errors == (f"plan {plan['planId']} was erased, and is there again",)
 
 
 async def test_a_record_that_is_deleted_is_missed(
@@ -358,11 +362,11 @@ async def test_a_record_that_is_deleted_is_missed(
     plan = await agent.plan(1)
     await agent.work_through(plan)
     make_old(admin, plan["planId"])
-    retain(own_world.place.owner_dsn, Keep(0, 0, 90))
+    apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))
     admin.execute("delete from tombstone; delete from erasure")
     (verdict,) = await verdicts(own_world, agent.org_id)
-    assert verdict.broken == 1
-    assert verdict.faults == ("erasure 1 is missing: 1 were written",)
+    assert verdict.first_broken_entry == 1
+    assert verdict.errors == ("erasure 1 is missing: 1 were written",)
 
 
 async def test_what_was_logged_after_an_org_was_erased_goes_next_time(own_world: World) -> None:
@@ -372,5 +376,5 @@ async def test_what_was_logged_after_an_org_was_erased_goes_next_time(own_world:
     await agent.ask("get_plan_status", {"planId": "x"})
     await own_world.doorway.calls.flush()
     assert "mcp_tool_call_log" in rows_of(place, agent.org_id)
-    retain(place.owner_dsn, FOR_EVER)
+    apply_retention(place.owner_dsn, FOR_EVER)
     assert set(rows_of(place, agent.org_id)) == LEFT

@@ -13,7 +13,7 @@ from statements import prepared
 from waybook.record.holder import Holder
 from waybook.store import definitions, documents, jobs, runs
 from waybook.store.ids import new_id
-from waybook.store.jobs import Asked
+from waybook.store.jobs import JobRequest
 from waybook.store.sql import Statement
 from waybook.store.tenants import LOCAL_ORG, add_org
 from worlds import a_world
@@ -115,8 +115,8 @@ def named(full: Place) -> tuple[str, str, str]:
 
 
 ME = Holder("ann", "session")
-ANY = Asked(model=None, job_type=None, lease_seconds=900, holder=ME)
-ONE = Asked(model="m1", job_type=None, lease_seconds=900, holder=ME)
+ANY = JobRequest(model=None, job_type=None, lease_seconds=900, holder=ME)
+ONE = JobRequest(model="m1", job_type=None, lease_seconds=900, holder=ME)
 
 #: The index by which each is read, and whether it comes in the order that is asked for.
 HOT = {
@@ -145,8 +145,8 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
         "run_of_job": jobs.run_of_job_statement(job_id),
         "load_job": jobs.job_statement(job_id),
         "held_job": jobs.held_statement(run_id, ONE),
-        "free_job": jobs.free_statement(run_id, ANY),
-        "free_job_for_model": jobs.free_statement(run_id, ONE),
+        "free_job": jobs.claimable_statement(run_id, ANY),
+        "free_job_for_model": jobs.claimable_statement(run_id, ONE),
         "open_jobs": jobs.open_statement(run_id, 40),
         "failed_jobs": jobs.failed_statement(run_id, "s1", None),
         "to_render": jobs.to_render_statement(run_id, 20),
@@ -182,7 +182,7 @@ def test_no_query_of_runs_reads_a_table_from_end_to_end(
 ) -> None:
     run_id, job_id, document_id = named
     statement = {
-        "run_with_free_job": jobs.run_with_free_job_statement(ANY),
+        "run_with_free_job": jobs.run_with_claimable_job_statement(ANY),
         "parts": jobs.parts_statement(job_id),
         "document_job": documents.document_job_statement(run_id, document_id),
         "contents": documents.contents_statement([document_id], 100),

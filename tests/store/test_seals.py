@@ -6,16 +6,16 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.store.audit import GENESIS, Sealed, first_broken, seal
+from waybook.store.audit import GENESIS, SealedEntry, first_broken, seal
 
 
-def an_entry(seq: int, *texts: str) -> Sealed:
+def an_entry(seq: int, *texts: str) -> SealedEntry:
     event, actor, channel, session, details = texts
     at = datetime(2030, 1, 1, tzinfo=UTC)
-    return Sealed("p-1", "plan", seq, at, event, actor, channel, session, details)
+    return SealedEntry("p-1", "plan", seq, at, event, actor, channel, session, details)
 
 
-def a_chain(length: int, previous: bytes = GENESIS) -> list[Sealed]:
+def a_chain(length: int, previous: bytes = GENESIS) -> list[SealedEntry]:
     entries = []
     for seq in range(1, length + 1):
         entry = an_entry(seq, "step_started", "ann", "mcp", "s-1", f'{{"n":{seq}}}')

@@ -10,16 +10,16 @@ import pytest
 
 from servers import Place
 from store.library import EMBEDDER, Library, a_library
-from waybook.plan.research import Origin
+from waybook.plan.research import ResearchSource
 from waybook.research.fusion import fuse
-from waybook.research.question import read_question
+from waybook.research.question import parse_query
 from waybook.research.sources import source_hash, source_id
 from waybook.store import embeddings, passages, search
 from waybook.store.backend import Backend
 from waybook.store.database import Database
 from waybook.store.ids import new_id
-from waybook.store.passages import of_source
-from waybook.store.search import Abilities, Scope
+from waybook.store.passages import index_source
+from waybook.store.search import Scope, SearchCapabilities
 from worlds import NOON, a_database
 
 NOTES = {
@@ -30,7 +30,7 @@ NOTES = {
     "bees": "A returning forager tells the direction of flowers by dancing on the comb.",
 }
 HASH = source_hash(url="https://example.org/lake", title="Glacial lakes", quote="A dam.")
-WIKI = Origin(
+WIKI = ResearchSource(
     id=source_id(HASH),
     content_hash=HASH,
     url="https://example.org/lake",
@@ -90,12 +90,12 @@ async def test_the_server_says_what_it_can_do_for_search(
     assert able.backend is Backend.PORTABLE
     assert able.indexed == shared_place.server.is_embedded
     reach = "" if able.indexed else ", words among the newest 5,000 passages"
-    assert able.told == f"full text and vectors{reach}"
+    assert able.describe == f"full text and vectors{reach}"
 
 
 async def test_without_vectors_there_is_one_list_and_with_them_two(library: Library) -> None:
     assert set(await library.lists("glacial lake")) == {"words", "meaning"}
-    library.abilities = Abilities(backend=None, indexed=False)
+    library.abilities = SearchCapabilities(backend=None, indexed=False)
     assert set(await library.lists("glacial lake")) == {"words"}
 
 
@@ -146,8 +146,8 @@ async def test_of_a_long_text_the_passage_is_found_that_says_it(library: Library
     filler = "Meetings were held and minutes were taken. " * 60
     await library.store("minutes", f"{filler}The perovskite cell broke. {filler}")
     hit = fuse(await library.lists("perovskite"))[0]
-    (rows,) = await library.database.read(
-        library.org_id, search.found_statement([(hit.subject_id, hit.part)])
+    (rows,) = await library.database.read_org(
+        library.org_id, search.hits_statement([(hit.subject_id, hit.part)])
     )
     assert hit.part > 1
     assert "perovskite" in rows[0][6]
@@ -208,7 +208,7 @@ async def test_within_a_plan_its_artifacts_and_their_sources_are_found(
     await library.store("ours", NOTES["flood"], plan_id=plan_id)
     artifact_id = artifact_in(shared_place, library, plan_id, "linked")
     await library.link(artifact_id, WIKI)
-    await library.index(of_source(WIKI, NOON))
+    await library.index(index_source(WIKI, NOON))
     assert set(await library.search("glacial dam", plan_id=plan_id)) == {"ours", "Glacial lakes"}
     assert await library.search("glacial dam", plan_id=plan_id, kinds=("source",)) == [
         "Glacial lakes"
@@ -226,15 +226,17 @@ async def test_a_source_stored_twice_is_one_row_with_two_links(
     for source in (replace(WIKI, retrieved_at=None), WIKI):
         artifact_id = artifact_in(shared_place, library, None, "linked")
         await library.link(artifact_id, source)
-        await library.index(of_source(source, NOON))
+        await library.index(index_source(source, NOON))
     assert len(await library.rows("select id from source")) == 1
     assert len(await library.rows("select artifact_id from artifact_source")) == 2
-    (rows,) = await library.database.read(library.org_id, search.sources_statement([artifact_id]))
+    (rows,) = await library.database.read_org(
+        library.org_id, search.sources_statement([artifact_id])
+    )
     assert [row[2:] for row in rows] == [(WIKI.url, WIKI.title, WIKI.quote, NOON)]
 
 
 async def test_indexing_again_changes_nothing(library: Library) -> None:
-    subject = of_source(WIKI, NOON)
+    subject = index_source(WIKI, NOON)
     for _ in range(2):
         await library.index(subject)
     assert await library.search("Glacial lakes", kinds=("source",)) == ["Glacial lakes"]
@@ -244,15 +246,15 @@ async def test_what_search_does_not_know_yet_is_listed(
     library: Library, shared_place: Place
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")
-    (rows,) = await library.database.read(
-        library.org_id, passages.without_passages_statement(None, 9)
-    )
+    (rows,) = await library.database.read_org(library.org_id, passages.unindexed_statement(None, 9))
     assert [row[0] for row in rows] == [artifact_id]
     await library.write(
-        *passages.index(passages.cut([of_source(WIKI, NOON)]), None, library.org_id)
+        *passages.index_statements(
+            passages.split_subjects([index_source(WIKI, NOON)]), None, library.org_id
+        )
     )
     asked = embeddings.without_embeddings_statement(EMBEDDER.model, Backend.PORTABLE, None, 9)
-    (rows,) = await library.database.read(library.org_id, asked)
+    (rows,) = await library.database.read_org(library.org_id, asked)
     assert [row[0] for row in rows] == [WIKI.id]
 
 
@@ -267,8 +269,8 @@ async def test_a_text_without_a_word_can_be_stored(library: Library) -> None:
 async def test_where_no_index_serves_only_the_newest_are_looked_at(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "NEWEST", 1)
-    library.abilities = Abilities(backend=None, indexed=False)
+    monkeypatch.setattr(search, "MAX_UNINDEXED_SCAN", 1)
+    library.abilities = SearchCapabilities(backend=None, indexed=False)
     await library.store("later", NOTES["bread"], created_at=NOON + timedelta(days=1))
     assert await library.search("moraine dam") == []
     await library.store("latest", NOTES["flood"], created_at=NOON + timedelta(days=2))
@@ -286,8 +288,10 @@ def test_words_are_found_by_their_index_under_row_level_security(own_place: Plac
         analyze passage"""
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
         admin.execute(fill.encode())
-    question = read_question("word77")
-    asked = search.search_statements(question, None, Scope(), Abilities(backend=None, indexed=True))
+    question = parse_query("word77")
+    asked = search.search_statements(
+        question, None, Scope(), SearchCapabilities(backend=None, indexed=True)
+    )
     with psycopg.connect(own_place.app_dsn) as serving:
         serving.execute("set local app.org_id = '00000000-0000-7000-8000-000000000001'")
         for statement in asked[:-1]:

@@ -13,9 +13,9 @@ from servers import Place
 from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
 from waybook.store.ids import new_id
-from waybook.store.migrate import APP_ROLE, migrate, pending
+from waybook.store.migrate import APP_ROLE, list_pending, migrate
 from waybook.store.serving_role import check_serving_role
-from waybook.wiring import Server, opened, running
+from waybook.wiring import DatabaseServer, open_database, start_application
 
 GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
 
@@ -36,9 +36,9 @@ def a_stranger(place: Place, name: str) -> Iterator[str]:
 
 async def serve(place: Place, dsn: str) -> None:
     """Open the pool as a server does that has a URL for each, and look once."""
-    server = Server(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
-    async with opened(server, Settings()) as database:
-        await database.directory()
+    server = DatabaseServer(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
+    async with open_database(server, Settings()) as database:
+        await database.list_org_ids()
 
 
 @pytest.mark.parametrize("name", ["serving", 'An "odd" name; drop'])
@@ -60,7 +60,7 @@ async def test_every_start_says_so(own_place: Place) -> None:
     with a_stranger(own_place, f"serving_{new_id()}") as dsn:
         both = Settings(database_url=dsn, owner_url=own_place.owner_dsn)
         with pytest.raises(Misconfigured, match=f"grant {APP_ROLE} to"):
-            async with running(both):
+            async with start_application(both):
                 pass
 
 
@@ -81,13 +81,13 @@ async def test_whoever_cannot_even_connect_is_told_why_and_at_once(own_place: Pl
     nobody = make_conninfo(own_place.owner_dsn, user=f"nobody_{new_id()}")
     both = Settings(database_url=nobody, owner_url=own_place.owner_dsn)
     with pytest.raises(Unavailable, match="nobody_"):
-        async with running(both):
+        async with start_application(both):
             pass
 
 
 async def test_whoever_is_not_the_owner_is_told_who_must_be_named(own_place: Place) -> None:
     with a_stranger(own_place, f"serving_{new_id()}") as dsn:
-        for look in (migrate, pending):
+        for look in (migrate, list_pending):
             with pytest.raises(Misconfigured, match="owner_url must name its owner") as refused:
                 look(dsn)
             assert f"grant {APP_ROLE} to" in refused.value.message

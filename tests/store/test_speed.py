@@ -15,7 +15,7 @@ from waybook.record.holder import Holder
 from waybook.store import contexts, plans
 from waybook.store.idempotency import Key
 from waybook.store.ids import new_id
-from waybook.store.plans import Wanted
+from waybook.store.plans import PlanRequest
 from waybook.store.sql import Statement
 from waybook.store.tenants import LOCAL_ORG, add_org
 from waybook.usecases.browse_plans import PlanFilter, page_statements
@@ -139,8 +139,8 @@ HOT = [
 def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
     plan_id, step_id = a_plan_id(full)
     key = Key(tool="get_next_step", key="k", arguments_hash=b"")
-    by_plan = plans.lock_statements(Wanted(plan_id=plan_id, holder=ME), key)
-    for_work = plans.lock_statements(Wanted(plan_id=plan_id, candidates=True, holder=ME), key)
+    by_plan = plans.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
+    for_work = plans.lock_statements(PlanRequest(plan_id=plan_id, candidates=True, holder=ME), key)
     statements = {
         "plan of a step": plans.plan_of_step_statement(step_id),
         "lock": by_plan[0],
@@ -152,15 +152,15 @@ def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
         "results": plans.results_within_statement(plan_id, 24_000),
         "results, cut": plans.results_cut_statement(plan_id, 160),
         "formatting notes": plans.SQL["formatting_notes"](plan_id=plan_id),
-        "artifacts": contexts.newest_statement(plan_id, None, contexts.FIRST),
-        "artifacts of a step": contexts.newest_statement(plan_id, step_id, contexts.FIRST),
+        "artifacts": contexts.newest_statement(plan_id, None, contexts.FIRST_PAGE),
+        "artifacts of a step": contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),
         "artifacts by id": contexts.artifacts_statement(plan_id, {step_id: 1}, 1_200),
         "what a step is about": contexts.about_step_statement(step_id),
         "beginnings of results": contexts.results_statement(plan_id, 1_000),
         "beginnings of instructions": contexts.instructions_statement(plan_id, 1_000),
-        "feedback": contexts.feedback_statement(plan_id, step_id, contexts.FIRST),
-        "piece of a step": contexts.piece_of_step_statement(
-            plan_id, "result", step_id, contexts.FIRST
+        "feedback": contexts.feedback_statement(plan_id, step_id, contexts.FIRST_PAGE),
+        "piece of a step": contexts.step_text_slice_statement(
+            plan_id, "result", step_id, contexts.FIRST_PAGE
         ),
         "brief": plans.brief_statement(plan_id),
     }

@@ -4,10 +4,10 @@ import pytest
 
 from waybook.errors import IdempotencyConflict
 from waybook.record.moment import Json
-from waybook.store.idempotency import Key, StoredAnswer, hash_of, read_answer
+from waybook.store.idempotency import Key, StoredAnswer, hash_arguments, read_answer
 
 ARGUMENTS: Json = {"plan_id": "p", "name": "Rivers"}
-KEY = Key("submit", "k1", hash_of({"user": "ann", "arguments": ARGUMENTS}), ARGUMENTS)
+KEY = Key("submit", "k1", hash_arguments({"user": "ann", "arguments": ARGUMENTS}), ARGUMENTS)
 
 
 def test_answer_stored_under_the_same_question_is_found() -> None:
@@ -18,7 +18,9 @@ def test_answer_stored_under_the_same_question_is_found() -> None:
 
 def test_answer_of_an_earlier_version_is_found_by_its_arguments() -> None:
     """Earlier versions stored the hash of the arguments alone; a retry may span the upgrade."""
-    assert read_answer((hash_of(ARGUMENTS).hex(), True, {}), KEY) == StoredAnswer({}, is_error=True)
+    assert read_answer((hash_arguments(ARGUMENTS).hex(), True, {}), KEY) == StoredAnswer(
+        {}, is_error=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -27,4 +29,4 @@ def test_answer_of_an_earlier_version_is_found_by_its_arguments() -> None:
 )
 def test_answer_to_another_question_is_a_conflict(question: Json) -> None:
     with pytest.raises(IdempotencyConflict):
-        read_answer((hash_of(question).hex(), False, {}), KEY)
+        read_answer((hash_arguments(question).hex(), False, {}), KEY)

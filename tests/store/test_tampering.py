@@ -144,7 +144,7 @@ class Owner:
         done = self._connection.execute(statement.encode(), {"id": self._chain.id, **values})
         assert done.rowcount
 
-    def entries(self) -> list[audit.Sealed]:
+    def entries(self) -> list[audit.SealedEntry]:
         rows = self._connection.execute(
             """select subject_id::text, subject, seq, at, event, actor, channel, session,
                       details::text, hash from audit_entry where subject_id = %s order by seq""",
@@ -193,7 +193,7 @@ async def found(world: World, chain: Chain) -> tuple[int | None, str]:
     told = await verified(world, chain.kind, chain.id)
     assert told.subject.id == chain.id
     assert not told.ok, "the audit does not show it"
-    return told.broken, told.faults[0]
+    return told.first_broken_entry, told.errors[0]
 
 
 async def test_every_change_of_any_entry_is_named(world: World, chain: Chain, owner: Owner) -> None:
@@ -207,7 +207,7 @@ async def test_every_change_of_any_entry_is_named(world: World, chain: Chain, ow
     assert (await verified(world, chain.kind, chain.id)).ok
 
 
-def put_back(owner: Owner, entry: audit.Sealed) -> None:
+def put_back(owner: Owner, entry: audit.SealedEntry) -> None:
     owner.does(
         """insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session,
                                     details, hash)

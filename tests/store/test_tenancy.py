@@ -240,16 +240,16 @@ def test_nobody_may_make_anything_in_the_schema_but_the_owner(
 def test_the_serving_role_changes_and_deletes_only_what_it_must(
     catalogue: psycopg.Connection,
 ) -> None:
-    held = """select c.relname from pg_class c
+    locked = """select c.relname from pg_class c
                where $ours and has_table_privilege('$app', c.oid, '$right')"""
-    assert names(catalogue, held, right="update") == MAY_UPDATE
-    assert names(catalogue, held, right="delete") == MAY_DELETE
+    assert names(catalogue, locked, right="update") == MAY_UPDATE
+    assert names(catalogue, locked, right="delete") == MAY_DELETE
     for never in ("truncate", "references", "trigger"):
-        assert names(catalogue, held, right=never) == set(), never
+        assert names(catalogue, locked, right=never) == set(), never
     assert "audit_entry" not in MAY_UPDATE | MAY_DELETE
     # A partition is reached through its table alone.
     partitions = names(catalogue, PARTITIONS)
-    assert names(catalogue, held, right="select") == tables(catalogue) - partitions
+    assert names(catalogue, locked, right="select") == tables(catalogue) - partitions
 
 
 # And it is so
@@ -262,7 +262,7 @@ async def both(world: World) -> World:
     for somebody in (world.agent, world.neighbour):
         await everything(somebody)
         browser = await a_browser(somebody)
-        async with world.database.tenant(somebody.org_id) as tx:
+        async with world.database.org_transaction(somebody.org_id) as tx:
             await tx.commit(a_delivery(), browser)
         await somebody.acting_as("gone").plan()
         await erased(world, somebody, "gone")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.errors import Busy
-from waybook.store.turns import Turns
+from waybook.store.turns import FairQueue
 
 SIZES = st.integers(1, 12)
 ORGS = st.sampled_from("abcd")
@@ -19,7 +19,7 @@ class Room:
     """So many things, given out as connections are, and every one accounted for."""
 
     def __init__(self, size: int) -> None:
-        self.turns: Turns[int] = Turns(size)
+        self.turns: FairQueue[int] = FairQueue(size)
         self.free = size
         self.share = size - size // 4
         self.came = 0
@@ -32,31 +32,31 @@ class Room:
     def come(self, org: str) -> None:
         self.came += 1
         self.orgs.add(org)
-        self.turns.meet(org)
-        if self.free and self.turns.may_take(org):
+        self.turns.register(org)
+        if self.free and self.turns.can_acquire(org):
             self.free -= 1
-            self.turns.take(org)
+            self.turns.acquire(org)
             self.holding[org] += 1
             self.served.append(org)
         else:
-            self.turns.wait(org, self.came)
+            self.turns.enqueue(org, self.came)
             self.waiting[org].append(self.came)
 
     def give(self, org: str) -> None:
         if self.holding[org]:
             self.holding[org] -= 1
-            self.turns.give(org)
+            self.turns.release(org)
             self.pass_on()
 
     def leave(self, org: str) -> None:
         if self.waiting[org]:
-            self.turns.leave(org, self.waiting[org].popleft())
+            self.turns.dequeue(org, self.waiting[org].popleft())
 
     def pass_on(self) -> None:
         self.free += 1
         most = self.share if len(self.orgs) > 1 else self.free + self.holding.total()
         entitled = [o for o in self.orgs if self.waiting[o] and self.holding[o] < most]
-        served = self.turns.serve()
+        served = self.turns.pop_next()
         if served is None:
             assert not entitled
             return
@@ -78,7 +78,7 @@ def test_whoever_has_least_goes_first_and_each_org_in_its_own_order(
         getattr(room, what)(org)
         assert room.free + room.holding.total() == size
         if room.free:
-            content = [o for o in room.orgs if room.waiting[o] and room.turns.may_take(o)]
+            content = [o for o in room.orgs if room.waiting[o] and room.turns.can_acquire(o)]
             assert content == [], "nobody waits for what is free"
 
 
@@ -98,8 +98,8 @@ def test_everybody_is_served_in_the_end(size: int, comers: list[str], chance: ob
     for org in comers:
         room.come(org)
     while room.holding.total():
-        held = sorted(room.holding.elements())
-        room.give(chance.choice(held))  # type: ignore[attr-defined]  # a random.Random
+        locked = sorted(room.holding.elements())
+        room.give(chance.choice(locked))  # type: ignore[attr-defined]  # a random.Random
     assert Counter(room.served) == Counter(comers)
     assert room.free == size
 
@@ -130,13 +130,13 @@ def test_a_quarter_is_out_of_reach_of_each_once_there_are_two(size: int, calls: 
 
 
 def test_an_org_that_is_alone_may_have_everything_beside_the_server_itself() -> None:
-    turns: Turns[int] = Turns(4)
+    turns: FairQueue[int] = FairQueue(4)
     for org in (None, "a", None, "a", "a"):
-        turns.meet(org)
-        assert turns.may_take(org)
-        turns.take(org)
-    turns.give(None)
-    assert turns.may_take("a")
+        turns.register(org)
+        assert turns.can_acquire(org)
+        turns.acquire(org)
+    turns.release(None)
+    assert turns.can_acquire("a")
 
 
 def test_orgs_that_flood_take_turns_with_each_other() -> None:
@@ -149,12 +149,12 @@ def test_orgs_that_flood_take_turns_with_each_other() -> None:
 
 
 def test_too_many_of_one_org_are_refused_at_once_and_others_may_wait() -> None:
-    turns: Turns[int] = Turns(1, most_waiting=3)
+    turns: FairQueue[int] = FairQueue(1, most_waiting=3)
     for number in range(3):
-        turns.wait("a", number)
+        turns.enqueue("a", number)
     with pytest.raises(Busy) as refused:
-        turns.wait("a", 3)
+        turns.enqueue("a", 3)
     assert refused.value.details == {"limit": 3, "retryAfter": 1}
-    turns.wait("b", 4)
-    turns.leave("a", 0)
-    turns.wait("a", 5)
+    turns.enqueue("b", 4)
+    turns.dequeue("a", 0)
+    turns.enqueue("a", 5)

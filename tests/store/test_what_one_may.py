@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.record.scopes import Scope, granted
+from waybook.record.scopes import Scope, expand_scopes
 from waybook.store.identities import read_bearer
 from waybook.store.web_sessions import read_person
 
@@ -19,7 +19,7 @@ def test_a_token_lets_one_do_what_both_it_and_its_user_may(
 ) -> None:
     found = read_bearer([(ORG, "ann", "t-1", [*map(str, token)], [*map(str, user)], False)])
     assert found is not None
-    assert found.scopes == granted(token) & granted(user)
+    assert found.scopes == expand_scopes(token) & expand_scopes(user)
 
 
 @given(user=SCOPES, token=st.none() | SCOPES)
@@ -30,4 +30,6 @@ def test_a_session_lets_one_do_what_both_its_user_and_its_token_may(
     token_id = None if token is None else "t-1"
     found = read_person([(ORG, "s-1", token_id, "ann", "Acme", *told, False)])
     assert found is not None
-    assert found.scopes == (granted(user) if token is None else granted(user) & granted(token))
+    assert found.scopes == (
+        expand_scopes(user) if token is None else expand_scopes(user) & expand_scopes(token)
+    )

@@ -5,23 +5,23 @@ from itertools import pairwise
 import pytest
 
 from waybook.errors import Busy
-from waybook.store.database import Tx
+from waybook.store.database import Transaction
 from waybook.store.sql import Query
-from waybook.store.wire import PLAN_ANEW_EVERY, PlansInUse
+from waybook.store.wire import REPLAN_EVERY, PreparedPlans
 from worlds import World
 
 ONE = Query("one", "select 1")
 TWO = Query("two", "select 2")
 
 
-async def forget(tx: Tx) -> None:
+async def forget(tx: Transaction) -> None:
     """What a pooler does: behind our back, the connection is another one."""
     await tx.send("deallocate all")
 
 
 async def test_a_statement_is_prepared_once_and_then_only_executed(own_world: World) -> None:
     database = own_world.database
-    async with database.tenant(own_world.agent.org_id) as tx:
+    async with database.org_transaction(own_world.agent.org_id) as tx:
         await tx.send(ONE())
         await tx.send(ONE())
         (names,) = await tx.commit(
@@ -33,10 +33,10 @@ async def test_a_statement_is_prepared_once_and_then_only_executed(own_world: Wo
 async def test_a_forgotten_statement_at_the_opening_is_sent_as_text(own_world: World) -> None:
     database = own_world.database
     for _ in range(database.pool.size):
-        async with database.tenant(own_world.agent.org_id) as tx:
+        async with database.org_transaction(own_world.agent.org_id) as tx:
             await tx.send(ONE())
             await forget(tx)
-    found = await database.read(own_world.agent.org_id, ONE())
+    found = await database.read_org(own_world.agent.org_id, ONE())
     assert found == [[(1,)]]
     assert database.wire.pooled
     plan = await own_world.agent.plan(1)
@@ -45,7 +45,7 @@ async def test_a_forgotten_statement_at_the_opening_is_sent_as_text(own_world: W
 
 async def test_a_statement_forgotten_later_is_busy_and_nothing_is_written(own_world: World) -> None:
     database = own_world.database
-    async with database.tenant(own_world.agent.org_id) as tx:
+    async with database.org_transaction(own_world.agent.org_id) as tx:
         await tx.send(ONE(), TWO())
         await forget(tx)
         with pytest.raises(Busy):
@@ -54,7 +54,7 @@ async def test_a_statement_forgotten_later_is_busy_and_nothing_is_written(own_wo
 
 
 def test_plans_are_made_anew_as_the_tables_grow() -> None:
-    plans = PlansInUse()
-    anew = [n for n in range(1, 20_000) if plans.grown_old()]
+    plans = PreparedPlans()
+    anew = [n for n in range(1, 20_000) if plans.needs_replan()]
     assert anew[:4] == [16, 64, 256, 1024]
-    assert all(b - a <= PLAN_ANEW_EVERY for a, b in pairwise(anew))
+    assert all(b - a <= REPLAN_EVERY for a, b in pairwise(anew))

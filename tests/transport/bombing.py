@@ -27,16 +27,16 @@ from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
 from transport.messages import LEGACY
 from waybook.cli.app import app as command_line
 from waybook.dag.definition_text import parse_definition
-from waybook.dag.rendering import laid_out
-from waybook.dag.templates import Kind, fault_of
+from waybook.dag.rendering import markdown_to_html
+from waybook.dag.templates import TemplateKind, template_error
 from waybook.doorway import Answer
 from waybook.errors import WaybookError
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
-from waybook.transport.web.dashboard.forms import COOKIE, sent
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.serving import listen, serving
-from waybook.usecases.arguments import limit_result, read_arguments
+from waybook.transport.web.dashboard.forms import COOKIE, read_form
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.serving import listen, serve_in_background
+from waybook.usecases.arguments import check_result_size, parse_arguments
 from waybook.usecases.submit_step_result import SubmitStepResult
 
 #: What bombs may take beyond what is loaded: bytes at any time, seconds of work in all.
@@ -74,12 +74,12 @@ def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
 
 async def over_http(packed: bytes) -> list[Told]:
     """A server of ours, and every body."""
-    doorway = RememberingDoorway({"get_next_step": Answer({"status": "step_ready"})})
-    server = build_server(TOOLS, an_entrance(doorway))
-    app = build_app(server, hosts=Hosts(), ready=always)
+    dispatcher = RememberingDoorway({"get_next_step": Answer({"status": "step_ready"})})
+    server = build_server(TOOLS, an_entrance(dispatcher))
+    app = build_app(server, hosts=AllowedHosts(), ready=always)
     answers: list[Told] = []
     async with (
-        serving(app, listen("127.0.0.1", 0)) as address,
+        serve_in_background(app, listen("127.0.0.1", 0)) as address,
         httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as client,
     ):
         for door, name, headers, body in bodies(packed):
@@ -105,9 +105,9 @@ async def as_forms() -> list[Told]:
 
     async def receive(request: Request) -> PlainTextResponse:
         try:
-            await sent(request)
-        except WaybookError as fault:
-            return PlainTextResponse(fault.message, 403)
+            await read_form(request)
+        except WaybookError as error:
+            return PlainTextResponse(error.message, 403)
         raise AssertionError("no bomb has the token")
 
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
@@ -137,8 +137,8 @@ def as_arguments() -> Iterator[Told]:
 
 
 def _submitted(given: Mapping[str, object]) -> None:
-    asked = read_arguments(SubmitStepResult, given)
-    limit_result(resultSummary=asked.result_summary)
+    asked = parse_arguments(SubmitStepResult, given)
+    check_result_size(resultSummary=asked.result_summary)
 
 
 def as_texts() -> Iterator[Told]:
@@ -146,16 +146,16 @@ def as_texts() -> Iterator[Told]:
     for name, text in bombs.DEFINITIONS.items():
         yield "definition", name, *_outcome(parse_definition, text)
     for name, text in bombs.TEMPLATES.items():
-        yield "template", name, str(fault_of(text, Kind.PROMPT))[:300], ""
+        yield "template", name, str(template_error(text, TemplateKind.PROMPT))[:300], ""
     for name, text in bombs.MARKDOWN.items():
-        yield "Markdown", name, len(laid_out(text)), ""
+        yield "Markdown", name, len(markdown_to_html(text)), ""
 
 
 def _outcome(read: Callable[[T], object], given: T) -> tuple[object, str]:
     try:
         read(given)
-    except WaybookError as fault:
-        return fault.code, fault.message[:300]
+    except WaybookError as error:
+        return error.code, error.message[:300]
     return "read", ""
 
 

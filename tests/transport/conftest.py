@@ -9,9 +9,9 @@ import pytest_asyncio
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.hosts import AllowedHosts
 from waybook.transport.web.metrics import Metric
-from waybook.transport.web.serving import listen, serving
+from waybook.transport.web.serving import listen, serve_in_background
 from worlds import World
 
 CALLS = Metric(name="waybook_calls_total", help="Calls so far.", kind="counter", value=3)
@@ -25,9 +25,9 @@ def pytest_configure(config: pytest.Config) -> None:
 async def address() -> AsyncIterator[str]:
     """A server of ours on a port of its own, one for each file of tests."""
     server = build_server(TOOLS, an_entrance(RememberingDoorway()), profile="all")
-    hosts = Hosts(frozenset({"plans.example.org", "plans.example.org:8443"}))
+    hosts = AllowedHosts(frozenset({"plans.example.org", "plans.example.org:8443"}))
     app = build_app(server, hosts=hosts, ready=always, metrics=lambda: [CALLS])
-    async with serving(app, listen("127.0.0.1", 0)) as where:
+    async with serve_in_background(app, listen("127.0.0.1", 0)) as where:
         yield where
 
 

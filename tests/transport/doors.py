@@ -10,10 +10,10 @@ from tools.generate.tool_list import list_tools
 from waybook.doorway import Answer, Caller, Channel, Tool
 from waybook.errors import NotFound, RateLimited, WaybookError
 from waybook.store.bus import Bus
-from waybook.transport.entrance import Entrance
-from waybook.usecases.arguments import Arguments
-from waybook.usecases.call import Body, Call
-from waybook.usecases.exchange import Readable, ReadableOutput
+from waybook.transport.entrance import ToolGateway
+from waybook.usecases.arguments import ToolArguments
+from waybook.usecases.call import Body, RequestContext
+from waybook.usecases.exchange import ReadableDocument, ReadableOutput
 from waybook.usecases.skills import Skill
 
 SOMEBODY = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
@@ -58,39 +58,39 @@ class RememberingDoorway:
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
     requests: list[Request | None] = field(default_factory=list)
     #: What is read of any document.
-    readable: Readable | type[WaybookError] = NotFound
+    readable: ReadableDocument | type[WaybookError] = NotFound
     #: What is read of any output.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)
 
-    def count(self, _: Caller) -> float:
+    def try_acquire(self, _: Caller) -> float:
         return 0.0
 
-    def turned_away(self, _: Caller, what: str = "") -> RateLimited:
+    def rate_limited_answer(self, _: Caller, what: str = "") -> RateLimited:
         return RateLimited(what)
 
     async def is_ready(self) -> bool:
         return True
 
-    async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
+    async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
         self.calls.append((caller, tool, dict(arguments)))
         echo = Answer({"tool": tool, "arguments": dict(arguments)})
         return self.answers.get(tool, echo)
 
-    async def document(self, caller: Caller, resource_id: str) -> Readable:
+    async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
         self.calls.append((caller, "document", {"resourceId": resource_id}))
-        if isinstance(self.readable, Readable):
+        if isinstance(self.readable, ReadableDocument):
             return self.readable
         raise self.readable
 
-    async def output(self, caller: Caller, output_id: str) -> ReadableOutput:
+    async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
         self.calls.append((caller, "output", {"outputId": output_id}))
         if isinstance(self.deliverable, ReadableOutput):
             return self.deliverable
         raise self.deliverable
 
-    async def outputs(self, caller: Caller, plan_id: str) -> list[dict[str, object]]:
+    async def list_outputs(self, caller: Caller, plan_id: str) -> list[dict[str, object]]:
         self.calls.append((caller, "outputs", {"planId": plan_id}))
         if isinstance(self.deliverable, ReadableOutput):
             return [{"outputId": self.deliverable.output_id}]
@@ -101,22 +101,22 @@ async def somebody(_: Request | None) -> Caller:
     return SOMEBODY
 
 
-def an_entrance(doorway: RememberingDoorway) -> Entrance:
+def an_entrance(dispatcher: RememberingDoorway) -> ToolGateway:
     async def opened() -> RememberingDoorway:
-        return doorway
+        return dispatcher
 
     async def whoever(request: Request | None) -> Caller:
-        doorway.requests.append(request)
+        dispatcher.requests.append(request)
         return SOMEBODY
 
-    return Entrance(opened, whoever)
+    return ToolGateway(opened, whoever)
 
 
-class Anything(Arguments):
+class Anything(ToolArguments):
     pass
 
 
-async def unreached(_: Call, __: Anything) -> Body:
+async def unreached(_: RequestContext, __: Anything) -> Body:
     raise AssertionError
 
 

@@ -11,7 +11,7 @@ from waybook.doorway import Caller, Channel
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.routes import dashboard_routes
-from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.hosts import AllowedHosts
 from worlds import Agent
 
 TOKEN = re.compile(r'name="token" value="([^"]+)"')
@@ -25,7 +25,7 @@ def a_browser(agent: Agent, user: str = "pat") -> httpx2.AsyncClient:
 
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     pages = dashboard_routes(agent.doorway, person)
-    app = build_app(server, hosts=Hosts(), ready=always, pages=pages)
+    app = build_app(server, hosts=AllowedHosts(), ready=always, pages=pages)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 

@@ -10,25 +10,27 @@ import httpx2
 from starlette.requests import Request
 
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
-from waybook.doorway import Caller, Channel, Doorway
-from waybook.settings import Found
-from waybook.transport.entrance import Entrance
+from waybook.doorway import Caller, Channel, Dispatcher
+from waybook.settings import LoadedSettings
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.forms import COOKIE
 from waybook.transport.web.dashboard.routes import dashboard_routes
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.reading import Reading
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.reading import ReadApi
 from worlds import Agent
 
 TOKEN = "t" * 43
 
 
 @asynccontextmanager
-async def a_reader(agent: Agent, found: Found | None = None) -> AsyncIterator[httpx2.AsyncClient]:
+async def a_reader(
+    agent: Agent, found: LoadedSettings | None = None
+) -> AsyncIterator[httpx2.AsyncClient]:
     """Somebody of this agent's org, at a browser that follows no redirect."""
 
-    async def doorway() -> Doorway:
+    async def dispatcher() -> Dispatcher:
         return agent.doorway
 
     async def person(_: Request | None) -> Caller:
@@ -36,9 +38,9 @@ async def a_reader(agent: Agent, found: Found | None = None) -> AsyncIterator[ht
 
     app = build_app(
         build_server(TOOLS, an_entrance(RememberingDoorway())),
-        hosts=Hosts(),
+        hosts=AllowedHosts(),
         ready=always,
-        reading=Reading(Entrance(doorway, person)),
+        reading=ReadApi(ToolGateway(dispatcher, person)),
         pages=dashboard_routes(agent.doorway, person, found),
     )
     async with httpx2.AsyncClient(

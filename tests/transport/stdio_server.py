@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from transport.doors import TOOLS, RememberingDoorway, somebody
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
 
@@ -21,4 +21,4 @@ async def silent() -> RememberingDoorway:
 
 if __name__ == "__main__":
     opens = {"chatty": chatty, "silent": silent}[sys.argv[1]]
-    asyncio.run(serve_stdio(build_server(TOOLS, Entrance(opens, somebody))))
+    asyncio.run(serve_stdio(build_server(TOOLS, ToolGateway(opens, somebody))))

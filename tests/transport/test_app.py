@@ -12,7 +12,7 @@ from waybook.errors import Unavailable
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web import operations
 from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.hosts import AllowedHosts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -22,7 +22,7 @@ def a_face(
 ) -> httpx2.AsyncClient:
     """An HTTP face in process, without the MCP endpoint running."""
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
-    app = build_app(server, hosts=Hosts(), ready=ready, stuck=stuck)
+    app = build_app(server, hosts=AllowedHosts(), ready=ready, stuck=stuck)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 

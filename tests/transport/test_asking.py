@@ -12,8 +12,8 @@ from mcp import Client, MCPError
 from mcp.client import ClientRequestContext
 from starlette.requests import Request
 
-from waybook.doorway import Caller, Doorway
-from waybook.transport.entrance import Entrance
+from waybook.doorway import Caller, Dispatcher
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from worlds import Agent, Body, World
@@ -29,7 +29,7 @@ class Person:
     content: dict[str, Any] | None = None
     forms: list[wire.ElicitRequestFormParams] = field(default_factory=list)
 
-    async def answer(
+    async def complete(
         self, context: ClientRequestContext, params: wire.ElicitRequestParams
     ) -> wire.ElicitResult:
         del context
@@ -42,14 +42,14 @@ class Person:
 async def a_client(
     agent: Agent, person: Person | None, era: Literal["legacy", "2026-07-28"] = "2026-07-28"
 ) -> AsyncIterator[Client]:
-    async def doorway() -> Doorway:
+    async def dispatcher() -> Dispatcher:
         return agent.doorway
 
     async def caller(_: Request | None) -> Caller:
         return agent.caller
 
-    server = build_server(published_tools(), Entrance(doorway, caller))
-    callback = person.answer if person else None
+    server = build_server(published_tools(), ToolGateway(dispatcher, caller))
+    callback = person.complete if person else None
     async with Client(server, mode=era, elicitation_callback=callback) as client:
         yield client
 

@@ -9,7 +9,7 @@ from sign_in_worlds import a_team
 from trust_worlds import a_token
 from waybook.record.scopes import Scope
 from waybook.transport.web.cookies import SESSION
-from waybook.transport.web.dashboard.sign_in import SignIn
+from waybook.transport.web.dashboard.sign_in import SignInPage
 from waybook.usecases.web_sessions import start_by_token
 from worlds import World
 
@@ -27,7 +27,7 @@ async def test_a_page_that_lies_open_keeps_no_session_alive(
 ) -> None:
     given = await a_token(world.agent, scopes=(Scope.PLAN_READ,))
     started = await start_by_token(world.doorway.house, given.secret)
-    door = SignIn(house=world.doorway.house, base_url="http://localhost")
+    door = SignInPage(house=world.doorway.house, base_url="http://localhost")
     world.clock.advance(hours=5)
     assert await door.browser(asked(path, started.secret)) is not None
     world.clock.advance(hours=5)

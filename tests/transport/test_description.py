@@ -14,14 +14,14 @@ from fuzz.keeping import MOST_BYTES
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
 from transport.pages import a_reader
 from transport.test_reading import reading_as
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
-from waybook.transport.web.described import description
-from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.described import load_openapi
+from waybook.transport.web.hosts import AllowedHosts
 from worlds import Agent, Body, World
 
-TOLD: dict[str, Any] = json.loads(description())
+TOLD: dict[str, Any] = json.loads(load_openapi())
 #: Where a name in an address stands, in the source and on the wire.
 GAPS = {
     "run_id": "runId",
@@ -51,7 +51,7 @@ def test_every_route_is_described_and_there_is_no_other(
     monkeypatch.setattr("waybook.transport.web.app.Starlette", remembering)
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     reading = reading_as(face_world.agent)
-    build_app(server, hosts=Hosts(), ready=always, reading=reading)
+    build_app(server, hosts=AllowedHosts(), ready=always, reading=reading)
     served = {
         (_as_told(route.path), method.lower())
         for route in kept
@@ -71,7 +71,7 @@ async def one_of_each(agent: Agent) -> dict[str, str]:
     """The ids of things that are there, by what addresses call them."""
     run = await agent.run()
     await agent.hand_in(await agent.job(run), "# Found")
-    while await render_once(agent.doorway.house):
+    while await render_all_orgs(agent.doorway.house):
         pass
     report = await agent.progress(run, detail=True)
     document = report["stages"][0]["documents"][0]["resourceId"]

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from transport.faces import a_browser
 from waybook.doorway import Caller
 from waybook.errors import Unavailable
-from waybook.transport.web.dashboard.desk import Desk
+from waybook.transport.web.dashboard.desk import PageContext
 from worlds import World
 
 #: What a browser sends.
@@ -22,11 +22,11 @@ async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def failing(_: Desk, __: Request) -> Caller:
+async def failing(_: PageContext, __: Request) -> Caller:
     raise Unavailable
 
 
-async def breaking(_: Desk, __: Request) -> Caller:
+async def breaking(_: PageContext, __: Request) -> Caller:
     raise ZeroDivisionError
 
 
@@ -69,7 +69,7 @@ async def test_a_database_that_is_away_and_a_fault_of_ours_are_told_in_the_frame
     status: int,
     said: str,
 ) -> None:
-    monkeypatch.setattr(Desk, "call", fault)
+    monkeypatch.setattr(PageContext, "call", fault)
     page = await browser.get("/?q=x", headers=HTML)
     assert page.status_code == status
     assert f"<h1>{said}</h1>" in page.text

@@ -13,11 +13,11 @@ from starlette.types import Receive, Scope, Send
 
 from servers import Place
 from trust_worlds import a_token, another_token, at, bearer, gated
-from waybook.errors import RateLimited, Unavailable, Unidentified
+from waybook.errors import RateLimited, Unauthenticated, Unavailable
 from waybook.record.moment import Channel
 from waybook.transport.web import failed_credentials
 from waybook.transport.web.cookies import SESSION
-from waybook.transport.web.dashboard.sign_in import SignIn
+from waybook.transport.web.dashboard.sign_in import SignInPage
 from waybook.transport.web.failed_credentials import (
     DELAY_SECONDS,
     MAX_ADDRESSES,
@@ -29,7 +29,7 @@ from waybook.transport.web.failed_credentials import (
     REFILL_SECONDS,
     FailedCredentials,
 )
-from waybook.transport.web.gate import Gate
+from waybook.transport.web.gate import AuthGate
 from waybook.usecases.exchange import Caller
 from waybook.usecases.manage_tokens import revoke_token
 from worlds import World, a_world
@@ -56,8 +56,8 @@ def failures(clock: Clock) -> FailedCredentials:
 
 def fail(failures: FailedCredentials, shown: str, address: str = HERE) -> None:
     """Look up a secret that turns out to be unknown."""
-    with contextlib.suppress(Unidentified), failures.lookup(address, shown):
-        raise Unidentified
+    with contextlib.suppress(Unauthenticated), failures.lookup(address, shown):
+        raise Unauthenticated
 
 
 def exhaust(failures: FailedCredentials, address: str = HERE) -> None:
@@ -188,7 +188,7 @@ class CountedLookups:
 
     async def __call__(self, secret: str, _: Channel) -> Caller:
         self.secrets.append(secret)
-        raise Unidentified
+        raise Unauthenticated
 
     async def browser(self, _: object) -> Caller | None:
         self.secrets.append("a session")
@@ -215,8 +215,10 @@ async def test_gate_after_too_many_failures_looks_nothing_up(
     path: str, headers: dict[str, str]
 ) -> None:
     lookups = CountedLookups()
-    gate = Gate(bearer=lookups, browser=lookups.browser, failures=FailedCredentials(pause=no_pause))
-    transport = httpx2.ASGITransport(gate.before(nothing), client=(HERE, 1))
+    gate = AuthGate(
+        bearer=lookups, browser=lookups.browser, failures=FailedCredentials(pause=no_pause)
+    )
+    transport = httpx2.ASGITransport(gate.wrap(nothing), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         answers = [await visitor.get(path, headers=headers) for _ in range(MAX_FAILURES + 5)]
     assert len(lookups.secrets) == MAX_FAILURES
@@ -229,8 +231,8 @@ async def test_gate_whose_database_is_away_counts_no_failure() -> None:
     async def unavailable(_: str, __: Channel) -> Caller:
         raise Unavailable("the database does not answer")
 
-    gate = Gate(bearer=unavailable)
-    transport = httpx2.ASGITransport(gate.before(nothing), client=(HERE, 1))
+    gate = AuthGate(bearer=unavailable)
+    transport = httpx2.ASGITransport(gate.wrap(nothing), client=(HERE, 1))
     headers = {"authorization": "Bearer wb_good"}
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         answers = [await visitor.get("/api/map", headers=headers) for _ in range(2 * MAX_FAILURES)]
@@ -239,14 +241,14 @@ async def test_gate_whose_database_is_away_counts_no_failure() -> None:
 
 async def test_gate_without_any_credential_counts_no_failure() -> None:
     lookups = CountedLookups()
-    gate = Gate(bearer=lookups, failures=FailedCredentials(pause=no_pause))
-    transport = httpx2.ASGITransport(gate.before(nothing), client=(HERE, 1))
+    gate = AuthGate(bearer=lookups, failures=FailedCredentials(pause=no_pause))
+    transport = httpx2.ASGITransport(gate.wrap(nothing), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         answers = [await visitor.get("/api/map") for _ in range(2 * MAX_FAILURES)]
     assert {one.status_code for one in answers} == {401}
 
 
-class CountingSignIn(SignIn):
+class CountingSignIn(SignInPage):
     """The sign-in pages, counting the sessions that are looked up."""
 
     lookups: ClassVar[list[str]] = []

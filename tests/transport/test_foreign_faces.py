@@ -78,7 +78,7 @@ class Visit:
     address: str
     form: Mapping[str, str] | None = None
 
-    async def answer(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
+    async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
         """What comes back, without the id, the way back for errors, and what is new every time."""
         sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
         data = {"token": TOKEN, **sent} if self.form is not None else None
@@ -139,11 +139,11 @@ async def betrayed(
             if route.path in NO_ROWS | STREAMS:
                 continue
             for visit in visits(route, ours):
-                expected = await visit.answer(client, never)
+                expected = await visit.complete(client, never)
                 given_away = {
                     kind
                     for kind, row_id in theirs.items()
-                    if await visit.answer(client, row_id) != expected
+                    if await visit.complete(client, row_id) != expected
                 }
                 found.setdefault(route.path, set()).update(given_away)
     return found
@@ -213,8 +213,8 @@ async def told(reading: Any, row_id: str) -> str:  # noqa: ANN401 - whatever the
     """What came back, or the error that did."""
     try:
         return str(await reading).replace(row_id, "ID")
-    except MCPError as fault:
-        return f"{fault.code} {fault.message} {fault.data}".replace(row_id, "ID")
+    except MCPError as error:
+        return f"{error.code} {error.message} {error.data}".replace(row_id, "ID")
 
 
 async def test_every_tool_answers_so_over_the_protocol_too(world: World) -> None:

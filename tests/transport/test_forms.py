@@ -8,16 +8,16 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from waybook.errors import Forbidden
-from waybook.transport.web.dashboard.forms import COOKIE, FIELD, sent
+from waybook.transport.web.dashboard.forms import COOKIE, FIELD, read_form
 
 TOKEN = "t" * 43
 
 
 async def receive(request: Request) -> PlainTextResponse:
     try:
-        fields = await sent(request)
-    except Forbidden as fault:
-        return PlainTextResponse(fault.message, 403)
+        fields = await read_form(request)
+    except Forbidden as error:
+        return PlainTextResponse(error.message, 403)
     return PlainTextResponse(str(fields["said"]))
 
 

@@ -12,7 +12,7 @@ from transport.messages import LEGACY, a_request
 from trust_worlds import a_token, a_visitor, another_token, at, bearer, everything_stored, served
 from waybook.record.scopes import Scope
 from waybook.transport.web import failed_credentials
-from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from waybook.usecases.manage_tokens import IssuedToken, revoke_token
 from waybook.usecases.manage_users import disable_user
 from worlds import World, a_world
 
@@ -41,10 +41,10 @@ Headers = list[tuple[bytes, bytes]]
 class Tokens:
     """Tokens of one world: one that counts, and some that do not."""
 
-    good: GivenToken
-    expired: GivenToken
-    revoked: GivenToken
-    disabled: GivenToken
+    good: IssuedToken
+    expired: IssuedToken
+    revoked: IssuedToken
+    disabled: IssuedToken
 
 
 def shown(value: str) -> Headers:
@@ -115,9 +115,9 @@ async def tokens(world: World) -> Tokens:
 
 async def stored(world: World) -> dict[str, str]:
     """What is stored once all that is written behind the calls is written."""
-    house = world.doorway.house
+    services = world.doorway.house
     await world.doorway.calls.flush()
-    await house.last_used.write(house.database)
+    await services.last_used.flush(services.database)
     return everything_stored(world.place)
 
 

@@ -8,8 +8,13 @@ import httpx2
 import pytest
 
 from transport.messages import LEGACY, a_request, modern_headers
-from waybook.transport.web.guards import BODY_LIMIT, HEARD_OUT, only_http, read_body
-from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.guards import (
+    BODY_LIMIT,
+    MAX_DRAINED_BYTES,
+    read_body,
+    reject_other_scopes,
+)
+from waybook.transport.web.hosts import AllowedHosts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -162,7 +167,9 @@ async def test_a_body_of_undeclared_size_is_counted_on_every_route(
 
 
 async def test_a_body_declared_far_too_large_is_refused_unheard(address: str) -> None:
-    head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {HEARD_OUT + 1}\r\n\r\n"
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MAX_DRAINED_BYTES + 1}\r\n\r\n"
+    )
     reply = await exchange(address, head.encode())
     assert reply.startswith(b"HTTP/1.1 413 ")
     assert b"connection: close" in reply
@@ -177,7 +184,7 @@ async def test_an_endless_body_is_not_heard_out() -> None:
         return {"type": "http.request", "body": b"x" * BODY_LIMIT, "more_body": True}
 
     assert await read_body(endless, BODY_LIMIT) is None
-    assert heard == HEARD_OUT + BODY_LIMIT
+    assert heard == MAX_DRAINED_BYTES + BODY_LIMIT
 
 
 async def test_a_client_that_leaves_in_the_middle_leaves_half_a_body() -> None:
@@ -204,12 +211,12 @@ async def test_a_websocket_is_closed_at_once() -> None:
     async def send(message: object) -> None:
         sent.append(message)
 
-    await only_http(app)({"type": "websocket"}, receive, send)
+    await reject_other_scopes(app)({"type": "websocket"}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
 async def test_names_are_compared_without_regard_to_case() -> None:
-    hosts = Hosts(frozenset({"plans.example.org"}))
+    hosts = AllowedHosts(frozenset({"plans.example.org"}))
     assert hosts.allow_host("Plans.Example.ORG")
     assert hosts.allow_origin("HTTPS://Plans.Example.ORG", "localhost:8750")
     assert hosts.allow_origin("http://LOCALHOST:8750", "localhost:8750")

@@ -10,13 +10,13 @@ from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web import guards, heads
 from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.serving import listen, serving
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.serving import listen, serve_in_background
 
 START = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
 #: Several times what is read at once.
-MORE = b"x" * 16 * heads.MOST_BYTES
+MORE = b"x" * 16 * heads.MAX_BYTES
 
 
 class Line:
@@ -30,7 +30,7 @@ class Line:
         for part in parts:
             self._writer.write(part)
 
-    async def answer(self) -> bytes:
+    async def complete(self) -> bytes:
         """The first line of what comes back; nothing, if the line is hung up."""
         async with asyncio.timeout(5):
             return await self._reader.readline()
@@ -50,14 +50,14 @@ class Line:
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less patience than usual; asked for before there is a line."""
-    monkeypatch.setattr(heads, "SECONDS", 0.2)
+    monkeypatch.setattr(heads, "HEAD_TIMEOUT_SECONDS", 0.2)
 
 
 @pytest.fixture
 async def line() -> AsyncIterator[Line]:
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
-    app = build_app(server, hosts=Hosts(), ready=always)
-    async with serving(app, listen("127.0.0.1", 0)) as address:
+    app = build_app(server, hosts=AllowedHosts(), ready=always)
+    async with serve_in_background(app, listen("127.0.0.1", 0)) as address:
         host, _, port = address.removeprefix("http://").partition(":")
         line = Line(*await asyncio.open_connection(host, int(port)))
         yield line
@@ -70,7 +70,7 @@ ENDLESS = {
     "a header": (START + b"X: " + MORE,),
     "many headers": (START + b"".join(b"X-%d: 1\r\n" % n for n in range(1000)),),
     "many large headers": (START + b"".join(b"X-%d: %d\r\n" % (n, 10**999) for n in range(100)),),
-    "blank lines": (b"\r\n" * heads.MOST_BYTES,),
+    "blank lines": (b"\r\n" * heads.MAX_BYTES,),
     "what stands beside a piece of a body": (
         POST + b"Transfer-Encoding: chunked\r\n\r\n",
         b"1;x=" + MORE,
@@ -89,20 +89,20 @@ async def test_what_does_not_end_is_not_heard_out(line: Line, what: str) -> None
 
 
 async def test_whoever_listens_is_told_that_the_head_is_too_large(line: Line) -> None:
-    line.say(START + b"".join(b"X-%d: 1\r\n" % n for n in range(heads.MOST_HEADERS + 1)))
-    assert b" 431 " in await line.answer()
+    line.say(START + b"".join(b"X-%d: 1\r\n" % n for n in range(heads.MAX_HEADERS + 1)))
+    assert b" 431 " in await line.complete()
 
 
 async def test_a_head_may_be_as_large_as_browsers_make_them(line: Line) -> None:
     cookies = b"; ".join(b"c%d=%s" % (n, b"v" * 900) for n in range(50))
     line.say(START + b"Cookie: " + cookies + b"\r\n\r\n")
-    assert b" 200 " in await line.answer()
+    assert b" 200 " in await line.complete()
 
 
 async def test_a_large_body_is_no_large_head(line: Line) -> None:
-    body = MORE[: 4 * heads.MOST_BYTES]
+    body = MORE[: 4 * heads.MAX_BYTES]
     line.say(POST + b"Content-Length: %d\r\n\r\n" % len(body), body)
-    assert b" 405 " in await line.answer()
+    assert b" 405 " in await line.complete()
 
 
 BEGINNINGS = {
@@ -120,7 +120,7 @@ async def test_whoever_does_not_come_to_the_point_is_hung_up_on(line: Line, what
     if first:
         line.say(first)
     if then:
-        assert b" 200 " in await line.answer()
+        assert b" 200 " in await line.complete()
         line.say(then)
     await line.hear_to_the_end()
 
@@ -130,4 +130,4 @@ async def test_a_body_that_takes_too_long_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(guards, "BODY_SECONDS", 0.1)
     line.say(POST + b"Content-Length: 10\r\n\r\nhalf")
-    assert b" 408 " in await line.answer()
+    assert b" 408 " in await line.complete()

@@ -135,7 +135,7 @@ async def test_a_page_costs_the_same_however_many_plans(
     browser: httpx2.AsyncClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = 0
-    read = agent.doorway.house.database.read
+    read = agent.doorway.house.database.read_org
 
     async def counted(*asked: object) -> object:
         nonlocal sent

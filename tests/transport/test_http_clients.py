@@ -10,8 +10,8 @@ from transport.conformance.overlay import REPORTING, lay_over
 from transport.doors import SOMEBODY, TOOLS, RememberingDoorway, always, an_entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.serving import listen, serving
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.serving import listen, serve_in_background
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -52,14 +52,14 @@ async def test_many_calls_at_once_each_get_their_own_answer(address: str, era: E
 @EVERY_ERA
 async def test_progress_reaches_a_client_that_asks_for_it(era: Era) -> None:
     server = lay_over(build_server(TOOLS, an_entrance(RememberingDoorway())))
-    app = build_app(server, hosts=Hosts(), ready=always, reporting=REPORTING)
+    app = build_app(server, hosts=AllowedHosts(), ready=always, reporting=REPORTING)
     heard: list[tuple[float, float | None, str | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard.append((progress, total, message))
 
     async with (
-        serving(app, listen("127.0.0.1", 0)) as address,
+        serve_in_background(app, listen("127.0.0.1", 0)) as address,
         Client(f"{address}/mcp", mode=era) as client,
     ):
         await client.call_tool("test_tool_with_progress", {}, progress_callback=hear)
@@ -67,14 +67,14 @@ async def test_progress_reaches_a_client_that_asks_for_it(era: Era) -> None:
 
 
 async def test_the_request_says_who_is_calling() -> None:
-    doorway = RememberingDoorway()
-    entrance = an_entrance(doorway)
-    app = build_app(build_server(TOOLS, entrance), hosts=Hosts(), ready=always)
+    dispatcher = RememberingDoorway()
+    entrance = an_entrance(dispatcher)
+    app = build_app(build_server(TOOLS, entrance), hosts=AllowedHosts(), ready=always)
     async with (
-        serving(app, listen("127.0.0.1", 0)) as address,
+        serve_in_background(app, listen("127.0.0.1", 0)) as address,
         Client(f"{address}/mcp") as client,
     ):
         await client.call_tool("get_next_step", {})
-    assert doorway.calls == [(SOMEBODY, "get_next_step", {})]
-    assert doorway.requests[0] is not None
-    assert doorway.requests[0].url.path == "/mcp"
+    assert dispatcher.calls == [(SOMEBODY, "get_next_step", {})]
+    assert dispatcher.requests[0] is not None
+    assert dispatcher.requests[0].url.path == "/mcp"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transport.faces import a_browser, send
-from waybook.transport.web.dashboard.back import own_path
-from waybook.transport.web.dashboard.prose import MOST, prose
+from waybook.transport.web.dashboard.back import safe_return_path
+from waybook.transport.web.dashboard.prose import MAX_LENGTH, to_rich_text
 from worlds import Agent, Body, World
 
 HTML = {"accept": "text/html"}
@@ -84,8 +84,8 @@ async def test_no_form_leads_elsewhere(
 
 @given(st.text())
 def test_whatever_is_named_to_go_back_to_is_a_path_of_ours(address: str) -> None:
-    assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", own_path(address))
-    assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", own_path(f"/{address}"))
+    assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(address))
+    assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(f"/{address}"))
 
 
 async def test_sending_back_needs_feedback_and_nothing_typed_is_lost(
@@ -229,7 +229,7 @@ async def test_more_than_a_page_of_cards_come_up_as_others_are_decided(
     )
 )
 def test_whatever_an_agent_brings_is_shown_and_does_nothing(value: Body) -> None:
-    shown = prose(value)
+    shown = to_rich_text(value)
     if shown is None:
         return
     tags = {tag.lower() for tag in re.findall(r"<([a-zA-Z][a-zA-Z0-9]*)", shown.html)}
@@ -238,9 +238,9 @@ def test_whatever_an_agent_brings_is_shown_and_does_nothing(value: Body) -> None
 
 
 def test_what_is_too_long_is_cut_and_says_by_how_much() -> None:
-    shown = prose("a " * MOST)
+    shown = to_rich_text("a " * MAX_LENGTH)
     assert shown is not None
-    assert (shown.long, shown.cut) == (True, MOST)
+    assert (shown.long, shown.omitted) == (True, MAX_LENGTH)
 
 
 async def test_the_address_an_agent_is_told_leads_to_the_place_to_decide(

@@ -23,7 +23,7 @@ from servers import Place
 from sign_in_worlds import a_served_team, a_team
 from transport.messages import LEGACY, a_request
 from trust_worlds import at, everything_stored
-from waybook.errors import Unidentified
+from waybook.errors import Unauthenticated
 from waybook.record.moment import ReviewPolicy
 from waybook.store.ids import new_id
 from waybook.transport.web import failed_credentials
@@ -89,7 +89,7 @@ async def test_no_bad_token_opens_a_door_or_touches_a_row(
                     assert reply.status_code == 401, kind
                     assert f'resource_metadata="{where}{METADATA}/mcp"' in told
                     assert 'error="invalid_token"' in told, kind
-                    assert reply.json() == Unidentified().as_json(), "why is for the log alone"
+                    assert reply.json() == Unauthenticated().as_json(), "why is for the log alone"
             assert await stored(world) == before
 
 
@@ -175,7 +175,7 @@ async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
 async def test_a_session_that_has_ended_hears_of_nothing_any_more(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waybook.transport.web.dashboard.live.ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("waybook.transport.web.dashboard.live.REAUTH_SECONDS", 0.0)
     async with (
         a_served_team(world) as (_, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as browser,

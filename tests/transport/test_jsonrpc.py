@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import jsonrpc_message_adapter
 
-from waybook.transport.jsonrpc import Unsound, read_message, tool_with_progress
+from waybook.transport.jsonrpc import InvalidMessage, read_message, tool_with_progress
 
 
 @settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode) | st.text().map(json.dumps).map(str.encode))
 def test_any_bytes_are_a_message_or_unsound(body: bytes) -> None:
-    assert isinstance(read_message(body), dict | Unsound)
+    assert isinstance(read_message(body), dict | InvalidMessage)
 
 
 JSON_VALUES = st.recursive(
@@ -39,7 +39,7 @@ MESSAGES = st.fixed_dictionaries(
 @given(MESSAGES)
 def test_what_we_call_a_message_the_protocol_library_takes(message: dict[str, object]) -> None:
     read = read_message(json.dumps(message).encode())
-    if not isinstance(read, Unsound):
+    if not isinstance(read, InvalidMessage):
         jsonrpc_message_adapter.validate_python(read, by_name=False)
 
 

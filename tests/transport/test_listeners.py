@@ -16,11 +16,11 @@ from mcp.shared.exceptions import MCPError
 
 from trust_worlds import a_token, bearer, served
 from waybook.errors import RateLimited, Unavailable
-from waybook.transport.listeners import Listeners
+from waybook.transport.listeners import StreamLimiter
 from waybook.transport.mcp import subscriptions
 from waybook.transport.web.cookies import SESSION
 from waybook.transport.web.dashboard import live
-from waybook.usecases.manage_tokens import GivenToken
+from waybook.usecases.manage_tokens import IssuedToken
 from waybook.usecases.web_sessions import start_by_token
 from worlds import World
 
@@ -32,15 +32,15 @@ ORGS = st.integers(0, 3).map(lambda number: UUID(int=number))
 def test_nobody_has_more_than_their_part_and_whoever_has_less_is_refused_only_if_all_is_taken(
     moves: list[tuple[UUID, bool]], most: int, most_of_org: int
 ) -> None:
-    listeners, inside = Listeners(most, most_of_org), list[tuple[UUID, ExitStack]]()
+    listeners, inside = StreamLimiter(most, most_of_org), list[tuple[UUID, ExitStack]]()
     for org_id, comes in moves:
         theirs = [one for one in inside if one[0] == org_id]
-        fault = listeners.fault(org_id)
-        assert isinstance(fault, RateLimited) == (len(theirs) == most_of_org)
-        assert isinstance(fault, Unavailable) == (len(inside) == most and len(theirs) < most_of_org)
-        if comes and fault is None:
+        error = listeners.limit_error(org_id)
+        assert isinstance(error, RateLimited) == (len(theirs) == most_of_org)
+        assert isinstance(error, Unavailable) == (len(inside) == most and len(theirs) < most_of_org)
+        if comes and error is None:
             stack = ExitStack()
-            stack.enter_context(listeners.one_more(org_id))
+            stack.enter_context(listeners.acquire(org_id))
             inside.append((org_id, stack))
         elif theirs and not comes:
             theirs[0][1].close()
@@ -50,7 +50,7 @@ def test_nobody_has_more_than_their_part_and_whoever_has_less_is_refused_only_if
 class Page(NamedTuple):
     """An open page; while its lines are kept, it listens."""
 
-    answer: httpx2.Response
+    complete: httpx2.Response
     lines: AsyncIterator[str]
 
 
@@ -71,22 +71,22 @@ async def a_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
 async def test_an_org_whose_pages_take_all_they_may_leaves_room_for_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MOST_OF_ORG", 2)
+    monkeypatch.setattr(live, "MAX_STREAMS_PER_ORG", 2)
     ours, theirs = [
         (await start_by_token(world.doorway.house, (await a_token(somebody)).secret)).secret
         for somebody in (world.agent, world.neighbour)
     ]
     async with served(world) as address, AsyncExitStack() as stack:
         pages = [await a_page(stack, address, ours) for _ in range(3)]
-        assert [page.answer.status_code for page in pages] == [200, 200, 429]
-        assert pages[-1].answer.headers["retry-after"] == "30"
-        assert (await a_page(stack, address, theirs)).answer.status_code == 200
+        assert [page.complete.status_code for page in pages] == [200, 200, 429]
+        assert pages[-1].complete.headers["retry-after"] == "30"
+        assert (await a_page(stack, address, theirs)).complete.status_code == 200
 
 
 async def test_an_org_whose_agents_take_all_they_may_leaves_room_for_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "MOST_OF_ORG", 1)
+    monkeypatch.setattr(subscriptions, "MAX_STREAMS_PER_ORG", 1)
     ours, theirs = await a_token(world.agent), await a_token(world.neighbour)
     async with asyncio.timeout(PATIENCE), served(world) as address, AsyncExitStack() as stack:
         ann, ned = [await a_client(stack, address, one) for one in (ours, theirs)]
@@ -97,7 +97,7 @@ async def test_an_org_whose_agents_take_all_they_may_leaves_room_for_others(
         await stack.enter_async_context(ned.listen(resources_list_changed=True))
 
 
-async def a_client(stack: AsyncExitStack, address: str, given: GivenToken) -> Client:
+async def a_client(stack: AsyncExitStack, address: str, given: IssuedToken) -> Client:
     http = await stack.enter_async_context(
         httpx2.AsyncClient(headers=bearer(given), trust_env=False, timeout=20)
     )

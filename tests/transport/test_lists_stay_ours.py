@@ -4,21 +4,21 @@ from mcp import Client
 from starlette.requests import Request
 
 from ink import Ink, a_written_output, a_written_plan, a_written_run
-from waybook.doorway import Caller, Doorway
-from waybook.transport.entrance import Entrance
+from waybook.doorway import Caller, Dispatcher
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from worlds import Agent, World
 
 
 def a_client(agent: Agent) -> Client:
-    async def opened() -> Doorway:
+    async def opened() -> Dispatcher:
         return agent.doorway
 
     async def caller(_: Request | None) -> Caller:
         return agent.caller
 
-    server = build_server(published_tools(), Entrance(opened, caller), profile="all")
+    server = build_server(published_tools(), ToolGateway(opened, caller), profile="all")
     return Client(server, mode="legacy")
 
 

@@ -31,7 +31,7 @@ class Stream:
     """What comes over the stream, event by event."""
 
     def __init__(self, answer: httpx2.Response) -> None:
-        self.answer = answer
+        self.complete = answer
         self._lines = answer.aiter_lines()
 
     async def event(self) -> tuple[str, set[str]]:
@@ -57,8 +57,8 @@ async def streamed(site: Site, since: str = "", **headers: str) -> AsyncIterator
 async def test_a_page_is_told_what_changed_and_nothing_of_the_org_next_door(site: Site) -> None:
     world = site.world
     async with streamed(site) as stream:
-        assert stream.answer.headers["content-type"].startswith("text/event-stream")
-        assert "no-store" in stream.answer.headers["cache-control"]
+        assert stream.complete.headers["content-type"].startswith("text/event-stream")
+        assert "no-store" in stream.complete.headers["cache-control"]
         assert (await stream.event())[1] == {"hello"}
         await world.neighbour.plan(1, name="Also next door")
         plan = await world.agent.plan(2)
@@ -95,9 +95,9 @@ async def test_a_page_says_where_it_stands_so_that_nothing_is_missed_before_it_l
 
 
 async def test_a_silent_stream_beats(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "BEAT_SECONDS", 0)
+    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0)
     async with streamed(site) as stream, asyncio.timeout(PATIENCE):
-        lines = stream.answer.aiter_lines()
+        lines = stream.complete.aiter_lines()
         assert "data: beat" in [await anext(lines) for _ in range(6)]
 
 
@@ -110,13 +110,13 @@ async def test_more_streams_than_there_may_be_are_refused_until_one_ends(
         async with streamed(site) as stream:
             await stream.event()
             async with streamed(site) as second:
-                assert second.answer.status_code == status
-                assert second.answer.headers["retry-after"] == "30"
+                assert second.complete.status_code == status
+                assert second.complete.headers["retry-after"] == "30"
         async with asyncio.timeout(PATIENCE):
-            while world.doorway.bus.orgs():  # noqa: ASYNC110 - nobody says when a stream is gone
+            while world.doorway.bus.subscribed_orgs():  # noqa: ASYNC110 - nobody says when a stream is gone
                 await asyncio.sleep(0)
         async with streamed(site) as stream:
-            assert stream.answer.status_code == 200
+            assert stream.complete.status_code == 200
 
 
 async def test_streams_end_when_the_server_stops(world: World) -> None:
@@ -129,4 +129,4 @@ async def test_streams_end_when_the_server_stops(world: World) -> None:
 
 async def _to_its_end(site: Site) -> bool:
     async with streamed(site) as stream:
-        return "data: hello" in [line async for line in stream.answer.aiter_lines()]
+        return "data: hello" in [line async for line in stream.complete.aiter_lines()]

@@ -7,7 +7,7 @@ import httpx2
 
 from belongings import everything
 from transport.whole_house import a_house, a_visitor, routes_of, things_of
-from waybook.background import index_once
+from waybook.background import index_all_orgs
 from worlds import Agent, World
 
 #: Open for ever: see `test_live.py`.
@@ -46,7 +46,7 @@ async def pages(
 
 async def indexed(agent: Agent) -> None:
     """Until search knows everything there is."""
-    while await index_once(agent.doorway.house):
+    while await index_all_orgs(agent.doorway.house):
         pass
 
 

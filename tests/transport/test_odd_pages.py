@@ -1,9 +1,9 @@
 """Pages show the characters that nobody would see, and no text turns another one around."""
 
 from transport.pages import a_reader, words
-from waybook.background import render_once
-from waybook.record.oddities import oddities
-from waybook.transport.web.dashboard.assets import address_of
+from waybook.background import render_all_orgs
+from waybook.record.oddities import count_hidden
+from waybook.transport.web.dashboard.assets import asset_url
 from worlds import World, a_step
 
 TURNED = "Pay \u202eeno\u202c \x1b[31mnow\u200b"
@@ -20,14 +20,14 @@ async def test_a_plan_s_pages_write_out_what_hides(world: World) -> None:
         for address in ("/", "/inbox", place, f"{place}/steps/{taken['stepId']}"):
             page = await reader.get(address)
             assert SHOWN in words(page)
-            assert not oddities(words(page))
+            assert not count_hidden(words(page))
 
 
 async def test_a_document_writes_out_what_hides(world: World) -> None:
     agent = world.agent
     run = await agent.run()
     await agent.hand_in(await agent.job(run), f"# Found\n\n{TURNED}")
-    while await render_once(agent.doorway.house):
+    while await render_all_orgs(agent.doorway.house):
         pass
     report = await agent.progress(run, detail=True)
     document = report["stages"][0]["documents"][0]["resourceId"]
@@ -40,6 +40,6 @@ async def test_a_document_writes_out_what_hides(world: World) -> None:
 
 async def test_names_are_islands_in_the_line_they_stand_in(world: World) -> None:
     async with a_reader(world.agent) as reader:
-        style = (await reader.get(address_of("waybook.css"))).text
+        style = (await reader.get(asset_url("waybook.css"))).text
     rule = next(line for line in style.splitlines() if "unicode-bidi:isolate" in line)
     assert {"a", "b", "span", "strong", "code"} <= {*rule.partition("{")[0].split(",")}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from transport.doors import SOMEBODY, RememberingDoorway, an_entrance
 from transport.test_reading import a_face, reading_as
 from waybook.errors import NotFound, Unavailable, WaybookError
-from waybook.plan.media_types import ENDINGS
+from waybook.plan.media_types import FILE_EXTENSIONS
 from waybook.plan.output import Output
-from waybook.transport.web.reading import Reading, file_of
+from waybook.transport.web.reading import ReadApi, output_response
 from waybook.usecases.exchange import ReadableOutput
 from waybook.usecases.read_outputs import file_name
 from worlds import Agent, Body, World
@@ -67,9 +67,9 @@ async def test_a_page_is_sent_as_plain_text(http: httpx2.AsyncClient, agent: Age
     assert reply.headers["content-disposition"] == 'attachment; filename="Rivers.v1.html"'
 
 
-@given(kind=st.sampled_from(sorted(ENDINGS)) | st.from_regex(r"[a-z]{1,9}/[a-z+.]{1,20}\Z"))
+@given(kind=st.sampled_from(sorted(FILE_EXTENSIONS)) | st.from_regex(r"[a-z]{1,9}/[a-z+.]{1,20}\Z"))
 def test_no_type_is_sent_that_a_browser_would_run(kind: str) -> None:
-    sent = file_of(an_output(media_type=kind)).headers
+    sent = output_response(an_output(media_type=kind)).headers
     assert re.fullmatch(
         r"(application/(json|jsonl|toml|x-ndjson|yaml)|text/(csv|markdown|plain|tab-sep.*)); "
         "charset=utf-8",
@@ -89,7 +89,7 @@ def test_no_title_gets_out_of_its_header(title: str) -> None:
         created_at=NOON,
         created_by="ann",
     )
-    sent = file_of(an_output(file_name=file_name(output))).headers["content-disposition"]
+    sent = output_response(an_output(file_name=file_name(output))).headers["content-disposition"]
     assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]+\.v3\.txt"', sent)
 
 
@@ -127,16 +127,16 @@ async def test_what_is_missing_or_somebody_else_s_is_not_found(
 @pytest.mark.parametrize(("fault", "status"), [(NotFound, 404), (Unavailable, 503)])
 @pytest.mark.parametrize("path", ["/api/outputs/o-1", "/api/plans/p-1/outputs"])
 async def test_an_error_has_its_status(path: str, fault: type[WaybookError], status: int) -> None:
-    async with a_face(Reading(an_entrance(RememberingDoorway(deliverable=fault)))) as client:
+    async with a_face(ReadApi(an_entrance(RememberingDoorway(deliverable=fault)))) as client:
         reply = await client.get(path)
     assert reply.status_code == status
 
 
 async def test_whoever_looks_comes_in_by_the_entrance() -> None:
-    doorway = RememberingDoorway(deliverable=an_output())
-    async with a_face(Reading(an_entrance(doorway))) as client:
+    dispatcher = RememberingDoorway(deliverable=an_output())
+    async with a_face(ReadApi(an_entrance(dispatcher))) as client:
         listed = await client.get("/api/plans/p-1/outputs")
         refused = await client.post("/api/outputs/o-1", json={})
     assert listed.json() == {"planId": "p-1", "outputs": [{"outputId": "o-1"}]}
-    assert doorway.calls == [(SOMEBODY, "outputs", {"planId": "p-1"})]
+    assert dispatcher.calls == [(SOMEBODY, "outputs", {"planId": "p-1"})]
     assert refused.status_code == 405

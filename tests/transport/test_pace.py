@@ -16,19 +16,19 @@ from transport.doors import TOOLS
 from transport.messages import LEGACY, a_request, modern_headers
 from transport.pages import TOKEN
 from trust_worlds import a_token, bearer, served
-from waybook.doorway import Caller, Channel, Doorway
+from waybook.doorway import Caller, Channel, Dispatcher
 from waybook.errors import Forbidden
 from waybook.store.calls import CallLog
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.forms import COOKIE
 from waybook.transport.web.dashboard.routes import dashboard_routes
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.pace import CROWD, MOST_CROWDS, PAUSES, Pace
-from waybook.transport.web.reading import Reading
-from waybook.transport.web.serving import listen, serving
-from waybook.usecases.rate_limit import SECOND, RateLimit
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.pace import DELAYS, MAX_QUEUE_STEPS, QUEUE_STEP, RequestThrottle
+from waybook.transport.web.reading import ReadApi
+from waybook.transport.web.serving import listen, serve_in_background
+from waybook.usecases.rate_limit import NANOSECONDS, TokenBuckets
 from worlds import Agent, World
 
 #: The database has no part in this, so one of them is enough.
@@ -48,10 +48,10 @@ def nothing() -> None:
 class Flooded:
     """A server for two orgs, by a clock that stands still; it notes the pauses it makes."""
 
-    doorway: Doorway
+    doorway: Dispatcher
     agent: Agent
     neighbour: Agent
-    now: int = 100 * SECOND
+    now: int = 100 * NANOSECONDS
     pauses: list[float] = field(default_factory=list)
     meanwhile: Callable[[], None] = nothing
 
@@ -61,10 +61,10 @@ class Flooded:
 
     def use_up(self, channel: Channel = Channel.MCP) -> None:
         for _ in range(BURST):
-            self.doorway.admit(replace(self.agent.caller, channel=channel))
+            self.doorway.require_capacity(replace(self.agent.caller, channel=channel))
 
     def later(self) -> None:
-        self.now += 10 * SECOND
+        self.now += 10 * NANOSECONDS
 
     def caller(self, channel: Channel) -> Callable[[Request | None], Awaitable[Caller]]:
         """Who asks: a header says of which org they are."""
@@ -80,26 +80,26 @@ class Flooded:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        async def doorway() -> Doorway:
+        async def dispatcher() -> Dispatcher:
             return self.doorway
 
-        entrance = Entrance(doorway, self.caller(Channel.MCP))
+        entrance = ToolGateway(dispatcher, self.caller(Channel.MCP))
         app = build_app(
             build_server(TOOLS, entrance),
-            hosts=Hosts(),
-            ready=entrance.answers,
-            reading=Reading(Entrance(doorway, self.caller(Channel.REST))),
+            hosts=AllowedHosts(),
+            ready=entrance.is_ready,
+            reading=ReadApi(ToolGateway(dispatcher, self.caller(Channel.REST))),
             pages=dashboard_routes(self.doorway, self.caller(Channel.DASHBOARD)),
-            pace=Pace(entrance, self.pause),
+            pace=RequestThrottle(entrance, self.pause),
         )
-        async with serving(app, listen("127.0.0.1", 0)) as where:
+        async with serve_in_background(app, listen("127.0.0.1", 0)) as where:
             yield where
 
 
 @pytest.fixture
 def flooded(world: World) -> Flooded:
-    house = replace(world.doorway.house, rate_limit=RateLimit(2, BURST))
-    made = Flooded(Doorway(house, CallLog(house.database)), world.agent, world.neighbour)
+    services = replace(world.doorway.house, rate_limit=TokenBuckets(2, BURST))
+    made = Flooded(Dispatcher(services, CallLog(services.database)), world.agent, world.neighbour)
     made.doorway.clock = lambda: made.now
     return made
 
@@ -135,7 +135,7 @@ async def test_the_cheap_refusal_is_word_for_word_that_of_the_doorway(
 ) -> None:
     flooded.use_up()
     cheap = await http.post("/mcp", headers=headers, content=CALL)
-    answer = await flooded.doorway.enter(flooded.agent.caller, "list_active_plans", {})
+    answer = await flooded.doorway.dispatch(flooded.agent.caller, "list_active_plans", {})
     assert cheap.status_code == 200
     assert cheap.headers["retry-after"] == "1"
     result = cheap.json()["result"]
@@ -159,7 +159,7 @@ async def test_whoever_calls_too_often_waits_at_the_gate_and_may_then_be_let_in(
     flooded.meanwhile = flooded.later
     reply = await http.post("/mcp", headers=LEGACY, content=CALL)
     assert not reply.json()["result"]["isError"]
-    assert flooded.pauses == [PAUSES[0]]
+    assert flooded.pauses == [DELAYS[0]]
 
 
 async def test_nobody_else_waits_there(http: httpx2.AsyncClient, flooded: Flooded) -> None:
@@ -227,9 +227,9 @@ async def test_where_everybody_is_asked_who_they_are_they_are_held_to_it_at_the_
     world: World,
 ) -> None:
     given = await a_token(world.agent)
-    house = replace(world.doorway.house, rate_limit=RateLimit(2, BURST))
-    here = replace(world, doorway=Doorway(house, CallLog(house.database)))
-    here.doorway.clock = lambda: 100 * SECOND
+    services = replace(world.doorway.house, rate_limit=TokenBuckets(2, BURST))
+    here = replace(world, doorway=Dispatcher(services, CallLog(services.database)))
+    here.doorway.clock = lambda: 100 * NANOSECONDS
     async with (
         served(here) as address,
         httpx2.AsyncClient(base_url=address, trust_env=False, headers=bearer(given)) as client,
@@ -242,16 +242,21 @@ async def test_where_everybody_is_asked_who_they_are_they_are_held_to_it_at_the_
 
 
 async def test_the_more_of_an_org_wait_the_longer_they_do(flooded: Flooded) -> None:
-    entrance = Entrance(lambda: _at(flooded.doorway), flooded.caller(Channel.MCP))
+    entrance = ToolGateway(lambda: _at(flooded.doorway), flooded.caller(Channel.MCP))
     flooded.use_up()
-    pace = Pace(entrance, flooded.pause)
+    pace = RequestThrottle(entrance, flooded.pause)
     asked = Request({"type": "http", "path": "/mcp", "headers": [], "state": {}})
-    for already, times in ((0, 1), (CROWD, 2), (5 * CROWD, 6), (1_000 * CROWD, MOST_CROWDS)):
+    for already, times in (
+        (0, 1),
+        (QUEUE_STEP, 2),
+        (5 * QUEUE_STEP, 6),
+        (1_000 * QUEUE_STEP, MAX_QUEUE_STEPS),
+    ):
         pace.held[flooded.agent.org_id] = already
-        assert await pace.counted(asked) is None
-        assert flooded.pauses[-1] / times in PAUSES
+        assert await pace.admit(asked) is None
+        assert flooded.pauses[-1] / times in DELAYS
     assert not asked.state.counted
 
 
-async def _at(doorway: Doorway) -> Doorway:
-    return doorway
+async def _at(dispatcher: Dispatcher) -> Dispatcher:
+    return dispatcher

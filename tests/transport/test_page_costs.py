@@ -8,10 +8,10 @@ import pytest
 
 from statements import prepared
 from transport.pages import a_reader
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from waybook.store import audit, calls, outputs, runs
-from waybook.store.line import Line, Message, Results
-from waybook.store.runs import LAST_ID, AskedRuns
+from waybook.store.line import DbConnection, Message, Results
+from waybook.store.runs import LAST_ID, RunFilter
 from waybook.store.sql import Statement
 from worlds import Agent, World
 
@@ -31,13 +31,13 @@ async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Every message to the database, as the number of its statements."""
     found: list[int] = []
-    send = Line.send
+    send = DbConnection.send
 
-    async def counting(line: Line, opening: Message, statements: Message) -> Results:
+    async def counting(line: DbConnection, opening: Message, statements: Message) -> Results:
         found.append(len(statements))
         return await send(line, opening, statements)
 
-    monkeypatch.setattr(Line, "send", counting)
+    monkeypatch.setattr(DbConnection, "send", counting)
     return found
 
 
@@ -45,7 +45,7 @@ async def a_little_more(agent: Agent) -> tuple[str, str]:
     """One more of everything; returns the ids of the run and the plan."""
     run = await agent.run()
     await agent.work_off(run)
-    while await render_once(agent.doorway.house):
+    while await render_all_orgs(agent.doorway.house):
         pass
     plan = await agent.plan(2)
     await agent.work_through(plan)
@@ -95,8 +95,8 @@ async def test_a_page_costs_the_same_number_of_queries_however_much_there_is(
 
 
 QUERIES = {
-    "runs_page": (runs.page_statement(AskedRuns(), 26), "run_pkey"),
-    "runs_page_of": (runs.page_statement(AskedRuns(state="open", text="a"), 26), "run_pkey"),
+    "runs_page": (runs.page_statement(RunFilter(), 26), "run_pkey"),
+    "runs_page_of": (runs.page_statement(RunFilter(state="open", text="a"), 26), "run_pkey"),
     "audit_page": (
         audit.SQL["page"](
             since="-infinity",

@@ -10,11 +10,11 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from transport.doors import SOMEBODY, RememberingDoorway, an_entrance
-from waybook.errors import Unidentified
+from waybook.errors import Unauthenticated
 from waybook.record.moment import Channel
-from waybook.transport.web.gate import Gate
-from waybook.transport.web.pace import PAGES_AT_ONCE, Pace, at_a_pace
-from waybook.transport.web.places import Places
+from waybook.transport.web.gate import AuthGate
+from waybook.transport.web.pace import MAX_CONCURRENT_PAGES, RequestThrottle, throttle_requests
+from waybook.transport.web.places import ConcurrencyLimiter
 from waybook.usecases.exchange import Caller
 
 LONG = 3_600.0
@@ -44,11 +44,14 @@ def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
         return replace(SOMEBODY, org_id=org_id, channel=Channel.DASHBOARD)
 
     async def nobody(_: str, __: Channel) -> Caller:
-        raise Unidentified
+        raise Unauthenticated
 
-    pace = Pace(an_entrance(RememberingDoorway()), pages=Places(PAGES_AT_ONCE, LONG))
-    gate = Gate(bearer=nobody, browser=browser)
-    transport = httpx2.ASGITransport(gate.before(at_a_pace(pace, app)))
+    pace = RequestThrottle(
+        an_entrance(RememberingDoorway()),
+        page_limiter=ConcurrencyLimiter(MAX_CONCURRENT_PAGES, LONG),
+    )
+    gate = AuthGate(bearer=nobody, browser=browser)
+    transport = httpx2.ASGITransport(gate.wrap(throttle_requests(pace, app)))
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
 
@@ -58,6 +61,6 @@ async def test_whoever_loads_many_pages_waits_for_themselves_alone() -> None:
         for org in "1" * 20 + "2":
             group.create_task(client.get("/plans", headers={"x-org": org}))
         await made.settled()
-        assert sorted(made.begun) == ["1"] * PAGES_AT_ONCE + ["2"]
+        assert sorted(made.begun) == ["1"] * MAX_CONCURRENT_PAGES + ["2"]
         made.done.set()
     assert made.begun.count("1") == 20

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from transport.faces import a_browser
-from waybook.transport.web.dashboard.assets import NAMES, text_of
+from waybook.transport.web.dashboard.assets import NAMES, read_asset
 from worlds import Agent, a_step
 
 SCRIPTS = [name for name in NAMES if name.endswith(".js")]
@@ -17,9 +17,9 @@ def weight(text: str) -> int:
 
 
 def test_style_and_scripts_are_small() -> None:
-    assert weight(text_of("waybook.css")) <= 6_000
-    assert sum(weight(text_of(name)) for name in SCRIPTS) <= 20_000
-    assert sum(weight(text_of(name)) for name in SCRIPTS if "htmx" not in name) <= 3_000
+    assert weight(read_asset("waybook.css")) <= 6_000
+    assert sum(weight(read_asset(name)) for name in SCRIPTS) <= 20_000
+    assert sum(weight(read_asset(name)) for name in SCRIPTS if "htmx" not in name) <= 3_000
 
 
 @pytest.mark.parametrize(("address", "limit"), [("/", 12_000), ("/inbox", 12_000)])

@@ -3,14 +3,14 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from waybook.transport.web.places import Places
+from waybook.transport.web.places import ConcurrencyLimiter
 
 LONG = 3_600.0
 
 
-async def begin(places: Places, org: str, begun: list[str], end: asyncio.Event) -> None:
+async def begin(places: ConcurrencyLimiter, org: str, begun: list[str], end: asyncio.Event) -> None:
     """Take a place, say so, and keep it until told."""
-    async with places.of(org):
+    async with places.slot(org):
         begun.append(org)
         await end.wait()
 
@@ -22,7 +22,7 @@ async def settled() -> None:
 
 
 async def test_a_flood_waits_for_itself_and_another_org_for_nobody() -> None:
-    places, begun, end = Places(4, LONG), list[str](), asyncio.Event()
+    places, begun, end = ConcurrencyLimiter(4, LONG), list[str](), asyncio.Event()
     flood = [asyncio.create_task(begin(places, "theirs", begun, end)) for _ in range(50)]
     await settled()
     assert begun == ["theirs"] * 4
@@ -35,8 +35,8 @@ async def test_a_flood_waits_for_itself_and_another_org_for_nobody() -> None:
 
 
 async def test_who_gives_their_place_up_before_the_end_makes_room_once() -> None:
-    places, begun, end = Places(1, LONG), list[str](), asyncio.Event()
-    async with places.of("ours") as give_up:
+    places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
+    async with places.slot("ours") as give_up:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(2)]
         await settled()
         assert begun == []
@@ -51,15 +51,15 @@ async def test_who_gives_their_place_up_before_the_end_makes_room_once() -> None
 
 
 async def test_who_takes_too_long_keeps_nobody_waiting() -> None:
-    places = Places(1, patience=0)
+    places = ConcurrencyLimiter(1, patience=0)
     async with AsyncExitStack() as stack, asyncio.timeout(5):
         for _ in range(3):
-            await stack.enter_async_context(places.of("ours"))
+            await stack.enter_async_context(places.slot("ours"))
 
 
 async def test_who_goes_away_while_waiting_takes_no_place_along() -> None:
-    places, begun, end = Places(1, LONG), list[str](), asyncio.Event()
-    async with places.of("ours"):
+    places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
+    async with places.slot("ours"):
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]
         await settled()
         waiting[0].cancel()
@@ -67,5 +67,5 @@ async def test_who_goes_away_while_waiting_takes_no_place_along() -> None:
     end.set()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert len(begun) in {1, 2}
-    async with asyncio.timeout(5), places.of("ours"):
+    async with asyncio.timeout(5), places.slot("ours"):
         pass

@@ -7,16 +7,16 @@ import pytest
 
 from plan_builders import NOON
 from plan_sheets import a_large_plan, a_sheet
-from waybook.transport.web.dashboard.assets import text_of
+from waybook.transport.web.dashboard.assets import read_asset
 from waybook.transport.web.dashboard.frame import TEMPLATES
 from waybook.transport.web.dashboard.plan_view import plan_view
-from waybook.usecases.plan_sheet import AROUND, PlanSheet
+from waybook.usecases.plan_sheet import STEPS_AROUND, PlanDetail
 
 MOST_NODES = 15_000
 TAG = re.compile(r"<[a-z]")
 
 
-def rendered(sheet: PlanSheet) -> str:
+def rendered(sheet: PlanDetail) -> str:
     shown = {"view": plan_view(sheet), "plan": sheet.plan, "refusal": None, "now": NOON}
     framed = {"path": f"/plans/{sheet.plan.id}", "query": {}, "waiting": 1, "token": "t" * 43}
     framed |= {"person": None}
@@ -54,9 +54,9 @@ def test_siblings_beyond_counting_are_drawn_as_one() -> None:
 def test_of_a_large_map_what_is_around_the_current_step_is_drawn() -> None:
     plan = a_large_plan(5_000)
     view = plan_view(a_sheet(plan))
-    assert (view.map.shown, view.map.total) == (AROUND, 5_000)
-    assert view.map.centre == plan.steps[2_751].id
-    assert f'data-step="{view.map.centre}"' in view.map.svg
+    assert (view.map.shown, view.map.total) == (STEPS_AROUND, 5_000)
+    assert view.map.center == plan.steps[2_751].id
+    assert f'data-step="{view.map.center}"' in view.map.svg
 
 
 def test_the_page_with_the_current_step_comes_first_and_all_pages_have_all_steps() -> None:
@@ -84,7 +84,7 @@ def test_names_of_steps_are_texts_everywhere() -> None:
 
 def test_what_pages_load_beside_themselves_stays_small() -> None:
     sizes = {
-        name: len(gzip.compress(text_of(name).encode(), 9))
+        name: len(gzip.compress(read_asset(name).encode(), 9))
         for name in ("waybook.css", "waybook.js", "htmx.min.js")
     }
     assert sizes["waybook.css"] <= 6_000

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from plan_builders import NOON, a_plan, a_step
 from waybook.plan.states import StepStatus
-from waybook.store.sheets import StepMove
-from waybook.transport.web.dashboard.overview import overview_of
-from waybook.transport.web.dashboard.timeline import WIDTH, timeline_of
+from waybook.store.sheets import StepStatusChange
+from waybook.transport.web.dashboard.overview import build_step_grid
+from waybook.transport.web.dashboard.timeline import WIDTH, build_timeline
 
 
 def minutes(number: float) -> datetime:
     return NOON + timedelta(minutes=number)
 
 
-def moved(step: str, at: float, status: StepStatus) -> StepMove:
-    return StepMove(step, minutes(at), status, "ann", None)
+def moved(step: str, at: float, status: StepStatus) -> StepStatusChange:
+    return StepStatusChange(step, minutes(at), status, "ann", None)
 
 
 def test_work_waiting_and_retries_stand_behind_each_other() -> None:
@@ -31,19 +31,19 @@ def test_work_waiting_and_retries_stand_behind_each_other() -> None:
         moved("a", 10, StepStatus.COMPLETED),
         moved("b", 2000, StepStatus.IN_PROGRESS),
     ]
-    drawn = timeline_of(moves, minutes(2001))
+    drawn = build_timeline(moves, minutes(2001))
     line = drawn.line("a")
-    assert [one.status for one in line.stretches] == ["failed", "completed", "awaiting_input"]
-    assert [one.title for one in line.stretches] == [
+    assert [one.status for one in line.segments] == ["failed", "completed", "awaiting_input"]
+    assert [one.title for one in line.segments] == [
         "worked on in vain 5m00s",
         "worked on 4m00s",
         "waited for a person 1m00s",
     ]
     assert (line.worked, line.waited) == (timedelta(minutes=9), timedelta(minutes=1))
-    assert drawn.line("b").stretches[0].status == "in_progress"
+    assert drawn.line("b").segments[0].status == "in_progress"
     assert len(drawn.cuts) == 1
     assert drawn.worked == timedelta(minutes=10)
-    assert drawn.line("c").stretches == ()
+    assert drawn.line("c").segments == ()
 
 
 MOVES = st.lists(
@@ -57,11 +57,13 @@ MOVES = st.lists(
 
 
 @given(MOVES)
-def test_nothing_leaves_the_timeline_and_everything_can_be_seen(moves: list[StepMove]) -> None:
+def test_nothing_leaves_the_timeline_and_everything_can_be_seen(
+    moves: list[StepStatusChange],
+) -> None:
     ordered = sorted(moves, key=lambda move: move.at)
-    drawn = timeline_of(ordered, minutes(10_000))
+    drawn = build_timeline(ordered, minutes(10_000))
     for line in drawn.lines.values():
-        for one in line.stretches:
+        for one in line.segments:
             assert one.width > 0
             assert 0 <= one.x <= one.x + one.width <= WIDTH
     assert all(0 <= x < WIDTH for x in drawn.cuts)
@@ -73,7 +75,7 @@ CELLS = re.compile(r"M(\d+) 0h(\d+)")
 @given(st.lists(st.sampled_from(StepStatus), max_size=60), st.integers(1, 20))
 def test_the_overview_has_every_step_once(statuses: list[StepStatus], width: int) -> None:
     plan = a_plan(*(a_step(status) for status in statuses))
-    rows = overview_of(plan.steps, width)
+    rows = build_step_grid(plan.steps, width)
     found = {}
     for row in rows:
         for streak in row.streaks:

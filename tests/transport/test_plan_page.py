@@ -133,7 +133,7 @@ async def test_it_costs_as_many_messages_however_large_the_plan_is(
     browser: httpx2.AsyncClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
-    read = Database.read
+    read = Database.read_org
 
     async def counted(self: Database, *asked: Any) -> Any:  # noqa: ANN401 - passed on
         sent.append(len(asked))

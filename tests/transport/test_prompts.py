@@ -10,16 +10,16 @@ from mcp_types import TextContent
 from transport.doors import TOOLS, RememberingDoorway, a_refusal, an_entrance
 from waybook.transport.mcp.prompts import WORK_ON_RUN
 from waybook.transport.mcp.server import build_server
-from waybook.transport.mcp.tools import offered_tools, published_tools
+from waybook.transport.mcp.tools import published_tools, tools_in_profile
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
 def a_client(
-    doorway: RememberingDoorway, era: Era = "2026-07-28", profile: str = "research"
+    dispatcher: RememberingDoorway, era: Era = "2026-07-28", profile: str = "research"
 ) -> Client:
-    return Client(build_server(TOOLS, an_entrance(doorway), profile=profile), mode=era)
+    return Client(build_server(TOOLS, an_entrance(dispatcher), profile=profile), mode=era)
 
 
 async def text_of(client: Client, name: str, arguments: dict[str, str] | None = None) -> str:
@@ -101,18 +101,18 @@ async def test_an_unknown_prompt_is_a_protocol_error(era: Era) -> None:
 
 
 async def test_our_own_prompts_are_there_when_the_skills_are_not() -> None:
-    doorway = RememberingDoorway({"list_skills": a_refusal("UNAVAILABLE")})
-    async with a_client(doorway) as client:
+    dispatcher = RememberingDoorway({"list_skills": a_refusal("UNAVAILABLE")})
+    async with a_client(dispatcher) as client:
         listed = await client.list_prompts()
     assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research"]
 
 
 async def test_where_no_skill_can_be_started_there_is_no_prompt_for_one() -> None:
-    doorway = RememberingDoorway()
-    async with Client(build_server(TOOLS, an_entrance(doorway), profile="plan")) as client:
+    dispatcher = RememberingDoorway()
+    async with Client(build_server(TOOLS, an_entrance(dispatcher), profile="plan")) as client:
         listed = await client.list_prompts()
     assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research"]
-    assert doorway.calls == []
+    assert dispatcher.calls == []
 
 
 @BOTH_ERAS
@@ -137,4 +137,4 @@ def test_the_prompt_of_runs_is_ten_lines_and_names_tools_that_are_there() -> Non
     assert len(lines) == 10
     named = set(re.findall(r"\b[a-z]+_[a-z_]+\b", WORK_ON_RUN.text))
     answers = {"job_ready", "nothing_ready", "awaiting_feedback", "stage_failed", "run_complete"}
-    assert named - answers <= {tool.name for tool in offered_tools(published_tools(), "runs")}
+    assert named - answers <= {tool.name for tool in tools_in_profile(published_tools(), "runs")}

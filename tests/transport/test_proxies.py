@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from servers import Place
 from trust_worlds import a_token, gated
 from waybook.errors import Misconfigured
-from waybook.transport.web.attempts import MOST
+from waybook.transport.web.attempts import MAX_ATTEMPTS
 from waybook.transport.web.cookies import SESSION
 from waybook.transport.web.proxies import read_proxies
 from worlds import World, a_world
@@ -21,7 +21,9 @@ FORM = re.compile(r'name="token" value="([^"]+)"')
 PROXY, OTHER_PROXY, STRANGER = "10.0.0.5", "10.1.0.7", "203.0.113.9"
 TRUSTED = "10.0.0.5, 10.1.0.0/24, 2001:db8:1::/64"
 ADDRESSES = st.ip_addresses().map(str)
-OUTSIDE = ADDRESSES.filter(lambda one: read_proxies(TRUSTED).origin(one, ["192.0.2.1"]) == one)
+OUTSIDE = ADDRESSES.filter(
+    lambda one: read_proxies(TRUSTED).client_address(one, ["192.0.2.1"]) == one
+)
 PROXIES = st.sampled_from([PROXY, OTHER_PROXY, "2001:db8:1::2", "::ffff:10.0.0.5"])
 MADE_UP = st.lists(st.one_of(ADDRESSES, st.text(max_size=20), st.just("")), max_size=40).map(
     ", ".join
@@ -39,7 +41,7 @@ async def world(module_place: Place) -> AsyncIterator[World]:
 
 @given(OUTSIDE, st.lists(MADE_UP, max_size=3))
 def test_what_a_stranger_writes_changes_nothing(peer: str, written: list[str]) -> None:
-    assert same(read_proxies(TRUSTED).origin(peer, written), peer)
+    assert same(read_proxies(TRUSTED).client_address(peer, written), peer)
 
 
 @given(OUTSIDE, MADE_UP, st.lists(PROXIES, min_size=1, max_size=4))
@@ -49,19 +51,19 @@ def test_behind_trusted_proxies_the_last_who_is_none_counts_whatever_they_wrote_
 ) -> None:
     *passed, peer = way
     header = ", ".join([made_up, origin, *passed])
-    assert same(read_proxies(TRUSTED).origin(peer, [header]), origin)
+    assert same(read_proxies(TRUSTED).client_address(peer, [header]), origin)
     # The same in several headers, as some proxies send it.
-    assert same(read_proxies(TRUSTED).origin(peer, [made_up, origin, *passed]), origin)
+    assert same(read_proxies(TRUSTED).client_address(peer, [made_up, origin, *passed]), origin)
 
 
 @given(PROXIES, MADE_UP)
 def test_without_trusted_proxies_everybody_is_who_connects(peer: str, written: str) -> None:
-    assert same(read_proxies("").origin(peer, [written]), peer)
+    assert same(read_proxies("").client_address(peer, [written]), peer)
 
 
 def same(one: str, other: str) -> bool:
     """Whether two texts are one address: those of version 4 can be written in the form of 6."""
-    return read_proxies("").origin(one, ()) == read_proxies("").origin(other, ())
+    return read_proxies("").client_address(one, ()) == read_proxies("").client_address(other, ())
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def same(one: str, other: str) -> bool:
 def test_what_a_trusted_proxy_cannot_have_meant_counts_for_the_proxy(
     header: str, counts: str
 ) -> None:
-    assert read_proxies(TRUSTED).origin(PROXY, [header]) == counts
+    assert read_proxies(TRUSTED).client_address(PROXY, [header]) == counts
 
 
 def test_what_is_no_address_is_refused_at_the_start() -> None:
@@ -110,7 +112,7 @@ async def signs_in(
 async def test_whoever_guesses_behind_a_proxy_locks_out_themselves_alone(world: World) -> None:
     token = await a_token(world.agent)
     async with a_browser(world, PROXY) as browser:
-        for number in range(MOST):
+        for number in range(MAX_ATTEMPTS):
             guessed = {"x-forwarded-for": f"192.0.2.{number}, {STRANGER}"}
             assert (await signs_in(browser, "wb_wrong", guessed)).status_code == 403
         again = {"x-forwarded-for": f"198.51.100.1, {STRANGER}"}
@@ -122,7 +124,7 @@ async def test_whoever_guesses_behind_a_proxy_locks_out_themselves_alone(world: 
 async def test_a_header_of_a_stranger_buys_no_attempt(world: World) -> None:
     token = await a_token(world.agent)
     async with a_browser(world, STRANGER) as browser:
-        for number in range(MOST):
+        for number in range(MAX_ATTEMPTS):
             guessed = {"x-forwarded-for": f"192.0.2.{number}", "forwarded": f"for=192.0.2.{number}"}
             assert (await signs_in(browser, "wb_wrong", guessed)).status_code == 403
         fresh = {"x-forwarded-for": "198.51.100.1", "x-real-ip": "198.51.100.1"}

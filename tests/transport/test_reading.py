@@ -12,39 +12,39 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from transport.doors import SOMEBODY, TOOLS, RememberingDoorway, a_refusal, always, an_entrance
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from waybook.dag.invariants import check
-from waybook.dag.page import whole_page
-from waybook.doorway import Answer, Caller, Channel, Doorway
+from waybook.dag.page import build_page
+from waybook.doorway import Answer, Caller, Channel, Dispatcher
 from waybook.errors import Unavailable
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.reading import Reading, markdown_of, page_of
-from waybook.usecases.exchange import Readable
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.reading import ReadApi, document_response, markdown_response
+from waybook.usecases.exchange import ReadableDocument
 from worlds import Agent, Body, World
 
 HOSTILE = "# Found\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://x/i.png)"
 
 
-def a_face(reading: Reading) -> httpx2.AsyncClient:
+def a_face(reading: ReadApi) -> httpx2.AsyncClient:
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
-    app = build_app(server, hosts=Hosts(), ready=always, reading=reading)
+    app = build_app(server, hosts=AllowedHosts(), ready=always, reading=reading)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
 
-def reading_as(agent: Agent) -> Reading:
+def reading_as(agent: Agent) -> ReadApi:
     """What an agent's org reads over REST."""
 
-    async def doorway() -> Doorway:
+    async def dispatcher() -> Dispatcher:
         return agent.doorway
 
     async def caller(_: Request | None) -> Caller:
         return replace(agent.caller, channel=Channel.REST)
 
-    return Reading(Entrance(doorway, caller))
+    return ReadApi(ToolGateway(dispatcher, caller))
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def a_rendered_run(agent: Agent) -> Body:
     """A run with a document to read, and more to do."""
     run = await agent.run()
     await agent.hand_in(await agent.job(run), HOSTILE)
-    while await render_once(agent.doorway.house):
+    while await render_all_orgs(agent.doorway.house):
         pass
     return run
 
@@ -103,13 +103,13 @@ async def test_what_cannot_be_an_id_is_refused(http: httpx2.AsyncClient) -> None
 
 
 async def test_whoever_looks_comes_in_by_the_entrance() -> None:
-    doorway = RememberingDoorway({"get_run_progress": Answer({"stages": [], "next": None})})
-    async with a_face(Reading(an_entrance(doorway))) as client:
+    dispatcher = RememberingDoorway({"get_run_progress": Answer({"stages": [], "next": None})})
+    async with a_face(ReadApi(an_entrance(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
     assert reply.json() == {"stages": []}
     asked = {"runId": "r-1", "detail": True}
-    assert doorway.calls == [(SOMEBODY, "get_run_progress", asked)]
-    assert doorway.requests[0] is not None
+    assert dispatcher.calls == [(SOMEBODY, "get_run_progress", asked)]
+    assert dispatcher.requests[0] is not None
 
 
 @pytest.mark.parametrize(
@@ -124,15 +124,15 @@ async def test_whoever_looks_comes_in_by_the_entrance() -> None:
     ],
 )
 async def test_an_error_has_its_status(code: str, status: int) -> None:
-    doorway = RememberingDoorway({"get_run_progress": a_refusal(code)})
-    async with a_face(Reading(an_entrance(doorway))) as client:
+    dispatcher = RememberingDoorway({"get_run_progress": a_refusal(code)})
+    async with a_face(ReadApi(an_entrance(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
     assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("path", ["/api/runs/r-1/progress", "/api/documents/d-1"])
 async def test_these_addresses_are_only_read(path: str) -> None:
-    async with a_face(Reading(an_entrance(RememberingDoorway()))) as client:
+    async with a_face(ReadApi(an_entrance(RememberingDoorway()))) as client:
         reply = await client.post(path, json={})
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
 
@@ -191,14 +191,14 @@ async def test_a_document_that_is_missing_or_somebody_else_s_is_not_found(
 
 
 async def test_a_document_that_is_not_there_is_told_as_such() -> None:
-    async with a_face(Reading(an_entrance(RememberingDoorway()))) as client:
+    async with a_face(ReadApi(an_entrance(RememberingDoorway()))) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
 async def test_a_database_out_of_reach_is_told_as_such() -> None:
     out_of_reach = an_entrance(RememberingDoorway(readable=Unavailable))
-    async with a_face(Reading(out_of_reach)) as client:
+    async with a_face(ReadApi(out_of_reach)) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
@@ -206,7 +206,7 @@ async def test_a_database_out_of_reach_is_told_as_such() -> None:
 @given(key=st.text(min_size=1), model=st.text(min_size=1))
 def test_no_name_of_a_document_gets_out_of_its_header(key: str, model: str) -> None:
     document = a_document(document_key=key, model=model)
-    for reply in (page_of(document), markdown_of(document)):
+    for reply in (document_response(document), markdown_response(document)):
         named = reply.headers["content-disposition"]
         assert re.fullmatch(r'(inline|attachment); filename="[A-Za-z0-9._-]+"', named)
 
@@ -214,13 +214,13 @@ def test_no_name_of_a_document_gets_out_of_its_header(key: str, model: str) -> N
 @given(title=st.text())
 @example(title="</title><script>alert(1)</script>")
 def test_no_title_gets_out_of_its_page(title: str) -> None:
-    page = whole_page(title, "<p>Text</p>")
+    page = build_page(title, "<p>Text</p>")
     assert page.count("<title>") == page.count("</title>") == page.count("<style>") == 1
     assert page.count("<script") == 0
 
 
-def a_document(**more: str) -> Readable:
-    told = Readable(
+def a_document(**more: str) -> ReadableDocument:
+    told = ReadableDocument(
         resource_id="d-1",
         run_id="r-1",
         document_key="view",

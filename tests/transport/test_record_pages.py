@@ -18,12 +18,12 @@ from transport.pages import a_reader, words
 from waybook.record.changes import Change, Entity, Entry, Event
 from waybook.record.moment import Actor, Channel
 from waybook.settings_reading import read_settings
-from waybook.store.audit import Head, chain
+from waybook.store.audit import ChainHead, chain
 from waybook.store.calls import LoggedCall
-from waybook.transport.web.dashboard.audit_file import FORMULA, harmless_cell
-from waybook.transport.web.dashboard.audit_view import LONGEST_VALUE, MOST_CHANGES, entry_shown
-from waybook.usecases.browse_audit import AskedEntries, all_entries, browse_audit
-from waybook.usecases.call import Call
+from waybook.transport.web.dashboard.audit_file import FORMULA_PREFIXES, escape_cell
+from waybook.transport.web.dashboard.audit_view import MAX_CHANGES, MAX_VALUE_LENGTH, entry_view
+from waybook.usecases.browse_audit import AuditFilter, all_entries, browse_audit
+from waybook.usecases.call import RequestContext
 from waybook.usecases.count_calls import count_calls
 from worlds import NOON, Agent, Body, World
 
@@ -142,18 +142,18 @@ async def test_what_cannot_be_asked_of_the_audit_is_said_in_its_place(
 async def test_pages_of_the_audit_lose_nothing_and_repeat_nothing(agent: Agent) -> None:
     for _ in range(3):
         await agent.work_through(await agent.plan(3))
-    call = Call(house=agent.doorway.house, caller=agent.caller)
-    every = await browse_audit(call, AskedEntries(), 1_000)
-    of_one = AskedEntries(subject_id=every.entries[0].subject_id)
-    for asked in (AskedEntries(), of_one):
+    call = RequestContext(services=agent.doorway.house, caller=agent.caller)
+    every = await browse_audit(call, AuditFilter(), 1_000)
+    of_one = AuditFilter(subject_id=every.entries[0].subject_id)
+    for asked in (AuditFilter(), of_one):
         whole = (await browse_audit(call, asked, 1_000)).entries
         walked, behind = [], None
         while True:
             page = await browse_audit(
-                call, AskedEntries(subject_id=asked.subject_id, behind=behind), 4
+                call, AuditFilter(subject_id=asked.subject_id, after_cursor=behind), 4
             )
             walked += page.entries
-            behind = page.behind
+            behind = page.next_cursor
             if behind is None:
                 break
         assert walked == whole
@@ -178,25 +178,25 @@ async def test_the_audit_is_kept_as_a_table_that_runs_nothing(
 
 @given(st.text())
 def test_no_cell_is_a_formula(text: str) -> None:
-    cell = harmless_cell(text)
-    assert not cell.startswith(FORMULA)
+    cell = escape_cell(text)
+    assert not cell.startswith(FORMULA_PREFIXES)
     assert cell.endswith(text)
 
 
-@given(st.lists(st.text(max_size=2 * LONGEST_VALUE), max_size=2 * MOST_CHANGES))
+@given(st.lists(st.text(max_size=2 * MAX_VALUE_LENGTH), max_size=2 * MAX_CHANGES))
 def test_an_entry_is_shown_within_bounds_and_says_what_is_left_out(values: list[str]) -> None:
     changes = tuple(Change(Entity.STEP, "s", "title", None, value) for value in values)
     (sealed,) = chain(
         [Entry(Event.PLAN_MODIFIED, {"action": "created"}, changes)],
-        head=Head(),
+        head=ChainHead(),
         subject=("plan", "p"),
         now=NOON,
         actor=Actor("ann", Channel.MCP, None),
     )
-    shown = entry_shown(sealed)
+    shown = entry_view(sealed)
     assert len(shown.changes) + shown.more == len(values)
     for change, value in zip(shown.changes, values, strict=False):
-        assert len(change.new.text) + change.new.cut == len(value)
+        assert len(change.new.text) + change.new.omitted == len(value)
         assert value.startswith(change.new.text)
 
 
@@ -226,11 +226,11 @@ async def test_calls_are_counted_by_tool_over_a_window(
 ) -> None:
     log = world.doorway.calls
     for ms in range(1, 101):
-        log.note(a_call(agent.org_id, "get_plan_status", ms))
-    log.note(a_call(agent.org_id, "get_next_step", 7, "NOT_FOUND"))
-    log.note(a_call(world.neighbour.org_id, "get_next_step", 1_000, "BUSY"))
+        log.record(a_call(agent.org_id, "get_plan_status", ms))
+    log.record(a_call(agent.org_id, "get_next_step", 7, "NOT_FOUND"))
+    log.record(a_call(world.neighbour.org_id, "get_next_step", 1_000, "BUSY"))
     await log.flush()
-    call = Call(house=agent.doorway.house, caller=agent.caller)
+    call = RequestContext(services=agent.doorway.house, caller=agent.caller)
     counted = await count_calls(call, timedelta(hours=1))
     assert [(one.tool, one.count, one.errors) for one in counted.tools] == [
         ("get_plan_status", 100, 0),

@@ -32,8 +32,10 @@ OF_PLANS = (
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
-def a_client(doorway: RememberingDoorway, era: Era = "2026-07-28", profile: str = "plan") -> Client:
-    return Client(build_server(TOOLS, an_entrance(doorway), profile=profile), mode=era)
+def a_client(
+    dispatcher: RememberingDoorway, era: Era = "2026-07-28", profile: str = "plan"
+) -> Client:
+    return Client(build_server(TOOLS, an_entrance(dispatcher), profile=profile), mode=era)
 
 
 @BOTH_ERAS
@@ -48,19 +50,19 @@ async def test_active_plans_are_listed_with_where_they_stand(era: Era) -> None:
 
 async def test_a_long_list_goes_on_by_the_doorway_s_cursor() -> None:
     page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"})
-    doorway = RememberingDoorway({"list_active_plans": page})
-    async with a_client(doorway) as client:
+    dispatcher = RememberingDoorway({"list_active_plans": page})
+    async with a_client(dispatcher) as client:
         first = await client.list_resources()
         await client.list_resources(cursor=first.next_cursor)
-    assert doorway.calls == [
+    assert dispatcher.calls == [
         (SOMEBODY, "list_active_plans", {}),
         (SOMEBODY, "list_active_plans", {"cursor": "later"}),
     ]
 
 
 async def test_a_plan_can_be_read_by_its_template() -> None:
-    doorway = RememberingDoorway()
-    async with a_client(doorway) as client:
+    dispatcher = RememberingDoorway()
+    async with a_client(dispatcher) as client:
         templates = await client.list_resource_templates()
         uri = templates.resource_templates[0].uri_template.replace("{id}", "plan-1")
         read = await client.read_resource(uri)
@@ -69,7 +71,7 @@ async def test_a_plan_can_be_read_by_its_template() -> None:
             uri=uri, mime_type="application/json", text='{"planId":"plan-1","steps":[]}'
         )
     ]
-    assert doorway.calls == [(SOMEBODY, "get_research_context", {"planId": "plan-1"})]
+    assert dispatcher.calls == [(SOMEBODY, "get_research_context", {"planId": "plan-1"})]
 
 
 @pytest.mark.parametrize(
@@ -80,13 +82,13 @@ async def test_a_plan_can_be_read_by_its_template() -> None:
     ],
 )
 async def test_research_is_read_whole(uri: str, arguments: dict[str, object]) -> None:
-    doorway = RememberingDoorway({"get_artifact": Answer({"content": "all of it"})})
-    async with a_client(doorway) as client:
+    dispatcher = RememberingDoorway({"get_artifact": Answer({"content": "all of it"})})
+    async with a_client(dispatcher) as client:
         read = await client.read_resource(uri)
     assert read.contents == [
         TextResourceContents(uri=uri, mime_type="application/json", text='{"content":"all of it"}')
     ]
-    assert doorway.calls == [(SOMEBODY, "get_artifact", arguments)]
+    assert dispatcher.calls == [(SOMEBODY, "get_artifact", arguments)]
 
 
 @BOTH_ERAS
@@ -105,27 +107,27 @@ async def test_research_is_read_whole(uri: str, arguments: dict[str, object]) ->
     ],
 )
 async def test_what_is_no_plan_is_not_found(era: Era, uri: str) -> None:
-    doorway = RememberingDoorway()
-    async with a_client(doorway, era) as client:
+    dispatcher = RememberingDoorway()
+    async with a_client(dispatcher, era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource(uri)
     assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
     assert refusal.value.data == {"uri": uri}
-    assert doorway.calls == []
+    assert dispatcher.calls == []
 
 
 @pytest.mark.parametrize("code", ["NOT_FOUND", "INVALID_INPUT"])
 async def test_a_plan_that_is_missing_or_somebody_else_s_is_not_found(code: str) -> None:
-    doorway = RememberingDoorway({"get_research_context": a_refusal(code)})
-    async with a_client(doorway) as client:
+    dispatcher = RememberingDoorway({"get_research_context": a_refusal(code)})
+    async with a_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://plans/plan-9")
     assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
 
 
 async def test_a_plan_that_cannot_be_read_now_is_an_internal_error_with_its_reason() -> None:
-    doorway = RememberingDoorway({"get_research_context": a_refusal("UNAVAILABLE")})
-    async with a_client(doorway) as client:
+    dispatcher = RememberingDoorway({"get_research_context": a_refusal("UNAVAILABLE")})
+    async with a_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://plans/plan-1")
     assert refusal.value.code == -32603
@@ -134,8 +136,8 @@ async def test_a_plan_that_cannot_be_read_now_is_an_internal_error_with_its_reas
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
 async def test_a_list_that_is_refused_says_whose_fault_it_is(code: str, number: int) -> None:
-    doorway = RememberingDoorway({"list_active_plans": a_refusal(code)})
-    async with a_client(doorway) as client:
+    dispatcher = RememberingDoorway({"list_active_plans": a_refusal(code)})
+    async with a_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
             await client.list_resources(cursor="garbage")
     assert refusal.value.code == number
@@ -160,8 +162,8 @@ async def test_a_plan_s_id_is_completed_from_its_beginning_or_its_name(
 
 
 async def test_other_arguments_have_nothing_to_complete() -> None:
-    doorway = RememberingDoorway(ANSWERS)
-    async with a_client(doorway) as client:
+    dispatcher = RememberingDoorway(ANSWERS)
+    async with a_client(dispatcher) as client:
         for ref in (
             PromptReference(name="plan_research"),
             PromptReference(name="resume_plan"),
@@ -169,7 +171,7 @@ async def test_other_arguments_have_nothing_to_complete() -> None:
         ):
             completed = await client.complete(ref, {"name": "question", "value": "w"})
             assert completed.completion.values == []
-    assert doorway.calls == []
+    assert dispatcher.calls == []
 
 
 async def test_a_completion_has_a_hundred_values_at_most_and_says_that_there_are_more() -> None:
@@ -198,11 +200,11 @@ async def test_open_runs_are_listed_before_the_plans_where_runs_are_offered(era:
 
 
 async def test_the_next_page_repeats_no_run() -> None:
-    doorway = RememberingDoorway()
-    async with a_client(doorway, profile="all") as client:
+    dispatcher = RememberingDoorway()
+    async with a_client(dispatcher, profile="all") as client:
         listed = await client.list_resources(cursor="later")
     assert all(one.uri.startswith("waybook://plans/") for one in listed.resources)
-    assert [tool for _, tool, _ in doorway.calls] == ["list_active_plans"]
+    assert [tool for _, tool, _ in dispatcher.calls] == ["list_active_plans"]
 
 
 @pytest.mark.parametrize(
@@ -241,21 +243,21 @@ async def test_the_kinds_of_resources_are_those_of_the_profile(
 async def test_each_kind_is_read_by_its_own_call(
     era: Era, uri: str, tool: str, arguments: dict[str, object]
 ) -> None:
-    doorway = RememberingDoorway({})
-    async with a_client(doorway, era, "runs") as client:
+    dispatcher = RememberingDoorway({})
+    async with a_client(dispatcher, era, "runs") as client:
         read = await client.read_resource(uri)
-    assert doorway.calls == [(SOMEBODY, tool, arguments)]
+    assert dispatcher.calls == [(SOMEBODY, tool, arguments)]
     [contents] = read.contents
     assert contents.mime_type == "application/json"
 
 
 async def test_a_run_is_no_resource_where_runs_are_not_offered() -> None:
-    doorway = RememberingDoorway()
-    async with a_client(doorway) as client:
+    dispatcher = RememberingDoorway()
+    async with a_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://runs/run-1/progress")
     assert refusal.value.message == "Resource not found"
-    assert doorway.calls == []
+    assert dispatcher.calls == []
 
 
 @pytest.mark.parametrize(
@@ -277,8 +279,8 @@ async def test_a_run_s_id_is_completed_from_its_beginning_or_its_name(
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
 async def test_runs_that_cannot_be_listed_say_whose_fault_it_is(code: str, number: int) -> None:
-    doorway = RememberingDoorway({**ANSWERS, "list_dags": a_refusal(code)})
-    async with a_client(doorway, profile="runs") as client:
+    dispatcher = RememberingDoorway({**ANSWERS, "list_dags": a_refusal(code)})
+    async with a_client(dispatcher, profile="runs") as client:
         with pytest.raises(MCPError) as refusal:
             await client.list_resources()
     assert refusal.value.code == number
@@ -286,10 +288,10 @@ async def test_runs_that_cannot_be_listed_say_whose_fault_it_is(code: str, numbe
 
 @BOTH_ERAS
 async def test_a_document_is_read_as_markdown(era: Era) -> None:
-    doorway = RememberingDoorway(readable=a_document(markdown="# Found"))
-    async with a_client(doorway, era, profile="runs") as client:
+    dispatcher = RememberingDoorway(readable=a_document(markdown="# Found"))
+    async with a_client(dispatcher, era, profile="runs") as client:
         read = await client.read_resource("waybook://documents/d-1")
-    assert doorway.calls == [(SOMEBODY, "document", {"resourceId": "d-1"})]
+    assert dispatcher.calls == [(SOMEBODY, "document", {"resourceId": "d-1"})]
     uri = "waybook://documents/d-1"
     (found,) = read.contents
     assert isinstance(found, TextResourceContents)
@@ -308,8 +310,8 @@ async def test_a_document_that_cannot_be_read_says_whose_fault_it_is(
 
 
 async def test_a_document_in_which_something_hides_says_so_beside_it() -> None:
-    doorway = RememberingDoorway(readable=a_document(markdown="a\u202eb"))
-    async with a_client(doorway, profile="runs") as client:
+    dispatcher = RememberingDoorway(readable=a_document(markdown="a\u202eb"))
+    async with a_client(dispatcher, profile="runs") as client:
         (found,) = (await client.read_resource("waybook://documents/d-1")).contents
     assert found.meta is not None
     assert found.meta["oddCharacters"] == {"bidi": 1}
@@ -320,15 +322,15 @@ async def test_a_document_in_which_something_hides_says_so_beside_it() -> None:
 
 @BOTH_ERAS
 async def test_an_output_is_read_as_what_it_is(era: Era) -> None:
-    doorway = RememberingDoorway(deliverable=an_output(media_type="text/html", content="<p>x"))
-    async with a_client(doorway, era) as client:
+    dispatcher = RememberingDoorway(deliverable=an_output(media_type="text/html", content="<p>x"))
+    async with a_client(dispatcher, era) as client:
         read = await client.read_resource("waybook://outputs/o-1")
     (found,) = read.contents
     assert isinstance(found, TextResourceContents)
     assert (found.uri, found.mime_type) == ("waybook://outputs/o-1", "text/html")
     assert found.text == "<p>x"
     assert found.meta == {"createdBy": "ann", "createdAt": "2030-01-01T12:00:00+00:00"}
-    assert doorway.calls == [(SOMEBODY, "output", {"outputId": "o-1"})]
+    assert dispatcher.calls == [(SOMEBODY, "output", {"outputId": "o-1"})]
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])

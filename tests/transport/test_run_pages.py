@@ -7,9 +7,9 @@ import httpx2
 import pytest
 
 from transport.pages import TOKEN, a_reader, words
-from waybook.background import render_once
-from waybook.store.runs import AskedRuns
-from waybook.usecases.call import Call
+from waybook.background import render_all_orgs
+from waybook.store.runs import RunFilter
+from waybook.usecases.call import RequestContext
 from waybook.usecases.find_runs import find_runs
 from waybook.usecases.list_runs import list_runs
 from worlds import Agent, Body, World
@@ -25,7 +25,7 @@ async def a_worked_run(agent: Agent, name: str = "Rivers") -> Body:
     """A run whose first stage is done and whose documents can be read."""
     run = await agent.run(name=name)
     await agent.work_off(run)
-    while await render_once(agent.doorway.house):
+    while await render_all_orgs(agent.doorway.house):
         pass
     return run
 
@@ -74,11 +74,11 @@ async def test_the_state_a_list_is_filtered_by_is_the_state_it_shows(
         "fail_job", jobId=job["jobId"], attempt=job["attempt"], error="no", retryable=False
     )
     await agent.run(name="goes on")
-    call = Call(house=agent.doorway.house, caller=agent.caller)
+    call = RequestContext(services=agent.doorway.house, caller=agent.caller)
     every = await find_runs(call, open_only=False)
     assert {run.state for run in every} == {"awaiting_feedback", "failed", "in_progress"}
     for state in {str(run.state) for run in every}:
-        found = await list_runs(call, AskedRuns(state=state))
+        found = await list_runs(call, RunFilter(state=state))
         assert [one.run.id for one in found.runs] == [r.id for r in every if r.state == state]
 
 
@@ -155,8 +155,8 @@ async def a_failed_run(agent: Agent) -> tuple[Body, Body]:
     """A run of which a job failed for good, and the job."""
     run = await agent.run()
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **locked, error="The source is gone.", retryable=False)
     return run, job
 
 

@@ -19,7 +19,7 @@ from transport.doors import (
 )
 from waybook.doorway import Answer, Caller
 from waybook.errors import Unavailable
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.server import build_server
 
@@ -37,26 +37,26 @@ async def test_the_tools_of_the_profile_are_listed(era: Era) -> None:
 
 @BOTH_ERAS
 async def test_a_call_enters_with_its_caller_and_its_arguments_untouched(era: Era) -> None:
-    doorway = RememberingDoorway()
+    dispatcher = RememberingDoorway()
     arguments = {"planId": "1", "steps": '[{"stepType": "search"}]', "colour": "unknown"}
-    async with Client(build_server(TOOLS, an_entrance(doorway)), mode=era) as client:
+    async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
         result = await client.call_tool("get_next_step", arguments)
-    assert doorway.calls == [(SOMEBODY, "get_next_step", arguments)]
+    assert dispatcher.calls == [(SOMEBODY, "get_next_step", arguments)]
     assert result.structured_content == {"tool": "get_next_step", "arguments": arguments}
 
 
 @BOTH_ERAS
 async def test_a_call_without_arguments_enters_with_none(era: Era) -> None:
-    doorway = RememberingDoorway()
-    async with Client(build_server(TOOLS, an_entrance(doorway)), mode=era) as client:
+    dispatcher = RememberingDoorway()
+    async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
         await client.call_tool("get_next_step")
-    assert doorway.calls == [(SOMEBODY, "get_next_step", {})]
+    assert dispatcher.calls == [(SOMEBODY, "get_next_step", {})]
 
 
 @BOTH_ERAS
 async def test_an_error_of_the_doorway_is_a_result_for_the_model_to_read(era: Era) -> None:
-    doorway = RememberingDoorway({"get_next_step": a_refusal("PLAN_TERMINAL", "It is over.")})
-    async with Client(build_server(TOOLS, an_entrance(doorway)), mode=era) as client:
+    dispatcher = RememberingDoorway({"get_next_step": a_refusal("PLAN_TERMINAL", "It is over.")})
+    async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
         result = await client.call_tool("get_next_step", {"planId": "1"})
     assert result.is_error
     assert result.structured_content is None
@@ -68,13 +68,13 @@ async def test_an_error_of_the_doorway_is_a_result_for_the_model_to_read(era: Er
 @BOTH_ERAS
 @pytest.mark.parametrize("name", ["no_such_tool", "start_run", ""])
 async def test_a_tool_that_is_not_offered_is_a_protocol_error(era: Era, name: str) -> None:
-    doorway = RememberingDoorway()
-    async with Client(build_server(TOOLS, an_entrance(doorway)), mode=era) as client:
+    dispatcher = RememberingDoorway()
+    async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool(name, {})
     assert refusal.value.code == -32602
     assert refusal.value.message == f"Unknown tool: {name}"
-    assert doorway.calls == []
+    assert dispatcher.calls == []
 
 
 @BOTH_ERAS
@@ -84,7 +84,7 @@ async def test_tools_templates_and_own_prompts_are_there_before_the_database_is(
         raise AssertionError
 
     tools = {name: tool for name, tool in TOOLS.items() if name != "start_skill"}
-    server = build_server(tools, Entrance(never, somebody), profile="all")
+    server = build_server(tools, ToolGateway(never, somebody), profile="all")
     async with asyncio.timeout(5), Client(server, mode=era) as client:
         assert (await client.list_tools()).tools
         assert (await client.list_resource_templates()).resource_templates
@@ -96,7 +96,7 @@ async def test_a_doorway_that_does_not_open_is_an_answer(era: Era) -> None:
     async def shut() -> RememberingDoorway:
         raise Unavailable("The database does not start.", path="data")
 
-    server = build_server(TOOLS, Entrance(shut, somebody))
+    server = build_server(TOOLS, ToolGateway(shut, somebody))
     async with Client(server, mode=era) as client:
         result = await client.call_tool("get_next_step", {"planId": "1"})
     assert result.is_error
@@ -119,7 +119,7 @@ async def test_an_exception_keeps_its_words_to_itself(
     async def opened() -> Broken:
         return Broken()
 
-    server = build_server(TOOLS, Entrance(opened, somebody))
+    server = build_server(TOOLS, ToolGateway(opened, somebody))
     async with Client(server, mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool("get_next_step", {"planId": "1"})

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from waybook.errors import Misconfigured
-from waybook.transport.web.serving import address, listen, run, serve, serving
+from waybook.transport.web.serving import address, listen, run, serve, serve_in_background
 
 
 def test_a_port_that_is_taken_is_a_setting_that_cannot_work() -> None:
@@ -48,7 +48,7 @@ def a_slow_app(entered: asyncio.Event, go_on: asyncio.Event) -> Starlette:
 async def test_a_request_in_flight_is_answered_before_the_end() -> None:
     entered, go_on = asyncio.Event(), asyncio.Event()
     async with httpx2.AsyncClient(trust_env=False) as client:
-        async with serving(a_slow_app(entered, go_on), listen("127.0.0.1", 0)) as where:
+        async with serve_in_background(a_slow_app(entered, go_on), listen("127.0.0.1", 0)) as where:
             reply = asyncio.create_task(client.get(where))
             await entered.wait()
             asyncio.get_running_loop().call_soon(go_on.set)
@@ -79,7 +79,7 @@ async def test_nobody_says_for_us_who_asks_and_how() -> None:
     said = {"x-forwarded-for": "198.51.100.1", "x-forwarded-proto": "https"}
     app = Starlette(routes=[Route("/", who)])
     async with (
-        serving(app, listen("127.0.0.1", 0)) as where,
+        serve_in_background(app, listen("127.0.0.1", 0)) as where,
         httpx2.AsyncClient(trust_env=False) as client,
     ):
         assert (await client.get(where, headers=said)).text == "http 127.0.0.1"

@@ -13,8 +13,13 @@ from servers import Place
 from sign_in_worlds import Team, a_team, slug_of
 from trust_worlds import a_token, another_token, at
 from waybook.record.scopes import Scope
-from waybook.transport.web.attempts import MOST, MOST_ADDRESSES, WITHIN_SECONDS, Attempts
-from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from waybook.transport.web.attempts import (
+    MAX_ADDRESSES,
+    MAX_ATTEMPTS,
+    WINDOW_SECONDS,
+    LoginThrottle,
+)
+from waybook.usecases.manage_tokens import IssuedToken, revoke_token
 from worlds import Body, World, a_world
 
 PAGE = {"accept": "text/html"}
@@ -47,7 +52,7 @@ async def browser(team: Team) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @pytest.fixture
-async def given(world: World) -> GivenToken:
+async def given(world: World) -> IssuedToken:
     return await a_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
 
 
@@ -70,7 +75,7 @@ def cookie(reply: httpx2.Response, name: str) -> Body:
 
 
 async def test_whoever_has_not_signed_in_is_led_to_the_door_and_back(
-    browser: httpx2.AsyncClient, given: GivenToken
+    browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     led = await browser.get("/plans/1?as=2")
     assert (led.status_code, led.headers["location"]) == (
@@ -95,7 +100,7 @@ async def test_whoever_has_not_signed_in_is_led_to_the_door_and_back(
     "then", ["//elsewhere", "https://elsewhere", "/\\elsewhere", "javascript:1"]
 )
 async def test_signing_in_leads_to_our_own_pages_alone(
-    browser: httpx2.AsyncClient, given: GivenToken, then: str
+    browser: httpx2.AsyncClient, given: IssuedToken, then: str
 ) -> None:
     assert (await signs_in(browser, given.secret, then=then)).headers["location"] == "/"
     asked = await browser.get(f"//elsewhere/{then}", headers=LINK)
@@ -103,7 +108,7 @@ async def test_signing_in_leads_to_our_own_pages_alone(
 
 
 async def test_the_session_is_the_browsers_alone(
-    browser: httpx2.AsyncClient, given: GivenToken
+    browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     kept = cookie(await signs_in(browser, given.secret), "waybook")
     assert len(kept["value"]) == 43
@@ -113,7 +118,7 @@ async def test_the_session_is_the_browsers_alone(
 
 
 async def test_over_https_the_session_has_a_name_that_only_this_host_can_set(
-    world: World, given: GivenToken
+    world: World, given: IssuedToken
 ) -> None:
     async with (
         a_team(world, public_url="https://plans.example") as team,
@@ -125,7 +130,7 @@ async def test_over_https_the_session_has_a_name_that_only_this_host_can_set(
 
 
 async def test_a_wrong_token_is_told_kindly_and_never_why(
-    browser: httpx2.AsyncClient, world: World, given: GivenToken
+    browser: httpx2.AsyncClient, world: World, given: IssuedToken
 ) -> None:
     gone = await another_token(world.agent)
     await revoke_token(at(world.agent), gone.token.id)
@@ -141,7 +146,7 @@ async def test_a_wrong_token_is_told_kindly_and_never_why(
 
 
 async def test_a_form_that_is_not_ours_signs_nobody_in(
-    browser: httpx2.AsyncClient, given: GivenToken
+    browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     """Else a page of somebody else's could have us work under their name."""
     for token in ("", "x" * 43):
@@ -151,7 +156,7 @@ async def test_a_form_that_is_not_ours_signs_nobody_in(
 
 
 async def test_a_session_somebody_else_planted_is_not_taken_over(
-    team: Team, browser: httpx2.AsyncClient, given: GivenToken
+    team: Team, browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     async with team.browser() as thief:
         await signs_in(thief, given.secret)
@@ -166,7 +171,7 @@ async def test_a_session_somebody_else_planted_is_not_taken_over(
 
 
 async def test_signing_out_ends_the_session_and_needs_our_form(
-    team: Team, browser: httpx2.AsyncClient, given: GivenToken
+    team: Team, browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     await signs_in(browser, given.secret)
     secret = browser.cookies["waybook"]
@@ -184,7 +189,7 @@ async def test_signing_out_ends_the_session_and_needs_our_form(
 
 
 async def test_a_session_opens_what_pages_link_to_and_no_door_of_programs(
-    browser: httpx2.AsyncClient, world: World, given: GivenToken
+    browser: httpx2.AsyncClient, world: World, given: IssuedToken
 ) -> None:
     plan = await world.agent.plan(1)
     await world.agent.work_through(plan)
@@ -228,27 +233,27 @@ async def test_a_link_on_another_site_leads_on_to_where_the_session_is_sent(
 
 
 async def test_ten_attempts_a_minute_and_no_more(
-    browser: httpx2.AsyncClient, given: GivenToken
+    browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_ATTEMPTS):
         assert (await signs_in(browser, "wb_wrong")).status_code == 403
     refused = await signs_in(browser, given.secret)
     assert refused.status_code == 429
-    assert 1 <= int(refused.headers["retry-after"]) <= WITHIN_SECONDS
+    assert 1 <= int(refused.headers["retry-after"]) <= WINDOW_SECONDS
     assert "Too many attempts" in refused.text
 
 
 def test_attempts_are_counted_by_address_within_bounds() -> None:
     now = [0.0]
-    attempts = Attempts(lambda: now[0])
-    assert [attempts.wait("10.0.0.1") for _ in range(MOST)] == [0] * MOST
-    assert attempts.wait("10.0.0.1") == WITHIN_SECONDS
-    assert attempts.wait("10.0.0.2") == 0
-    now[0] = WITHIN_SECONDS
-    assert attempts.wait("10.0.0.1") == 0
-    for number in range(2 * MOST_ADDRESSES):
-        attempts.wait(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
-    assert len(attempts._tried) <= MOST_ADDRESSES
+    attempts = LoginThrottle(lambda: now[0])
+    assert [attempts.retry_after("10.0.0.1") for _ in range(MAX_ATTEMPTS)] == [0] * MAX_ATTEMPTS
+    assert attempts.retry_after("10.0.0.1") == WINDOW_SECONDS
+    assert attempts.retry_after("10.0.0.2") == 0
+    now[0] = WINDOW_SECONDS
+    assert attempts.retry_after("10.0.0.1") == 0
+    for number in range(2 * MAX_ADDRESSES):
+        attempts.retry_after(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
+    assert len(attempts._tried) <= MAX_ADDRESSES
 
 
 # At an issuer
@@ -357,7 +362,7 @@ async def test_a_person_of_another_org_sees_their_own_alone(
     assert (await browser.get(f"/plans/{ours['planId']}")).status_code == 404
 
 
-async def test_without_an_issuer_there_is_no_such_way(world: World, given: GivenToken) -> None:
+async def test_without_an_issuer_there_is_no_such_way(world: World, given: IssuedToken) -> None:
     async with a_team(world) as team:
         team.issuer = None
         async with team.browser() as browser:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from transport.doors import TOOLS, RememberingDoorway, an_entrance, somebody
 from waybook.errors import Unavailable
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.skills import EXTENSION
 from waybook.usecases.skill_folders import read_skills
@@ -48,8 +48,8 @@ MANY = a_skill(
 
 
 def a_client(*skills: Skill, era: Era = "2026-07-28", profile: str = "research") -> Client:
-    doorway = RememberingDoorway(skills=skills)
-    return Client(build_server(TOOLS, an_entrance(doorway), profile=profile), mode=era)
+    dispatcher = RememberingDoorway(skills=skills)
+    return Client(build_server(TOOLS, an_entrance(dispatcher), profile=profile), mode=era)
 
 
 class Anything(BaseModel):
@@ -198,7 +198,7 @@ async def test_a_door_that_stays_shut_is_told() -> None:
     async def shut() -> RememberingDoorway:
         raise Unavailable
 
-    server = build_server(TOOLS, Entrance(shut, somebody), profile="research")
+    server = build_server(TOOLS, ToolGateway(shut, somebody), profile="research")
     async with Client(server) as client:
         with pytest.raises(MCPError) as refusal:
             await ask(client, "skills/list")

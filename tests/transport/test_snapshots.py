@@ -12,9 +12,9 @@ from dag_evidence import Body, a_job, a_snapshot
 from transport.test_garbage import NOT_JSON, keeps_silent
 from waybook.dag.definition import write_definition
 from waybook.dag.invariants import check
-from waybook.dag.snapshot import map_of, report_of
+from waybook.dag.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.transport.web import snapshots
-from waybook.transport.web.replies import json_reply
+from waybook.transport.web.replies import json_response
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -26,14 +26,14 @@ BOTH = pytest.mark.parametrize("path", ["/api/report", "/api/map"])
 async def test_a_snapshot_gets_its_report(http: httpx2.AsyncClient) -> None:
     reply = await http.post("/api/report", json=SNAPSHOT)
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
-    assert reply.json() == report_of(SNAPSHOT)
+    assert reply.json() == report_from_snapshot(SNAPSHOT)
     assert check(reply.json()) == []
 
 
 async def test_a_snapshot_gets_its_map_and_so_does_a_definition(http: httpx2.AsyncClient) -> None:
     for body in (SNAPSHOT, write_definition(DAG)):
         reply = await http.post("/api/map", json=body)
-        assert (reply.status_code, reply.json()) == (200, map_of(body))
+        assert (reply.status_code, reply.json()) == (200, map_from_snapshot(body))
 
 
 async def test_a_structure_that_cannot_be_walked_is_refused_with_its_fault(
@@ -88,9 +88,9 @@ async def test_others_are_served_while_a_snapshot_is_worked_on(
     def slow(_: bytes, __: object) -> Any:  # noqa: ANN401 - a response
         loop.call_soon_threadsafe(begun.set)
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(5)
-        return json_reply({"slow": True})
+        return json_response({"slow": True})
 
-    monkeypatch.setattr(snapshots, "answered", slow)
+    monkeypatch.setattr(snapshots, "answer_snapshot", slow)
     reply = asyncio.create_task(http.post("/api/report", content=json.dumps(SNAPSHOT)))
     async with asyncio.timeout(5):
         await begun.wait()

@@ -13,11 +13,11 @@ from database_rows import rows
 from transport.sound_forms import sound_forms
 from transport.whole_house import TOKEN, a_house, a_visitor, routes_of, things_of
 from waybook.transport.web.dashboard.forms import COOKIE
-from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.hosts import AllowedHosts
 from worlds import World
 
 NAME = "plans.example.org"
-HOSTS = Hosts(frozenset({NAME, f"{NAME}:8443"}), encrypted=NAME)
+HOSTS = AllowedHosts(frozenset({NAME, f"{NAME}:8443"}), encrypted=NAME)
 OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),

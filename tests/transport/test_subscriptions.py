@@ -12,12 +12,12 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from tools.generate.tool_list import list_tools
 from transport.doors import always
-from waybook.doorway import TOOLS, Caller, Doorway
-from waybook.transport.entrance import Entrance
+from waybook.doorway import TOOLS, Caller, Dispatcher
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.serving import listen, serving
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.serving import listen, serve_in_background
 from worlds import World
 
 #: The newest revision has another way; older clients have this one.
@@ -26,21 +26,21 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 PATIENCE = 20.0
 
 
-def an_entrance(world: World) -> Entrance:
-    async def doorway() -> Doorway:
+def an_entrance(world: World) -> ToolGateway:
+    async def dispatcher() -> Dispatcher:
         return world.doorway
 
     async def caller(_: object) -> Caller:
         return world.agent.caller
 
-    return Entrance(doorway, caller)
+    return ToolGateway(dispatcher, caller)
 
 
 @asynccontextmanager
 async def served(world: World) -> AsyncIterator[str]:
     server = build_server(list_tools(TOOLS), an_entrance(world), profile="all")
-    app = build_app(server, hosts=Hosts(), ready=always)
-    async with serving(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
+    app = build_app(server, hosts=AllowedHosts(), ready=always)
+    async with serve_in_background(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
         yield f"{address}/mcp"
 
 
@@ -78,7 +78,7 @@ async def test_a_client_of_the_newest_revision_hears_of_what_it_asked_for_over_h
         async with client.listen(resources_list_changed=True) as subscription:
             await agent.plan(1)
             await heard(subscription, ResourcesListChanged())
-    assert world.doorway.bus.orgs() == []
+    assert world.doorway.bus.subscribed_orgs() == []
 
 
 async def test_a_stream_ends_by_itself_when_the_server_stops(world: World) -> None:

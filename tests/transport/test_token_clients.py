@@ -17,7 +17,7 @@ from waybook.record.moment import ReviewPolicy
 from waybook.record.scopes import Scope
 from waybook.transport.mcp import subscriptions
 from waybook.usecases.manage_orgs import change_org
-from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from waybook.usecases.manage_tokens import IssuedToken, revoke_token
 from waybook.usecases.manage_users import disable_user
 from worlds import Body, World, a_world
 
@@ -38,7 +38,7 @@ async def world(module_place: Place) -> AsyncIterator[World]:
 
 @asynccontextmanager
 async def a_client(
-    address: str, given: GivenToken | None, era: Era = "2026-07-28"
+    address: str, given: IssuedToken | None, era: Era = "2026-07-28"
 ) -> AsyncIterator[Client]:
     """A client that shows this token, or none."""
     headers = bearer(given) if given else {}
@@ -86,20 +86,20 @@ async def test_a_client_with_a_token_works_in_its_org_and_sees_no_other(
 @BOTH_ERAS
 async def test_a_client_without_a_token_gets_nowhere(world: World, era: Era) -> None:
     async with served(world) as address:
-        with pytest.raises(BaseException) as fault:  # noqa: PT011 - whatever the library wraps it in
+        with pytest.raises(BaseException) as error:  # noqa: PT011 - whatever the library wraps it in
             await _list(address, None, era)
-    assert any(isinstance(one, MCPError | httpx2.HTTPError) for one in _leaves(fault.value))
+    assert any(isinstance(one, MCPError | httpx2.HTTPError) for one in _leaves(error.value))
 
 
-async def _list(address: str, given: GivenToken | None, era: Era) -> None:
+async def _list(address: str, given: IssuedToken | None, era: Era) -> None:
     async with a_client(address, given, era) as client:
         await client.list_tools()
 
 
-def _leaves(fault: BaseException) -> list[BaseException]:
-    if isinstance(fault, BaseExceptionGroup):
-        return [leaf for one in fault.exceptions for leaf in _leaves(one)]
-    return [fault]
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+    return [error]
 
 
 async def test_a_revoked_token_is_refused_from_the_next_call_on(world: World) -> None:
@@ -146,7 +146,7 @@ async def test_where_words_are_relayed_the_agent_passes_them_on(world: World) ->
 async def test_whoever_listens_is_heard_no_more_once_their_user_is_disabled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "ASK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(subscriptions, "REAUTH_SECONDS", 0.01)
     given = await a_token(world.agent)
     async with (
         served(world) as address,

@@ -14,16 +14,16 @@ from waybook.doorway import Channel
 from waybook.record.moment import ReviewPolicy
 from waybook.record.scopes import Scope
 from waybook.transport.web.dashboard import live
-from waybook.usecases.identify import by_token
+from waybook.usecases.identify import authenticate_token
 from waybook.usecases.manage_orgs import change_org
-from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from waybook.usecases.manage_tokens import IssuedToken, revoke_token
 from worlds import Agent, Body, World
 
 FORM = re.compile(r'name="token" value="([^"]+)"')
 REVIEW = re.compile(r'name="reviewId" value="([^"]+)"')
 
 
-async def sign_in(browser: httpx2.AsyncClient, given: GivenToken) -> None:
+async def sign_in(browser: httpx2.AsyncClient, given: IssuedToken) -> None:
     form = FORM.search((await browser.get("/sign-in")).text)
     assert form
     done = await browser.post("/sign-in", data={"token": form[1], "key": given.secret})
@@ -31,15 +31,17 @@ async def sign_in(browser: httpx2.AsyncClient, given: GivenToken) -> None:
 
 
 @asynccontextmanager
-async def signed_in(world: World, given: GivenToken) -> AsyncIterator[httpx2.AsyncClient]:
+async def signed_in(world: World, given: IssuedToken) -> AsyncIterator[httpx2.AsyncClient]:
     async with a_visitor(world) as browser:
         await sign_in(browser, given)
         yield browser
 
 
-async def asked_by(world: World, given: GivenToken) -> Body:
+async def asked_by(world: World, given: IssuedToken) -> Body:
     """A plan whose review this token asked for."""
-    agent = Agent(world.doorway, await by_token(world.doorway.house, given.secret, Channel.MCP))
+    agent = Agent(
+        world.doorway, await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
+    )
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Good?")
@@ -74,7 +76,7 @@ async def test_an_agent_that_signs_in_with_its_token_cannot_approve_itself(world
 async def test_a_page_hears_no_more_once_its_token_is_revoked(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(live, "REAUTH_SECONDS", 0.0)
     given = await a_token(world.agent)
     async with (
         served(world) as address,

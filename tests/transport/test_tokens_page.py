@@ -10,11 +10,11 @@ from transport.faces import a_browser, send, words
 from transport.pages import a_reader
 from trust_worlds import a_token, at
 from waybook.doorway import Channel
-from waybook.errors import Unidentified
+from waybook.errors import Unauthenticated
 from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import Scope, granted
-from waybook.settings import Found, Settings
-from waybook.usecases.identify import by_token
+from waybook.record.scopes import Scope, expand_scopes
+from waybook.settings import LoadedSettings, Settings
+from waybook.usecases.identify import authenticate_token
 from waybook.usecases.list_members import list_members
 from waybook.usecases.manage_users import disable_user
 from worlds import Agent, World
@@ -38,10 +38,10 @@ async def test_a_token_is_shown_once_and_counts(world: World) -> None:
     secret = SECRET.findall(answer.text)[0]
     assert set(SECRET.findall(answer.text)) == {secret}
     assert f'--header "Authorization: Bearer {secret}"' in answer.text
-    caller = await by_token(world.doorway.house, secret, Channel.MCP)
+    caller = await authenticate_token(world.doorway.house, secret, Channel.MCP)
     assert (caller.user, caller.scopes) == (
         "ann",
-        granted([Scope.PLAN_WRITE, Scope.REVIEW]),
+        expand_scopes([Scope.PLAN_WRITE, Scope.REVIEW]),
     )
     assert SECRET.findall(again.text) == []
     entry = (await world.entries(world.agent.org_id, str(world.agent.org_id)))[-1]
@@ -53,14 +53,14 @@ async def test_revoking_is_asked_twice(world: World) -> None:
     async with a_browser(world.agent) as browser:
         asked = await send(browser, "/tokens", act="revoke", id=given.token.id)
         assert "Revoke it for good?" in words(asked.text)
-        await by_token(world.doorway.house, given.secret, Channel.MCP)
+        await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
         done = await send(browser, "/tokens", act="revoke", id=given.token.id, confirmed="yes")
         assert (done.status_code, done.headers["location"]) == (303, "/tokens?done=revoke")
         shown = words((await browser.get("/tokens?done=revoke")).text)
     assert "The token counts no more." in shown
     assert "revoked by pat" in shown
-    with pytest.raises(Unidentified):
-        await by_token(world.doorway.house, given.secret, Channel.MCP)
+    with pytest.raises(Unauthenticated):
+        await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
 
 
 async def test_users_are_let_in_kept_out_and_let_in_again(world: World) -> None:
@@ -81,7 +81,7 @@ async def test_what_somebody_may_do_is_changed_here(world: World) -> None:
         assert done.headers["location"] == "/tokens?done=scopes"
         shown = words((await browser.get("/tokens?done=scopes")).text)
     assert "That is what they may do from now on." in shown
-    caller = await by_token(world.doorway.house, given.secret, Channel.MCP)
+    caller = await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
     assert caller.scopes == {Scope.PLAN_READ}
 
 
@@ -142,7 +142,7 @@ async def test_it_is_for_whoever_looks_after_the_org_and_so_is_health(
     world: World, scope: Scope
 ) -> None:
     given = await a_token(world.agent)
-    holder = Agent(world.doorway, replace(world.agent.caller, scopes=granted([scope])))
+    holder = Agent(world.doorway, replace(world.agent.caller, scopes=expand_scopes([scope])))
     async with a_browser(holder) as browser:
         for page in ("/tokens", "/health"):
             answer = await browser.get(page, headers={"accept": "text/html"})
@@ -153,7 +153,7 @@ async def test_it_is_for_whoever_looks_after_the_org_and_so_is_health(
             plan = f"/plans/{(await world.agent.plan())['planId']}"
             assert (await send(browser, plan, at="/tokens", **form)).status_code == 403
         assert (await browser.get("/")).status_code == 200
-    await by_token(world.doorway.house, given.secret, Channel.MCP)
+    await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
 
 
 async def test_whoever_may_nothing_sees_nothing(world: World) -> None:
@@ -176,7 +176,7 @@ async def test_the_users_next_door_are_not_shown(world: World) -> None:
 @pytest.mark.parametrize("auth", ["none", "required"])
 async def test_the_machine_is_shown_where_there_is_one_org_alone(world: World, auth: str) -> None:
     settings = Settings(auth=auth)
-    async with a_reader(world.agent, Found(settings, {"auth": "flag"})) as reader:
+    async with a_reader(world.agent, LoadedSettings(settings, {"auth": "flag"})) as reader:
         health = await reader.get("/health")
     assert health.status_code == 200
     assert ("Settings in force" in health.text) == (auth == "none")

@@ -5,7 +5,7 @@ import pytest
 from transport.doors import TOOLS, a_refusal
 from waybook.doorway import Answer
 from waybook.errors import Misconfigured
-from waybook.transport.mcp.tools import offered_tools, result_of
+from waybook.transport.mcp.tools import to_tool_result, tools_in_profile
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,12 @@ from waybook.transport.mcp.tools import offered_tools, result_of
 def test_a_profile_offers_its_tools_in_the_order_of_the_table(
     profile: str, names: list[str]
 ) -> None:
-    assert [tool.name for tool in offered_tools(TOOLS, profile)] == names
+    assert [tool.name for tool in tools_in_profile(TOOLS, profile)] == names
 
 
 def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
     with pytest.raises(Misconfigured) as refusal:
-        offered_tools(TOOLS, "everything")
+        tools_in_profile(TOOLS, "everything")
     assert refusal.value.details == {"profiles": ["plan", "research", "runs", "all"]}
 
 
@@ -53,7 +53,7 @@ def test_only_the_calls_of_the_loops_are_always_loaded() -> None:
 
 
 def test_an_answer_is_structured_and_also_compact_text() -> None:
-    result = result_of(Answer({"status": "step_ready", "title": "Größe", "n": None}))
+    result = to_tool_result(Answer({"status": "step_ready", "title": "Größe", "n": None}))
     assert result.structured_content == {"status": "step_ready", "title": "Größe", "n": None}
     assert result.content[0].model_dump(by_alias=True, exclude_none=True) == {
         "type": "text",
@@ -63,7 +63,7 @@ def test_an_answer_is_structured_and_also_compact_text() -> None:
 
 
 def test_an_error_is_one_compact_text_block_and_nothing_structured() -> None:
-    result = result_of(a_refusal("NOT_FOUND", "There is no such plan."))
+    result = to_tool_result(a_refusal("NOT_FOUND", "There is no such plan."))
     dumped = result.model_dump(by_alias=True, exclude_none=True)
     assert dumped["isError"] is True
     assert "structuredContent" not in dumped

@@ -15,17 +15,17 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 from postgres.places import a_place
 from transport.messages import LEGACY
 from transport.test_garbage import NOT_JSON, STRANGE, keeps_silent
-from waybook.cli.serve import entrance_of
+from waybook.cli.serve import build_gateway
 from waybook.doorway import TOOLS, Channel
 from waybook.settings import Settings
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
-from waybook.transport.web.figures import figures
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.reading import Reading
-from waybook.transport.web.serving import listen, serving
-from waybook.wiring import running
+from waybook.transport.web.figures import collect_metrics
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.reading import ReadApi
+from waybook.transport.web.serving import listen, serve_in_background
+from waybook.wiring import start_application
 from worlds import Body
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -45,17 +45,17 @@ async def address() -> AsyncIterator[str]:
     """Everything there is, on a port of its own."""
     with a_place() as place:
         settings = Settings(data_dir=place / "data", sweep_seconds=1)
-        async with running(settings) as system:
-            entrance = entrance_of(system)
+        async with start_application(settings) as system:
+            entrance = build_gateway(system)
             server = build_server(published_tools(), entrance, profile="all")
             app = build_app(
                 server,
-                hosts=Hosts(),
-                ready=entrance.answers,
-                metrics=partial(figures, system.doorway),
-                reading=Reading(entrance_of(system, Channel.REST)),
+                hosts=AllowedHosts(),
+                ready=entrance.is_ready,
+                metrics=partial(collect_metrics, system.doorway),
+                reading=ReadApi(build_gateway(system, Channel.REST)),
             )
-            async with serving(app, listen("127.0.0.1", 0)) as where:
+            async with serve_in_background(app, listen("127.0.0.1", 0)) as where:
                 yield where
 
 
@@ -147,8 +147,8 @@ async def test_a_run_is_worked_on_and_read_in_every_way(address: str, era: Era) 
     ):
         run_id = (await called(client, "start_run", **named, models=["a"]))["runId"]
         job = await called(client, "get_next_job", runId=run_id)
-        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await called(client, "submit_job_result", **held, content="# The moon")
+        locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await called(client, "submit_job_result", **locked, content="# The moon")
         progress = f"waybook://runs/{run_id}/progress"
         assert progress in {one.uri for one in (await client.list_resources()).resources}
         document = await first_document(http, run_id)

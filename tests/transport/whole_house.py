@@ -13,32 +13,32 @@ from starlette.types import ASGIApp
 
 from run_calls import a_gathering
 from tool_calls import a_call_of
-from waybook.background import render_once
-from waybook.doorway import Caller, Channel, Doorway
-from waybook.transport.entrance import Entrance
+from waybook.background import render_all_orgs
+from waybook.doorway import Caller, Channel, Dispatcher
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
 from waybook.transport.web.dashboard.forms import COOKIE
 from waybook.transport.web.dashboard.routes import dashboard_routes
-from waybook.transport.web.figures import figures
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.reading import Reading
-from waybook.transport.web.serving import listen, serving
+from waybook.transport.web.figures import collect_metrics
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.reading import ReadApi
+from waybook.transport.web.serving import listen, serve_in_background
 from worlds import Agent
 
 TOKEN = "t" * 43
 
 
-def a_house(agent: Agent, hosts: Hosts | None = None) -> ASGIApp:
+def a_house(agent: Agent, hosts: AllowedHosts | None = None) -> ASGIApp:
     """The whole face, as `waybook serve` has it."""
     mcp, rest, pages = (_entrance(agent, channel) for channel in FACES)
     return build_app(
         build_server(published_tools(), mcp, profile="all"),
-        hosts=hosts or Hosts(),
-        ready=mcp.answers,
-        metrics=partial(figures, agent.doorway),
-        reading=Reading(rest),
+        hosts=hosts or AllowedHosts(),
+        ready=mcp.is_ready,
+        metrics=partial(collect_metrics, agent.doorway),
+        reading=ReadApi(rest),
         pages=dashboard_routes(agent.doorway, pages.caller),
     )
 
@@ -46,14 +46,14 @@ def a_house(agent: Agent, hosts: Hosts | None = None) -> ASGIApp:
 FACES = (Channel.MCP, Channel.REST, Channel.DASHBOARD)
 
 
-def _entrance(agent: Agent, channel: Channel) -> Entrance:
-    async def doorway() -> Doorway:
+def _entrance(agent: Agent, channel: Channel) -> ToolGateway:
+    async def dispatcher() -> Dispatcher:
         return agent.doorway
 
     async def caller(_: Request | None) -> Caller:
         return replace(agent.caller, channel=channel)
 
-    return Entrance(doorway, caller)
+    return ToolGateway(dispatcher, caller)
 
 
 @asynccontextmanager
@@ -70,7 +70,9 @@ async def a_visitor(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
 @asynccontextmanager
 async def a_port(agent: Agent) -> AsyncIterator[str]:
     """The house on a port of its own."""
-    async with serving(a_house(agent), listen("127.0.0.1", 0), agent.doorway.bus.close) as where:
+    async with serve_in_background(
+        a_house(agent), listen("127.0.0.1", 0), agent.doorway.bus.close
+    ) as where:
         yield where
 
 
@@ -95,7 +97,7 @@ async def things_of(agent: Agent) -> dict[str, str]:
     """Ids of this agent's org for the places of an address, by the names they have there."""
     plan = await agent.plan()
     job = await a_gathering(agent)
-    await render_once(agent.doorway.house)
+    await render_all_orgs(agent.doorway.house)
     shown = (await agent.progress(job))["stages"][0]["documents"][0]["resourceId"]
     written = await a_call_of(agent, "store_research_output")
     stored = await agent.call("store_research_output", **written)

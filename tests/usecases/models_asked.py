@@ -13,12 +13,12 @@ from endpoint_server import (
     an_endpoint,
     answer,
 )
-from waybook.doorway import Doorway
-from waybook.endpoints.asking import ModelEndpoint
+from waybook.doorway import Dispatcher
+from waybook.endpoints.asking import ModelClient
 from waybook.record.moment import Json
 from waybook.record.usage import Totals
 from waybook.store.calls import CallLog
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.count_usage import count_usage
 from worlds import Agent, Body, World
 
@@ -71,10 +71,10 @@ async def asking(
     world: World, url: str, api: str = "openai", seconds: float = SECONDS
 ) -> AsyncIterator[Agent]:
     """Ann, where the server has a model."""
-    model = ModelEndpoint(url=f"{url}/v1", api=api, model="m", key=KEY)
-    house = replace(world.doorway.house, model=model, model_seconds=seconds)
+    model = ModelClient(url=f"{url}/v1", api=api, model="m", key=KEY)
+    services = replace(world.doorway.house, model=model, model_seconds=seconds)
     try:
-        yield Agent(Doorway(house, CallLog(world.database)), world.agent.caller)
+        yield Agent(Dispatcher(services, CallLog(world.database)), world.agent.caller)
     finally:
         await model.close()
 
@@ -104,8 +104,8 @@ USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 async def noted(agent: Agent) -> Totals:
     """What the org's work took, which here is what its extractions took."""
-    found = await count_usage(Call(house=agent.doorway.house, caller=agent.caller))
-    assert [(one.kind, one.name, one.took) for one in found.work] == [
-        ("tool", "extract_data", found.took)
+    found = await count_usage(RequestContext(services=agent.doorway.house, caller=agent.caller))
+    assert [(one.kind, one.name, one.usage) for one in found.work] == [
+        ("tool", "extract_data", found.usage)
     ]
-    return found.took
+    return found.usage

@@ -3,17 +3,17 @@
 from dataclasses import replace
 
 from trust_worlds import a_token, at
-from waybook.record.scopes import Scope, granted
-from waybook.usecases.browse_audit import AskedEntries, browse_audit
-from waybook.usecases.call import Call
+from waybook.record.scopes import Scope, expand_scopes
+from waybook.usecases.browse_audit import AuditFilter, browse_audit
+from waybook.usecases.call import RequestContext
 from waybook.usecases.list_audit import list_audit
 from worlds import World
 
 
-async def subjects(call: Call, subject_id: str | None = None) -> set[str]:
+async def subjects(ctx: RequestContext, subject_id: str | None = None) -> set[str]:
     """What the entries are about that this call finds, in each of the ways to read them."""
-    page = await browse_audit(call, AskedEntries(subject_id=subject_id))
-    listed = await list_audit(call, subject_id)
+    page = await browse_audit(ctx, AuditFilter(subject_id=subject_id))
+    listed = await list_audit(ctx, subject_id)
     found = {entry.subject for entry in page.entries}
     assert found == {entry["subject"] for entry in listed}
     return found
@@ -26,6 +26,6 @@ async def test_who_does_not_look_after_members_reads_of_plans_alone(world: World
     assert await subjects(admin) == {"org", "plan"}
     assert await subjects(admin, org_id) == {"org"}
     for scope in set(Scope) - {Scope.ADMIN}:
-        call = replace(admin, caller=replace(admin.caller, scopes=granted([scope])))
+        call = replace(admin, caller=replace(admin.caller, scopes=expand_scopes([scope])))
         assert await subjects(call) == {"plan"}, scope
         assert await subjects(call, org_id) == set(), scope

@@ -217,5 +217,5 @@ async def test_a_call_of_100_000_levels_is_refused_and_noted(world: World) -> No
     await world.agent.refused("list_active_plans", a=nested(100_000), b=10 ** (sys.maxsize % 5_000))
     await world.doorway.calls.flush()
     counting = "select count(*) from mcp_tool_call_log"
-    (found,) = await world.database.read(world.agent.org_id, counting)
+    (found,) = await world.database.read_org(world.agent.org_id, counting)
     assert found == [(1,)]

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from waybook.doorway import TOOLS
 from waybook.errors import InvalidInput
-from waybook.usecases.arguments import read_arguments
+from waybook.usecases.arguments import parse_arguments
 from waybook.usecases.get_next_step import GetNextStep
 from waybook.usecases.submit_step_result import SubmitStepResult
 
@@ -56,7 +56,7 @@ def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any sha
 def refused_places(tool: str, given: Mapping[str, object]) -> dict[str, str]:
     """Where the arguments are refused, and why."""
     with pytest.raises(InvalidInput) as refusal:
-        read_arguments(TOOLS[tool].arguments, given)
+        parse_arguments(TOOLS[tool].arguments, given)
     faults = refusal.value.details["faults"]
     assert isinstance(faults, list)
     return {fault["at"]: fault["fault"] for fault in faults}
@@ -87,6 +87,6 @@ def test_boolean_where_a_number_is_expected_is_refused(
 
 def test_numbers_and_booleans_where_they_belong_are_taken() -> None:
     given = {"stepId": "s", "resultSummary": True, "confidence": 1, "usage": {"costUsd": 0.5}}
-    asked = read_arguments(SubmitStepResult, given)
+    asked = parse_arguments(SubmitStepResult, given)
     assert (asked.result_summary, asked.confidence) == (True, 1.0)
-    assert read_arguments(GetNextStep, {"planId": "p", "another": True}).another is True
+    assert parse_arguments(GetNextStep, {"planId": "p", "another": True}).another is True

@@ -8,19 +8,19 @@ import pytest
 
 from sign_in_worlds import Team, a_team, slug_of
 from trust_worlds import at
-from waybook.errors import Forbidden, Unidentified
+from waybook.errors import Forbidden, Unauthenticated
 from waybook.orgs.manage import NewUser
 from waybook.orgs.model import User
 from waybook.record.moment import Channel
-from waybook.record.scopes import Scope, granted
+from waybook.record.scopes import Scope, expand_scopes
 from waybook.store import identities
-from waybook.usecases.by_issuer import by_bearer, known_member
+from waybook.usecases.by_issuer import authenticate_bearer, find_or_create_member
 from waybook.usecases.exchange import Caller
 from waybook.usecases.manage_users import add_user, disable_user
 from worlds import World
 
 #: What somebody new may do.
-NEW = granted([Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW])
+NEW = expand_scopes([Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW])
 
 
 @pytest.fixture
@@ -31,11 +31,11 @@ async def team(world: World) -> AsyncIterator[Team]:
 
 async def caller(team: Team, text: str | None = None) -> Caller:
     shown = team.there.token() if text is None else text
-    return await by_bearer(team.world.doorway.house, team.issuer, shown, Channel.MCP)
+    return await authenticate_bearer(team.world.doorway.house, team.issuer, shown, Channel.MCP)
 
 
 async def users(team: Team) -> list[User]:
-    rows = await team.world.database.read(
+    rows = await team.world.database.read_org(
         team.world.agent.org_id, identities.SQL["users"](most=100)
     )
     return identities.read_users(rows[0])
@@ -73,11 +73,11 @@ async def test_a_name_that_is_taken_is_made_longer_and_nobody_is_taken_for_anoth
 
 async def test_what_one_may_is_what_both_token_and_user_may(team: Team) -> None:
     there = team.there
-    assert (await caller(team)).scopes == granted([Scope.PLAN_WRITE])
+    assert (await caller(team)).scopes == expand_scopes([Scope.PLAN_WRITE])
     assert (await caller(team, there.token(scope="admin"))).scopes == NEW
     with pytest.raises(Forbidden) as refusal:
         await caller(team, there.token(scope="openid profile"))
-    assert not isinstance(refusal.value, Unidentified)
+    assert not isinstance(refusal.value, Unauthenticated)
     with pytest.raises(Forbidden):
         await caller(team, there.token(scope=None))
 
@@ -91,27 +91,27 @@ async def test_the_org_is_that_of_the_token_and_a_user_of_one_is_nobody_in_anoth
     other = await caller(team, team.there.token(org=theirs))
     assert other.org_id == team.world.neighbour.org_id
     await disable_user(at(team.world.agent), "ann-1")
-    with pytest.raises(Unidentified):
+    with pytest.raises(Unauthenticated):
         await caller(team)
     assert (await caller(team, team.there.token(org=theirs))).org_id == other.org_id
 
 
 async def test_an_org_that_is_not_there_lets_nobody_in(team: Team) -> None:
     for org in (None, "nowhere", "", 7, ["acme"], "x'; select 1 --", "a\x00b"):
-        with pytest.raises(Unidentified):
+        with pytest.raises(Unauthenticated):
             await caller(team, team.there.token(org=org))
     assert await users(team) == []
 
 
 async def test_where_nobody_new_may_come_only_those_come_who_were_let_in(world: World) -> None:
     async with a_team(world, oidc_new_users="deny") as team:
-        with pytest.raises(Unidentified):
+        with pytest.raises(Unauthenticated):
             await caller(team)
         assert await users(team) == []
         known = {"issuer": team.there.url, "subject": "ann-1"}
         await add_user(at(world.agent), NewUser(name="Ann", scopes=(Scope.REVIEW,), **known))
         assert (await caller(team, team.there.token(scope="admin"))).user == "Ann"
-        with pytest.raises(Unidentified):
+        with pytest.raises(Unauthenticated):
             await caller(team, team.there.token(sub="bob-2"))
 
 
@@ -119,23 +119,23 @@ async def test_the_databases_clock_says_when_a_token_has_expired(team: Team) -> 
     text = team.there.token()
     await caller(team, text)
     team.world.clock.advance(minutes=7)
-    with pytest.raises(Unidentified):
+    with pytest.raises(Unauthenticated):
         await caller(team, text)
 
 
 async def test_what_was_good_a_moment_ago_is_held_against_the_databases_clock_again(
     team: Team,
 ) -> None:
-    house, issuer = team.world.doorway.house, team.issuer
+    services, issuer = team.world.doorway.house, team.issuer
     assert issuer is not None
     now, audience = team.world.clock.now, issuer.settings.audience
     claims = await issuer.claims(team.there.token(), audience=audience, now=now)
-    await known_member(house, issuer, claims, Channel.MCP)
+    await find_or_create_member(services, issuer, claims, Channel.MCP)
     team.world.clock.advance(minutes=7)
-    with pytest.raises(Unidentified):
-        await known_member(house, issuer, claims, Channel.MCP)
+    with pytest.raises(Unauthenticated):
+        await find_or_create_member(services, issuer, claims, Channel.MCP)
 
 
 async def test_without_an_issuer_only_our_own_tokens_count(team: Team) -> None:
-    with pytest.raises(Unidentified):
-        await by_bearer(team.world.doorway.house, None, team.there.token(), Channel.MCP)
+    with pytest.raises(Unauthenticated):
+        await authenticate_bearer(team.world.doorway.house, None, team.there.token(), Channel.MCP)

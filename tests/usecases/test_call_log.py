@@ -7,7 +7,7 @@ import pytest
 
 from tool_calls import a_call_of
 from waybook.background import log_calls_for_ever
-from waybook.doorway import TOOLS, Doorway
+from waybook.doorway import TOOLS, Dispatcher
 from waybook.store import calls
 from waybook.store.calls import CallLog
 from worlds import Agent, World
@@ -17,7 +17,7 @@ COLUMNS = "tool, actor, channel, session, is_error, error_code, replayed"
 
 async def logged(world: World) -> list[tuple[object, ...]]:
     asked = f"select {COLUMNS} from mcp_tool_call_log order by at, id"  # noqa: S608 - names from above
-    return (await world.database.read(world.agent.org_id, asked))[0]
+    return (await world.database.read_org(world.agent.org_id, asked))[0]
 
 
 async def test_a37_a_call_is_noted_with_who_what_and_how_it_ended(
@@ -40,7 +40,7 @@ async def test_a37_sizes_and_durations_are_noted(world: World, agent: Agent) -> 
     await agent.call("list_active_plans", limit=5)
     await world.doorway.calls.flush()
     asked = "select duration_ms, request_bytes, response_bytes from mcp_tool_call_log"
-    ((duration, request, response),) = (await world.database.read(agent.org_id, asked))[0]
+    ((duration, request, response),) = (await world.database.read_org(agent.org_id, asked))[0]
     assert duration > 0
     assert request == len('{"limit":5}')
     assert response > 50
@@ -54,7 +54,7 @@ async def test_a_call_is_noted_with_the_step_it_was_about(world: World, agent: A
     await agent.submit(taken)
     await world.doorway.calls.flush()
     asked = "select tool, step_id::text from mcp_tool_call_log order by at, id"
-    assert (await world.database.read(agent.org_id, asked))[0] == [
+    assert (await world.database.read_org(agent.org_id, asked))[0] == [
         ("create_research_plan", None),
         ("get_next_step", taken["stepId"]),
         ("get_step_context", taken["stepId"]),
@@ -77,9 +77,9 @@ async def test_a37_every_tool_but_ping_is_noted(world: World, agent: Agent, tool
 async def test_a37_what_waits_is_bounded_and_what_is_dropped_is_counted(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "MOST_WAITING", 3)
+    monkeypatch.setattr(calls, "MAX_QUEUED", 3)
     log = CallLog(world.database)
-    agent = Agent(Doorway(world.doorway.house, log), world.agent.caller)
+    agent = Agent(Dispatcher(world.doorway.house, log), world.agent.caller)
     for _ in range(5):
         await agent.call("list_skills")
     assert log.dropped == 2
@@ -94,7 +94,7 @@ async def test_a37_what_waits_is_bounded_and_what_is_dropped_is_counted(
 async def test_a37_it_is_written_behind_the_calls_in_few_statements(
     world: World, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "LINGER", 0)
+    monkeypatch.setattr(calls, "BATCH_DELAY_SECONDS", 0)
     for _ in range(20):
         await agent.call("list_skills")
     writing = asyncio.create_task(log_calls_for_ever(world.doorway.house, world.doorway.calls))
@@ -126,5 +126,5 @@ async def test_a37_bodies_are_not_kept(world: World, agent: Agent) -> None:
     await agent.plan(1, name="a secret name")
     await world.doorway.calls.flush()
     asked = "select l::text from mcp_tool_call_log l"
-    (rows,) = await world.database.read(agent.org_id, asked)
+    (rows,) = await world.database.read_org(agent.org_id, asked)
     assert not [row for row in rows if "secret" in str(row[0])]

@@ -122,7 +122,7 @@ async def test_what_cannot_be_is_refused_and_nothing_is_created(
     )
     assert error["code"] == code
     assert (await agent.call("list_active_plans"))["total"] == 0
-    (rows,) = await world.database.read(agent.org_id, "select from audit_entry")
+    (rows,) = await world.database.read_org(agent.org_id, "select from audit_entry")
     assert rows == []
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from transport.faces import a_browser
 from waybook.dag.drawing.drawing import Drawing
-from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep
+from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane
 from waybook.errors import Busy, TooLarge
 from waybook.usecases import draughting
-from waybook.usecases.charts import Charts, body_of, builtin_charts
-from waybook.usecases.draughting import MOST_WAITING, SMALL, Draughtsman, DrawingProcess
+from waybook.usecases.charts import DefinitionCache, builtin_dags, definition_body
+from waybook.usecases.draughting import MAX_INLINE_COST, MAX_QUEUED, DrawingProcess, LayoutWorker
 from waybook.usecases.drawing_worker import DrawingJob, Links, render
 from worlds import World
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)
-LARGE = SMALL + 1
+LARGE = MAX_INLINE_COST + 1
 
 
 def thread_name() -> str:
@@ -27,14 +27,17 @@ def thread_name() -> str:
 
 
 async def test_what_is_small_is_drawn_at_once_and_what_is_large_beside() -> None:
-    draughtsman = Draughtsman()
-    assert await draughtsman.draw(OURS, SMALL, thread_name) == threading.current_thread().name
-    assert (await draughtsman.draw(OURS, LARGE, thread_name)).startswith("large definitions")
+    layout_worker = LayoutWorker()
+    assert (
+        await layout_worker.run(OURS, MAX_INLINE_COST, thread_name)
+        == threading.current_thread().name
+    )
+    assert (await layout_worker.run(OURS, LARGE, thread_name)).startswith("large definitions")
 
 
 async def test_everybody_goes_on_while_a_large_map_is_drawn() -> None:
-    draughtsman, seen = Draughtsman(), threading.Event()
-    drawing = asyncio.create_task(draughtsman.draw(OURS, LARGE, partial(seen.wait, 1)))
+    layout_worker, seen = LayoutWorker(), threading.Event()
+    drawing = asyncio.create_task(layout_worker.run(OURS, LARGE, partial(seen.wait, 1)))
     # Were it drawn here, nobody could say so before it is done.
     await asyncio.sleep(0)
     seen.set()
@@ -42,7 +45,7 @@ async def test_everybody_goes_on_while_a_large_map_is_drawn() -> None:
 
 
 async def test_nobody_waits_for_more_than_one_map_of_another_org() -> None:
-    draughtsman, drawn, go_on = Draughtsman(), list[UUID](), threading.Event()
+    layout_worker, drawn, go_on = LayoutWorker(), list[UUID](), threading.Event()
 
     def work(org_id: UUID) -> Callable[[], None]:
         def done() -> None:
@@ -52,27 +55,27 @@ async def test_nobody_waits_for_more_than_one_map_of_another_org() -> None:
         return done
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        for org_id in (*[OURS] * MOST_WAITING, THEIRS):
-            group.create_task(draughtsman.draw(org_id, LARGE, work(org_id)))
+        for org_id in (*[OURS] * MAX_QUEUED, THEIRS):
+            group.create_task(layout_worker.run(org_id, LARGE, work(org_id)))
         await asyncio.sleep(0)
         with pytest.raises(Busy):
-            await draughtsman.draw(OURS, LARGE, work(OURS))
+            await layout_worker.run(OURS, LARGE, work(OURS))
         go_on.set()
-    assert drawn == [OURS, THEIRS, *[OURS] * (MOST_WAITING - 1)]
+    assert drawn == [OURS, THEIRS, *[OURS] * (MAX_QUEUED - 1)]
 
 
 def test_a_definition_is_checked_once_for_each_org() -> None:
-    charts, body = Charts(), body_of(builtin_charts()["dialectic"].dag)
+    charts, body = DefinitionCache(), definition_body(builtin_dags()["dialectic"].dag)
     rows = [(1, "Dialectic", body, "", None, "ann")]
-    first = charts.current(OURS, "mine", rows).chart
+    first = charts.current(OURS, "mine", rows).compiled_dag
     slug = first.dag.slug
-    assert charts.current(OURS, slug, rows).chart is first
-    assert charts.current(THEIRS, slug, rows).chart is not first
-    assert charts.current(OURS, slug, [(2, *rows[0][1:])]).chart is not first
+    assert charts.current(OURS, slug, rows).compiled_dag is first
+    assert charts.current(THEIRS, slug, rows).compiled_dag is not first
+    assert charts.current(OURS, slug, [(2, *rows[0][1:])]).compiled_dag is not first
 
 
 async def test_every_face_has_maps_drawn_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draughting, "SMALL", 0)
+    monkeypatch.setattr(draughting, "MAX_INLINE_COST", 0)
     drawn = list[str]()
     draw = DrawingProcess.draw
 
@@ -103,17 +106,17 @@ async def test_every_face_has_maps_drawn_so(world: World, monkeypatch: pytest.Mo
 
 
 def a_job(steps: int = 30, width: int | None = None) -> DrawingJob:
-    keys = [SketchStep(f"s{n}", f"Step {n}") for n in range(steps)]
+    keys = [DiagramStep(f"s{n}", f"Step {n}") for n in range(steps)]
     edges = tuple((keys[a].key, keys[b].key) for b in range(steps) for a in range(b))
     lane = Lane(slug="plan", name="", steps=tuple(keys), edges=edges)
     links = Links(step_prefix="/steps/")
-    return DrawingJob(Drawing(Sketch(name="Dense", lanes=(lane,))), width, links)
+    return DrawingJob(Drawing(Diagram(name="Dense", lanes=(lane,))), width, links)
 
 
 async def test_picture_of_the_worker_is_the_one_drawn_here() -> None:
-    job, draughtsman = a_job(), Draughtsman()
-    assert job.weight > SMALL
-    svg = await draughtsman.picture(OURS, job)
+    job, layout_worker = a_job(), LayoutWorker()
+    assert job.weight > MAX_INLINE_COST
+    svg = await layout_worker.picture(OURS, job)
     assert svg == render(job)
     assert 'href="/steps/s29"' in svg
 
@@ -128,34 +131,34 @@ async def test_picture_asked_for_again_comes_from_the_cache_of_the_org(
         return 1000 * b"x"
 
     monkeypatch.setattr(DrawingProcess, "draw", draw)
-    draughtsman = Draughtsman()
+    layout_worker = LayoutWorker()
     for _ in range(3):
-        await draughtsman.picture(OURS, a_job())
+        await layout_worker.picture(OURS, a_job())
     assert len(drawn) == 1
-    await draughtsman.picture(THEIRS, a_job())
+    await layout_worker.picture(THEIRS, a_job())
     assert len(drawn) == 2, "nothing is shared between orgs"
     monkeypatch.setattr(draughting, "MAX_CACHED_BYTES", 3_000)
     for width in range(1_000, 1_010):
-        await draughtsman.picture(OURS, a_job(width=width))
-    assert draughtsman._cached_bytes == sum(map(len, draughtsman._cache.values())) == 3_000
+        await layout_worker.picture(OURS, a_job(width=width))
+    assert layout_worker._cached_bytes == sum(map(len, layout_worker._cache.values())) == 3_000
 
 
 async def test_picture_that_takes_too_long_kills_the_worker_and_the_next_is_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    draughtsman = Draughtsman()
+    layout_worker = LayoutWorker()
     monkeypatch.setattr(draughting, "MAX_DRAWING_SECONDS", 0.0)
     with pytest.raises(TooLarge):
-        await draughtsman.picture(OURS, a_job())
+        await layout_worker.picture(OURS, a_job())
     monkeypatch.undo()
-    assert await draughtsman.picture(OURS, a_job()) == render(a_job())
+    assert await layout_worker.picture(OURS, a_job()) == render(a_job())
 
 
 async def test_worker_that_died_is_started_again() -> None:
-    draughtsman = Draughtsman()
-    await draughtsman.picture(OURS, a_job())
-    process = draughtsman._worker._process
+    layout_worker = LayoutWorker()
+    await layout_worker.picture(OURS, a_job())
+    process = layout_worker._worker._process
     assert process is not None
     process.kill()
     process.wait()
-    assert await draughtsman.picture(OURS, a_job(width=900)) == render(a_job(width=900))
+    assert await layout_worker.picture(OURS, a_job(width=900)) == render(a_job(width=900))

@@ -27,8 +27,8 @@ from usecases.models_asked import (
     noted,
 )
 from waybook.record.usage import Totals
-from waybook.research.extraction import fenced, mark_of, prompt
-from waybook.usecases.call import Call
+from waybook.research.extraction import fence_text, prompt, unused_delimiter
+from waybook.usecases.call import RequestContext
 from waybook.usecases.count_usage import count_usage
 from worlds import Agent, Body, World, a_world
 
@@ -44,7 +44,7 @@ async def test_what_the_model_took_is_in_the_org_s_sums(world: World) -> None:
     assert await noted(world.agent) == USED_ONCE
     await extracted(world, "openai", "[]", json.dumps(NILE))
     assert await noted(world.agent) == Totals(input_tokens=36, output_tokens=9, results=2)
-    neighbours = Call(house=world.doorway.house, caller=world.neighbour.caller)
+    neighbours = RequestContext(services=world.doorway.house, caller=world.neighbour.caller)
     assert (await count_usage(neighbours)).work == ()
 
 
@@ -77,8 +77,8 @@ async def test_a_message_is_asked_for(world: World) -> None:
 
 def check_told(instructions: str, text: str) -> None:
     """The instructions are ours alone, and name the mark of the text, which stands apart."""
-    assert text == fenced(TEXT)
-    assert mark_of(TEXT) in instructions
+    assert text == fence_text(TEXT)
+    assert unused_delimiter(TEXT) in instructions
     assert TEXT not in instructions
     assert json.dumps(RIVER) in instructions
 

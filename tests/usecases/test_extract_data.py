@@ -12,9 +12,9 @@ from plan.test_schema import JSON, SCHEMAS
 from tool_calls import a_late_result
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
-from waybook.research.extraction import fenced, prompt
-from waybook.usecases.arguments import read_arguments
-from waybook.usecases.extract_data import MOST_OF_A_SCHEMA, ExtractData, extract_data
+from waybook.research.extraction import fence_text, prompt
+from waybook.usecases.arguments import parse_arguments
+from waybook.usecases.extract_data import MAX_SCHEMA_BYTES, ExtractData, extract_data
 from worlds import Agent, Body
 
 RIVER: Body = {
@@ -38,7 +38,7 @@ async def test_without_a_model_the_agent_is_told_how_to_do_it(agent: Agent) -> N
     }
     assert told["next"]["tool"] == "extract_data"
     assert "candidate" in told["next"]["why"]
-    assert fenced(TEXT) in told["prompt"]
+    assert fence_text(TEXT) in told["prompt"]
 
 
 async def test_a_candidate_that_satisfies_the_schema_is_handed_back(agent: Agent) -> None:
@@ -88,7 +88,7 @@ async def test_a_candidate_is_accepted_if_and_only_if_it_satisfies_the_schema(
     candidate: Any,  # noqa: ANN401 - any JSON
 ) -> None:
     try:
-        asked = read_arguments(ExtractData, {"schema": schema, "candidate": candidate})
+        asked = parse_arguments(ExtractData, {"schema": schema, "candidate": candidate})
     except InvalidInput:  # a number or a text that nobody can keep
         return
     told = await extract_data(None, asked)  # type: ignore[arg-type]  # nothing is read
@@ -117,7 +117,7 @@ async def test_a_candidate_is_accepted_if_and_only_if_it_satisfies_the_schema(
         (None, "INVALID_INPUT"),
         ("nonsense", "INVALID_INPUT"),
         ({"enum": [*range(3_000)]}, "TOO_LARGE"),
-        ({"description": "x" * MOST_OF_A_SCHEMA}, "TOO_LARGE"),
+        ({"description": "x" * MAX_SCHEMA_BYTES}, "TOO_LARGE"),
     ],
     ids=lambda value: json.dumps(value)[:40],
 )
@@ -187,7 +187,7 @@ async def test_somebody_elses_text_is_not_there(agent: Agent, neighbour: Agent) 
 @pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])
 async def test_a_long_text_comes_in_pieces_that_fit_a_reply(agent: Agent, letter: str) -> None:
     text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))
-    schema = {"description": "y" * (MOST_OF_A_SCHEMA - 100)}
+    schema = {"description": "y" * (MAX_SCHEMA_BYTES - 100)}
     pieces, asked = [], {"offset": 0}
     while True:
         told = await agent.call("extract_data", text=text, schema=schema, **asked)

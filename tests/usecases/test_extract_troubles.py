@@ -37,8 +37,8 @@ from usecases.models_asked import (
     noted,
     unavailable,
 )
-from waybook.doorway import Doorway
-from waybook.endpoints.question import Question, Told
+from waybook.doorway import Dispatcher
+from waybook.endpoints.question import ModelReply, ModelRequest
 from waybook.errors import EndpointFailed
 from waybook.record.usage import Usage
 from waybook.store.calls import CallLog
@@ -125,7 +125,7 @@ class Fading:
     def __init__(self) -> None:
         self.given: list[float] = []
 
-    async def answer(self, question: Question, *, seconds: float) -> Told:
+    async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
         assert question.schema == RIVER
         self.given.append(seconds)
         if len(self.given) > 1:
@@ -134,13 +134,13 @@ class Fading:
         begun = loop.time()  # uvloop's clock stands still until the loop goes round
         while loop.time() == begun:  # noqa: ASYNC110 - there is no event for that
             await asyncio.sleep(0)
-        return Told(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))
+        return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))
 
 
 async def test_the_second_try_has_what_is_left_of_the_time(world: World) -> None:
     fading = Fading()
-    house = replace(world.doorway.house, model=fading, model_seconds=SECONDS)
-    agent = Agent(Doorway(house, CallLog(world.database)), world.agent.caller)
+    services = replace(world.doorway.house, model=fading, model_seconds=SECONDS)
+    agent = Agent(Dispatcher(services, CallLog(world.database)), world.agent.caller)
     error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
     assert error["details"] == {"status": 500, "usage": USED}
     assert await noted(agent) == USED_ONCE

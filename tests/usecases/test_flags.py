@@ -2,7 +2,7 @@
 
 import orjson
 
-from waybook.usecases.flags import LONGEST
+from waybook.usecases.flags import MAX_FLAGGED_REPLY_BYTES
 from worlds import World, a_step
 
 TURNED = "Pay \u202eeno on"
@@ -56,4 +56,4 @@ async def test_no_flag_makes_a_reply_too_long(world: World) -> None:
     plan = await world.agent.plan(steps)
     told = await world.agent.status(plan)
     assert told["oddCharacters"]["more"] > 50
-    assert len(orjson.dumps(told)) <= LONGEST
+    assert len(orjson.dumps(told)) <= MAX_FLAGGED_REPLY_BYTES

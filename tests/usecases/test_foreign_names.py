@@ -5,7 +5,7 @@ import json
 import pytest
 
 from definitions import a_definition, a_recipe_step, a_stage
-from waybook.background import index_once
+from waybook.background import index_all_orgs
 from worlds import Agent, World
 
 WORD = "quetzalcoatlus"
@@ -76,7 +76,7 @@ async def test_a_search_finds_nothing_of_another_org(world: World, kind: str) ->
     told = {"kind": kind, "title": WORD, "content": f"The {WORD} flew over lakes."}
     source = {"title": f"On the {WORD}", "url": f"https://example.org/{WORD}"}
     await neighbour.call("store_research", **told, sources=[source], tags=[WORD])
-    await index_once(world.doorway.house)
+    await index_all_orgs(world.doorway.house)
     for asked in ({}, {"tags": [WORD]}, {"kinds": [kind]}):
         found = await agent.call("search_sources", query=f"the {WORD} over lakes", **asked)
         assert WORD not in json.dumps(found["hits"])

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from tool_calls import MUTATING, a_call_of
-from waybook.store.database import Results, Tx
+from waybook.store.database import Results, Transaction
 from worlds import Agent, Body, World
 
 TABLES = (
@@ -43,7 +43,7 @@ UNAUDITED = {"add_dag", "start_stage"}
 async def counts(world: World, org_id: UUID) -> list[int]:
     """How many rows of each kind the org has."""
     asked = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
-    return [found[0][0] for found in await world.database.read(org_id, *asked)]
+    return [found[0][0] for found in await world.database.read_org(org_id, *asked)]
 
 
 def difference(before: list[int], after: list[int]) -> dict[str, int]:
@@ -93,10 +93,10 @@ async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
     """
     asked = {**await a_call_of(agent, tool), "idempotencyKey": "twins"}
     unlocked = tool in {"create_research_plan", "start_skill", "start_run"}
-    gate, commit = asyncio.Barrier(2 if unlocked else 1), Tx.commit
+    gate, commit = asyncio.Barrier(2 if unlocked else 1), Transaction.commit
     waited: list[None] = []
 
-    async def gated(tx: Tx, *statements: str) -> Results:
+    async def gated(tx: Transaction, *statements: str) -> Results:
         if len(waited) < gate.parties:
             waited.append(None)
             async with asyncio.timeout(10):
@@ -104,7 +104,7 @@ async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
         return await commit(tx, *statements)
 
     before = await counts(world, agent.org_id)
-    monkeypatch.setattr(Tx, "commit", gated)
+    monkeypatch.setattr(Transaction, "commit", gated)
     answers = await asyncio.gather(agent.call(tool, **asked), agent.call(tool, **asked))
     monkeypatch.undo()
     assert difference(before, await counts(world, agent.org_id))["idempotency_answer"] == 1

@@ -9,8 +9,8 @@ from issuers import FakeIssuer, a_key, an_issuer, rsa_key
 from sign_in_worlds import server_settings
 from waybook.endpoints import discovery, issuer_examination
 from waybook.settings import Settings
-from waybook.usecases.findings import Finding, State
-from waybook.usecases.issuer_findings import about_issuer
+from waybook.usecases.findings import CheckResult, CheckState
+from waybook.usecases.issuer_findings import check_issuer_settings
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ async def there() -> AsyncIterator[FakeIssuer]:
         yield made
 
 
-async def found(there: FakeIssuer, **more: object) -> dict[str, Finding]:
-    findings = await about_issuer(server_settings(there, **more))
+async def found(there: FakeIssuer, **more: object) -> dict[str, CheckResult]:
+    findings = await check_issuer_settings(server_settings(there, **more))
     assert "hush hush" not in str(findings)
     return {one.name: one for one in findings}
 
@@ -28,40 +28,43 @@ async def found(there: FakeIssuer, **more: object) -> dict[str, Finding]:
 async def test_an_issuer_that_answers_is_found_with_its_keys(there: FakeIssuer) -> None:
     there.keys = [a_key("ES256"), a_key("RS256")]
     seen = await found(there)
-    assert {one.state for one in seen.values()} == {State.OK}
-    assert there.url in seen["issuer"].said
-    assert seen["issuer keys"].said == "2 of 2 can be used: ES256, RS256"
-    assert seen["issuer pages"].said == "people sign in there too"
+    assert {one.state for one in seen.values()} == {CheckState.OK}
+    assert there.url in seen["issuer"].message
+    assert seen["issuer keys"].message == "2 of 2 can be used: ES256, RS256"
+    assert seen["issuer pages"].message == "people sign in there too"
     assert there.asked == {"openid-configuration": 1, "jwks": 1}
 
 
 async def test_an_issuer_without_openid_is_found_where_oauth_has_it(there: FakeIssuer) -> None:
     there.plain_oauth = True
-    assert (await found(there))["issuer"].state is State.OK
+    assert (await found(there))["issuer"].state is CheckState.OK
 
 
 async def test_another_name_is_told_beside_the_one_that_was_expected(there: FakeIssuer) -> None:
     seen = await found(there, oidc_issuer=f"{there.url}/")
     assert list(seen) == ["issuer"]
-    assert seen["issuer"].state is State.FAIL
-    assert seen["issuer"].said.startswith(f"{there.url}/: it calls itself {there.url}, which")
-    assert "oidc_issuer" in str(seen["issuer"].todo)
+    assert seen["issuer"].state is CheckState.FAIL
+    assert seen["issuer"].message.startswith(f"{there.url}/: it calls itself {there.url}, which")
+    assert "oidc_issuer" in str(seen["issuer"].remedy)
 
 
 async def test_an_issuer_that_is_down_or_out_of_reach_fails(there: FakeIssuer) -> None:
     there.down = True
-    assert "503" in (await found(there))["issuer"].said
+    assert "503" in (await found(there))["issuer"].message
     seen = await found(there, oidc_issuer="http://127.0.0.1:1")
-    assert (seen["issuer"].state, "cannot be reached" in seen["issuer"].said) == (State.FAIL, True)
+    assert (seen["issuer"].state, "cannot be reached" in seen["issuer"].message) == (
+        CheckState.FAIL,
+        True,
+    )
 
 
 async def test_one_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (discovery, issuer_examination):
         monkeypatch.setattr(module, "SECONDS", 0.05)
     async with an_endpoint(never) as silent:
-        [one] = await about_issuer(server_settings(FakeIssuer(url=silent.url)))
-    assert one.state is State.FAIL
-    assert "within 0.05 s" in one.said
+        [one] = await check_issuer_settings(server_settings(FakeIssuer(url=silent.url)))
+    assert one.state is CheckState.FAIL
+    assert "within 0.05 s" in one.message
 
 
 @pytest.mark.parametrize(
@@ -78,17 +81,17 @@ async def test_one_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatc
 async def test_an_issuer_without_a_key_of_use_fails(there: FakeIssuer, published: object) -> None:
     there.published = published
     seen = await found(there)
-    assert seen["issuer"].state is State.OK
-    assert seen["issuer keys"].state is State.FAIL
-    assert "0 of" in seen["issuer keys"].said
-    assert "RS256" in str(seen["issuer keys"].todo)
+    assert seen["issuer"].state is CheckState.OK
+    assert seen["issuer keys"].state is CheckState.FAIL
+    assert "0 of" in seen["issuer keys"].message
+    assert "RS256" in str(seen["issuer keys"].remedy)
 
 
 async def test_short_keys_do_not_count_among_the_good_ones(there: FakeIssuer) -> None:
     short = a_key("RS256")
     short.private = rsa_key(1024)
     there.keys = [short, a_key("EdDSA")]
-    assert (await found(there))["issuer keys"].said == "1 of 2 can be used: EdDSA"
+    assert (await found(there))["issuer keys"].message == "1 of 2 can be used: EdDSA"
 
 
 async def test_one_that_names_no_place_to_sign_in_fails_for_people_alone(
@@ -96,18 +99,18 @@ async def test_one_that_names_no_place_to_sign_in_fails_for_people_alone(
 ) -> None:
     told = {**there.about(), "authorization_endpoint": "http://id.example.org/authorize"}
     monkeypatch.setattr(there, "about", lambda: told)
-    assert (await found(there))["issuer pages"].state is State.FAIL
+    assert (await found(there))["issuer pages"].state is CheckState.FAIL
     agents = await found(there, oidc_client_id=None, oidc_client_secret=None)
-    assert agents["issuer pages"].state is State.OK
+    assert agents["issuer pages"].state is CheckState.OK
 
 
 async def test_without_an_issuer_nobody_is_asked(there: FakeIssuer) -> None:
     for settings, state in (
-        (Settings(), State.OK),
-        (Settings(auth="required"), State.OK),
-        (server_settings(there, auth="none"), State.WARN),
-        (server_settings(there, oidc_org_claim=None), State.FAIL),
+        (Settings(), CheckState.OK),
+        (Settings(auth="required"), CheckState.OK),
+        (server_settings(there, auth="none"), CheckState.WARN),
+        (server_settings(there, oidc_org_claim=None), CheckState.FAIL),
     ):
-        [one] = await about_issuer(settings)
+        [one] = await check_issuer_settings(settings)
         assert (one.name, one.state) == ("sign-in", state)
     assert not there.asked

@@ -7,12 +7,12 @@ import psycopg
 import pytest
 
 from usecases.test_bad_input import digest
-from waybook.conditions.condition import LONGEST_SOURCE
+from waybook.conditions.condition import MAX_SOURCE_LENGTH
 from waybook.plan.limits import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
 from waybook.run.limits import MAX_MODELS
-from waybook.store.wire import Wire
+from waybook.store.wire import WireSettings
 from waybook.usecases.arguments import MAX_BODY, MAX_DEPTH, MAX_RESULT, check_json
-from waybook.usecases.store_research import MOST_SOURCES, MOST_TAGS
+from waybook.usecases.store_research import MAX_SOURCES, MAX_TAGS
 from worlds import Agent, Body, World, a_step
 
 #: What the specification names, by the words it has for it.
@@ -166,7 +166,7 @@ LIMITS: dict[str, Limit] = {
     "steps of a plan that grows": Limit(MAX_STEPS, "TOO_LARGE", "modify_plan", more_steps),
     "modifications at once": Limit(50, "TOO_LARGE", "modify_plan", modifications),
     "conditions of a plan": Limit(MAX_CONDITIONS, "TOO_LARGE", CREATE, conditions),
-    "letters of a condition": Limit(LONGEST_SOURCE, "BAD_EXPRESSION", CREATE, expression),
+    "letters of a condition": Limit(MAX_SOURCE_LENGTH, "BAD_EXPRESSION", CREATE, expression),
     "bytes of all arguments": Limit(MAX_BODY, "TOO_LARGE", CREATE, body),
     "levels of arguments": Limit(MAX_DEPTH, "INVALID_INPUT", SUBMIT, depth),
     "letters of instructions": Limit(20_000, "TOO_LARGE", CREATE, instructions),
@@ -179,8 +179,8 @@ LIMITS: dict[str, Limit] = {
     "bytes of a result in review": Limit(MAX_RESULT, "TOO_LARGE", "request_user_review", reviewed),
     "questions of a review": Limit(50, "TOO_LARGE", "request_user_review", questions),
     "bytes of research": Limit(MAX_RESULT, "TOO_LARGE", STORE, content),
-    "sources of research": Limit(MOST_SOURCES, "TOO_LARGE", STORE, sources),
-    "tags of research": Limit(MOST_TAGS, "TOO_LARGE", STORE, tags),
+    "sources of research": Limit(MAX_SOURCES, "TOO_LARGE", STORE, sources),
+    "tags of research": Limit(MAX_TAGS, "TOO_LARGE", STORE, tags),
     "models of a run": Limit(MAX_MODELS, "TOO_LARGE", "start_run", models),
     "bytes of a run's input": Limit(MAX_RESULT, "TOO_LARGE", "start_run", run_input),
     "bytes of a document": Limit(MAX_RESULT, "TOO_LARGE", "submit_job_result", document),
@@ -195,7 +195,7 @@ def admin(alone: World) -> Iterator[psycopg.Connection]:
 
 def test_the_limits_are_those_of_the_specification() -> None:
     assert [limit == promised for limit, promised in PROMISED.items()] == [True] * len(PROMISED)
-    assert (Wire().lock_timeout, Wire().statement_timeout) == ("5s", "6s")
+    assert (WireSettings().lock_timeout, WireSettings().statement_timeout) == ("5s", "6s")
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -219,7 +219,7 @@ async def test_a_statement_that_takes_too_long_is_busy_and_not_written(
     agent = alone.agent
     plan = await agent.plan()
     before = digest(admin)
-    async with alone.database.tenant(agent.org_id) as tx:
+    async with alone.database.org_transaction(agent.org_id) as tx:
         await tx.send("select from plan for update")
         monkeypatch.setattr(alone.database.wire, "statement_timeout", "50ms")
         monkeypatch.setattr(alone.database.wire, "pooled", True)

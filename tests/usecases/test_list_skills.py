@@ -5,7 +5,7 @@ from json import dumps
 
 import pytest
 
-from waybook.doorway import Doorway
+from waybook.doorway import Dispatcher
 from waybook.usecases.skill_folders import read_skills
 from waybook.usecases.skills import Skill, SkillFile
 from worlds import Agent, World
@@ -13,8 +13,8 @@ from worlds import Agent, World
 
 def knowing(world: World, *skills: Skill) -> Agent:
     """Ann in a house with these skills."""
-    house = replace(world.doorway.house, skills=skills)
-    return Agent(Doorway(house, world.doorway.calls), world.agent.caller)
+    services = replace(world.doorway.house, skills=skills)
+    return Agent(Dispatcher(services, world.doorway.calls), world.agent.caller)
 
 
 def a_skill(name: str = "a-skill", **files: bytes) -> Skill:

@@ -28,7 +28,7 @@ async def test_whoever_finds_the_row_held_is_told_busy_and_may_come_again(
 ) -> None:
     agent = hasty.agent
     asked = await a_call_of(agent, tool)
-    async with hasty.database.tenant(agent.org_id) as tx:
+    async with hasty.database.org_transaction(agent.org_id) as tx:
         await tx.send(
             "select from plan for update",
             "select from skill_execution for update",
@@ -48,29 +48,31 @@ async def test_whoever_only_looks_or_makes_something_new_does_not_wait(
     hasty: World, tool: str
 ) -> None:
     asked = await a_call_of(hasty.agent, tool)
-    async with hasty.database.tenant(hasty.agent.org_id) as tx:
+    async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
         await tx.send("select from plan for update", "select from run for update")
         await hasty.agent.call(tool, **asked)
 
 
 async def test_another_plan_is_not_held_up(hasty: World) -> None:
-    held, other = await hasty.agent.plan(), await hasty.agent.plan()
-    async with hasty.database.tenant(hasty.agent.org_id) as tx:
-        await tx.send(f"select from plan where id = '{held['planId']}' for update")
+    locked, other = await hasty.agent.plan(), await hasty.agent.plan()
+    async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
+        await tx.send(f"select from plan where id = '{locked['planId']}' for update")
         await hasty.agent.take(other)
-        assert (await hasty.agent.refused("get_next_step", planId=held["planId"]))["code"] == "BUSY"
+        assert (await hasty.agent.refused("get_next_step", planId=locked["planId"]))[
+            "code"
+        ] == "BUSY"
 
 
 async def test_whoever_waits_sees_what_was_written_meanwhile(agent: Agent, world: World) -> None:
     plan = await agent.plan(1)
-    agent.doorway.house.memory.forget((agent.org_id, plan["planId"]))
-    async with world.database.tenant(agent.org_id) as tx:
+    agent.doorway.house.plan_cache.invalidate((agent.org_id, plan["planId"]))
+    async with world.database.org_transaction(agent.org_id) as tx:
         await tx.send(f"select from plan where id = '{plan['planId']}' for update")
         waiting = asyncio.create_task(agent.call("get_next_step", planId=plan["planId"]))
         await until_waiting(world, 1)
         await tx.commit("update plan_step set title = 'changed meanwhile'")
     assert (await waiting)["title"] == "changed meanwhile"
-    async with world.database.tenant(agent.org_id) as tx:
+    async with world.database.org_transaction(agent.org_id) as tx:
         await tx.commit("update plan_step set title = null")
 
 
@@ -78,5 +80,5 @@ async def until_waiting(world: World, number: int) -> None:
     """Until so many wait for a lock."""
     counting = "select count(*) from pg_locks where not granted"
     async with asyncio.timeout(10):
-        while (await world.database.read(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - nothing rings when somebody waits
+        while (await world.database.read_org(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - nothing rings when somebody waits
             await asyncio.sleep(0.002)

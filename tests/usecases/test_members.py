@@ -12,22 +12,22 @@ import pytest
 from servers import Place
 from trust_worlds import a_token, another_token, at, gives_away
 from waybook.doorway import Channel
-from waybook.errors import Forbidden, IllegalMove, InvalidInput, NotFound, Unidentified
+from waybook.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, Unauthenticated
 from waybook.orgs.manage import NewUser
 from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import Scope, granted
+from waybook.record.scopes import Scope, expand_scopes
 from waybook.store.ids import new_id
-from waybook.usecases.call import Call
-from waybook.usecases.identify import by_token
+from waybook.usecases.call import RequestContext
+from waybook.usecases.identify import authenticate_token
 from waybook.usecases.list_members import list_members
 from waybook.usecases.manage_orgs import change_org
-from waybook.usecases.manage_tokens import AskedToken, add_token, revoke_token
+from waybook.usecases.manage_tokens import TokenRequest, add_token, revoke_token
 from waybook.usecases.manage_users import add_user, change_scopes, disable_user, enable_user
-from waybook.usecases.verify_audit import Verdict, audited_subjects, verify_audit
+from waybook.usecases.verify_audit import AuditVerdict, audited_subjects, verify_audit
 from worlds import World, a_world
 
 
-async def verdicts(world: World) -> list[Verdict]:
+async def verdicts(world: World) -> list[AuditVerdict]:
     call = at(world.agent)
     subjects = [one for one in await audited_subjects(call) if one.kind == "org"]
     return [one async for one in verify_audit(call, subjects)]
@@ -41,7 +41,7 @@ def tamper(world: World, statement: str) -> None:
 
 async def test_whoever_shows_a_token_is_its_user_with_what_both_may_do(world: World) -> None:
     given = await a_token(world.agent, may=(Scope.PLAN_WRITE,), scopes=(Scope.PLAN_READ,))
-    caller = await by_token(world.doorway.house, given.secret, Channel.REST)
+    caller = await authenticate_token(world.doorway.house, given.secret, Channel.REST)
     assert caller.org_id == world.agent.org_id
     assert (caller.user, caller.channel) == ("ann", Channel.REST)
     assert caller.scopes == {Scope.PLAN_READ}
@@ -49,43 +49,43 @@ async def test_whoever_shows_a_token_is_its_user_with_what_both_may_do(world: Wo
 
 
 async def test_a_token_counts_until_it_expires_and_not_a_moment_longer(world: World) -> None:
-    house, given = world.doorway.house, await a_token(world.agent, days=90)
+    services, given = world.doorway.house, await a_token(world.agent, days=90)
     for_ever = await another_token(world.agent, days=None)
     world.clock.advance(days=90, seconds=-1)
-    assert (await by_token(house, given.secret, Channel.MCP)).user == "ann"
+    assert (await authenticate_token(services, given.secret, Channel.MCP)).user == "ann"
     world.clock.advance(seconds=1)
-    with pytest.raises(Unidentified):
-        await by_token(house, given.secret, Channel.MCP)
+    with pytest.raises(Unauthenticated):
+        await authenticate_token(services, given.secret, Channel.MCP)
     world.clock.advance(days=36_500)
-    assert (await by_token(house, for_ever.secret, Channel.MCP)).user == "ann"
+    assert (await authenticate_token(services, for_ever.secret, Channel.MCP)).user == "ann"
 
 
 async def test_revoking_counts_at_once_in_every_process_and_for_good(world: World) -> None:
     given, kept = await a_token(world.agent), await another_token(world.agent)
     elsewhere = world.agent.elsewhere().doorway.house
     await revoke_token(at(world.agent), given.token.id)
-    for house in (world.doorway.house, elsewhere):
-        with pytest.raises(Unidentified):
-            await by_token(house, given.secret, Channel.MCP)
-        assert (await by_token(house, kept.secret, Channel.MCP)).user == "ann"
-    with pytest.raises(IllegalMove):
+    for services in (world.doorway.house, elsewhere):
+        with pytest.raises(Unauthenticated):
+            await authenticate_token(services, given.secret, Channel.MCP)
+        assert (await authenticate_token(services, kept.secret, Channel.MCP)).user == "ann"
+    with pytest.raises(InvalidTransition):
         await revoke_token(at(world.agent), given.token.id)
 
 
 async def test_a_disabled_user_is_kept_out_whatever_they_show(world: World) -> None:
-    house, given, other = (
+    services, given, other = (
         world.doorway.house,
         await a_token(world.agent),
         await another_token(world.agent),
     )
     await disable_user(at(world.agent), "ann")
     for one in (given, other):
-        with pytest.raises(Unidentified):
-            await by_token(house, one.secret, Channel.MCP)
-    with pytest.raises(IllegalMove):
+        with pytest.raises(Unauthenticated):
+            await authenticate_token(services, one.secret, Channel.MCP)
+    with pytest.raises(InvalidTransition):
         await another_token(world.agent)
     await enable_user(at(world.agent), "ann")
-    assert (await by_token(house, given.secret, Channel.MCP)).user == "ann"
+    assert (await authenticate_token(services, given.secret, Channel.MCP)).user == "ann"
 
 
 async def test_what_a_user_may_do_counts_at_once_for_every_token_in_every_process(
@@ -97,19 +97,19 @@ async def test_what_a_user_may_do_counts_at_once_for_every_token_in_every_proces
     houses = (world.doorway.house, world.agent.elsewhere().doorway.house)
 
     async def may(secret: str) -> frozenset[Scope]:
-        seen = {(await by_token(house, secret, Channel.MCP)).scopes for house in houses}
+        seen = {(await authenticate_token(house, secret, Channel.MCP)).scopes for house in houses}
         (scopes,) = seen
         return scopes
 
     for scopes, left in (
-        ((Scope.PLAN_READ,), granted([Scope.PLAN_READ])),
-        ((Scope.REVIEW, Scope.RUN_WRITE), granted([Scope.REVIEW])),
-        ((Scope.ADMIN,), granted([Scope.PLAN_WRITE, Scope.REVIEW])),
+        ((Scope.PLAN_READ,), expand_scopes([Scope.PLAN_READ])),
+        ((Scope.REVIEW, Scope.RUN_WRITE), expand_scopes([Scope.REVIEW])),
+        ((Scope.ADMIN,), expand_scopes([Scope.PLAN_WRITE, Scope.REVIEW])),
     ):
         await change_scopes(at(world.agent), "ann", scopes)
         assert await may(wide.secret) == left
         assert await may(narrow.secret) == {Scope.PLAN_READ}
-        assert await may(theirs.secret) == granted([Scope.PLAN_WRITE])
+        assert await may(theirs.secret) == expand_scopes([Scope.PLAN_WRITE])
 
 
 async def test_saying_again_what_a_user_may_do_leaves_no_trace(world: World) -> None:
@@ -141,22 +141,22 @@ async def test_whoever_does_not_look_after_the_org_changes_and_sees_nothing(
     world: World, scope: Scope
 ) -> None:
     given = await a_token(world.agent)
-    caller = replace(world.agent.caller, scopes=granted([scope]))
-    call = Call(house=world.doorway.house, caller=caller)
+    caller = replace(world.agent.caller, scopes=expand_scopes([scope]))
+    call = RequestContext(services=world.doorway.house, caller=caller)
     for refused in (
         add_user(call, NewUser(name="eve", scopes=(scope,))),
         disable_user(call, "ann"),
         enable_user(call, "ann"),
         change_scopes(call, "ann", (Scope.ADMIN,)),
-        add_token(call, AskedToken(user="ann", label="more")),
+        add_token(call, TokenRequest(user="ann", label="more")),
         revoke_token(call, given.token.id),
         change_org(call, policy=ReviewPolicy.RELAYED),
         list_members(call),
     ):
-        with pytest.raises(Forbidden) as fault:
+        with pytest.raises(Forbidden) as error:
             await refused
-        assert fault.value.details["needed"] == ["admin"]
-    assert (await by_token(world.doorway.house, given.secret, Channel.MCP)).user == "ann"
+        assert error.value.details["needed"] == ["admin"]
+    assert (await authenticate_token(world.doorway.house, given.secret, Channel.MCP)).user == "ann"
 
 
 async def test_the_users_and_tokens_next_door_are_not_there(world: World) -> None:
@@ -171,11 +171,11 @@ async def test_the_users_and_tokens_next_door_are_not_there(world: World) -> Non
         revoke_token(at(world.agent), "nonsense"),
         disable_user(at(world.agent), "ned"),
         change_scopes(at(world.agent), "ned", (Scope.PLAN_READ,)),
-        add_token(at(world.agent), AskedToken(user="ned", label="x")),
+        add_token(at(world.agent), TokenRequest(user="ned", label="x")),
     ):
         with pytest.raises(NotFound):
             await refused
-    caller = await by_token(world.doorway.house, theirs.secret, Channel.MCP)
+    caller = await authenticate_token(world.doorway.house, theirs.secret, Channel.MCP)
     assert caller.org_id == world.neighbour.org_id
 
 
@@ -242,25 +242,25 @@ async def _tampered(place: Place, statement: str, found: list[str]) -> None:
         await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
         await revoke_token(at(world.agent), given.token.id)
         tamper(world, statement)
-        found += [fault for verdict in await verdicts(world) for fault in verdict.faults]
+        found += [fault for verdict in await verdicts(world) for fault in verdict.errors]
 
 
 async def test_a_token_is_seen_to_be_used_to_the_minute_behind_the_call(world: World) -> None:
-    house, given = world.doorway.house, await a_token(world.agent)
+    services, given = world.doorway.house, await a_token(world.agent)
 
     async def last_used() -> object:
-        await house.last_used.write(house.database)
+        await services.last_used.flush(services.database)
         return (await list_members(at(world.agent))).tokens[0].last_used_at
 
     assert await last_used() is None
     first = world.clock.now
-    await by_token(house, given.secret, Channel.MCP)
+    await authenticate_token(services, given.secret, Channel.MCP)
     assert await last_used() == first
     world.clock.advance(seconds=59)
-    await by_token(house, given.secret, Channel.MCP)
+    await authenticate_token(services, given.secret, Channel.MCP)
     assert await last_used() == first
     world.clock.advance(seconds=2)
-    await by_token(house, given.secret, Channel.MCP)
+    await authenticate_token(services, given.secret, Channel.MCP)
     assert await last_used() == first + timedelta(seconds=61)
 
 

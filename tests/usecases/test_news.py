@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from waybook.background import render_once, sweep_once
-from waybook.record.news import News
+from waybook.background import render_all_orgs, sweep_all_orgs
+from waybook.record.news import ChangeEvent
 from worlds import World
 
 
@@ -13,18 +13,18 @@ class Ear:
     """Somebody who hears everything."""
 
     def __init__(self) -> None:
-        self.heard: list[News] = []
+        self.heard: list[ChangeEvent] = []
 
-    def hear(self, news: News) -> None:
-        self.heard.append(news)
+    def on_event(self, event: ChangeEvent) -> None:
+        self.heard.append(event)
 
-    def lose_track(self) -> None:
+    def on_gap(self) -> None:
         raise AssertionError
 
-    def end(self) -> None:
+    def on_close(self) -> None:
         raise AssertionError
 
-    def take(self) -> list[News]:
+    def take(self) -> list[ChangeEvent]:
         taken, self.heard = self.heard, []
         return taken
 
@@ -32,7 +32,7 @@ class Ear:
 @pytest.fixture
 async def ear(own_world: World) -> AsyncIterator[Ear]:
     ear = Ear()
-    with own_world.doorway.bus.told(own_world.agent.org_id, ear):
+    with own_world.doorway.bus.subscription(own_world.agent.org_id, ear):
         yield ear
 
 
@@ -46,16 +46,20 @@ async def test_every_change_of_a_plan_is_told_once_with_the_number_it_got(
     agent = own_world.agent
     plan = await agent.plan(3)
     plan_id = plan["planId"]
-    assert ear.take() == [News("plan", plan_id, 1, standing=True)]
+    assert ear.take() == [ChangeEvent("plan", plan_id, 1, list_changed=True)]
     step = await agent.take(plan)
-    assert ear.take() == [News("plan", plan_id, await seq(own_world, plan_id), standing=True)]
+    assert ear.take() == [
+        ChangeEvent("plan", plan_id, await seq(own_world, plan_id), list_changed=True)
+    ]
     await agent.submit(step)
-    assert ear.take() == [News("plan", plan_id, await seq(own_world, plan_id))]
+    assert ear.take() == [ChangeEvent("plan", plan_id, await seq(own_world, plan_id))]
     step = await agent.take(plan)
     await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
-    assert [news.standing for news in ear.take()] == [False, True]
+    assert [news.list_changed for news in ear.take()] == [False, True]
     await agent.call("submit_user_decision", planId=plan_id, decision="approve")
-    assert ear.take() == [News("plan", plan_id, await seq(own_world, plan_id), standing=True)]
+    assert ear.take() == [
+        ChangeEvent("plan", plan_id, await seq(own_world, plan_id), list_changed=True)
+    ]
 
 
 async def test_a_look_a_sign_of_life_a_refusal_and_a_repeated_call_are_no_news(
@@ -84,9 +88,9 @@ async def test_a_stall_that_is_noticed_is_told(own_world: World, ear: Ear) -> No
     await own_world.agent.take(plan)
     ear.take()
     own_world.clock.advance(minutes=31)
-    assert await sweep_once(own_world.doorway.house) == 1
+    assert await sweep_all_orgs(own_world.doorway.house) == 1
     version = await seq(own_world, plan["planId"])
-    assert ear.take() == [News("plan", plan["planId"], version, standing=True)]
+    assert ear.take() == [ChangeEvent("plan", plan["planId"], version, list_changed=True)]
 
 
 async def test_every_change_of_a_run_is_told_and_so_is_what_was_rendered(
@@ -96,12 +100,12 @@ async def test_every_change_of_a_run_is_told_and_so_is_what_was_rendered(
     run = await agent.run("dialectic", "abc")
     run_id = run["runId"]
     version = await seq(own_world, run_id)
-    assert ear.take() == [News("run", run_id, version, standing=True)]
+    assert ear.take() == [ChangeEvent("run", run_id, version, list_changed=True)]
     job = await agent.job(run)
-    assert ear.take() == [News("run", run_id, await seq(own_world, run_id))]
+    assert ear.take() == [ChangeEvent("run", run_id, await seq(own_world, run_id))]
     await agent.hand_in(job)
-    assert ear.take() == [News("run", run_id, await seq(own_world, run_id))]
+    assert ear.take() == [ChangeEvent("run", run_id, await seq(own_world, run_id))]
     await agent.work_off(run)
-    assert any(news.standing for news in ear.take())
-    while await render_once(own_world.doorway.house):
-        assert ear.take() == [News("run", run_id, await seq(own_world, run_id))]
+    assert any(news.list_changed for news in ear.take())
+    while await render_all_orgs(own_world.doorway.house):
+        assert ear.take() == [ChangeEvent("run", run_id, await seq(own_world, run_id))]

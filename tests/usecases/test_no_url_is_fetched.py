@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tool_calls import PREPARE, a_call_of
 from transport.whole_house import a_house, a_visitor
-from waybook.background import deliver_once, index_once, render_once, sweep_once
-from waybook.doorway import Doorway
+from waybook.background import deliver_all_orgs, index_all_orgs, render_all_orgs, sweep_all_orgs
+from waybook.doorway import Dispatcher
 from waybook.usecases.skill_folders import read_skills
 from worlds import Agent, Body, World
 
@@ -107,7 +107,7 @@ async def written(agent: Agent, text: str) -> int:
 
 async def looked_at(agent: Agent, plan: Body) -> None:
     """Whatever goes on by itself has gone on, and pages were shown."""
-    for at_work in (render_once, index_once, sweep_once, deliver_once):
+    for at_work in (render_all_orgs, index_all_orgs, sweep_all_orgs, deliver_all_orgs):
         await at_work(agent.doorway.house)
     async with a_visitor(a_house(agent)) as client:
         for page in ("/", "/inbox", "/runs", "/dags", "/outputs", f"/plans/{plan['planId']}"):
@@ -140,5 +140,5 @@ def with_skill(agent: Agent, folder: Path, text: str) -> Agent:
     (folder / "survey" / "SKILL.md").write_text(head + text, encoding="utf-8")
     skills = read_skills(str(folder))
     assert [skill for skill in skills if text.split(maxsplit=1)[0] in skill.body]
-    house = replace(agent.doorway.house, skills=skills)
-    return Agent(Doorway(house, agent.doorway.calls), agent.caller)
+    services = replace(agent.doorway.house, skills=skills)
+    return Agent(Dispatcher(services, agent.doorway.calls), agent.caller)

@@ -8,7 +8,7 @@ import pytest
 
 from waybook.doorway import Answer
 from waybook.store.ids import new_id
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.plan_as_of import plan_as_of
 from waybook.usecases.read_outputs import list_outputs, read_output
 from waybook.usecases.verify_audit import Subject, verify_subject
@@ -28,8 +28,8 @@ async def a_done_plan(agent: Agent, **more: object) -> Body:
     return plan
 
 
-def seen_by(agent: Agent) -> Call:
-    return Call(house=agent.doorway.house, caller=agent.caller)
+def seen_by(agent: Agent) -> RequestContext:
+    return RequestContext(services=agent.doorway.house, caller=agent.caller)
 
 
 async def test_an_output_is_kept_with_its_plan_and_can_be_read(agent: Agent) -> None:
@@ -217,7 +217,7 @@ async def test_a_text_changed_behind_our_back_is_found(own_world: World) -> None
     assert (await verify_subject(seen_by(agent), subject)).ok
     rewrite(own_world, "# Sewers")
     verdict = await verify_subject(seen_by(agent), subject)
-    assert any(kept["outputId"] in fault for fault in verdict.faults)
+    assert any(kept["outputId"] in fault for fault in verdict.errors)
     rewrite(own_world, "# Rivers")
 
 

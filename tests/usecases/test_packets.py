@@ -9,8 +9,8 @@ import pytest
 from packets import completed, nasty, store_all
 from waybook.record.moment import Json
 from waybook.research.cutting import as_text
-from waybook.store.line import Line
-from waybook.store.search import Abilities
+from waybook.store.line import DbConnection
+from waybook.store.search import SearchCapabilities
 from worlds import Agent, Body, World, a_step
 
 MOST = 48_000
@@ -63,8 +63,8 @@ async def a_setback(agent: Agent, plan: Body, taken: Body, random: Random) -> No
     failing = {"action": "fail_step", "stepId": taken["stepId"], "reason": nasty(random, 1_500)}
     failing["retry"] = True
     await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
-    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-    await agent.refused("submit_step_result", **held, resultSummary=nasty(random, 4_000))
+    locked = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **locked, resultSummary=nasty(random, 4_000))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -119,13 +119,13 @@ async def test_a_packet_of_five_hundred_artifacts_costs_three_messages(
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Every message that goes to the database from now on."""
     sent: list[object] = []
-    really = Line.send
+    really = DbConnection.send
 
-    async def send(line: Line, *message: Any) -> Any:  # noqa: ANN401 - whatever is sent
+    async def send(line: DbConnection, *message: Any) -> Any:  # noqa: ANN401 - whatever is sent
         sent.append(message)
         return await really(line, *message)
 
-    monkeypatch.setattr(Line, "send", send)
+    monkeypatch.setattr(DbConnection, "send", send)
     return sent
 
 
@@ -143,14 +143,14 @@ async def test_what_matters_for_the_step_comes_before_what_is_newest(agent: Agen
 
 
 async def test_without_vectors_words_alone_find_what_matters(agent: Agent) -> None:
-    agent.doorway.house.library.learn([[(False, False)]])
+    agent.doorway.house.search_backend.store_capabilities([[(False, False)]])
     plan = await agent.plan([a_step("How deep is Lake Baikal?")])
     notes = [(None, "Baikal", "Lake Baikal is 1,642 metres deep.")]
     notes += [(None, f"Tax {n}", f"Paragraph {n} of a law.") for n in range(50)]
     await store_all(agent, plan, notes)
     context = await agent.call("get_step_context", stepId=plan["stepIds"][0])
     assert context["artifacts"][0]["title"] == "Baikal"
-    assert Abilities(backend=None, indexed=False).told.startswith("full text alone")
+    assert SearchCapabilities(backend=None, indexed=False).describe.startswith("full text alone")
 
 
 async def test_the_passage_that_was_found_is_shown_of_a_long_artifact(agent: Agent) -> None:
@@ -174,8 +174,8 @@ async def test_the_next_attempt_is_told_what_the_one_before_left(agent: Agent) -
     failing = {"action": "fail_step", "stepId": taken["stepId"], "reason": "The line is dead."}
     failing["retry"] = True
     await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
-    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-    await agent.refused("submit_step_result", **held, resultSummary="Too late.")
+    locked = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **locked, resultSummary="Too late.")
     again = await agent.take(plan)
     context = await agent.call("get_step_context", stepId=again["stepId"])
     assert (again["stepId"], context["attempt"]) == (taken["stepId"], 2)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from waybook.doorway import Answer
-from waybook.plan.settle import derivable
+from waybook.plan.settle import is_derivable
 from waybook.plan.states import PlanStatus, StepStatus
 from worlds import Agent, Body, World, a_step
 
@@ -70,11 +70,11 @@ def take(scene: Scene) -> Awaitable[Answer]:
 
 def submit(number: int, result: str = "found") -> Party:
     def party(scene: Scene) -> Awaitable[Answer]:
-        held = scene.held[number]
+        locked = scene.held[number]
         return scene.ask(
             "submit_step_result",
-            stepId=held["stepId"],
-            attempt=held["attempt"],
+            stepId=locked["stepId"],
+            attempt=locked["attempt"],
             resultSummary=result,
         )
 
@@ -215,7 +215,7 @@ async def test_a12_two_at_once(world: World, name: str) -> None:
 
 async def both(world: World, scene: Scene, left: Party, right: Party) -> list[Answer]:
     """Both calls, let go from the plan's lock together."""
-    async with world.database.tenant(world.agent.org_id) as tx:
+    async with world.database.org_transaction(world.agent.org_id) as tx:
         found = await tx.send(
             f"select pg_backend_pid() from plan where id = '{scene.plan_id}' for update"  # noqa: S608 - our own id
         )
@@ -234,7 +234,7 @@ async def until_held_up(world: World, holder: int, tasks: list[Any]) -> None:
     )
     async with asyncio.timeout(10):
         while True:
-            found = await world.database.read(world.agent.org_id, counting)
+            found = await world.database.read_org(world.agent.org_id, counting)
             if found[0][0][0] + sum(task.done() for task in tasks) >= len(tasks):
                 return
             await asyncio.sleep(0.001)
@@ -251,7 +251,7 @@ async def check_steps(agent: Agent, plan: Body) -> None:
     steps = context["steps"]
     assert [step["stepOrder"] for step in steps] == list(range(1, len(steps) + 1))
     statuses = [StepStatus(step["status"]) for step in steps]
-    assert derivable(PlanStatus(context["status"]), statuses)
+    assert is_derivable(PlanStatus(context["status"]), statuses)
 
 
 async def drive_to_its_end(agent: Agent, plan: Body) -> None:

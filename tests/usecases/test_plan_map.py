@@ -13,8 +13,8 @@ from waybook.dag.report import Report, StageReport, report
 from waybook.dag.structure import map_json
 from waybook.plan.states import StepStatus
 from waybook.usecases.plan_map import (
+    PROGRESS_BY_STATUS,
     STAGE,
-    STANDINGS,
     edges_of,
     plan_evidence,
     plan_report,
@@ -43,7 +43,7 @@ def standings(*statuses: StepStatus) -> list[str]:
 
 @decision("X2")
 def test_six_statuses_of_a_plan_are_four_of_a_map() -> None:
-    assert set(STANDINGS) == set(StepStatus)
+    assert set(PROGRESS_BY_STATUS) == set(StepStatus)
     assert standings(*StepStatus) == [
         "not_started",
         "in_progress",

@@ -7,12 +7,12 @@ import pytest
 
 from background_rounds import index_all
 from servers import Place
-from waybook.background import index_once
+from waybook.background import index_all_orgs
 from waybook.errors import Unavailable
 from waybook.record.moment import Channel
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.exchange import Caller
-from waybook.usecases.findings import Finding, State
+from waybook.usecases.findings import CheckResult, CheckState
 from waybook.usecases.index_research import MAX_BREAKS
 from waybook.usecases.trials import about_quarantine, try_everything
 from worlds import NOON, World
@@ -45,35 +45,35 @@ async def deadly(own_world: World) -> World:
     return own_world
 
 
-async def reported(world: World, *, everywhere: bool = True) -> Finding:
+async def reported(world: World, *, everywhere: bool = True) -> CheckResult:
     caller = Caller(org_id=world.agent.org_id, user="ann", channel=Channel.CLI)
-    call = Call(house=world.doorway.house, caller=caller)
+    call = RequestContext(services=world.doorway.house, caller=caller)
     return await about_quarantine(call, everywhere=everywhere)
 
 
 async def break_until_set_aside(world: World) -> None:
     for _ in range(MAX_BREAKS):
         with pytest.raises(Unavailable):
-            await index_once(world.doorway.house)
+            await index_all_orgs(world.doorway.house)
 
 
 async def test_passage_that_breaks_its_connection_twice_is_set_aside(
     deadly: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert (await reported(deadly)).state is State.OK
+    assert (await reported(deadly)).state is CheckState.OK
     await break_until_set_aside(deadly)
     with caplog.at_level(logging.ERROR):
-        assert await index_once(deadly.doorway.house) == 0
+        assert await index_all_orgs(deadly.doorway.house) == 0
     assert "1 passages broke the connection to the database 2 times" in caplog.text
     for everywhere in (True, False):
         found = await reported(deadly, everywhere=everywhere)
-        assert (found.state, found.said[:21]) == (State.WARN, "1 passages are left o")
-        assert "search_vectors = portable" in (found.todo or "")
+        assert (found.state, found.message[:21]) == (CheckState.WARN, "1 passages are left o")
+        assert "search_vectors = portable" in (found.remedy or "")
 
 
 async def test_other_passages_are_indexed_once_it_is_set_aside(deadly: World) -> None:
     await break_until_set_aside(deadly)
-    assert await index_once(deadly.doorway.house) == 0
+    assert await index_all_orgs(deadly.doorway.house) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
     run(deadly.place, PASSAGE, (deadly.agent.org_id, NOON))
     await index_all(deadly.doorway.house)
@@ -83,43 +83,43 @@ async def test_other_passages_are_indexed_once_it_is_set_aside(deadly: World) ->
 
 async def test_passage_set_aside_is_tried_again_after_a_day(deadly: World) -> None:
     await break_until_set_aside(deadly)
-    assert await index_once(deadly.doorway.house) == 0
+    assert await index_all_orgs(deadly.doorway.house) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
     deadly.clock.advance(days=1)
-    assert (await reported(deadly)).state is State.OK
+    assert (await reported(deadly)).state is CheckState.OK
     await index_all(deadly.doorway.house)
     assert len((await deadly.agent.call("search_sources", query="icy reservoir"))["hits"]) == 1
 
 
 async def test_trials_report_a_search_whose_table_is_gone(own_world: World) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
-    call = Call(house=own_world.doorway.house, caller=caller)
+    call = RequestContext(services=own_world.doorway.house, caller=caller)
     sound = {finding.name: finding for finding in await try_everything(call)}
-    assert {finding.state for finding in sound.values()} == {State.OK}
-    assert sound["search"].said.startswith("full text and vectors")
+    assert {finding.state for finding in sound.values()} == {CheckState.OK}
+    assert sound["search"].message.startswith("full text and vectors")
     run(own_world.place, "alter table passage_embedding rename to elsewhere")
     broken = {finding.name: finding for finding in await try_everything(call)}
-    assert broken["search"].state is State.FAIL
-    assert "passage_embedding" in broken["search"].said
-    assert broken["write"].state is broken["render"].state is State.OK
+    assert broken["search"].state is CheckState.FAIL
+    assert "passage_embedding" in broken["search"].message
+    assert broken["write"].state is broken["render"].state is CheckState.OK
 
 
 async def test_trials_report_a_search_that_ends_the_connection(own_world: World) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
-    call = Call(house=own_world.doorway.house, caller=caller)
+    call = RequestContext(services=own_world.doorway.house, caller=caller)
     run(own_world.place, DEADLY)
     broken = {finding.name: finding for finding in await try_everything(call)}
-    assert broken["search"].state is State.FAIL
-    assert broken["render"].state is State.OK
+    assert broken["search"].state is CheckState.FAIL
+    assert broken["render"].state is CheckState.OK
 
 
 async def test_trials_report_a_write_that_raises_and_leave_nothing(own_world: World) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
-    call = Call(house=own_world.doorway.house, caller=caller)
+    call = RequestContext(services=own_world.doorway.house, caller=caller)
     await try_everything(call)
     (rows,) = await call.read("select from passage")
     assert rows == []
     run(own_world.place, "alter table passage add check (kind <> 'waybook doctor')")
     broken = {finding.name: finding for finding in await try_everything(call)}
-    assert broken["write"].state is State.FAIL
-    assert "violates check constraint" in broken["write"].said
+    assert broken["write"].state is CheckState.FAIL
+    assert "violates check constraint" in broken["write"].message

@@ -15,79 +15,81 @@ from waybook.doorway import (
     REPLY_BYTES_PER_CALL,
     TOOLS,
     Channel,
-    Doorway,
+    Dispatcher,
 )
 from waybook.errors import RateLimited
 from waybook.store.calls import CallLog
 from waybook.store.database import ConnectionPool, Database
-from waybook.usecases.rate_limit import SECOND, RateLimit
+from waybook.usecases.rate_limit import NANOSECONDS, TokenBuckets
 from worlds import Agent, World
 
 RATES = st.integers(1, 100)
 BURSTS = st.integers(1, 200)
-TIMES = st.integers(0, 10**6 * SECOND)
+TIMES = st.integers(0, 10**6 * NANOSECONDS)
 #: Between a call and the one before it.
-GAPS = st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=100)
+GAPS = st.lists(st.integers(0, 3 * NANOSECONDS), min_size=1, max_size=100)
 
 
 @given(RATES, BURSTS, GAPS)
 def test_no_stretch_of_time_has_more_than_a_burst_and_its_pace(
     rate: int, burst: int, gaps: list[int]
 ) -> None:
-    limit = RateLimit(rate, burst)
-    let_in = [now for now in accumulate(gaps) if not limit.take("us", now)]
+    limit = TokenBuckets(rate, burst)
+    let_in = [now for now in accumulate(gaps) if not limit.try_acquire("us", now)]
     for i, begun in enumerate(let_in):
         for n, ended in enumerate(let_in[i:], start=1):
-            assert n <= burst + rate * (ended - begun) / SECOND
+            assert n <= burst + rate * (ended - begun) / NANOSECONDS
 
 
 @given(RATES, BURSTS, TIMES, st.integers(1, 300))
 def test_whoever_waits_as_long_as_told_is_let_in(
     rate: int, burst: int, now: int, calls: int
 ) -> None:
-    limit = RateLimit(rate, burst)
+    limit = TokenBuckets(rate, burst)
     for _ in range(calls):
-        wait = limit.take("us", now)
+        wait = limit.try_acquire("us", now)
         if wait:
-            told = limit.refusal(wait).details["retryAfter"]
+            told = limit.rate_limited_error(wait).details["retryAfter"]
             assert isinstance(told, int)
             assert told >= wait
-            now += told * SECOND
-            assert limit.take("us", now) == 0
+            now += told * NANOSECONDS
+            assert limit.try_acquire("us", now) == 0
 
 
 @given(RATES, BURSTS, TIMES)
 def test_a_burst_is_let_in_at_once_and_no_more(rate: int, burst: int, now: int) -> None:
-    limit = RateLimit(rate, burst)
-    assert [bool(limit.take("us", now)) for _ in range(burst + 3)] == [False] * burst + [True] * 3
+    limit = TokenBuckets(rate, burst)
+    assert [bool(limit.try_acquire("us", now)) for _ in range(burst + 3)] == [False] * burst + [
+        True
+    ] * 3
 
 
 @given(RATES, BURSTS, st.lists(st.sampled_from(["us", "them"]), max_size=400))
 def test_one_org_never_pays_for_another(rate: int, burst: int, calls: list[str]) -> None:
-    together, alone = RateLimit(rate, burst), {name: RateLimit(rate, burst) for name in calls}
+    together, alone = TokenBuckets(rate, burst), {name: TokenBuckets(rate, burst) for name in calls}
     for number, name in enumerate(calls):
-        now = number * SECOND // 50
-        assert together.take(name, now) == alone[name].take(name, now)
+        now = number * NANOSECONDS // 50
+        assert together.try_acquire(name, now) == alone[name].try_acquire(name, now)
 
 
 @given(RATES, BURSTS, st.lists(st.integers(0, 1_000), max_size=200))
 def test_who_asks_when_pays_nothing_for_asking(rate: int, burst: int, orgs: list[int]) -> None:
-    limit = RateLimit(rate, burst)
+    limit = TokenBuckets(rate, burst)
     for number, org in enumerate(orgs):
-        now = number * SECOND // 50
-        assert limit.wait(org, now) == limit.take(org, now)
+        now = number * NANOSECONDS // 50
+        assert limit.retry_after(org, now) == limit.try_acquire(org, now)
 
 
 def test_who_has_not_called_for_a_while_is_forgotten() -> None:
-    limit = RateLimit(60, 120)
+    limit = TokenBuckets(60, 120)
     for org in range(10_000):
-        now = org * SECOND // 100
-        limit.take(org, now)
-        if limit.wait(org, now):
+        now = org * NANOSECONDS // 100
+        limit.try_acquire(org, now)
+        if limit.retry_after(org, now):
             limit.is_first_refusal(org)
-        assert limit.remembered() <= 201, "whoever was let in within two seconds, and one"
-    limit.take("last", 1_000 * SECOND)
-    assert limit.remembered() == 1
+        assert limit.tracked_count() <= 201, "whoever was let in within two seconds, and one"
+    limit.try_acquire("last", 1_000 * NANOSECONDS)
+    assert limit.tracked_count() == 1
 
 
 # At the doorway
@@ -100,20 +102,22 @@ class Limited(Agent):
     """An agent where an org may call twice a second, and three times at once."""
 
     #: What the doorway's clock says.
-    now: int = 100 * SECOND
+    now: int = 100 * NANOSECONDS
 
     def __post_init__(self) -> None:
         self.doorway.clock = lambda: self.now
 
     def use_up(self) -> None:
         for _ in range(3):
-            self.doorway.admit(self.caller)
+            self.doorway.require_capacity(self.caller)
 
 
 def at_a_limit(agent: Agent, database: Database | None = None) -> Limited:
-    house = agent.doorway.house
-    house = replace(house, rate_limit=RateLimit(2, 3), database=database or house.database)
-    return Limited(Doorway(house, CallLog(house.database)), agent.caller)
+    services = agent.doorway.house
+    services = replace(
+        services, rate_limit=TokenBuckets(2, 3), database=database or services.database
+    )
+    return Limited(Dispatcher(services, CallLog(services.database)), agent.caller)
 
 
 @pytest.fixture
@@ -131,7 +135,7 @@ async def test_one_call_too_many_is_refused_and_told_when_to_come_again(limited:
     assert error["next"]["why"] == f"the same again after {error['details']['retryAfter']} s"
     assert error["details"] == {"retryAfter": 1, "callsPerSecond": 2, "burst": 3}
     assert "Wait 1 s, then repeat it" in error["message"]
-    limited.now += error["details"]["retryAfter"] * SECOND
+    limited.now += error["details"]["retryAfter"] * NANOSECONDS
     await limited.call("list_active_plans")
 
 
@@ -141,7 +145,7 @@ async def test_large_reply_counts_as_several_calls(agent: Agent) -> None:
     stored, limited = await agent.call("store_research", **long), at_a_limit(agent)
     reply = await limited.call("get_artifact", artifactId=stored["artifactId"], detail=True)
     calls = 1 + len(orjson.dumps(reply)) // REPLY_BYTES_PER_CALL
-    assert limited.doorway.wait(limited.caller) == (calls - 2) / 2 > 0
+    assert limited.doorway.retry_after(limited.caller) == (calls - 2) / 2 > 0
 
 
 @ON_ONE
@@ -161,7 +165,7 @@ async def test_expensive_conditions_count_as_several_calls(agent: Agent) -> None
         resultSummary=[*range(100)],
     )
     calls = 1 + BUDGET // OPERATIONS_PER_CALL
-    assert limited.doorway.wait(limited.caller) == (calls - 2) / 2
+    assert limited.doorway.retry_after(limited.caller) == (calls - 2) / 2
 
 
 @ON_ONE
@@ -178,7 +182,7 @@ async def test_a_refused_call_asks_nothing_of_the_database(agent: Agent, tool: s
 async def test_what_is_read_without_a_tool_counts_too(limited: Limited) -> None:
     door = limited.doorway
     limited.use_up()
-    for read in (door.document, door.output, door.outputs):
+    for read in (door.read_document, door.read_output, door.list_outputs):
         with pytest.raises(RateLimited):
             await read(limited.caller, "x")
 
@@ -201,9 +205,9 @@ async def test_of_many_refusals_in_a_row_the_log_has_the_first(limited: Limited)
         limited.use_up()
         for _ in range(20):
             await limited.refused("get_next_step", planId="x")
-        limited.now += 10 * SECOND
+        limited.now += 10 * NANOSECONDS
     await limited.doorway.calls.flush()
     counting = "select count(*) from mcp_tool_call_log where error_code = 'RATE_LIMITED'"
-    (found,) = await limited.doorway.house.database.read(limited.org_id, counting)
+    (found,) = await limited.doorway.house.database.read_org(limited.org_id, counting)
     assert found == [(2,)]
     assert limited.doorway.counted["get_next_step", "RATE_LIMITED"] == 40

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from waybook.store.line import Line, Message, Results
+from waybook.store.line import DbConnection, Message, Results
 from worlds import Agent, Body, World
 
 
@@ -13,13 +13,13 @@ from worlds import Agent, Body, World
 def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Every message to the database, as the number of its statements."""
     sent: list[int] = []
-    send = Line.send
+    send = DbConnection.send
 
-    async def counting(line: Line, opening: Message, statements: Message) -> Results:
+    async def counting(line: DbConnection, opening: Message, statements: Message) -> Results:
         sent.append(len(statements))
         return await send(line, opening, statements)
 
-    monkeypatch.setattr(Line, "send", counting)
+    monkeypatch.setattr(DbConnection, "send", counting)
     return sent
 
 
@@ -132,7 +132,7 @@ async def test_the_time_is_the_database_s_whatever_we_think_it_is(
     for wrong in (noon, noon.replace(year=1999)):
         database.clock.set(wrong)
         await agent.call("get_next_step", planId=plan["planId"], another=True)
-        ((row,),) = await database.read(
+        ((row,),) = await database.read_org(
             agent.org_id,
             "select max(at) <= clock_timestamp() and max(at) > clock_timestamp() - interval '1 min'"
             " from audit_entry where event = 'step_started'",

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from endpoint_server import Writer, an_endpoint, answer
-from waybook.background import index_once
-from waybook.endpoints.embeddings import EmbeddingsEndpoint
-from waybook.research.embedding import shipped_embedder
-from waybook.usecases.library import Library
+from waybook.background import index_all_orgs
+from waybook.endpoints.embeddings import EmbeddingsClient
+from waybook.research.embedding import builtin_embedder
+from waybook.usecases.library import SearchBackend
 from worlds import Agent, Body, World
 
 #: Full-text search uses its index on the embedded server only.
@@ -33,7 +33,7 @@ async def found(agent: Agent, query: str, **more: object) -> list[Body]:
 
 async def rows(world: World, table: str) -> int:
     counting = f"select count(*) from {table}"  # noqa: S608 - a table of ours
-    (told,) = await world.database.read(world.agent.org_id, counting)
+    (told,) = await world.database.read_org(world.agent.org_id, counting)
     return int(told[0][0])
 
 
@@ -105,7 +105,7 @@ async def test_the_same_name_is_the_next_version_and_the_same_words_are_not(
     assert (old["content"], old["laterVersion"]) == (FLOOD, second["artifactId"])
     new = await agent.call("get_artifact", artifactId=second["artifactId"])
     assert new["earlierVersion"] == first["artifactId"]
-    while await index_once(world.doorway.house):
+    while await index_all_orgs(world.doorway.house):
         pass
     assert [hit["id"] for hit in await found(agent, "Floods")] == [second["artifactId"]]
 
@@ -279,7 +279,7 @@ async def test_a_search_costs_two_messages_once_the_server_is_known(
     await found(world.agent, "moraine dam")
     await world.agent.call("store_research", **{**NOTE, "title": "Floods again"})
     sent: list[None] = []
-    send = type(world.database).read
+    send = type(world.database).read_org
 
     async def counting(*given: Any) -> Any:  # noqa: ANN401 - passed on
         sent.append(None)
@@ -305,24 +305,24 @@ async def test_a_late_result_is_found_after_the_sweep(world: World) -> None:
     late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": {"finding": FLOOD}}
     error = await agent.refused("submit_step_result", **late)
     assert await found(agent, "moraine dam") == []
-    house = world.doorway.house
-    await asyncio.gather(*[index_once(house) for _ in range(3)])
-    while await index_once(house):
+    services = world.doorway.house
+    await asyncio.gather(*[index_all_orgs(services) for _ in range(3)])
+    while await index_all_orgs(services):
         pass
     (hit,) = await found(agent, "moraine dam", kinds=["late_result"])
     assert (hit["id"], hit["superseded"]) == (error["details"]["artifactId"], True)
-    assert await index_once(house) == 0
+    assert await index_all_orgs(services) == 0
 
 
 async def test_the_sweep_looks_again_at_what_is_new(world: World) -> None:
-    house, agent = world.doorway.house, world.agent
-    while await index_once(house):
+    services, agent = world.doorway.house, world.agent
+    while await index_all_orgs(services):
         pass
     world.clock.advance(days=1)
     taken = await agent.take(await agent.plan())
     late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": FLOOD}
     await agent.refused("submit_step_result", **late)
-    while await index_once(house):
+    while await index_all_orgs(services):
         pass
     assert len(await found(agent, "moraine dam")) == 1
 
@@ -332,30 +332,30 @@ async def test_the_sweep_looks_again_at_what_is_new(world: World) -> None:
 
 def embeddings(texts: Sequence[str], width: int) -> Body:
     """What an endpoint answers: wider than we keep."""
-    made = [(*shipped_embedder().embed(text), *[0.0] * (width - 256)) for text in texts]
+    made = [(*builtin_embedder().embed(text), *[0.0] * (width - 256)) for text in texts]
     return {"data": [{"index": n, "embedding": vector} for n, vector in enumerate(made)]}
 
 
 async def test_an_endpoint_that_fails_leaves_the_words_and_gets_its_turn_later(
     world: World,
 ) -> None:
-    agent, house = world.agent, world.doorway.house
+    agent, services = world.agent, world.doorway.house
 
     async def play(writer: Writer) -> None:
         texts = other.asked[-1].body["input"]
         await answer(embeddings(texts, 1024))(writer)
 
     async with an_endpoint(answer({}, 500)) as other:
-        model = EmbeddingsEndpoint(other.url, "m", "sk-1", pause=0, rest=0)
-        object.__setattr__(house, "library", Library(model))
+        model = EmbeddingsClient(other.url, "m", "sk-1", pause=0, rest=0)
+        object.__setattr__(services, "library", SearchBackend(model))
         stored = await agent.call("store_research", **NOTE, sources=[PAGE])
         assert stored["indexed"].startswith("full text; vectors follow")
         reply = await agent.call("search_sources", query="moraine dam")
         assert reply["searched"] == "full text alone (the embeddings endpoint does not answer)"
         assert reply["hits"][0]["id"] == stored["artifactId"]
-        assert await index_once(house) == 0
+        assert await index_all_orgs(services) == 0
         other.will(play)
-        while await index_once(house):
+        while await index_all_orgs(services):
             pass
         reply = await agent.call("search_sources", query="icy reservoir collapse")
         assert reply["searched"].startswith("full text and vectors")

@@ -64,7 +64,7 @@ async def test_another_process_finds_the_version_a_run_began_with(
     await agent.call("add_dag", definition=views(prompt="The first version."))
     run = await agent.run("views")
     await agent.call("add_dag", definition=views(prompt="The second."))
-    agent.doorway.house.charts.__init__()  # type: ignore[misc]  # as in a process just started
+    agent.doorway.house.definition_cache.__init__()  # type: ignore[misc]  # as in a process just started
     assert (await agent.job(run))["prompt"] == "The first version."
 
 
@@ -98,8 +98,8 @@ async def test_a_definition_that_comes_with_us_may_come_in_a_new_version(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs of the older version keep it; new ones go by what we ship now, and so do the lists."""
-    older = charts.chart_of({**views(prompt="As it was."), "slug": "dialectic"}, 1)
-    monkeypatch.setattr(charts, "builtin_charts", lambda: {"dialectic": older})
+    older = charts.compile_definition({**views(prompt="As it was."), "slug": "dialectic"}, 1)
+    monkeypatch.setattr(charts, "builtin_dags", lambda: {"dialectic": older})
     before = await agent.run("dialectic")
     assert (before["version"], before["stages"][0]["stageSlug"]) == (1, "views")
     monkeypatch.undo()
@@ -125,7 +125,7 @@ async def test_many_who_add_versions_at_once_take_turns(agent: Agent, world: Wor
     added = await asyncio.gather(*[agent.call("add_dag", definition=one) for one in told])
     assert sorted(one["version"] for one in added) == [*range(1, 13)]
     counted = "select count(*), max(version) from dag_definition where slug = 'views'"
-    (found,) = await world.database.read(agent.org_id, counted)
+    (found,) = await world.database.read_org(agent.org_id, counted)
     assert found == [(12, 12)]
 
 
@@ -135,7 +135,7 @@ async def test_many_first_runs_at_once_keep_the_shipped_definition_once(
     runs = await asyncio.gather(*[agent.run("deep-research") for _ in range(8)])
     assert {run["version"] for run in runs} == {1}
     counted = "select count(*) from dag_definition"
-    (found,) = await world.database.read(agent.org_id, counted)
+    (found,) = await world.database.read_org(agent.org_id, counted)
     assert found == [(1,)]
 
 
@@ -168,7 +168,7 @@ async def test_a_definition_that_cannot_be_run_is_refused_with_every_fault(
         ("hidden_dependency", "stages[3].recipe.steps[1].inputsRequired[0]"),
         ("bad_template", "stages[2].recipe.steps[0].prompt"),
     ]
-    (found,) = await world.database.read(agent.org_id, "select count(*) from dag_definition")
+    (found,) = await world.database.read_org(agent.org_id, "select count(*) from dag_definition")
     assert found == [(0,)]
     assert (await agent.refused("start_run", **_start("faulty")))["code"] == "NOT_FOUND"
 

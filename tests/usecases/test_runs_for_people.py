@@ -2,23 +2,25 @@
 
 import pytest
 
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from waybook.doorway import Channel
 from waybook.errors import InvalidInput, NotFound
 from waybook.run.standing import RunState
-from waybook.usecases.call import Call
-from waybook.usecases.find_runs import find_runs, meant_run
+from waybook.usecases.call import RequestContext
+from waybook.usecases.find_runs import find_runs, resolve_run
 from waybook.usecases.read_documents import list_documents, read_document
-from waybook.usecases.watch_run import watch_run
+from waybook.usecases.watch_run import read_run_overview
 from worlds import Agent, Body, Clock
 
 
-def looking(agent: Agent) -> Call:
-    return Call(house=agent.doorway.house, caller=agent.acting_as("pat", Channel.CLI).caller)
+def looking(agent: Agent) -> RequestContext:
+    return RequestContext(
+        services=agent.doorway.house, caller=agent.acting_as("pat", Channel.CLI).caller
+    )
 
 
 async def rendered(agent: Agent) -> None:
-    while await render_once(agent.doorway.house):
+    while await render_all_orgs(agent.doorway.house):
         pass
 
 
@@ -38,15 +40,15 @@ async def test_a_run_stands_where_its_stages_do(agent: Agent) -> None:
 
     async def state() -> tuple[RunState, str | None, str | None]:
         (found,) = await find_runs(looking(agent), open_only=False)
-        board = await watch_run(looking(agent), run["runId"])
+        board = await read_run_overview(looking(agent), run["runId"])
         awaiting = found.awaiting.slug if found.awaiting else None
         assert (board.state, board.awaiting) == (found.state, awaiting)
         return found.state, found.current.slug if found.current else None, awaiting
 
     assert await state() == (RunState.IN_PROGRESS, "scope", None)
     job = await agent.job(run)
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **held, error="No.", retryable=False)
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **locked, error="No.", retryable=False)
     assert await state() == (RunState.FAILED, "scope", None)
     await agent.call("retry_failed", runId=run["runId"], stageSlug="scope")
     await agent.work_off(run)
@@ -62,31 +64,31 @@ async def test_a_run_stands_where_its_stages_do(agent: Agent) -> None:
 async def test_who_works_on_what_and_what_happened_last_is_seen(agent: Agent) -> None:
     run = await agent.run()
     await agent.job(run, sessionId="monday")
-    board = await watch_run(looking(agent), run["runId"])
+    board = await read_run_overview(looking(agent), run["runId"])
     (worker,) = board.workers
     assert (worker.name, worker.stage, worker.step_key) == ("monday", "scope", "scope")
-    assert (board.news[-1].event, board.news[-1].session) == ("step_started", "monday")
-    assert board.asked == "Which river is longest?"
+    assert (board.history[-1].event, board.history[-1].session) == ("step_started", "monday")
+    assert board.input_text == "Which river is longest?"
     assert board.expected["scope"].total == 1
 
 
 async def test_looking_changes_nothing(agent: Agent) -> None:
     run = await agent.run()
-    seq = (await watch_run(looking(agent), run["runId"])).run.seq
+    seq = (await read_run_overview(looking(agent), run["runId"])).run.seq
     await find_runs(looking(agent))
     await list_documents(looking(agent), run["runId"])
-    assert (await watch_run(looking(agent), run["runId"])).run.seq == seq
+    assert (await read_run_overview(looking(agent), run["runId"])).run.seq == seq
 
 
 async def test_the_run_that_is_meant_is_the_only_one_or_the_one_that_is_named(agent: Agent) -> None:
     with pytest.raises(NotFound, match="no run is open"):
-        await meant_run(looking(agent), None)
+        await resolve_run(looking(agent), None)
     run = await agent.run(name="Lakes")
-    assert (await meant_run(looking(agent), None)).id == run["runId"]
+    assert (await resolve_run(looking(agent), None)).id == run["runId"]
     await agent.run(name="Lakes, again")
-    assert (await meant_run(looking(agent), "Lakes")).id == run["runId"], "the very name wins"
+    assert (await resolve_run(looking(agent), "Lakes")).id == run["runId"], "the very name wins"
     with pytest.raises(InvalidInput, match="several runs are open"):
-        await meant_run(looking(agent), None)
+        await resolve_run(looking(agent), None)
 
 
 async def test_a_document_is_listed_in_its_latest_version(agent: Agent) -> None:
@@ -122,9 +124,9 @@ async def test_nobody_sees_the_runs_and_documents_next_door(agent: Agent, neighb
     (document,) = await list_documents(looking(neighbour), theirs["runId"])
     assert await find_runs(looking(agent), theirs["runId"], open_only=False) == []
     with pytest.raises(NotFound):
-        await meant_run(looking(agent), "Next door")
+        await resolve_run(looking(agent), "Next door")
     with pytest.raises(NotFound):
-        await watch_run(looking(agent), theirs["runId"])
+        await read_run_overview(looking(agent), theirs["runId"])
     with pytest.raises(NotFound):
         await list_documents(looking(agent), theirs["runId"])
     with pytest.raises(NotFound):

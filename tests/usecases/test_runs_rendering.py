@@ -10,7 +10,7 @@ import pytest
 from definitions import a_definition, a_recipe_step, a_stage
 from run_documents import a_run_of_three_steps, pages, render_all
 from servers import Place
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from waybook.dag.rendering import Rendered, render
 from waybook.usecases import render_documents
 from worlds import Agent, Body, World, a_world
@@ -100,7 +100,7 @@ async def test_a_run_that_cannot_be_rendered_now_holds_up_no_other(
     first, second = await agent.run("views", "a"), await agent.run("views", "a")
     for run in (first, second):
         await agent.work_off(run)
-    async with hasty.database.tenant(agent.org_id) as tx:
+    async with hasty.database.org_transaction(agent.org_id) as tx:
         await tx.send(f"select from run where id = '{first['runId']}' for update")
         assert await render_all(agent) == 1
     assert f"the documents of run {first['runId']} will be rendered later" in caplog.text
@@ -120,5 +120,5 @@ async def test_the_background_renders_in_every_org(
     world.neighbour_may_change = True
     for one in (agent, neighbour):
         await one.work_off(await one.run())
-    await render_once(world.doorway.house)
+    await render_all_orgs(world.doorway.house)
     assert len(await pages(world, agent)) == len(await pages(world, neighbour)) == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from definitions import a_definition, a_recipe_step, a_stage
 from run_documents import render_all
 from waybook.dag.invariants import check
-from waybook.research.cutting import beginning, weight
+from waybook.research.cutting import escaped_size, truncate
 from waybook.store import jobs
 from waybook.usecases.exchange import MAX_REPLY_BYTES
 from worlds import Agent, Body
@@ -52,10 +52,10 @@ async def whole(agent: Agent, one: Body) -> str:
 
 @given(st.text(), st.integers(-5, 200))
 def test_a_beginning_is_as_long_as_it_may_be(text: str, most: int) -> None:
-    begun = beginning(text, most)
+    begun = truncate(text, most)
     assert text.startswith(begun)
-    assert weight(begun) <= max(0, most)
-    assert begun == text or weight(text[: len(begun) + 1]) > most
+    assert escaped_size(begun) <= max(0, most)
+    assert begun == text or escaped_size(text[: len(begun) + 1]) > most
 
 
 # Prompts
@@ -146,7 +146,7 @@ async def test_long_inputs_are_cut_fairly_and_nothing_is_lost(agent: Agent) -> N
     for name, one in by_author.items():
         assert texts[name].startswith(one["content"])
         assert await whole(agent, one) == texts[name]
-        shares[name] = weight(one["content"])
+        shares[name] = escaped_size(one["content"])
     assert "cut" not in by_author["d"]
     cut = [share for name, share in shares.items() if name != "d"]
     assert max(cut) - min(cut) < 10
@@ -266,8 +266,8 @@ async def test_many_documents_to_make_are_listed_to_the_last(agent: Agent) -> No
         made += page["documents"]
         following = page["next"]
     assert len({(one["documentKey"], one["modelId"]) for one in made}) == len(made) == 480
-    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    done = await small(agent, "submit_job_result", **held, content="all of them")
+    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    done = await small(agent, "submit_job_result", **locked, content="all of them")
     assert len(done["documentIds"]) == 480
 
 
@@ -328,7 +328,7 @@ async def test_what_is_still_open_is_told_in_short(agent: Agent) -> None:
 async def test_of_very_many_open_jobs_the_first_are_counted(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "FIRST", 5)
+    monkeypatch.setattr(jobs, "MAX_OPEN_COUNTED", 5)
     await agent.call("add_dag", definition=a_definition("v", a_stage("v", a_recipe_step("view"))))
     run = await agent.run("v", "abcdefgh")
     told = await agent.call("get_next_job", runId=run["runId"], modelId="nobody")

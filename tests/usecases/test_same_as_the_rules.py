@@ -52,11 +52,11 @@ from waybook.plan.sessions import is_new_session, resume_session
 from waybook.plan.stalls import detect_stall
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
-from waybook.record.moment import Channel, Moment
+from waybook.record.moment import Channel, DecisionContext
 from waybook.record.usage import Usage
 from waybook.store import ids
 from waybook.usecases import call as calls
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from worlds import Agent, Body, World, a_step, a_world
 
 #: One pass over every plan tool with a serving role that is taken per transaction.
@@ -105,15 +105,17 @@ class SameAsTheRules(RuleBasedStateMachine):
         at = self.elsewhere if user == "bob" else self.world.agent
         return at.acting_as(user, channel)
 
-    def moment(self, user: str, session: str | None, channel: Channel = Channel.MCP) -> Moment:
+    def moment(
+        self, user: str, session: str | None, channel: Channel = Channel.MCP
+    ) -> DecisionContext:
         actor = self.agent(user, channel).caller.actor(session)
-        return Moment(now=self.world.clock.now, actor=actor, new_id=self.fresh.popleft)
+        return DecisionContext(now=self.world.clock.now, actor=actor, new_id=self.fresh.popleft)
 
     def both(
         self,
         who: tuple[str, str | None, Channel],
         asked: tuple[str, Body],
-        decided: Callable[[Moment], Decision[Any]],
+        decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
         """The reply of the doorway and of the rules, or the same refusal of both."""
         user, session, channel = who
@@ -306,9 +308,9 @@ class SameAsTheRules(RuleBasedStateMachine):
 
     @rule(user=USERS, session=SESSIONS)
     def read_up(self, user: str, session: str | None) -> None:
-        def decided(moment: Moment) -> Decision[None]:
+        def decided(context: DecisionContext) -> Decision[None]:
             if is_new_session(self.plan, session):
-                return resume_session(self.plan, moment)
+                return resume_session(self.plan, context)
             return Decision(None, self.plan)
 
         asked = ("get_research_context", {"planId": self.plan.id})
@@ -357,9 +359,9 @@ def test_the_doorway_does_what_the_rules_decide(
         fresh.append(ids.new_id())
         return fresh[-1]
 
-    def again(call: Call, *, recalls: bool) -> Call:
+    def again(ctx: RequestContext, *, recalls: bool) -> RequestContext:
         fresh.clear()
-        return replace(call, recalls=recalls)
+        return replace(ctx, use_cache=recalls)
 
     monkeypatch.setattr(calls, "new_id", remembered)
     monkeypatch.setattr(doorway, "replace", again)

@@ -8,7 +8,7 @@ import pytest
 from waybook.doorway import TOOLS, Channel
 from waybook.errors import Forbidden
 from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import EVERY, Scope, granted
+from waybook.record.scopes import ALL_SCOPES, Scope, expand_scopes
 from waybook.store.ids import new_id
 from worlds import Agent, Body, World, a_step
 
@@ -55,17 +55,17 @@ NEEDS = {
 
 def with_scopes(agent: Agent, *scopes: Scope, **more: object) -> Agent:
     """The same user with another credential."""
-    caller = replace(agent.caller, scopes=granted(scopes), **more)  # type: ignore[arg-type]
+    caller = replace(agent.caller, scopes=expand_scopes(scopes), **more)  # type: ignore[arg-type]
     return Agent(agent.doorway, caller)
 
 
 def test_every_tool_says_which_scope_opens_it() -> None:
-    assert {name: set(tool.needs) for name, tool in TOOLS.items()} == NEEDS
+    assert {name: set(tool.required_scopes) for name, tool in TOOLS.items()} == NEEDS
 
 
 def test_whoever_can_do_anything_can_read() -> None:
-    assert all(Scope.PLAN_READ in granted([scope]) for scope in Scope)
-    assert granted([Scope.ADMIN]) == EVERY
+    assert all(Scope.PLAN_READ in expand_scopes([scope]) for scope in Scope)
+    assert expand_scopes([Scope.ADMIN]) == ALL_SCOPES
 
 
 @pytest.mark.parametrize("scope", Scope)
@@ -74,7 +74,7 @@ async def test_a_tool_is_shut_to_whoever_has_none_of_its_scopes(world: World, sc
     for name, needed in NEEDS.items():
         refused = (await holder.ask(name, {})).body.get("error")
         shut = isinstance(refused, dict) and refused["code"] == "FORBIDDEN"
-        assert shut == needed.isdisjoint(granted([scope])), name
+        assert shut == needed.isdisjoint(expand_scopes([scope])), name
         if shut:
             assert refused["details"]["needed"] == sorted(needed)  # type: ignore[index]
 
@@ -85,8 +85,8 @@ async def test_no_scope_at_all_opens_nothing(world: World) -> None:
         (await nobody.refused(name)).get("code")  # whatever the arguments would be
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)
-    doorway, caller, somewhere = nobody.doorway, nobody.caller, new_id()
-    for read in (doorway.document, doorway.output, doorway.outputs):
+    dispatcher, caller, somewhere = nobody.doorway, nobody.caller, new_id()
+    for read in (dispatcher.read_document, dispatcher.read_output, dispatcher.list_outputs):
         with pytest.raises(Forbidden):
             await read(caller, somewhere)
 

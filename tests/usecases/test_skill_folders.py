@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.usecases import skill_folders
-from waybook.usecases.skill_folders import Fault, find_skills, read_skill, read_skills
-from waybook.usecases.skill_text import BadSkill, parse_skill
+from waybook.usecases.skill_folders import SkillError, find_skills, read_skill, read_skills
+from waybook.usecases.skill_text import InvalidSkill, parse_skill
 from waybook.usecases.skills import Skill
 
 HEAD = {"name": "a-skill", "description": "Does it."}
@@ -35,9 +35,9 @@ def a_folder(place: Path, text: str | None = None, name: str = "a-skill") -> Pat
 
 def fault_of(place: Path) -> str:
     """What is wrong with the one skill here."""
-    (fault,) = find_skills(str(place)).faults
-    assert fault.place.startswith(str(place))
-    return fault.said
+    (error,) = find_skills(str(place)).errors
+    assert error.path.startswith(str(place))
+    return error.message
 
 
 # The format
@@ -67,7 +67,7 @@ def test_a_name_is_of_small_letters_digits_and_single_hyphens(name: str) -> None
     "name", ["A", "a_b", "-a", "a-", "a--b", "a b", "ä", "a/b", "..", "a" * 65, "a\n", "claude:x"]
 )
 def test_another_name_is_refused(name: str) -> None:
-    with pytest.raises(BadSkill, match="small letters"):
+    with pytest.raises(InvalidSkill, match="small letters"):
         parse_skill(a_text(name=name), name)
 
 
@@ -92,7 +92,7 @@ def test_another_name_is_refused(name: str) -> None:
 def test_a_head_that_is_not_in_the_format_is_refused_with_a_reason(
     head: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(BadSkill, match=said):
+    with pytest.raises(InvalidSkill, match=said):
         parse_skill(a_text(**head), "a-skill")
 
 
@@ -116,7 +116,7 @@ def test_a_description_may_have_1024_characters() -> None:
     ],
 )
 def test_a_text_that_is_no_skill_is_refused_with_a_reason(text: str, said: str) -> None:
-    with pytest.raises(BadSkill, match=said):
+    with pytest.raises(InvalidSkill, match=said):
         parse_skill(text, "a-skill")
 
 
@@ -137,7 +137,7 @@ TEXTS = st.text(st.characters(codec="utf-8"))
 
 @given(TEXTS | st.builds("---\n{}\n---\n{}".format, TEXTS, TEXTS))
 def test_any_text_is_a_skill_or_refused(text: str) -> None:
-    with contextlib.suppress(BadSkill):
+    with contextlib.suppress(InvalidSkill):
         assert isinstance(parse_skill(text, "a-skill"), Skill)
 
 
@@ -147,7 +147,7 @@ def test_any_text_is_a_skill_or_refused(text: str) -> None:
 def test_the_built_in_skills_are_in_order() -> None:
     found = find_skills("")
     assert [skill.name for skill in found.skills] == ["deep-research", "quick-scan"]
-    assert found.faults == ()
+    assert found.errors == ()
 
 
 def test_skills_of_several_folders_are_read_and_the_last_of_a_name_wins(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_skills_of_several_folders_are_read_and_the_last_of_a_name_wins(tmp_path
     (tmp_path / "two" / "no-skill").mkdir()
     (tmp_path / "two" / "a-file").touch()
     found = find_skills(os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")]))
-    assert found.faults == ()
+    assert found.errors == ()
     bodies = {skill.name: skill.body for skill in found.skills}
     assert bodies["a-skill"] == "Second."
     assert list(bodies) == ["a-skill", "another", "deep-research", "quick-scan"]
@@ -187,12 +187,12 @@ def test_a_text_that_is_not_utf8_is_told(tmp_path: Path) -> None:
 def test_there_are_so_many_skills_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(skill_folders, "MOST_SKILLS", 3)
+    monkeypatch.setattr(skill_folders, "MAX_SKILLS", 3)
     for name in ("one", "two"):
         a_folder(tmp_path, name=name)
     found = find_skills(str(tmp_path))
     assert len(found.skills) == 3
-    assert found.faults == (Fault(str(tmp_path / "two"), "there are 3 skills already"),)
+    assert found.errors == (SkillError(str(tmp_path / "two"), "there are 3 skills already"),)
 
 
 # The files beside
@@ -262,7 +262,7 @@ def test_a_skill_beyond_its_bounds_is_left_out(
         (folder / name).write_text("x" * 40)
     assert len(read_skill(folder).files) == 3
     monkeypatch.setattr(skill_folders, limit, most)
-    assert any("it has over" in fault.said for fault in find_skills(str(tmp_path)).faults)
+    assert any("it has over" in fault.message for fault in find_skills(str(tmp_path)).errors)
 
 
 def test_folders_within_folders_have_a_bottom(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import json
 import pytest
 
 from waybook import background
-from waybook.background import sweep_once
+from waybook.background import sweep_all_orgs
 from waybook.errors import Busy
 from waybook.record.moment import Channel
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.exchange import Caller
 from worlds import Agent, Body, Clock, World, a_step
 
@@ -184,11 +184,11 @@ async def test_a_sweep_notes_the_stalls_of_every_org(own_world: World) -> None:
     fresh = await own_world.agent.plan()
     own_world.clock.advance(minutes=31)
     await own_world.agent.take(fresh)
-    assert await sweep_once(own_world.doorway.house) == 2
+    assert await sweep_all_orgs(own_world.doorway.house) == 2
     assert (await own_world.agent.status(ours))["status"] == "stalled"
     assert (await own_world.agent.status(fresh))["status"] == "executing"
     assert await noted(own_world, ours) == ["stall_detected"]
-    assert await sweep_once(own_world.doorway.house) == 0
+    assert await sweep_all_orgs(own_world.doorway.house) == 0
 
 
 async def test_a35_of_many_sweeps_at_once_one_notes_each_stall(own_world: World) -> None:
@@ -197,7 +197,7 @@ async def test_a35_of_many_sweeps_at_once_one_notes_each_stall(own_world: World)
     for plan in plans:
         await agent.take(plan)
     own_world.clock.advance(minutes=31)
-    swept = await asyncio.gather(*[sweep_once(own_world.doorway.house) for _ in range(4)])
+    swept = await asyncio.gather(*[sweep_all_orgs(own_world.doorway.house) for _ in range(4)])
     assert sum(swept) == len(plans)
     for plan in plans:
         assert await noted(own_world, plan) == ["stall_detected"]
@@ -207,7 +207,7 @@ async def test_the_sweep_says_in_the_audit_that_it_was_the_sweep(own_world: Worl
     plan = await own_world.agent.plan()
     await own_world.agent.take(plan)
     own_world.clock.advance(minutes=31)
-    await sweep_once(own_world.doorway.house)
+    await sweep_all_orgs(own_world.doorway.house)
     last = (await own_world.entries(own_world.agent.org_id, plan["planId"]))[-1]
     assert (last.event, last.actor, last.channel) == ("plan_modified", "waybook", "sweep")
 
@@ -221,10 +221,10 @@ async def test_a_plan_somebody_holds_does_not_hold_up_the_sweep(
     own_world.clock.advance(minutes=31)
     monkeypatch.setattr(own_world.database.wire, "lock_timeout", "50ms")
     monkeypatch.setattr(own_world.database.wire, "pooled", True)
-    async with own_world.database.tenant(own_world.agent.org_id) as tx:
+    async with own_world.database.org_transaction(own_world.agent.org_id) as tx:
         await tx.send(f"select from plan where id = '{plans[0]['planId']}' for update")
-        assert await sweep_once(own_world.doorway.house) == 2
-    assert await sweep_once(own_world.doorway.house) == 1
+        assert await sweep_all_orgs(own_world.doorway.house) == 2
+    assert await sweep_all_orgs(own_world.doorway.house) == 1
 
 
 async def test_the_sweep_goes_on_after_the_database_was_away(
@@ -239,8 +239,8 @@ async def test_the_sweep_goes_on_after_the_database_was_away(
         swept.set()
         return 0
 
-    monkeypatch.setattr(background, "sweep_once", sweep)
-    task = asyncio.create_task(background.sweep_for_ever(world.doorway.house, 0))
+    monkeypatch.setattr(background, "sweep_all_orgs", sweep)
+    task = asyncio.create_task(background.stall_sweep_loop(world.doorway.house, 0))
     async with asyncio.timeout(10):
         await swept.wait()
     task.cancel()
@@ -250,4 +250,4 @@ async def test_the_sweep_goes_on_after_the_database_was_away(
 
 def test_the_sweep_is_a_caller_of_its_own(world: World) -> None:
     caller = Caller(org_id=world.agent.org_id, user="waybook", channel=Channel.SWEEP)
-    assert Call(house=world.doorway.house, caller=caller).actor().session is None
+    assert RequestContext(services=world.doorway.house, caller=caller).actor().session is None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.store import plans
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.exchange import MAX_REPLY_BYTES
 from waybook.usecases.status_results import decode_beginning
 from worlds import Agent, Body
@@ -38,7 +38,9 @@ async def test_status_of_large_results_reads_and_returns_their_beginnings(agent:
     structured = {"rows": ["é" * 1_000] * 100}
     plan = await a_plan_of(agent, *[RESULT] * 12, structured, "short")
     statement = plans.results_within_statement(plan["planId"], MAX_REPLY_BYTES)
-    (rows,) = await Call(house=agent.doorway.house, caller=agent.caller).read(statement)
+    (rows,) = await RequestContext(services=agent.doorway.house, caller=agent.caller).read(
+        statement
+    )
     assert {row[1] for row in rows} == {None}, "nothing is read that cannot be shown"
     for detail, most in ((False, 48_000), (True, MAX_REPLY_BYTES)):
         status = await agent.call("get_plan_status", planId=plan["planId"], detail=detail)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from servers import Place
 from waybook.doorway import Channel
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.count_usage import OrgUsage, count_usage
 from worlds import Agent, Body, Clock, World, a_world
 
@@ -22,7 +22,7 @@ ZERO = {"inputTokens": 0, "outputTokens": 0, "costUsd": 0.0, "results": 0}
 
 async def counted(world: World, agent: Agent, **asked: Any) -> OrgUsage:  # noqa: ANN401 - as asked
     caller = agent.acting_as("pat", Channel.CLI).caller
-    return await count_usage(Call(house=world.doorway.house, caller=caller), **asked)
+    return await count_usage(RequestContext(services=world.doorway.house, caller=caller), **asked)
 
 
 # The shape
@@ -74,8 +74,8 @@ async def test_a_usage_of_another_shape_is_refused_and_nothing_changes(
 ) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
-    held = {"stepId": taken["stepId"], "resultSummary": "found", "usage": usage}
-    error = await agent.refused("submit_step_result", **held)
+    locked = {"stepId": taken["stepId"], "resultSummary": "found", "usage": usage}
+    error = await agent.refused("submit_step_result", **locked)
     assert error["code"] == "INVALID_INPUT"
     assert error["message"].startswith(said), error
     status = await agent.status(plan)
@@ -117,21 +117,21 @@ async def test_the_org_counts_models_plans_and_runs_of_its_own(world: World, age
     job = await agent.job(run)
     await agent.hand_in(job, usage={"outputTokens": 3, "costUsd": 1})
     found = await counted(world, agent)
-    assert (found.took.tokens, found.took.cost_micros, found.took.results) == (4, 3_000_000, 2)
+    assert (found.usage.tokens, found.usage.cost_micros, found.usage.results) == (4, 3_000_000, 2)
     assert [one.model for one in found.models] == [None, job["modelId"]]
     assert [(one.kind, one.id, one.name) for one in found.work] == [
         ("plan", plan["planId"], "Lakes"),
         ("run", run["runId"], "Rivers"),
     ]
     short = await counted(world, agent, most=1)
-    assert (len(short.models), short.models_there, len(short.work), short.work_there) == (
+    assert (len(short.models), short.models_total, len(short.work), short.work_total) == (
         1,
         2,
         1,
         2,
     )
     theirs = await counted(world, world.neighbour)
-    assert (theirs.took.results, theirs.models, theirs.work) == (0, (), ())
+    assert (theirs.usage.results, theirs.models, theirs.work) == (0, (), ())
 
 
 async def test_the_org_looks_back_thirty_days_or_as_far_as_it_is_asked(
@@ -142,9 +142,9 @@ async def test_the_org_looks_back_thirty_days_or_as_far_as_it_is_asked(
     await agent.submit(await agent.take(plan), usage={"inputTokens": 1})
     clock.advance(days=30, seconds=1)
     await agent.submit(await agent.take(plan), usage={"inputTokens": 2})
-    assert (await counted(world, agent)).took.tokens == 2
-    assert (await counted(world, agent, since=began)).took.tokens == 3
-    assert (await counted(world, agent, since=clock.now)).took.tokens == 2
+    assert (await counted(world, agent)).usage.tokens == 2
+    assert (await counted(world, agent, since=began)).usage.tokens == 3
+    assert (await counted(world, agent, since=clock.now)).usage.tokens == 2
 
 
 # Everything at once
@@ -254,11 +254,11 @@ async def a_busy_day(place: Place, acts: list[tuple[str, Body, bool]]) -> None:
         assert as_told(by_step) == as_told(worker.told["plan"])
         org = await counted(world, agent)
         everything = worker.told["plan"] + worker.told["run"]
-        assert org.took.as_told() == as_told(everything)
+        assert org.usage.as_reply() == as_told(everything)
         for parts in (org.models, org.work):
-            assert sum(part.took.results for part in parts) == everything["results"]
-            assert sum(part.took.cost_micros for part in parts) == everything["costMicros"]
-            assert sum(part.took.tokens for part in parts) == org.took.tokens
+            assert sum(part.usage.results for part in parts) == everything["results"]
+            assert sum(part.usage.cost_micros for part in parts) == everything["costMicros"]
+            assert sum(part.usage.tokens for part in parts) == org.usage.tokens
 
 
 @settings(max_examples=25)

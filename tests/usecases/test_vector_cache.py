@@ -17,7 +17,7 @@ from waybook.store import embeddings, passages
 from waybook.store.backend import Backend
 from waybook.store.database import Database
 from waybook.store.embeddings import Snapshot
-from waybook.store.retention import Keep, retain
+from waybook.store.retention import RetentionPolicy, apply_retention
 from waybook.usecases import library as libraries
 from waybook.usecases import portable_search, vector_cache
 from waybook.usecases.vector_cache import Held, VectorCache
@@ -70,7 +70,7 @@ async def test_search_finds_what_another_process_stored_and_deleted(library: Lib
     assert await near(library, FLOOD) == await near(other, FLOOD) == [first]
     second = await library.store("bees", BEES)
     assert set(await near(other, FLOOD)) == {first, second}
-    await library.write(passages.forget_statement(first))
+    await library.write(passages.unindex_statement(first))
     assert await near(other, FLOOD) == await near(library, FLOOD) == [second]
 
 
@@ -81,7 +81,7 @@ async def test_refresh_reads_changes_and_not_everything(
     await near(library, FLOOD)
     pages = count_reads(monkeypatch, "page")
     for artifact_id in ids[:2]:
-        await library.write(passages.forget_statement(artifact_id))
+        await library.write(passages.unindex_statement(artifact_id))
         added = await library.store("more", FLOOD)
         assert {ids[2], added} <= set(await near(library, FLOOD))
         assert artifact_id not in await near(library, FLOOD)
@@ -92,7 +92,7 @@ async def test_refresh_sees_a_transaction_that_ran_while_others_committed(
     library: Library,
 ) -> None:
     """Transactions commit in another order than they begin; none may be missed."""
-    subject = passages.of_artifact(
+    subject = passages.index_artifact(
         artifact_id="00000000-0000-7000-8000-00000000beef",
         plan_id=None,
         kind="note",
@@ -101,10 +101,10 @@ async def test_refresh_sees_a_transaction_that_ran_while_others_committed(
         text=FLOOD,
         created_at=NOON,
     )
-    pieces = passages.cut([subject])
-    made = passages.Meanings(EMBEDDER.model, [EMBEDDER.embed(p.said) for p in pieces])
-    async with library.database.tenant(library.org_id) as slow:
-        await slow.send(*passages.index(pieces, made, library.org_id))
+    pieces = passages.split_subjects([subject])
+    made = passages.Embeddings(EMBEDDER.model, [EMBEDDER.embed(p.embedding_text) for p in pieces])
+    async with library.database.org_transaction(library.org_id) as slow:
+        await slow.send(*passages.index_statements(pieces, made, library.org_id))
         later = await library.store("later", BEES)
         assert await near(library, FLOOD) == [later]
         await slow.commit("select 1")
@@ -117,7 +117,7 @@ async def test_concurrent_searches_and_writes_end_in_the_same_state(library: Lib
     async def write(n: int) -> str:
         old = await library.store(f"old {n}", FLOOD)
         new = await library.store(f"new {n}", FLOOD)
-        await library.write(passages.forget_statement(old))
+        await library.write(passages.unindex_statement(old))
         return new
 
     async def search(reader: Library) -> None:
@@ -156,8 +156,8 @@ def test_changes_of_another_database_or_time_are_not_applied(
     later: Snapshot,
     leads_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    held = Held(snapshot=Snapshot(running=100, database=5, at=1_000.0))
-    assert held.continues(later) is leads_on
+    locked = Held(snapshot=Snapshot(running=100, database=5, at=1_000.0))
+    assert locked.continues(later) is leads_on
 
 
 async def test_changes_that_do_not_lead_on_cause_a_full_read(
@@ -166,9 +166,9 @@ async def test_changes_that_do_not_lead_on_cause_a_full_read(
     first = await library.store("flood", FLOOD)
     await near(library, FLOOD)
     owner = (library.org_id, EMBEDDER.model)
-    held = await library.cache.get(library.database, owner)
-    assert held.snapshot is not None
-    held.snapshot = held.snapshot._replace(database=1)
+    locked = await library.cache.get(library.database, owner)
+    assert locked.snapshot is not None
+    locked.snapshot = locked.snapshot._replace(database=1)
     pages = count_reads(monkeypatch, "page")
     assert await near(library, FLOOD) == [first]
     assert pages == ["page"]
@@ -249,9 +249,9 @@ async def test_filters_that_many_passages_fit_are_asked_of_the_nearest(
 async def test_models_are_never_mixed(library: Library) -> None:
     await library.store("flood", FLOOD)
     owner = (library.org_id, "another model")
-    held = await library.cache.get(library.database, owner)
-    assert held.vectors is not None
-    assert held.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
+    locked = await library.cache.get(library.database, owner)
+    assert locked.vectors is not None
+    assert locked.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
 
 
 # Housekeeping
@@ -259,21 +259,21 @@ async def test_models_are_never_mixed(library: Library) -> None:
 
 async def test_deletions_are_kept_for_two_days(library: Library, shared_place: Place) -> None:
     for age in (timedelta(hours=47), timedelta(hours=49)):
-        await library.write(passages.forget_statement(await library.store("old", FLOOD)))
+        await library.write(passages.unindex_statement(await library.store("old", FLOOD)))
         with psycopg.connect(shared_place.admin_dsn) as admin:
             admin.execute(
                 "update passage_deletion set deleted_at = now() - %s"
                 " where org_id = %s and deleted_at > now() - interval '1 hour'",
                 (age, library.org_id),
             )
-    retain(shared_place.owner_dsn, Keep(calls=0, answers=0, archived=0))
+    apply_retention(shared_place.owner_dsn, RetentionPolicy(calls=0, answers=0, archived=0))
     assert len(await library.rows("select from passage_deletion")) == 1
 
 
 async def test_pgvector_named_where_it_is_missing_is_misconfigured(library: Library) -> None:
     if library.abilities.backend is Backend.PGVECTOR:
         pytest.skip("this server has pgvector")
-    wanted = libraries.Library(backend="pgvector")
+    wanted = libraries.SearchBackend(backend="pgvector")
     with pytest.raises(Misconfigured, match="set search_vectors to auto"):
         await wanted.check(library.database, library.org_id)
-    await libraries.Library().check(library.database, library.org_id)
+    await libraries.SearchBackend().check(library.database, library.org_id)

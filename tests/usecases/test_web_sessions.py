@@ -7,24 +7,29 @@ import pytest
 
 from sign_in_worlds import a_team
 from trust_worlds import a_token, at, gives_away
-from waybook.errors import Unidentified
-from waybook.orgs.secret import hash_of
-from waybook.record.scopes import Scope, granted
-from waybook.usecases.manage_tokens import GivenToken, revoke_token
+from waybook.errors import Unauthenticated
+from waybook.orgs.secret import hash_token
+from waybook.record.scopes import Scope, expand_scopes
+from waybook.usecases.manage_tokens import IssuedToken, revoke_token
 from waybook.usecases.manage_users import change_scopes, disable_user
-from waybook.usecases.web_sessions import by_session, end, start_by_issuer, start_by_token
+from waybook.usecases.web_sessions import (
+    authenticate_session,
+    end_session,
+    start_by_issuer,
+    start_by_token,
+)
 from worlds import World
 
 CLAIMS = {"sub": "ann-1", "exp": 4_000_000_000}
 
 
 @pytest.fixture
-async def given(world: World) -> GivenToken:
+async def given(world: World) -> IssuedToken:
     return await a_token(world.agent, scopes=(Scope.PLAN_WRITE,), days=30)
 
 
 @pytest.fixture
-async def secret(world: World, given: GivenToken) -> str:
+async def secret(world: World, given: IssuedToken) -> str:
     return (await start_by_token(world.doorway.house, given.secret)).secret
 
 
@@ -39,23 +44,23 @@ async def persons(world: World) -> AsyncIterator[str]:
 
 async def counts(world: World, secret: str) -> bool:
     try:
-        await by_session(world.doorway.house, secret)
-    except Unidentified:
+        await authenticate_session(world.doorway.house, secret)
+    except Unauthenticated:
         return False
     return True
 
 
 async def test_a_session_made_with_a_token_is_that_token_in_another_form(
-    world: World, given: GivenToken, secret: str
+    world: World, given: IssuedToken, secret: str
 ) -> None:
-    known = await by_session(world.doorway.house, secret)
+    known = await authenticate_session(world.doorway.house, secret)
     assert known.caller.credential == f"token:{given.token.id}"
-    assert known.caller.scopes == granted([Scope.PLAN_WRITE])
+    assert known.caller.scopes == expand_scopes([Scope.PLAN_WRITE])
     assert (known.caller.org_id, known.person.name) == (world.agent.org_id, "ann")
 
 
 async def test_a_session_of_a_person_is_a_credential_of_its_own(world: World, persons: str) -> None:
-    known = await by_session(world.doorway.house, persons)
+    known = await authenticate_session(world.doorway.house, persons)
     assert known.caller.credential == f"session:{known.person.session_id}"
     assert Scope.REVIEW in known.caller.scopes
     assert Scope.ADMIN not in known.caller.scopes
@@ -73,7 +78,7 @@ async def test_a_session_ends_after_eight_idle_hours(world: World, secret: str) 
 async def test_a_page_that_lies_open_is_no_sign_of_life(world: World, secret: str) -> None:
     for _ in range(2):
         world.clock.advance(hours=3)
-        await by_session(world.doorway.house, secret, notes=False)
+        await authenticate_session(world.doorway.house, secret, notes=False)
     world.clock.advance(hours=2)
     assert not await counts(world, secret)
 
@@ -87,7 +92,7 @@ async def test_a_session_ends_after_seven_days_however_busy(world: World, secret
 
 
 async def test_a_revoked_token_ends_its_sessions_at_once(
-    world: World, given: GivenToken, secret: str
+    world: World, given: IssuedToken, secret: str
 ) -> None:
     await revoke_token(at(world.agent), given.token.id)
     assert not await counts(world, secret)
@@ -115,26 +120,26 @@ async def test_a_disabled_user_has_no_session_any_more(
 async def test_what_a_user_may_do_counts_at_once_at_every_browser(
     world: World, secret: str, persons: str
 ) -> None:
-    house = world.doorway.house
+    services = world.doorway.house
     for user, browser, most in (("ann", secret, {Scope.PLAN_WRITE}), ("ann-1", persons, {*Scope})):
         for scope in (Scope.PLAN_READ, Scope.REVIEW, Scope.ADMIN):
             await change_scopes(at(world.agent), user, (scope,))
-            known = await by_session(house, browser)
-            assert known.caller.scopes == granted([scope]) & granted(most)
+            known = await authenticate_session(services, browser)
+            assert known.caller.scopes == expand_scopes([scope]) & expand_scopes(most)
 
 
 async def test_signing_out_ends_one_session_and_no_other(
-    world: World, given: GivenToken, secret: str
+    world: World, given: IssuedToken, secret: str
 ) -> None:
     other = await start_by_token(world.doorway.house, given.secret)
-    await end(world.doorway.house, secret)
-    await end(world.doorway.house, secret)
+    await end_session(world.doorway.house, secret)
+    await end_session(world.doorway.house, secret)
     assert not await counts(world, secret)
     assert await counts(world, other.secret)
 
 
 async def test_the_secret_is_kept_nowhere(world: World, secret: str) -> None:
-    (rows,) = await world.database.read(
+    (rows,) = await world.database.read_org(
         world.agent.org_id, "select hash, s::text from web_session s"
     )
     assert [kept for kept, _ in rows] == [sha256(secret.encode()).digest()]
@@ -144,5 +149,5 @@ async def test_the_secret_is_kept_nowhere(world: World, secret: str) -> None:
 async def test_what_nobody_was_given_counts_for_nothing(world: World, secret: str) -> None:
     for made_up in ("", "x", 43 * "x", 43 * "é", 44 * "x"):
         assert not await counts(world, made_up)
-    assert not await counts(world, hash_of(secret).hex()[:43])
+    assert not await counts(world, hash_token(secret).hex()[:43])
     assert await counts(world, secret)

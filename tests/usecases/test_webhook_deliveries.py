@@ -20,10 +20,10 @@ from endpoint_server import (
     nobodys_url,
     nonsense,
 )
-from waybook.notices.schedule import PATIENCE, Standing
-from waybook.usecases.deliver_notices import LEASE, MOST_AT_ONCE, deliver_notices
+from waybook.notices.schedule import MAX_DELIVERY_TIME, DeliveryStatus
+from waybook.usecases.deliver_notices import LEASE, MAX_CONCURRENT, deliver_notifications
 from waybook.usecases.list_deliveries import count_deliveries
-from waybook.usecases.send_notice import retry_delivery, send_test_notice
+from waybook.usecases.send_notice import retry_delivery, send_test_notification
 from webhook_worlds import PLENTY, SHORT, TAKEN, a_review, a_teller, told, verified
 from worlds import Clock, World, a_database
 
@@ -51,12 +51,12 @@ async def test_what_was_not_taken_is_tried_again_under_the_same_id(
         async with a_teller(world, f"{other.url}/hook", seconds=seconds) as hasty:
             assert await hasty.deliver() == 1
         (waiting,) = await teller.deliveries()
-        assert (waiting.status, waiting.fault) == (Standing.WAITING, fault)
+        assert (waiting.status, waiting.fault) == (DeliveryStatus.WAITING, fault)
         assert timedelta(seconds=4) <= waiting.due_at - clock.now <= timedelta(seconds=6)
         clock.advance(seconds=6)
         assert await teller.deliver() == 1
         (taken,) = await teller.deliveries()
-    assert (taken.status, taken.attempt, taken.fault) == (Standing.DELIVERED, 2, None)
+    assert (taken.status, taken.attempt, taken.fault) == (DeliveryStatus.DELIVERED, 2, None)
     first, second = other.asked
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
     assert verified(first) == verified(second)
@@ -69,7 +69,7 @@ async def test_where_nobody_listens_it_is_tried_again(world: World) -> None:
         await a_review(teller.agent)
         await teller.deliver()
         (waiting,) = await teller.deliveries()
-    assert (waiting.status, waiting.fault) == (Standing.WAITING, "it cannot be reached")
+    assert (waiting.status, waiting.fault) == (DeliveryStatus.WAITING, "it cannot be reached")
 
 
 @pytest.mark.parametrize("play", [endlessly, drop_by_drop, half])
@@ -80,7 +80,7 @@ async def test_what_the_other_side_says_beside_its_status_is_not_read(
         await a_review(teller.agent)
         await teller.deliver()
         (taken,) = await teller.deliveries()
-    assert taken.status is Standing.DELIVERED
+    assert taken.status is DeliveryStatus.DELIVERED
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -91,7 +91,7 @@ async def test_nobody_is_sent_on_to_somebody_else(world: World, status: int) -> 
             await a_review(teller.agent)
             await teller.deliver()
             (waiting,) = await teller.deliveries()
-    assert (waiting.status, waiting.answered) == (Standing.WAITING, status)
+    assert (waiting.status, waiting.answered) == (DeliveryStatus.WAITING, status)
     assert (len(other.asked), elsewhere.asked) == (1, [])
 
 
@@ -101,7 +101,7 @@ async def test_it_is_given_up_after_a_day_and_that_is_told(
     async with told(world, answer("", 500)) as (other, teller):
         await a_review(teller.agent)
         began = clock.now
-        while (found := (await teller.deliveries())[0]).status is Standing.WAITING:
+        while (found := (await teller.deliveries())[0]).status is DeliveryStatus.WAITING:
             world.database.frozen_now = found.due_at
             assert await teller.deliver() == 1
         ended = clock.now
@@ -109,9 +109,9 @@ async def test_it_is_given_up_after_a_day_and_that_is_told(
         clock.advance(days=2)
         assert await teller.deliver() == 0
         assert len(other.asked) == found.attempt
-    assert timedelta(hours=16) < ended - began <= PATIENCE
+    assert timedelta(hours=16) < ended - began <= MAX_DELIVERY_TIME
     assert 10 <= found.attempt <= 20
-    assert (found.status, found.settled_at) == (Standing.GIVEN_UP, ended)
+    assert (found.status, found.settled_at) == (DeliveryStatus.GIVEN_UP, ended)
     assert (counted.given_up, counted.waiting) == (1, 0)
     (given_up,) = [line for line in caplog.records if line.levelno == logging.ERROR]
     assert found.id in given_up.getMessage()
@@ -122,7 +122,7 @@ async def test_whoever_wants_no_more_is_left_alone(world: World) -> None:
         await a_review(teller.agent)
         await teller.deliver()
         (given_up,) = await teller.deliveries()
-    assert (given_up.status, given_up.attempt) == (Standing.GIVEN_UP, 1)
+    assert (given_up.status, given_up.attempt) == (DeliveryStatus.GIVEN_UP, 1)
 
 
 async def test_what_was_given_up_can_be_sent_again_by_hand(world: World) -> None:
@@ -131,15 +131,15 @@ async def test_what_was_given_up_can_be_sent_again_by_hand(world: World) -> None
         await teller.deliver()
         (given_up,) = await teller.deliveries()
         sent = await retry_delivery(teller.call, given_up.id.upper())
-        assert (sent.status, sent.attempt) == (Standing.DELIVERED, 1)
+        assert (sent.status, sent.attempt) == (DeliveryStatus.DELIVERED, 1)
         assert len({asked.headers["webhook-id"] for asked in other.asked}) == 1
 
 
 async def test_a_test_says_whether_it_arrived(world: World) -> None:
     async with told(world, TAKEN, answer("", 500)) as (other, teller):
-        assert (await send_test_notice(teller.call)).status is Standing.DELIVERED
-        failed = await send_test_notice(teller.call)
-        assert (failed.status, failed.fault) == (Standing.WAITING, "it answered 500")
+        assert (await send_test_notification(teller.call)).status is DeliveryStatus.DELIVERED
+        failed = await send_test_notification(teller.call)
+        assert (failed.status, failed.fault) == (DeliveryStatus.WAITING, "it answered 500")
         payload = verified(other.asked[0])
     assert (payload["type"], payload["data"]["url"]) == ("webhook.test", "http://127.0.0.1:8750")
 
@@ -166,21 +166,21 @@ async def test_two_processes_deliver_each_letter_once(world: World) -> None:
         """Answer nobody before both are at work."""
         nonlocal in_flight
         in_flight += 1
-        if in_flight > MOST_AT_ONCE:
+        if in_flight > MAX_CONCURRENT:
             both.set()
         await both.wait()
         await TAKEN(writer)
 
     async with told(world, meet) as (other, first), a_database(world.place) as database:
         async with a_teller(world, f"{other.url}/hook", database=database) as second:
-            for _ in range(3 * MOST_AT_ONCE):
+            for _ in range(3 * MAX_CONCURRENT):
                 await a_review(first.agent)
             async with asyncio.timeout(20):
                 shares = await asyncio.gather(first.deliver(), second.deliver())
-        assert sum(shares) == 3 * MOST_AT_ONCE
+        assert sum(shares) == 3 * MAX_CONCURRENT
         ids = [asked.headers["webhook-id"] for asked in other.asked]
-        assert len(ids) == len(set(ids)) == 3 * MOST_AT_ONCE
-        assert {one.status for one in await first.deliveries()} == {Standing.DELIVERED}
+        assert len(ids) == len(set(ids)) == 3 * MAX_CONCURRENT
+        assert {one.status for one in await first.deliveries()} == {DeliveryStatus.DELIVERED}
 
 
 async def test_a_letter_in_somebodys_hands_is_nobody_elses_until_the_lease_is_over(
@@ -188,7 +188,7 @@ async def test_a_letter_in_somebodys_hands_is_nobody_elses_until_the_lease_is_ov
 ) -> None:
     async with told(world, never, TAKEN) as (other, teller):
         await a_review(teller.agent)
-        slow = asyncio.create_task(deliver_notices(teller.call))
+        slow = asyncio.create_task(deliver_notifications(teller.call))
         async with asyncio.timeout(5):
             await other.heard.wait()
         assert await teller.deliver() == 0
@@ -197,4 +197,4 @@ async def test_a_letter_in_somebodys_hands_is_nobody_elses_until_the_lease_is_ov
         slow.cancel()
         await asyncio.gather(slow, return_exceptions=True)
         (taken,) = await teller.deliveries()
-    assert (taken.status, taken.attempt) == (Standing.DELIVERED, 2)
+    assert (taken.status, taken.attempt) == (DeliveryStatus.DELIVERED, 2)

@@ -9,8 +9,8 @@ from endpoint_server import (
     an_endpoint,
 )
 from waybook.errors import NotFound
-from waybook.notices.schedule import Standing
-from waybook.usecases.send_notice import retry_delivery, send_test_notice
+from waybook.notices.schedule import DeliveryStatus
+from waybook.usecases.send_notice import retry_delivery, send_test_notification
 from waybook.usecases.sweep_stalls import sweep_stalls
 from webhook_worlds import TAKEN, a_review, a_teller, events, told, verified
 from worlds import Agent, Clock, World
@@ -54,7 +54,7 @@ async def test_a_review_is_told_with_who_asks_and_where_to_decide(
         },
     }
     assert b"6,650" not in asked.raw
-    assert (kept.status, kept.attempt, kept.answered) == (Standing.DELIVERED, 1, 204)
+    assert (kept.status, kept.attempt, kept.answered) == (DeliveryStatus.DELIVERED, 1, 204)
 
 
 async def test_a_plan_is_told_of_when_it_falls_silent_and_when_it_is_over(
@@ -98,8 +98,8 @@ async def test_a_run_is_told_of_when_a_stage_waits_or_fails_and_when_it_is_over(
         await agent.call("add_dag", definition=dag)
         run = await agent.run("two", "a")
         job = await agent.job(run)
-        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await agent.call("fail_job", **held, error="broken", retryable=False)
+        locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await agent.call("fail_job", **locked, error="broken", retryable=False)
         await agent.call("retry_failed", runId=run["runId"], stageSlug="survey")
         waiting = await agent.work_off(run)
         assert waiting["runUrl"] == f"http://127.0.0.1:8750/runs/{run['runId']}"
@@ -175,7 +175,7 @@ async def test_an_org_delivers_and_sees_its_own_alone(world: World) -> None:
         await teller.deliver()
         assert [asked.path for asked in other.asked] == ["/hook"]
         (theirs,) = await neighbour.deliveries()
-        assert (theirs.event, theirs.status) == ("plan.completed", Standing.WAITING)
+        assert (theirs.event, theirs.status) == ("plan.completed", DeliveryStatus.WAITING)
         for unknown in (ours.id, "none"):
             with pytest.raises(NotFound):
                 await retry_delivery(neighbour.call, unknown)
@@ -229,6 +229,6 @@ async def test_while_a_secret_changes_both_are_signed_with(world: World) -> None
         an_endpoint(TAKEN) as other,
         a_teller(world, other.url, secrets=f"{new} {old}") as teller,
     ):
-        await send_test_notice(teller.call)
+        await send_test_notification(teller.call)
         (asked,) = other.asked
     assert verified(asked) == verified(asked, b"new secret, new secret, new!")

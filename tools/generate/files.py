@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.generate import readme, reference, tool_list
-from waybook.dag.drawing.drawing import Form, drawing_of, drawn_as
+from waybook.dag.drawing.drawing import DrawingFormat, drawing_from_snapshot, export_drawing
 from waybook.doorway import TOOLS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ def tool_files() -> Iterator[tuple[Path, str]]:
     """Yield the tool list and the picture of the example snapshot."""
     yield TOOL_LIST, tool_list.render(TOOLS)
     example = json.loads(EXAMPLE.read_text("utf-8"))
-    yield EXAMPLE_PICTURE, drawn_as(Form.SVG, drawing_of(example))
+    yield EXAMPLE_PICTURE, export_drawing(DrawingFormat.SVG, drawing_from_snapshot(example))
 
 
 def pages(schema: str) -> Iterator[tuple[Path, str]]:

@@ -16,23 +16,23 @@ from waybook.cli.serve import command as serve
 from waybook.doorway import TOOLS
 from waybook.plan.states import PLAN_MOVES, STEP_MOVES
 from waybook.settings import Settings
-from waybook.usecases.asked_steps import ActionParams, AskedCondition, AskedStep
-from waybook.usecases.asked_usage import AskedBudget, AskedUsage
-from waybook.usecases.modify_plan import AskedModification
-from waybook.usecases.store_research import AskedSource
-from waybook.usecases.submit_job_result import HandedIn
+from waybook.usecases.asked_steps import ActionParams, ConditionArgument, StepArgument
+from waybook.usecases.asked_usage import BudgetFields, UsageFields
+from waybook.usecases.modify_plan import ModificationArgument
+from waybook.usecases.store_research import SourceArgument
+from waybook.usecases.submit_job_result import DocumentArgument
 
 PART = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 STRUCTURES: Mapping[str, type[BaseModel]] = {
-    "step": AskedStep,
-    "condition": AskedCondition,
+    "step": StepArgument,
+    "condition": ConditionArgument,
     "action parameters": ActionParams,
-    "modification": AskedModification,
-    "document": HandedIn,
-    "source": AskedSource,
-    "usage": AskedUsage,
-    "budget": AskedBudget,
+    "modification": ModificationArgument,
+    "document": DocumentArgument,
+    "source": SourceArgument,
+    "usage": UsageFields,
+    "budget": BudgetFields,
 }
 #: Arguments whose type has its own heading, or a name of its own.
 LINKED = {

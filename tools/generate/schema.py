@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import psycopg
 
-from waybook.cli.demo.place import a_place_for_once
+from waybook.cli.demo.place import temporary_database
 from waybook.postgres.supervisor import attach
 from waybook.store.migrate import migrate
 
@@ -27,7 +27,7 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 
 def render() -> str:
     """Migrate an empty embedded database and return its schema."""
-    with a_place_for_once() as data_dir, attach(data_dir) as server:
+    with temporary_database() as data_dir, attach(data_dir) as server:
         migrate(server.owner_dsn)
         return dump(server.owner_dsn)
 

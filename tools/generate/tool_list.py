@@ -8,7 +8,7 @@ import orjson
 
 from waybook.doorway import Tool
 from waybook.transport.mcp.app.resource import URI
-from waybook.transport.mcp.tools import Offered
+from waybook.transport.mcp.tools import PublishedTool
 
 # Clients that hide tools behind a search keep the two calls of each loop loaded.
 ALWAYS_LOADED: Final = frozenset(
@@ -34,9 +34,9 @@ def render(tools: Mapping[str, Tool]) -> str:
     return orjson.dumps(entries, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def list_tools(tools: Mapping[str, Tool]) -> dict[str, Offered]:
+def list_tools(tools: Mapping[str, Tool]) -> dict[str, PublishedTool]:
     """Return every tool as clients read it, in the order of the tool table."""
-    return {name: Offered(describe(tool), tool.profiles) for name, tool in tools.items()}
+    return {name: PublishedTool(describe(tool), tool.profiles) for name, tool in tools.items()}
 
 
 def describe(tool: Tool) -> wire.Tool:

@@ -12,17 +12,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from waybook.cli.board import Frame, picture
-from waybook.cli.demo.acts import play_plan
-from waybook.cli.demo.clock import Pace, StoryClock
+from waybook.cli.board import Viewport, plan_display
+from waybook.cli.demo.acts import start_plan_actors
+from waybook.cli.demo.clock import PlaybackSpeed, SimulatedClock
 from waybook.cli.demo.command import STORY
-from waybook.cli.demo.feed import Feed
-from waybook.cli.demo.place import a_place_for_once
-from waybook.cli.demo.scene import Scene
-from waybook.cli.inside import inside
+from waybook.cli.demo.feed import EventLog
+from waybook.cli.demo.place import temporary_database
+from waybook.cli.demo.scene import DemoContext
+from waybook.cli.inside import open_app
 from waybook.doorway import Channel
 from waybook.settings import Settings
-from waybook.usecases.watch_plan import Board, watch_plan
+from waybook.usecases.watch_plan import PlanOverview, read_plan_overview
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "watch.svg"
 WIDTH = 100
@@ -44,29 +44,29 @@ THEME = TerminalTheme(
 )
 
 
-async def stalled_board(data_dir: Path) -> Board:
+async def stalled_board(data_dir: Path) -> PlanOverview:
     """The plan of the demo, at the moment one of its agents is silent for too long."""
-    seen: list[Board] = []
-    async with inside(Settings(data_dir=data_dir)) as here:
-        database = here.house.doorway.house.database
-        org_id = here.house.caller(Channel.CLI).org_id
-        (((now,),),) = await database.read(org_id, "select app_now()")
-        clock = StoryClock(database, now - STORY, Pace(0.05, 0))
-        scene = Scene(house=here.house, clock=clock, feed=Feed(clock))
+    seen: list[PlanOverview] = []
+    async with open_app(Settings(data_dir=data_dir)) as here:
+        database = here.app.doorway.house.database
+        org_id = here.app.caller(Channel.CLI).org_id
+        (((now,),),) = await database.read_org(org_id, "select app_now()")
+        clock = SimulatedClock(database, now - STORY, PlaybackSpeed(0.05, 0))
+        scene = DemoContext(app=here.app, clock=clock, feed=EventLog(clock))
 
         async def show() -> None:
-            board = await watch_plan(scene.call, scene.plan_id)
+            board = await read_plan_overview(scene.call, scene.plan_id)
             if board.stalled:
                 seen.append(board)
 
-        await play_plan(scene, show)
+        await start_plan_actors(scene, show)
     return seen[-1]
 
 
-def drawn(board: Board) -> str:
+def drawn(board: PlanOverview) -> str:
     """The board as SVG, in whatever monospaced font the reader has."""
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(picture(board, Frame(width=WIDTH)))
+    console.print(plan_display(board, Viewport(width=WIDTH)))
     svg = console.export_svg(title="waybook watch", theme=THEME, unique_id="watch")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     fonts = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -75,7 +75,7 @@ def drawn(board: Board) -> str:
 
 
 if __name__ == "__main__":
-    with a_place_for_once() as place:
+    with temporary_database() as place:
         found = asyncio.run(stalled_board(place))
     TARGET.write_text(drawn(found), encoding="utf-8")
     sys.stdout.write(f"written  {TARGET.name}\n")

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from waybook.cli.inside import inside
-from waybook.cli.verdicts import MOST_FAULTS, OrgVerdict, show_verdicts, verdict_json, verify_all
+from waybook.cli.inside import open_app
+from waybook.cli.verdicts import MAX_ERRORS, OrgVerdict, show_verdicts, verdict_json, verify_all
 from waybook.errors import InvalidInput
 from waybook.settings import Settings
 from waybook.store.anchors import AnchorTotals
@@ -49,7 +49,7 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
     """
     kept = kept_anchor(settings)
     files = [file for file in (named, kept) if file and (file == named or file.exists())]
-    async with inside(settings) as here:
+    async with open_app(settings) as here:
         checks = {file: await check_anchor(here.call, file) for file in files}
         found = Verification(await verify_all(here.call, bar=bar), checks)
         if kept and found.exit_code == 0:
@@ -67,7 +67,7 @@ async def renew_anchor(
         InvalidInput: the file is a backup, or is damaged and `force` is not set.
     """
     compare = _is_anchor_there(file) and not force
-    async with inside(settings) as here:
+    async with open_app(settings) as here:
         check = await check_anchor(here.call, file) if compare else None
         if check is not None and not check.ok:
             return check
@@ -108,10 +108,10 @@ def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
         return
     for org_id, errors in check.errors.items():
         console.print(Text(f"✗ org {org_id}", style="bold red"))
-        for error in errors[:MOST_FAULTS]:
+        for error in errors[:MAX_ERRORS]:
             console.print(Text(f"  {error}"))
-        if len(errors) > MOST_FAULTS:
-            console.print(Text(f"  … and {len(errors) - MOST_FAULTS} more"))
+        if len(errors) > MAX_ERRORS:
+            console.print(Text(f"  … and {len(errors) - MAX_ERRORS} more"))
     missing = check.error_count
     said = f"✗ {missing} of {check.chains} chains anchored in {file} at {check.at} do not match"
     console.print(Text(said, style="bold red"))

@@ -8,15 +8,15 @@ from typing import TypeVar
 import click
 import orjson
 
-from waybook.cli.faults import show
-from waybook.cli.inputs import LARGEST_SNAPSHOT, bounded, each_line, whole
+from waybook.cli.faults import print_error
+from waybook.cli.inputs import MAX_SNAPSHOT_BYTES, check_size, read_all, read_lines
 from waybook.cli.lazy import load
-from waybook.cli.printing import say_json
-from waybook.dag.loose import items, record
+from waybook.cli.printing import print_json
+from waybook.dag.loose import as_list, as_object
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
 #: From a text to what is answered to it.
-Answering = Callable[[bytes], Mapping[str, object]]
+AnswerFunction = Callable[[bytes], Mapping[str, object]]
 AnswerT = TypeVar("AnswerT")
 
 file = click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
@@ -33,28 +33,28 @@ def read_json(text: bytes) -> object:
     """
     try:
         return orjson.loads(text)
-    except orjson.JSONDecodeError as fault:
-        raise InvalidInput(f"this is not JSON: {fault}") from None
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"this is not JSON: {error}") from None
 
 
-def answer_each_line(answer: Answering, file: str) -> None:
+def answer_lines(answer: AnswerFunction, file: str) -> None:
     """Print an answer for each line as soon as it is there; one that is refused stops nobody."""
-    for line in each_line(file, LARGEST_SNAPSHOT):
+    for line in read_lines(file, MAX_SNAPSHOT_BYTES):
         _tell(partial(_answer_line, answer, line))
 
 
-def _answer_line(answer: Answering, line: bytes) -> Mapping[str, object]:
-    return answer(bounded(line, LARGEST_SNAPSHOT))
+def _answer_line(answer: AnswerFunction, line: bytes) -> Mapping[str, object]:
+    return answer(check_size(line, MAX_SNAPSHOT_BYTES))
 
 
-def answer_all(answer: Answering, file: str, drawn_by: str, *, as_json: bool) -> None:
+def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
     """Answer the whole file: as a picture for a person, in JSON for anyone else.
 
     What draws the picture is imported only for a person. A refusal in JSON ends with exit code 1.
     """
-    if a_person_reads(as_json=as_json):
-        load(drawn_by)(answer_or_faults(answer, whole(file, LARGEST_SNAPSHOT)))
-    elif _tell(lambda: answer(whole(file, LARGEST_SNAPSHOT))):
+    if is_interactive(as_json=as_json):
+        load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
+    elif _tell(lambda: answer(read_all(file, MAX_SNAPSHOT_BYTES))):
         sys.exit(1)
 
 
@@ -63,12 +63,12 @@ def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT
     try:
         return answer(text)
     except BadRecipe as refused:
-        for fault in map(record, items(refused.details.get("faults"))):
-            show(f"{fault['at']}: {fault['message']}", None)
+        for error in map(as_object, as_list(refused.details.get("faults"))):
+            print_error(f"{error['at']}: {error['message']}", None)
         sys.exit(1)
 
 
-def a_person_reads(*, as_json: bool) -> bool:
+def is_interactive(*, as_json: bool) -> bool:
     """Whether somebody sits at a terminal and wants no JSON."""
     return not as_json and sys.stdout.isatty()
 
@@ -77,7 +77,7 @@ def _tell(answer: Callable[[], Mapping[str, object]]) -> bool:
     """Print the answer, or its error in the same place; say whether it is one."""
     try:
         body, refused = answer(), False
-    except WaybookError as fault:
-        body, refused = fault.as_json(), True
-    say_json(body, tight=True)
+    except WaybookError as error:
+        body, refused = error.as_json(), True
+    print_json(body, tight=True)
     return refused

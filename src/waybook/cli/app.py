@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from waybook.cli.faults import Broken, Failure
+from waybook.cli.faults import CommandError, InternalError
 from waybook.cli.lazy import LazyGroup
 from waybook.errors import WaybookError
 
@@ -33,7 +33,7 @@ COMMANDS = {
         "waybook.cli.outputs:command",
         "List the outputs of a plan, or write them into a folder.",
     ),
-    "output": ("waybook.cli.outputs:one", "Print one output of a plan."),
+    "output": ("waybook.cli.outputs:output_command", "Print one output of a plan."),
     "dag": ("waybook.cli.dag:group", "Prepared workflows: list, show, add."),
     "usage": ("waybook.cli.usage:command", "Show what all work took."),
     "audit": ("waybook.cli.audit:group", "Read the audit, verify it, look back in time."),
@@ -65,14 +65,14 @@ class CommandLine(LazyGroup):
         """Run the command; an error becomes a sentence and what to do next."""
         try:
             return super().invoke(ctx)
-        except WaybookError as fault:
-            raise Failure(fault) from None
+        except WaybookError as error:
+            raise CommandError(error) from None
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
-        except Exception as fault:
+        except Exception as error:
             if os.environ.get("WAYBOOK_DEBUG"):
                 raise
-            raise Broken(fault) from None
+            raise InternalError(error) from None
 
 
 @click.group(

@@ -19,16 +19,16 @@ from waybook.cli.anchoring import (
     verification_json,
     verify_with_anchors,
 )
-from waybook.cli.history import entries_table, plan_then
-from waybook.cli.inside import Inside, inside, quiet_settings, the_console
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say_json
+from waybook.cli.history import entries_table, plan_as_of_table
+from waybook.cli.inside import AppSession, get_console, load_settings, open_app
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json
 from waybook.errors import InvalidInput, NotFound
 from waybook.settings import Settings
 from waybook.usecases.anchor_audit import AnchorCheck
 from waybook.usecases.call import Body
-from waybook.usecases.find_plans import meant_plan
-from waybook.usecases.find_runs import meant_run
+from waybook.usecases.find_plans import resolve_plan
+from waybook.usecases.find_runs import resolve_run
 from waybook.usecases.list_audit import list_audit
 from waybook.usecases.plan_as_of import PlanAsOf, plan_as_of
 
@@ -42,25 +42,25 @@ def group() -> None:
 @click.argument("plan", required=False, metavar="[PLAN|RUN]")
 @click.option("--since", metavar="TIME", help="Only what happened since, such as 2030-01-31T08:00.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, help="At most so many (50).")
-@as_json
+@json_option
 @database_options
 def list_command(
     *, plan: str | None, since: str | None, limit: int, as_json: bool, **flags: object
 ) -> None:
     """Who did what, newest first: of one plan or run, or of all."""
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     entries = asyncio.run(_entries(settings, plan, read_time(since) if since else None, limit))
     if as_json:
-        say_json(entries)
+        print_json(entries)
         return
-    console = the_console()
+    console = get_console()
     console.print(entries_table(entries, one_plan=plan is not None))
 
 
 async def _entries(
     settings: Settings, plan: str | None, since: datetime | None, limit: int
 ) -> list[Body]:
-    async with inside(settings) as here:
+    async with open_app(settings) as here:
         subject = await _meant_subject(here, plan) if plan else None
         return await list_audit(here.call, subject, since=since, limit=limit)
 
@@ -72,7 +72,7 @@ async def _entries(
     metavar="FILE",
     help="An audit anchor or a backup: all of its chains must still be there.",
 )
-@as_json
+@json_option
 @database_options
 def verify_command(*, anchor: Path | None, as_json: bool, **flags: object) -> None:
     """Prove that nothing was changed behind the audit's back.
@@ -84,19 +84,19 @@ def verify_command(*, anchor: Path | None, as_json: bool, **flags: object) -> No
     What is missing as a whole only an anchor can show. That of an embedded database is kept in the
     data directory, compared each time, and renewed if all is well.
     """
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     found = asyncio.run(verify_with_anchors(settings, anchor, bar=not as_json))
     if as_json:
-        say_json(verification_json(found))
+        print_json(verification_json(found))
     else:
-        show_verification(the_console(), found)
+        show_verification(get_console(), found)
     sys.exit(found.exit_code)
 
 
 @group.command("anchor")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace the file without comparing it first.")
-@as_json
+@json_option
 @database_options
 def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: object) -> None:
     """Keep the ends of all chains in a file outside the database.
@@ -104,52 +104,52 @@ def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: ob
     A file that is there is compared first, and stays as it is if something is missing; then the
     exit code is 1. Without a file, that of the embedded database in the data directory is meant.
     """
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     path = file or kept_anchor(settings)
     if path is None:
         raise click.UsageError("name a file for the anchor of a server of your own")
     done = asyncio.run(renew_anchor(settings, path, force=force))
     if isinstance(done, AnchorCheck):
-        say_json(check_json(path, done)) if as_json else show_check(the_console(), path, done)
+        print_json(check_json(path, done)) if as_json else show_check(get_console(), path, done)
         sys.exit(BROKEN_EXIT)
     if as_json:
-        say_json({"file": str(path), **done._asdict()})
+        print_json({"file": str(path), **done._asdict()})
         return
     said = f"{done.chains} chains with {done.entries} entries are anchored in {path}"
-    the_console().print(Text.assemble(("✓ ", "green"), said))
+    get_console().print(Text.assemble(("✓ ", "green"), said))
 
 
 @group.command("as-of")
 @click.argument("plan")
 @click.argument("moment", metavar="TIME|SEQ")
-@as_json
+@json_option
 @database_options
 def as_of_command(*, plan: str, moment: str, as_json: bool, **flags: object) -> None:
     """The plan as it was at a time, or after the entry with this number."""
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     then = asyncio.run(_as_of(settings, plan, moment))
     if as_json:
         told = {"seq": then.last.seq, "at": then.last.at.isoformat(), "rows": then.rows}
-        say_json(told)
+        print_json(told)
         return
-    the_console().print(plan_then(then))
+    get_console().print(plan_as_of_table(then))
 
 
 async def _as_of(settings: Settings, plan: str, moment: str) -> PlanAsOf:
-    async with inside(settings) as here:
+    async with open_app(settings) as here:
         plan_id = await _meant(here, plan)
         if moment.isdigit():
             return await plan_as_of(here.call, plan_id, seq=int(moment))
         return await plan_as_of(here.call, plan_id, at=read_time(moment))
 
 
-async def _meant(here: Inside, plan: str) -> str:
-    return (await meant_plan(here.call, plan)).id
+async def _meant(here: AppSession, plan: str) -> str:
+    return (await resolve_plan(here.call, plan)).id
 
 
-async def _meant_subject(here: Inside, text: str) -> str:
+async def _meant_subject(here: AppSession, text: str) -> str:
     """The plan that is meant, else the run."""
-    for meant in (meant_plan, meant_run):
+    for meant in (resolve_plan, resolve_run):
         with contextlib.suppress(NotFound):
             return (await meant(here.call, text)).id
     raise NotFound(f"there is no plan and no run “{text}” here")

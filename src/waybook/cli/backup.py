@@ -12,13 +12,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as ProgressBar
 from rich.text import Text
 
-from waybook.cli.inside import quiet_settings, the_console
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say_json
+from waybook.cli.inside import get_console, load_settings
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json
 from waybook.settings import Settings
 from waybook.store.archive import Manifest, Progress
 from waybook.usecases.back_up import back_up, verify_backup
-from waybook.wiring import server
+from waybook.wiring import database_server
 
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 
@@ -27,7 +27,7 @@ file_argument = click.argument("file", type=click.Path(path_type=Path))
 @file_argument
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @click.option("--verify", is_flag=True, help="Only check this backup; needs no database.")
-@as_json
+@json_option
 @database_options
 def command(*, file: Path, force: bool, verify: bool, as_json: bool, **flags: object) -> None:
     """Back up everything into a file, while others work.
@@ -36,7 +36,7 @@ def command(*, file: Path, force: bool, verify: bool, as_json: bool, **flags: ob
     file appears when it is complete. It contains all data of all orgs: protect it like the
     database.
     """
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     if verify:
         with shown_progress("checking") as progress:
             manifest = verify_backup(file, progress=progress)
@@ -47,7 +47,7 @@ def command(*, file: Path, force: bool, verify: bool, as_json: bool, **flags: ob
 
 
 async def _back_up(settings: Settings, file: Path, *, force: bool) -> Manifest:
-    async with server(settings) as postgres:
+    async with database_server(settings) as postgres:
         with shown_progress("backing up") as progress:
             return await back_up(postgres.owner_dsn, file, force=force, progress=progress)
 
@@ -76,9 +76,9 @@ def report_archive(manifest: Manifest, file: Path, done: str, *, as_json: bool) 
     if as_json:
         counts = {"orgs": manifest.orgs, "rows": manifest.rows, "bytes": manifest.bytes}
         chains = {"chains": anchor.chains, "entries": anchor.entries, "sha256": anchor.sha256}
-        say_json({"file": str(file), "at": manifest.at, **counts, "anchor": chains})
+        print_json({"file": str(file), "at": manifest.at, **counts, "anchor": chains})
         return
-    console = the_console()
+    console = get_console()
     console.print(Text.assemble(("✓ ", "green"), done))
     console.print(
         Text(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from waybook.cli.looks import STEP_LOOKS
+from waybook.cli.looks import STEP_STYLES
 from waybook.plan.states import StepStatus
 
 #: A glyph for each status, so that the bar can be read without colours too.
@@ -18,26 +18,26 @@ GLYPHS = {
 }
 
 
-def segmented(counts: Mapping[StepStatus, int], width: int) -> Text:
+def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
     """A bar of this width, each status with its share.
 
     >>> segmented({StepStatus.COMPLETED: 1, StepStatus.PENDING: 3}, 8).plain
     '██░░░░░░'
     """
     bar = Text(no_wrap=True)
-    for status, cells in shares(counts, width).items():
-        style = STEP_LOOKS[status].style.removeprefix("bold ")
+    for status, cells in cell_counts(counts, width).items():
+        style = STEP_STYLES[status].style.removeprefix("bold ")
         bar.append(GLYPHS[status] * cells, style=style)
     return bar
 
 
-def shares(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
+def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
     """How many cells each status gets: by its share, at least one, all together the width.
 
     >>> list(shares({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
     [9, 1]
     """
-    present = {status: counts[status] for status in STEP_LOOKS if counts.get(status)}
+    present = {status: counts[status] for status in STEP_STYLES if counts.get(status)}
     total = sum(present.values())
     if not total:
         return {StepStatus.PENDING: width}
@@ -55,7 +55,7 @@ def shares(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int
     return cells
 
 
-def counted(counts: Mapping[StepStatus, int], width: int) -> Text:
+def status_counts(counts: Mapping[StepStatus, int], width: int) -> Text:
     """The counts of each status that occurs: in words, or by icon where words do not fit."""
     worded = Text("   ").join(_counted(counts, words=True))
     if worded.cell_len <= width:
@@ -68,6 +68,6 @@ def counted(counts: Mapping[StepStatus, int], width: int) -> Text:
 def _counted(counts: Mapping[StepStatus, int], *, words: bool) -> list[Text]:
     return [
         Text(f"{look.icon} {counts[status]}{f' {look.word}' if words else ''}", style=look.style)
-        for status, look in STEP_LOOKS.items()
+        for status, look in STEP_STYLES.items()
         if counts.get(status)
     ]

@@ -9,32 +9,32 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.bar import counted, segmented
-from waybook.cli.events import told_event
-from waybook.cli.looks import PLAN_LOOKS, STEP_LOOKS
-from waybook.cli.timeline import drawn
+from waybook.cli.bar import segmented_bar, status_counts
+from waybook.cli.events import event_sentence
+from waybook.cli.looks import PLAN_STYLES, STEP_STYLES
+from waybook.cli.timeline import timeline_bar
 from waybook.plan.model import Step
 from waybook.plan.progress import count_done, percent
 from waybook.plan.states import DONE_STEP, StepStatus
-from waybook.record.spans import ago, span
+from waybook.record.spans import format_age, format_duration
 from waybook.usecases.timeline import Axis, spans_of, time_spent
-from waybook.usecases.watch_plan import Board
+from waybook.usecases.watch_plan import PlanOverview
 
 #: From which width on there is room for whoever holds a step, and for the timeline.
-WIDE_ENOUGH_FOR_HOLDERS = 92
-WIDE_ENOUGH_FOR_TIMELINE = 72
+MIN_WIDTH_FOR_HOLDERS = 92
+MIN_WIDTH_FOR_TIMELINE = 72
 STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
-WIDEST_HOLDER, NARROWEST_NAME = 16, 12
+MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
 #: Lines of the picture that are neither steps nor foot: frame, name, bar, counts, heading.
-AROUND_STEPS = 6
+PLAN_FIXED_ROWS = 6
 #: Below this height the foot gives way to steps.
-LOW = 12
+LOW_HEIGHT = 12
 #: With fewer rows than this nothing is said of the steps that are left out.
-ROWS_TOLD = 3
+MIN_ROWS_FOR_ELLIPSIS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class Viewport:
     """How much room there is; no height means as much as it takes."""
 
     width: int
@@ -48,48 +48,48 @@ class Frame:
     filled: bool = False
 
     @property
-    def low(self) -> bool:
+    def is_low(self) -> bool:
         """Too low for anything but the steps."""
-        return self.height is not None and self.height < LOW
+        return self.height is not None and self.height < LOW_HEIGHT
 
 
-def picture(board: Board, frame: Frame) -> RenderableType:
+def plan_display(board: PlanOverview, frame: Viewport) -> RenderableType:
     """The plan as it stands, never higher than the frame allows."""
     inner = frame.width - 4
     parts: list[RenderableType] = [_heading(board), _bar_line(board, inner)]
-    if frame.height is not None and frame.height <= AROUND_STEPS:
+    if frame.height is not None and frame.height <= PLAN_FIXED_ROWS:
         return Group(*parts[: frame.height])
-    foot = _foot(board, live=frame.live) if frame.foot and not frame.low else []
-    rows = None if frame.height is None else frame.height - AROUND_STEPS - len(foot)
-    parts += [counted(_counts(board), inner), _steps(board, inner, rows, frame), *foot]
+    foot = _foot(board, live=frame.live) if frame.foot and not frame.is_low else []
+    rows = None if frame.height is None else frame.height - PLAN_FIXED_ROWS - len(foot)
+    parts += [status_counts(_counts(board), inner), _steps(board, inner, rows, frame), *foot]
     title = Text(f" waybook · {board.plan.id} ", style="dim")
     high = frame.height if frame.filled else None
     return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
 
 
-def _counts(board: Board) -> Counter[StepStatus]:
+def _counts(board: PlanOverview) -> Counter[StepStatus]:
     return Counter(board.plan.statuses())
 
 
-def _heading(board: Board) -> Text:
-    look = PLAN_LOOKS[board.plan.status]
+def _heading(board: PlanOverview) -> Text:
+    look = PLAN_STYLES[board.plan.status]
     heading = Text(board.plan.name, style="bold", no_wrap=True, overflow="ellipsis")
     return Text.assemble(look.text(), "  ", heading, no_wrap=True, overflow="ellipsis")
 
 
-def _bar_line(board: Board, width: int) -> Text:
+def _bar_line(board: PlanOverview, width: int) -> Text:
     statuses = board.plan.statuses()
     done, total = count_done(statuses), len(statuses)
     said = f"{done} of {total} done  "
     share = f"  {percent(done, total)} %"
     room = max(4, min(60, width - len(said) - len(share)))
-    return Text.assemble((said, "bold"), segmented(_counts(board), room), (share, "bold"))
+    return Text.assemble((said, "bold"), segmented_bar(_counts(board), room), (share, "bold"))
 
 
 # The steps
 
 
-def _steps(board: Board, width: int, rows: int | None, frame: Frame) -> Table:
+def _steps(board: PlanOverview, width: int, rows: int | None, frame: Viewport) -> Table:
     spans = spans_of(board.history.moves, board.now)
     axis = Axis([span for found in spans.values() for span in found])
     holders, timeline, names = _columns(width, frame, _longest(board))
@@ -101,64 +101,64 @@ def _steps(board: Board, width: int, rows: int | None, frame: Frame) -> Table:
     if holders:
         table.add_column("by", no_wrap=True, overflow="ellipsis", width=holders)
     if timeline:
-        table.add_column(f"timeline {span(axis.worked)}", no_wrap=True, width=timeline)
+        table.add_column(f"timeline {format_duration(axis.worked)}", no_wrap=True, width=timeline)
     shown, above, below = _window(list(board.plan.steps), rows)
     if above:
         table.add_row("", Text(f"… {above} above", style="dim"))
     for step in shown:
         found = spans.get(step.id, [])
-        time = Text(span(time_spent(found)) if found else "", style="dim")
+        time = Text(format_duration(time_spent(found)) if found else "", style="dim")
         cells: list[RenderableType] = [str(step.order), _name(board, step), _status(board, step)]
         cells.append(time)
         cells += [Text(_holder(step), style="dim")] if holders else []
-        cells += [drawn(found, axis, timeline)] if timeline else []
+        cells += [timeline_bar(found, axis, timeline)] if timeline else []
         table.add_row(*cells)
     if below:
         table.add_row("", Text(f"… {below} below", style="dim"))
     return table
 
 
-def _columns(width: int, frame: Frame, longest: tuple[int, int]) -> tuple[int, int, int]:
+def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int, int, int]:
     """How wide the columns of holders, the timeline (0 for none), and the names are."""
     name, holder = longest
     room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
-    wide = width >= WIDE_ENOUGH_FOR_HOLDERS
+    wide = width >= MIN_WIDTH_FOR_HOLDERS
     holders = holder if frame.holders or wide else 0
     room -= holders + 1 if holders else 0
-    if width < WIDE_ENOUGH_FOR_TIMELINE or (holders and not wide):
-        return holders, 0, max(NARROWEST_NAME, room)
-    names = max(NARROWEST_NAME, min(name, room * 3 // 5))
+    if width < MIN_WIDTH_FOR_TIMELINE or (holders and not wide):
+        return holders, 0, max(MIN_NAME_WIDTH, room)
+    names = max(MIN_NAME_WIDTH, min(name, room * 3 // 5))
     return holders, room - names - 1, names
 
 
-def _longest(board: Board) -> tuple[int, int]:
+def _longest(board: PlanOverview) -> tuple[int, int]:
     """How wide the longest name of a step, and of whoever holds one, is."""
     steps = board.plan.steps
     names = max((cell_len(board.name_of(step)) for step in steps), default=0)
     holders = max((cell_len(_holder(step)) for step in steps), default=0)
-    return names, max(2, min(holders, WIDEST_HOLDER))
+    return names, max(2, min(holders, MAX_HOLDER_WIDTH))
 
 
 def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
     """The steps to show when there are too many: around where the plan is now."""
     if rows is None or len(steps) <= rows:
         return steps, 0, 0
-    room = rows - 2 if rows > ROWS_TOLD else rows
+    room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
     here = next((n for n, s in enumerate(steps) if s.status not in DONE_STEP), len(steps))
     first = max(0, min(here - room // 3, len(steps) - room))
     shown = steps[first : first + room]
     return (shown, first, len(steps) - first - room) if room < rows else (shown, 0, 0)
 
 
-def _name(board: Board, step: Step) -> Text:
+def _name(board: PlanOverview, step: Step) -> Text:
     style = "dim" if step.status in {StepStatus.PENDING, StepStatus.SKIPPED} else ""
     return Text(board.name_of(step), style=style)
 
 
-def _status(board: Board, step: Step) -> Text:
+def _status(board: PlanOverview, step: Step) -> Text:
     if any(step.id == stalled.id for stalled, _ in board.stalled):
         return Text("▲ stalled", style="yellow")
-    look = STEP_LOOKS[step.status].text()
+    look = STEP_STYLES[step.status].text()
     if step.attempt > 1 and step.status is StepStatus.IN_PROGRESS:
         look.append(f" #{step.attempt}")
     return look
@@ -171,11 +171,13 @@ def _holder(step: Step) -> str:
 # What to do
 
 
-def _foot(board: Board, *, live: bool) -> list[Text]:
+def _foot(board: PlanOverview, *, live: bool) -> list[Text]:
     lines = [_line(text) for text in _matters(board)]
     last = board.history.happenings[-1] if board.history.happenings else None
-    ending = [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.over else []
-    said = f"{ago(last.at, board.now)}: {told_event(last)}" if last else ""
+    ending = (
+        [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
+    )
+    said = f"{format_age(last.at, board.now)}: {event_sentence(last)}" if last else ""
     return [*lines, Text.assemble((said, "dim"), *ending, no_wrap=True, overflow="ellipsis")]
 
 
@@ -184,7 +186,7 @@ def _line(text: Text) -> Text:
     return text
 
 
-def _matters(board: Board) -> list[Text]:
+def _matters(board: PlanOverview) -> list[Text]:
     """What a person should know or do now."""
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
@@ -194,6 +196,7 @@ def _matters(board: Board) -> list[Text]:
         return [Text(f"✗ {board.plan.fail_reason}", style="red")]
     if board.stalled:
         step, gap = board.stalled[0]
-        said = f"▲ step {step.order} has been silent for {span(gap)}; any agent can retry it"
-        return [Text(said, style="yellow")]
+        silence = format_duration(gap)
+        message = f"▲ step {step.order} has been silent for {silence}; any agent can retry it"
+        return [Text(message, style="yellow")]
     return []

@@ -8,20 +8,20 @@ from typing import cast
 
 import click
 
-from waybook.cli.faults import Told
-from waybook.cli.inputs import typed
-from waybook.cli.logs import log_quietly
-from waybook.cli.options import as_json, database_options, settings_from
-from waybook.cli.printing import say_json
+from waybook.cli.faults import ToolError
+from waybook.cli.inputs import read_argument
+from waybook.cli.logs import configure_command_logging
+from waybook.cli.options import database_options, json_option, settings_from
+from waybook.cli.printing import print_json
 from waybook.doorway import TOOLS, Answer, Channel
 from waybook.settings import Settings
-from waybook.wiring import running
+from waybook.wiring import start_application
 
 
 @click.command()
 @click.argument("tool")
 @click.argument("arguments", default="{}", metavar="[JSON]")
-@as_json
+@json_option
 @database_options
 def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> None:
     """Call a tool, as an agent would.
@@ -30,19 +30,19 @@ def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> Non
     code 1.
     """
     found = settings_from(flags)
-    log_quietly(found)
+    configure_command_logging(found)
     answer = asyncio.run(_call(found.settings, _known(tool), _read(arguments)))
     if as_json:
-        say_json(answer.body, tight=True)
+        print_json(answer.body, tight=True)
         sys.exit(int(answer.is_error))
     if answer.is_error:
-        raise Told(cast("dict[str, object]", answer.body["error"]))
-    say_json(answer.body, indent=2)
+        raise ToolError(cast("dict[str, object]", answer.body["error"]))
+    print_json(answer.body, indent=2)
 
 
 async def _call(settings: Settings, tool: str, arguments: dict[str, object]) -> Answer:
-    async with running(settings, sweeping=False) as house:
-        return await house.doorway.enter(house.caller(Channel.CLI), tool, arguments)
+    async with start_application(settings, sweeping=False) as services:
+        return await services.doorway.dispatch(services.caller(Channel.CLI), tool, arguments)
 
 
 def _known(tool: str) -> str:
@@ -58,9 +58,9 @@ def _known(tool: str) -> str:
 
 def _read(arguments: str) -> dict[str, object]:
     try:
-        told = json.loads(typed(arguments, "JSON"))
-    except (ValueError, RecursionError) as fault:
-        raise click.BadParameter(f"this is not JSON: {fault}", param_hint="JSON") from None
+        told = json.loads(read_argument(arguments, "JSON"))
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"this is not JSON: {error}", param_hint="JSON") from None
     if not isinstance(told, dict):
         raise click.BadParameter("the arguments must be a JSON object", param_hint="JSON")
     return told

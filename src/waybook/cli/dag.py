@@ -9,19 +9,19 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.dag_picture import picture
-from waybook.cli.faults import Told, show
-from waybook.cli.inputs import beginning
-from waybook.cli.inside import inside, quiet_settings, the_console
+from waybook.cli.dag_picture import dag_display
+from waybook.cli.faults import ToolError, print_error
+from waybook.cli.inputs import read_prefix
+from waybook.cli.inside import get_console, load_settings, open_app
 from waybook.cli.map import read_models
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say, say_json
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json, print_line
 from waybook.dag.definition import definition_schema
-from waybook.dag.definition_text import MOST_BYTES, parse_definition, text_of
-from waybook.dag.loose import items, record
+from waybook.dag.definition_text import MAX_BYTES, decode_text, parse_definition
+from waybook.dag.loose import as_list, as_object
 from waybook.doorway import Channel
 from waybook.errors import BadRecipe
-from waybook.record.oddities import visible
+from waybook.record.oddities import escape_hidden
 from waybook.settings import Settings
 
 Answered = dict[str, Any]
@@ -33,15 +33,15 @@ def group() -> None:
 
 
 @group.command("list")
-@as_json
+@json_option
 @database_options
 def list_command(*, as_json: bool, **flags: object) -> None:
     """The workflows a run can be started of."""
-    body = asyncio.run(_call(quiet_settings(flags), "list_dags", {}))
+    body = asyncio.run(_call(load_settings(flags), "list_dags", {}))
     if as_json:
         _tell(body["dags"])
         return
-    the_console().print(_listed(body["dags"]))
+    get_console().print(_listed(body["dags"]))
 
 
 def _listed(dags: list[Answered]) -> Table:
@@ -67,23 +67,23 @@ def _listed(dags: list[Answered]) -> Table:
     callback=read_models,
     help="How many models the first stage has, or which (a,b,c), to see what it comes to.",
 )
-@as_json
+@json_option
 @database_options
 def show_command(*, slug: str, models: tuple[str, ...], as_json: bool, **flags: object) -> None:
     """The map of a workflow: stages, steps, and the jobs to expect."""
     asked: dict[str, object] = {"dagSlug": slug, "detail": True}
     asked |= {"models": [*models]} if models else {}
-    body = asyncio.run(_call(quiet_settings(flags), "get_dag_map", asked))
+    body = asyncio.run(_call(load_settings(flags), "get_dag_map", asked))
     if as_json:
         _tell({name: value for name, value in body.items() if name != "next"})
         return
-    console = the_console()
-    console.print(picture(body, len(models), console.width))
+    console = get_console()
+    console.print(dag_display(body, len(models), console.width))
 
 
 @group.command("add")
 @click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
-@as_json
+@json_option
 @database_options
 def add_command(*, file: str, as_json: bool, **flags: object) -> None:
     """Add a workflow, or a new version of it.
@@ -91,13 +91,13 @@ def add_command(*, file: str, as_json: bool, **flags: object) -> None:
     FILE is a definition in YAML or JSON, or - for stdin. If it cannot be run, every fault is told
     with its place, and nothing is added. Runs that have begun keep their version.
     """
-    text, settings = beginning(file, MOST_BYTES + 1), quiet_settings(flags)
+    text, settings = read_prefix(file, MAX_BYTES + 1), load_settings(flags)
     try:
-        definition = parse_definition(text_of(text))
+        definition = parse_definition(decode_text(text))
         body = asyncio.run(_call(settings, "add_dag", {"definition": definition}))
-    except BadRecipe as fault:
-        _refuse(cast("Answered", fault.as_json()["error"]), as_json=as_json)
-    except Told as told:
+    except BadRecipe as error:
+        _refuse(cast("Answered", error.as_json()["error"]), as_json=as_json)
+    except ToolError as told:
         _refuse(told.error, as_json=as_json)
     else:
         _tell(body) if as_json else _say_added(body)
@@ -108,17 +108,17 @@ def _refuse(error: Answered, *, as_json: bool) -> None:
     if as_json:
         _tell({"error": error})
         sys.exit(1)
-    faults = [record(one) for one in items(error["details"].get("faults"))]
-    show(f"{error['code']}: {_summary(len(faults)) if faults else error['message']}", None)
+    faults = [as_object(one) for one in as_list(error["details"].get("faults"))]
+    print_error(f"{error['code']}: {_summary(len(faults)) if faults else error['message']}", None)
     for fault in faults:
-        at = click.style(visible(str(fault["at"])), bold=True)
+        at = click.style(escape_hidden(str(fault["at"])), bold=True)
         click.echo(f"  {at}  {fault['fault']}", err=True)
-        say(_wrapped(str(fault["message"])), err=True)
+        print_line(_wrapped(str(fault["message"])), err=True)
     sys.exit(1)
 
 
 def _wrapped(message: str) -> str:
-    width = max(40, the_console().width)
+    width = max(40, get_console().width)
     return textwrap.fill(message, width, initial_indent="    ", subsequent_indent="    ")
 
 
@@ -136,16 +136,16 @@ def _say_added(body: Answered) -> None:
 @group.command("schema")
 def schema_command() -> None:
     """The JSON Schema that definitions have the form of."""
-    say_json(definition_schema(), indent=2)
+    print_json(definition_schema(), indent=2)
 
 
 async def _call(settings: Settings, tool: str, asked: dict[str, object]) -> Answered:
-    async with inside(settings) as here:
-        answer = await here.house.doorway.enter(here.house.caller(Channel.CLI), tool, asked)
+    async with open_app(settings) as here:
+        answer = await here.app.doorway.dispatch(here.app.caller(Channel.CLI), tool, asked)
     if answer.is_error:
-        raise Told(cast("Answered", answer.body["error"]))
+        raise ToolError(cast("Answered", answer.body["error"]))
     return answer.body
 
 
 def _tell(body: object) -> None:
-    say_json(body, tight=True)
+    print_json(body, tight=True)

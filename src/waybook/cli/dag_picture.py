@@ -8,16 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 #: Below this width the strategies give way to the names.
-WIDE_ENOUGH_FOR_STRATEGIES = 90
+MIN_WIDTH_FOR_STRATEGIES = 90
 TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
-NARROWEST_NAME = 14
+MIN_NAME_WIDTH = 14
 #: What a line takes beside the name, with the blanks between.
-LEAST = TWIG_WIDTH + TYPE_WIDTH + JOBS_WIDTH + 8
+FIXED_WIDTH = TWIG_WIDTH + TYPE_WIDTH + JOBS_WIDTH + 8
 
 Answered = Mapping[str, Any]
 
 
-def picture(answer: Answered, models: int, width: int) -> RenderableType:
+def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
     """The whole workflow, for a terminal of this width."""
     stages = list(answer["stages"])
     names = _name_width(stages, width)
@@ -77,14 +77,14 @@ def _steps(stage: Answered, names: int, width: int, *, last: bool) -> Table:
 
 def _name_width(stages: list[Answered], width: int) -> int:
     longest = max(len(key) for stage in stages for key in stage["order"])
-    room = width - LEAST - (STRATEGY_WIDTH + 2 if width >= WIDE_ENOUGH_FOR_STRATEGIES else 0)
-    return max(NARROWEST_NAME, min(longest, room))
+    room = width - FIXED_WIDTH - (STRATEGY_WIDTH + 2 if width >= MIN_WIDTH_FOR_STRATEGIES else 0)
+    return max(MIN_NAME_WIDTH, min(longest, room))
 
 
 def _room(names: int, width: int) -> tuple[bool, bool]:
     """Whether there is room for the strategies, and for what comes before each step."""
-    strategies = width >= WIDE_ENOUGH_FOR_STRATEGIES
-    left = width - LEAST - names - (STRATEGY_WIDTH + 2 if strategies else 0) - 2
+    strategies = width >= MIN_WIDTH_FOR_STRATEGIES
+    left = width - FIXED_WIDTH - names - (STRATEGY_WIDTH + 2 if strategies else 0) - 2
     return strategies, left >= ORDER_WIDTH
 
 

@@ -8,20 +8,20 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.background import render_once
+from waybook.background import render_all_orgs
 from waybook.cli.document_names import file_names, refuse_to_overwrite
-from waybook.cli.inside import Inside, inside, quiet_settings, the_console
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say_json
-from waybook.dag.page import whole_page
-from waybook.record.spans import ago
+from waybook.cli.inside import AppSession, get_console, load_settings, open_app
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json
+from waybook.dag.page import build_page
+from waybook.record.spans import format_age
 from waybook.settings import Settings
-from waybook.usecases.exchange import Readable
-from waybook.usecases.find_runs import meant_run
-from waybook.usecases.read_documents import Listed, list_documents, read_document
-from waybook.usecases.watch_run import RunBoard, watch_run
+from waybook.usecases.exchange import ReadableDocument
+from waybook.usecases.find_runs import resolve_run
+from waybook.usecases.read_documents import DocumentListItem, list_documents, read_document
+from waybook.usecases.watch_run import RunOverview, read_run_overview
 
-ENDINGS = {"markdown": "md", "html": "html"}
+FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
 
 
 @click.command()
@@ -36,12 +36,12 @@ ENDINGS = {"markdown": "md", "html": "html"}
 @click.option(
     "--format",
     "form",
-    type=click.Choice([*ENDINGS, "both"]),
+    type=click.Choice([*FILE_EXTENSIONS, "both"]),
     default="both",
     help="What to write (both).",
 )
 @click.option("--force", is_flag=True, help="Write over files that are there.")
-@as_json
+@json_option
 @database_options
 def command(
     *,
@@ -58,14 +58,14 @@ def command(
     RUN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
     What waits to be rendered is rendered first.
     """
-    forms = [name for name in ENDINGS if form in {name, "both"}]
-    settings = quiet_settings(flags)
+    forms = [name for name in FILE_EXTENSIONS if form in {name, "both"}]
+    settings = load_settings(flags)
     board, listed, written = asyncio.run(_go(settings, run, stage, out, forms, force=force))
     if as_json:
         told = [_as_json(one, written) for one in listed]
-        say_json(told)
+        print_json(told)
         return
-    console = the_console()
+    console = get_console()
     if out is not None:
         files = sum(len(paths) for paths in written.values())
         console.print(Text.assemble(("✓ ", "green"), f"{files} files written to {out}"))
@@ -76,7 +76,7 @@ def command(
     console.print(Text(_figures(board, stage), style="dim"))
 
 
-Written = Mapping[str, list[Path]]
+WrittenFile = Mapping[str, list[Path]]
 
 
 async def _go(
@@ -87,12 +87,12 @@ async def _go(
     forms: list[str],
     *,
     force: bool,
-) -> tuple[RunBoard, list[Listed], Written]:
-    async with inside(settings) as here:
-        run = await meant_run(here.call, text)
-        while await render_once(here.house.doorway.house):
+) -> tuple[RunOverview, list[DocumentListItem], WrittenFile]:
+    async with open_app(settings) as here:
+        run = await resolve_run(here.call, text)
+        while await render_all_orgs(here.app.doorway.house):
             pass
-        board = await watch_run(here.call, run.id)
+        board = await read_run_overview(here.call, run.id)
         found = await list_documents(here.call, run.id)
         listed = [one for one in found if stage in {None, one.stage}]
         written = await _write(here, board, listed, out, forms, force=force) if out else {}
@@ -100,18 +100,20 @@ async def _go(
 
 
 async def _write(
-    here: Inside,
-    board: RunBoard,
-    listed: list[Listed],
+    here: AppSession,
+    board: RunOverview,
+    listed: list[DocumentListItem],
     out: Path,
     forms: list[str],
     *,
     force: bool,
-) -> Written:
+) -> WrittenFile:
     """Write every document in each form; before anything is, see that nothing is in the way."""
-    names = file_names(listed, board.chart.order)
+    names = file_names(listed, board.compiled_dag.order)
     paths = {
-        one.resource_id: [out / f"{names[one.resource_id]}.{ENDINGS[form]}" for form in forms]
+        one.resource_id: [
+            out / f"{names[one.resource_id]}.{FILE_EXTENSIONS[form]}" for form in forms
+        ]
         for one in listed
     }
     if not force:
@@ -124,13 +126,13 @@ async def _write(
     return paths
 
 
-def _text(document: Readable, form: str) -> str:
+def _text(document: ReadableDocument, form: str) -> str:
     if form == "markdown":
         return document.markdown
-    return whole_page(f"{document.document_key}, {document.model}", document.html)
+    return build_page(f"{document.document_key}, {document.model}", document.html)
 
 
-def _table(board: RunBoard, listed: list[Listed]) -> Table:
+def _table(board: RunOverview, listed: list[DocumentListItem]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for head in ("stage", "document", "by", "of"):
         table.add_column(head, no_wrap=True, overflow="ellipsis")
@@ -138,18 +140,18 @@ def _table(board: RunBoard, listed: list[Listed]) -> Table:
     table.add_column("size", justify="right", no_wrap=True)
     table.add_column("when", no_wrap=True, style="dim")
     for one in listed:
-        cells = (one.stage, one.document_key, one.model, origin(one), str(one.version))
-        table.add_row(*cells, f"{one.length:,}", ago(one.created_at, board.now))
+        cells = (one.stage, one.document_key, one.model, origin_label(one), str(one.version))
+        table.add_row(*cells, f"{one.length:,}", format_age(one.created_at, board.now))
     return table
 
 
-def origin(document: Listed) -> str:
+def origin_label(document: DocumentListItem) -> str:
     """Whose work a document takes up, in a word: the end of its lineage, and who reviewed it."""
     begun = document.lineage.rsplit("/", 1)[-1]
     return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
 
 
-def _figures(board: RunBoard, stage: str | None) -> str:
+def _figures(board: RunOverview, stage: str | None) -> str:
     stages = [one for one in board.report["stages"] if stage in {None, one["stageSlug"]}]
     there = sum(one["documentsAvailable"] for one in stages)
     known = [one["documentsExpected"] for one in stages if one["documentsExpected"] is not None]
@@ -157,7 +159,7 @@ def _figures(board: RunBoard, stage: str | None) -> str:
     return f"{there} of {sum(known)} available{to_come}"
 
 
-def _as_json(one: Listed, written: Written) -> dict[str, object]:
+def _as_json(one: DocumentListItem, written: WrittenFile) -> dict[str, object]:
     return {
         "resourceId": one.resource_id,
         "stageSlug": one.stage,

@@ -9,23 +9,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.inside import quiet_settings, the_console
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say_json
+from waybook.cli.inside import get_console, load_settings
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json
 from waybook.settings import Settings
 from waybook.store.erasure import Erased
 from waybook.usecases.erase import erase_org, erase_user
-from waybook.wiring import run_migrations, server
+from waybook.wiring import database_server, run_migrations
 
 Erase = Callable[[str, Callable[[int, int], None]], Coroutine[object, object, Erased]]
 
-without_asking = click.option("--yes", is_flag=True, help="Do not ask, for scripts.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask, for scripts.")
 
 
 @click.command()
 @click.argument("slug")
-@without_asking
-@as_json
+@yes_option
+@json_option
 @database_options
 def org(*, slug: str, yes: bool, as_json: bool, **flags: object) -> None:
     """Erase an org and all that is its own.
@@ -33,7 +33,7 @@ def org(*, slug: str, yes: bool, as_json: bool, **flags: object) -> None:
     Every row of it goes, out of every table. Of its audit a record is left that says when it was
     erased and by whom, how much it was, and the seal each chain ended with.
     """
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     _confirm(f"Everything of the org {slug} will be gone for good.", slug, yes=yes)
     erased = asyncio.run(
         _erase(
@@ -46,8 +46,8 @@ def org(*, slug: str, yes: bool, as_json: bool, **flags: object) -> None:
 @click.command()
 @click.argument("org")
 @click.argument("user")
-@without_asking
-@as_json
+@yes_option
+@json_option
 @database_options
 def user(*, org: str, user: str, yes: bool, as_json: bool, **flags: object) -> None:
     """Erase a user: their name gives way to a pseudonym.
@@ -55,7 +55,7 @@ def user(*, org: str, user: str, yes: bool, as_json: bool, **flags: object) -> N
     The user goes with all tokens and browsers. What they wrote is the org's and stays, under a
     pseudonym that says nothing; the chains of the audit that named them are sealed anew.
     """
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     _confirm(f"The name {user} will be gone from the org {org} for good.", user, yes=yes)
     erased = asyncio.run(
         _erase(
@@ -77,7 +77,7 @@ def _confirm(warning: str, name: str, *, yes: bool) -> None:
 async def _erase(settings: Settings, erase: Erase) -> Erased:
     columns = (TextColumn("erasing"), BarColumn(), MofNCompleteColumn())
     await run_migrations(settings)
-    async with server(settings) as postgres:
+    async with database_server(settings) as postgres:
         with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
             task = shown.add_task("erasing", total=None)
 
@@ -90,9 +90,9 @@ async def _erase(settings: Settings, erase: Erase) -> Erased:
 def _tell(erased: Erased, said: str, *, as_json: bool) -> None:
     if as_json:
         told = {"orgId": str(erased.org_id), "erasure": erased.number, "pseudonym": erased.who}
-        say_json({**told, "rows": erased.counts})
+        print_json({**told, "rows": erased.counts})
         return
-    console = the_console()
+    console = get_console()
     rows = Table("table", "rows", box=None, pad_edge=False)
     for table, count in erased.counts.items():
         rows.add_row(table, str(count))

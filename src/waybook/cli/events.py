@@ -1,17 +1,19 @@
 """What happened, as sentences for a terminal."""
 
-from waybook.usecases.deeds import deed
+from waybook.usecases.deeds import event_label
 from waybook.usecases.verify_audit import RUN
-from waybook.usecases.watch_plan import Happening
-from waybook.usecases.watch_run import News
+from waybook.usecases.watch_plan import LastEvent
+from waybook.usecases.watch_run import RunEvent
 
 
-def told_event(happening: Happening) -> str:
+def event_sentence(happening: LastEvent) -> str:
     """Who did what, as a sentence without its end."""
-    return f"{happening.session or happening.actor} {deed(happening.event, happening.action)}"
+    return (
+        f"{happening.session or happening.actor} {event_label(happening.event, happening.action)}"
+    )
 
 
-def told_news(news: News) -> str:
+def run_event_sentence(news: RunEvent) -> str:
     """Who did what in a run, as a sentence without its end."""
-    about = f": {news.about}" if news.about else ""
-    return f"{news.session or news.actor} {deed(news.event, news.action, RUN)}{about}"
+    about = f": {news.subject}" if news.subject else ""
+    return f"{news.session or news.actor} {event_label(news.event, news.action, RUN)}{about}"

@@ -7,8 +7,8 @@ from typing import IO, Any
 import click
 
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
-from waybook.record.oddities import visible
-from waybook.redaction import redacted
+from waybook.record.oddities import escape_hidden
+from waybook.redaction import redact
 
 #: The commands that do for a person what these tools do for an agent.
 COMMANDS = {
@@ -20,36 +20,36 @@ COMMANDS = {
     "submit_stage_feedback": 'waybook feedback {runId} {stageSlug} "…"',
 }
 #: What stands in a command for what the call does not name.
-MEANT = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
+PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 
-class Failure(click.ClickException):
+class CommandError(click.ClickException):
     """An error of ours."""
 
-    def __init__(self, fault: WaybookError) -> None:
+    def __init__(self, error: WaybookError) -> None:
         """Tell this error."""
-        super().__init__(fault.message)
-        self.hint = hint_for(fault)
+        super().__init__(error.message)
+        self.hint = hint_for(error)
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line and the hint."""
-        show(self.message, self.hint, file)
+        print_error(self.message, self.hint, file)
 
 
-class Broken(click.ClickException):
+class InternalError(click.ClickException):
     """Something that should not have happened."""
 
-    def __init__(self, fault: Exception) -> None:
+    def __init__(self, error: Exception) -> None:
         """Tell what, without its innards."""
-        said = str(fault).strip().splitlines()
-        super().__init__(f"{type(fault).__name__}: {said[0]}" if said else type(fault).__name__)
+        said = str(error).strip().splitlines()
+        super().__init__(f"{type(error).__name__}: {said[0]}" if said else type(error).__name__)
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line and the hint."""
-        show(self.message, "waybook doctor; the whole story with WAYBOOK_DEBUG=1", file)
+        print_error(self.message, "waybook doctor; the whole story with WAYBOOK_DEBUG=1", file)
 
 
-class Told(click.ClickException):
+class ToolError(click.ClickException):
     """An error a tool answered with."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
@@ -61,29 +61,29 @@ class Told(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line and the hint."""
-        show(self.message, self.hint, file)
+        print_error(self.message, self.hint, file)
 
 
-def show(message: str, hint: str | None, file: IO[Any] | None = None) -> None:
+def print_error(message: str, hint: str | None, file: IO[Any] | None = None) -> None:
     """One red line, and what to do next if we know."""
-    said = visible(redacted(" ".join(message.split())))
+    said = escape_hidden(redact(" ".join(message.split())))
     click.secho(f"✗ {said}", fg="red", file=file, err=file is None)
     if hint:
-        click.echo(f"  try: {visible(hint)}", file=file, err=file is None)
+        click.echo(f"  try: {escape_hidden(hint)}", file=file, err=file is None)
 
 
-def hint_for(fault: WaybookError) -> str | None:
+def hint_for(error: WaybookError) -> str | None:
     """What a person can do about it."""
-    if fault.next_call is not None:
-        return command_for(fault.next_call)
-    if isinstance(fault, Misconfigured | Unavailable):
+    if error.next_call is not None:
+        return command_for(error.next_call)
+    if isinstance(error, Misconfigured | Unavailable):
         return "waybook doctor"
     return None
 
 
 def _hint_of(call: NextCall) -> str:
     """The next call as a command; that the same is to be done again is said in words."""
-    return call.why if call.repeats else command_for(call)
+    return call.why if call.is_retry else command_for(call)
 
 
 def command_for(call: NextCall) -> str:
@@ -95,5 +95,5 @@ def command_for(call: NextCall) -> str:
     waybook call get_next_step '{"planId": "p1"}'
     """
     if call.tool in COMMANDS:
-        return COMMANDS[call.tool].format_map({**MEANT, **call.args})
+        return COMMANDS[call.tool].format_map({**PLACEHOLDERS, **call.args})
     return f"waybook call {call.tool} '{json.dumps(dict(call.args))}'"

@@ -5,14 +5,14 @@ from typing import Any, cast
 
 import click
 
-from waybook.cli.faults import Told
-from waybook.cli.inputs import typed
-from waybook.cli.inside import inside, quiet_settings
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say, say_json
+from waybook.cli.faults import ToolError
+from waybook.cli.inputs import read_argument
+from waybook.cli.inside import load_settings, open_app
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json, print_line
 from waybook.doorway import Channel
 from waybook.settings import Settings
-from waybook.usecases.find_runs import meant_run
+from waybook.usecases.find_runs import resolve_run
 
 
 @click.command()
@@ -20,7 +20,7 @@ from waybook.usecases.find_runs import meant_run
 @click.argument("stage")
 @click.argument("text")
 @click.option("--models", metavar="NAMES", help="For the next stage (a,b,c), if it has others.")
-@as_json
+@json_option
 @database_options
 def command(
     *, run: str, stage: str, text: str, models: str | None, as_json: bool, **flags: object
@@ -29,26 +29,26 @@ def command(
 
     RUN is its id, the beginning of it, or a part of its name. TEXT may be - to read it from stdin.
     """
-    said = typed(text, "TEXT").strip()
+    said = read_argument(text, "TEXT").strip()
     asked: dict[str, object] = {"stageSlug": stage, "feedback": said}
     if models is not None:
         asked["models"] = [name.strip() for name in models.split(",")]
-    body = asyncio.run(_pass_on(quiet_settings(flags), run, asked))
+    body = asyncio.run(_pass_on(load_settings(flags), run, asked))
     if as_json:
-        say_json(body, tight=True)
+        print_json(body, tight=True)
         return
     click.secho(f"✓ your feedback on {stage} is kept", fg="green")
     for started in body["started"]:
         jobs = sum(step["jobs"] for step in started["openSteps"])
         count = "1 job is" if jobs == 1 else f"{jobs} jobs are"
-        say(f"  {started['stageSlug']} has begun: {count} ready")
+        print_line(f"  {started['stageSlug']} has begun: {count} ready")
 
 
 async def _pass_on(settings: Settings, text: str, asked: dict[str, object]) -> dict[str, Any]:
-    async with inside(settings) as here:
-        run = await meant_run(here.call, text)
-        caller, tool = here.house.caller(Channel.CLI), "submit_stage_feedback"
-        answer = await here.house.doorway.enter(caller, tool, {"runId": run.id, **asked})
+    async with open_app(settings) as here:
+        run = await resolve_run(here.call, text)
+        caller, tool = here.app.caller(Channel.CLI), "submit_stage_feedback"
+        answer = await here.app.doorway.dispatch(caller, tool, {"runId": run.id, **asked})
     if answer.is_error:
-        raise Told(cast("dict[str, object]", answer.body["error"]))
+        raise ToolError(cast("dict[str, object]", answer.body["error"]))
     return answer.body

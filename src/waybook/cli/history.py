@@ -6,15 +6,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.looks import PLAN_LOOKS, STEP_LOOKS
+from waybook.cli.looks import PLAN_STYLES, STEP_STYLES
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.moment import Json
 from waybook.usecases.call import Body
-from waybook.usecases.deeds import deed
+from waybook.usecases.deeds import event_label
 from waybook.usecases.plan_as_of import PlanAsOf
 
 #: Details that say why.
-TELLING = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
+DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
 
 def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
@@ -39,17 +39,17 @@ def _who(entry: Body) -> str:
 
 def _what(entry: Body) -> Text:
     details = cast("dict[str, Any]", entry["details"])
-    said = deed(str(entry["event"]), details.get("action"), str(entry["subject"]))
+    said = event_label(str(entry["event"]), details.get("action"), str(entry["subject"]))
     order = details.get("stepOrder")
     what = Text(said.replace("a step", f"step {order}") if order else said)
-    why = ", ".join(str(details[name]) for name in TELLING if details.get(name))
+    why = ", ".join(str(details[name]) for name in DETAIL_FIELDS if details.get(name))
     return what.append(f": {why}", style="dim") if why else what
 
 
-def plan_then(then: PlanAsOf) -> RenderableType:
+def plan_as_of_table(then: PlanAsOf) -> RenderableType:
     """A plan as it was after an entry."""
     plan = next(iter(then.rows["plan"].values()))
-    look = PLAN_LOOKS[PlanStatus(str(plan["status"]))]
+    look = PLAN_STYLES[PlanStatus(str(plan["status"]))]
     when = f"as of {then.last.at:%Y-%m-%d %H:%M:%S} UTC, after entry {then.last.seq}"
     heading = Text.assemble(look.text(), "  ", (str(plan["name"]), "bold"))
     return Group(heading, Text(when, style="dim"), _steps_then(then))
@@ -63,7 +63,7 @@ def _steps_then(then: PlanAsOf) -> Table:
     table.add_column("try", justify="right", no_wrap=True)
     table.add_column("by", no_wrap=True, style="dim")
     for row in sorted(then.rows["step"].values(), key=lambda row: cast("int", row["order"])):
-        look = STEP_LOOKS[StepStatus(str(row["status"]))]
+        look = STEP_STYLES[StepStatus(str(row["status"]))]
         holder = row["held_session"] or row["held_by"] or ""
         table.add_row(str(row["order"]), _title(row), look.text(), str(row["attempt"]), str(holder))
     return table

@@ -8,20 +8,20 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.record.spans import ago
-from waybook.usecases.find_runs import FoundRun
+from waybook.record.spans import format_age
+from waybook.usecases.find_runs import RunSummary
 from waybook.usecases.links import review_url
 from waybook.usecases.list_reviews import OpenReview
 
-MOST_LINES = 20
+MAX_LINES = 20
 
 
-def say_empty(console: Console) -> None:
+def print_empty_inbox(console: Console) -> None:
     """Nothing to do is good news."""
     console.print(Text.assemble(("✓", "green"), " Nothing waits for you."))
 
 
-def inbox(reviews: list[OpenReview]) -> Table:
+def inbox_table(reviews: list[OpenReview]) -> Table:
     """The open reviews, longest waiting first."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
@@ -29,12 +29,12 @@ def inbox(reviews: list[OpenReview]) -> Table:
     table.add_column("step")
     table.add_column("asked", no_wrap=True)
     for number, review in enumerate(reviews, start=1):
-        when = Text(ago(review.requested_at, review.now), style="dim")
+        when = Text(format_age(review.requested_at, review.now), style="dim")
         table.add_row(str(number), review.plan_name, step_name(review), when)
     return table
 
 
-def opened_review(review: OpenReview, width: int, base_url: str) -> Panel:
+def review_panel(review: OpenReview, width: int, base_url: str) -> Panel:
     """A review with all that is needed to decide it."""
     parts: list[RenderableType] = [Text(review.summary)]
     if review.questions:
@@ -42,7 +42,7 @@ def opened_review(review: OpenReview, width: int, base_url: str) -> Panel:
         parts += ["", asked]
     if review.result_summary is not None:
         parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
-    said = f"asked by {review.requested_by}, {ago(review.requested_at, review.now)}"
+    said = f"asked by {review.requested_by}, {format_age(review.requested_at, review.now)}"
     parts += ["", Text(f"{said} · try {review.attempt} · plan {review.plan_id}", style="dim")]
     parts += [Text(review_url(review.plan_id, base_url), style="dim")]
     title = Text.assemble(" ", (review.plan_name, "bold"), f" · {step_name(review)} ")
@@ -51,12 +51,12 @@ def opened_review(review: OpenReview, width: int, base_url: str) -> Panel:
     )
 
 
-def waiting_runs(runs: list[FoundRun]) -> Group:
+def awaiting_runs_table(runs: list[RunSummary]) -> Group:
     """The runs that wait for a word, each with the command that says it."""
     lines: list[RenderableType] = []
     for run in runs:
         stage = run.awaiting.slug if run.awaiting else ""
-        waits = f" waits for your feedback on {stage}, {ago(run.updated_at, run.now)}"
+        waits = f" waits for your feedback on {stage}, {format_age(run.updated_at, run.now)}"
         lines.append(Text.assemble(("! ", "bold magenta"), (run.name, "bold"), waits))
         lines.append(Text(f'  waybook feedback {run.id} {stage} "…"', style="dim"))
     return Group(*lines)
@@ -72,6 +72,6 @@ def _result(review: OpenReview) -> Padding:
     result = review.result_summary
     told = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
     lines = told.splitlines()
-    left = len(lines) - MOST_LINES
-    shown = [*lines[:MOST_LINES], f"… {left} more lines"] if left > 0 else lines
+    left = len(lines) - MAX_LINES
+    shown = [*lines[:MAX_LINES], f"… {left} more lines"] if left > 0 else lines
     return Padding(Text("\n".join(shown)), (0, 2))

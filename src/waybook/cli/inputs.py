@@ -13,25 +13,25 @@ from waybook.errors import TooLarge
 
 MEBIBYTE: Final = 1024 * 1024
 #: A hundred thousand jobs are some twenty of these.
-LARGEST_SNAPSHOT: Final = 32 * MEBIBYTE
+MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
 #: A line that is too long is left out, if it ends at all.
-HEARD_OUT: Final = 256 * MEBIBYTE
+MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
 #: What somebody types or pipes in is as large as a body may be.
-LARGEST_TYPED: Final = MEBIBYTE
+MAX_ARGUMENT_BYTES: Final = MEBIBYTE
 STDIN: Final = "-"
 
 
-def whole(file: str, most: int) -> bytes:
+def read_all(file: str, most: int) -> bytes:
     """All of a file, or of stdin.
 
     Raises:
         TooLarge: it has more bytes than so many.
         BadParameter: it cannot be read.
     """
-    return bounded(beginning(file, most + 1), most)
+    return check_size(read_prefix(file, most + 1), most)
 
 
-def beginning(file: str, most: int) -> bytes:
+def read_prefix(file: str, most: int) -> bytes:
     """So many bytes of a file, or all if it has less.
 
     Raises:
@@ -41,7 +41,7 @@ def beginning(file: str, most: int) -> bytes:
         return source.read(most)
 
 
-def each_line(file: str, most: int) -> Iterator[bytes]:
+def read_lines(file: str, most: int) -> Iterator[bytes]:
     """The lines; of one that is longer than so many bytes, one byte more than that.
 
     Raises:
@@ -56,14 +56,16 @@ def each_line(file: str, most: int) -> Iterator[bytes]:
 
 
 def _skip_to_next(source: IO[bytes]) -> None:
-    for _ in range(HEARD_OUT // MEBIBYTE):
+    for _ in range(MAX_SKIPPED_LINE_BYTES // MEBIBYTE):
         rest = source.readline(MEBIBYTE)
         if not rest or rest.endswith(b"\n"):
             return
-    raise TooLarge("a line does not come to an end; nothing behind it was read", limit=HEARD_OUT)
+    raise TooLarge(
+        "a line does not come to an end; nothing behind it was read", limit=MAX_SKIPPED_LINE_BYTES
+    )
 
 
-def bounded(text: bytes, most: int) -> bytes:
+def check_size(text: bytes, most: int) -> bytes:
     """The same text.
 
     Raises:
@@ -74,7 +76,7 @@ def bounded(text: bytes, most: int) -> bytes:
     return text
 
 
-def typed(given: str, param_hint: str) -> str:
+def read_argument(given: str, param_hint: str) -> str:
     """The argument of a command, or what stdin says if it is a dash.
 
     Raises:
@@ -83,9 +85,9 @@ def typed(given: str, param_hint: str) -> str:
     if given != STDIN:
         return given
     try:
-        return whole(STDIN, LARGEST_TYPED).decode()
-    except TooLarge as fault:
-        raise click.BadParameter(fault.message, param_hint=param_hint) from None
+        return read_all(STDIN, MAX_ARGUMENT_BYTES).decode()
+    except TooLarge as error:
+        raise click.BadParameter(error.message, param_hint=param_hint) from None
     except UnicodeDecodeError:
         raise click.BadParameter("this is not UTF-8", param_hint=param_hint) from None
 
@@ -98,5 +100,5 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
             yield source
     except BrokenPipeError:
         raise
-    except OSError as fault:
-        raise click.BadParameter(f"{file}: {fault.strerror}", param_hint="FILE") from None
+    except OSError as error:
+        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None

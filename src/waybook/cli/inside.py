@@ -6,63 +6,65 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from waybook.cli.logs import log_quietly
+from waybook.cli.logs import configure_command_logging
 from waybook.cli.options import settings_from
-from waybook.cli.terminal import Terminal
+from waybook.cli.terminal import SafeConsole
 from waybook.doorway import Channel
 from waybook.errors import NotFound
 from waybook.settings import Settings
-from waybook.usecases.call import Call
-from waybook.usecases.find_orgs import meant_org
-from waybook.wiring import Running, running
+from waybook.usecases.call import RequestContext
+from waybook.usecases.find_orgs import require_org
+from waybook.wiring import Application, start_application
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class AppSession:
     """A running house, seen from the command line."""
 
-    house: Running
+    app: Application
 
     @property
-    def call(self) -> Call:
+    def call(self) -> RequestContext:
         """A call to use cases that are not tools."""
-        return Call(house=self.house.doorway.house, caller=self.house.caller(Channel.CLI))
+        return RequestContext(services=self.app.doorway.house, caller=self.app.caller(Channel.CLI))
 
-    async def at(self, slug: str | None) -> Call:
+    async def for_org(self, slug: str | None) -> RequestContext:
         """The same in the org of this slug: whoever runs the server may go to each.
 
         Raises:
             NotFound: there is none, or it is not that of our token.
         """
-        caller = self.house.caller(Channel.CLI)
+        caller = self.app.caller(Channel.CLI)
         if slug is None:
             return self.call
-        org_id = await meant_org(self.house.doorway.house, slug)
-        if self.house.bearer is not None and caller.org_id != org_id:
+        org_id = await require_org(self.app.doorway.house, slug)
+        if self.app.bearer is not None and caller.org_id != org_id:
             raise NotFound(f"the token is not of the org {slug}")
-        return Call(house=self.house.doorway.house, caller=replace(caller, org_id=org_id))
+        return RequestContext(
+            services=self.app.doorway.house, caller=replace(caller, org_id=org_id)
+        )
 
 
-def the_console() -> Console:
+def get_console() -> Console:
     """Where people read."""
-    return Terminal()
+    return SafeConsole()
 
 
-def quiet_settings(flags: dict[str, object]) -> Settings:
+def load_settings(flags: dict[str, object]) -> Settings:
     """The settings in force, with logs kept away from the person."""
     found = settings_from(flags)
-    log_quietly(found)
+    configure_command_logging(found)
     return found.settings
 
 
 @asynccontextmanager
-async def inside(settings: Settings) -> AsyncIterator[Inside]:
+async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
     """Open the house; say so on a terminal if it takes a while."""
     waiting = Console(stderr=True).status("starting the database …", spinner="dots")
     waiting.start()
     try:
-        async with running(settings, sweeping=False) as house:
+        async with start_application(settings, sweeping=False) as services:
             waiting.stop()
-            yield Inside(house)
+            yield AppSession(services)
     finally:
         waiting.stop()

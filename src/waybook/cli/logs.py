@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from waybook.cli.printing import escaped
-from waybook.redaction import redacted, redactor
-from waybook.settings import Found
+from waybook.cli.printing import escape_json
+from waybook.redaction import redact, redactor
+from waybook.settings import LoadedSettings
 from waybook.usecases.secrets import known_secrets
 
 
-class JsonLines(logging.Formatter):
-    def __init__(self, redact: Callable[[str], str] = redacted) -> None:
+class JsonLineFormatter(logging.Formatter):
+    def __init__(self, redact: Callable[[str], str] = redact) -> None:
         """Cover by this what nobody may read."""
         super().__init__()
         self._redact = redact
@@ -31,21 +31,21 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self._redact(self.formatException(record.exc_info))
-        return escaped(json.dumps(line, ensure_ascii=False))
+        return escape_json(json.dumps(line, ensure_ascii=False))
 
 
-def log_while_serving(found: Found) -> None:
+def configure_server_logging(found: LoadedSettings) -> None:
     """Write what is logged to stderr."""
     _log_to(logging.StreamHandler(sys.stderr), found)
 
 
-def log_quietly(found: Found) -> None:
+def configure_command_logging(found: LoadedSettings) -> None:
     """Write logs only if a level was asked for; a person gets answers instead."""
     asked = found.sources["log_level"] != "default"
     handler = logging.StreamHandler(sys.stderr) if asked else logging.NullHandler()
     _log_to(handler, found)
 
 
-def _log_to(handler: logging.Handler, found: Found) -> None:
-    handler.setFormatter(JsonLines(redactor(known_secrets(found.settings))))
+def _log_to(handler: logging.Handler, found: LoadedSettings) -> None:
+    handler.setFormatter(JsonLineFormatter(redactor(known_secrets(found.settings))))
     logging.basicConfig(handlers=[handler], level=found.settings.log_level.upper())

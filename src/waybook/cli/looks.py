@@ -10,14 +10,14 @@ from types import MappingProxyType
 
 from rich.text import Text
 
-from waybook.dag.drawing.looks import LOOKS
-from waybook.dag.model import Standing
+from waybook.dag.drawing.looks import STATUS_SYMBOLS
+from waybook.dag.model import ProgressStatus
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.run.standing import RunState
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StatusStyle:
     icon: str
     word: str
     style: str
@@ -27,14 +27,14 @@ class Look:
         return Text(f"{self.icon} {self.word}", style=self.style, no_wrap=True)
 
 
-def _drawn(status: str, style: str) -> Look:
+def _drawn(status: str, style: str) -> StatusStyle:
     """As on every map, coloured."""
-    shown = LOOKS[status]
-    return Look(shown.sign, shown.word, style)
+    shown = STATUS_SYMBOLS[status]
+    return StatusStyle(shown.symbol, shown.label, style)
 
 
 # fmt: off
-STEP_LOOKS: Mapping[StepStatus, Look] = MappingProxyType({
+STEP_STYLES: Mapping[StepStatus, StatusStyle] = MappingProxyType({
     StepStatus.COMPLETED:      _drawn("completed", "green"),
     StepStatus.SKIPPED:        _drawn("skipped", "cyan"),
     StepStatus.FAILED:         _drawn("failed", "red"),
@@ -42,7 +42,7 @@ STEP_LOOKS: Mapping[StepStatus, Look] = MappingProxyType({
     StepStatus.IN_PROGRESS:    _drawn("in_progress", "blue"),
     StepStatus.PENDING:        _drawn("pending", "dim"),
 })
-PLAN_LOOKS: Mapping[PlanStatus, Look] = MappingProxyType({
+PLAN_STYLES: Mapping[PlanStatus, StatusStyle] = MappingProxyType({
     PlanStatus.PLANNING:        _drawn("planning", "dim"),
     PlanStatus.EXECUTING:       _drawn("executing", "blue"),
     PlanStatus.AWAITING_REVIEW: _drawn("awaiting_review", "bold magenta"),
@@ -50,13 +50,13 @@ PLAN_LOOKS: Mapping[PlanStatus, Look] = MappingProxyType({
     PlanStatus.COMPLETED:       _drawn("completed", "green"),
     PlanStatus.FAILED:          _drawn("failed", "red"),
 })
-STANDING_LOOKS: Mapping[Standing, Look] = MappingProxyType({
-    Standing.COMPLETED:   _drawn("completed", "green"),
-    Standing.FAILED:      _drawn("failed", "red"),
-    Standing.IN_PROGRESS: _drawn("in_progress", "blue"),
-    Standing.NOT_STARTED: _drawn("not_started", "dim"),
+PROGRESS_STYLES: Mapping[ProgressStatus, StatusStyle] = MappingProxyType({
+    ProgressStatus.COMPLETED:   _drawn("completed", "green"),
+    ProgressStatus.FAILED:      _drawn("failed", "red"),
+    ProgressStatus.IN_PROGRESS: _drawn("in_progress", "blue"),
+    ProgressStatus.NOT_STARTED: _drawn("not_started", "dim"),
 })
-RUN_LOOKS: Mapping[RunState, Look] = MappingProxyType({
+RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
     RunState.COMPLETED:         _drawn("completed", "green"),
     RunState.FAILED:            _drawn("failed", "red"),
     RunState.AWAITING_FEEDBACK: _drawn("awaiting_feedback", "bold magenta"),

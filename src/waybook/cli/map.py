@@ -7,32 +7,37 @@ from typing import cast
 import click
 
 from waybook.cli.answers import (
-    answer_all,
-    answer_each_line,
+    answer_file,
+    answer_lines,
     answer_or_faults,
     file,
     lines,
     read_json,
 )
-from waybook.cli.inputs import LARGEST_SNAPSHOT, whole
-from waybook.cli.options import as_json
-from waybook.cli.pictures import Asked, asked_pictures, picture_options, write_pictures
-from waybook.dag.definition_text import parse_definition, text_of
-from waybook.dag.drawing.drawing import drawing_of
-from waybook.dag.snapshot import map_of
+from waybook.cli.inputs import MAX_SNAPSHOT_BYTES, read_all
+from waybook.cli.options import json_option
+from waybook.cli.pictures import (
+    RequestedExports,
+    export_options,
+    pop_requested_exports,
+    write_exports,
+)
+from waybook.dag.definition_text import decode_text, parse_definition
+from waybook.dag.drawing.drawing import drawing_from_snapshot
+from waybook.dag.snapshot import map_from_snapshot
 from waybook.errors import InvalidInput
 
-PICTURE = "waybook.cli.map_picture:show"
-MOST_MODELS = 1000
+DISPLAY = "waybook.cli.map_picture:print_map"
+MAX_MODELS = 1000
 
 
 def read_models(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
     """The names of so many models, or those with commas between."""
     if given is None:
         return ()
-    if given.isdecimal() and given.isascii() and len(given) <= len(str(MOST_MODELS)):
-        if not 0 < int(given) <= MOST_MODELS:
-            raise click.BadParameter(f"there can be 1 to {MOST_MODELS} models")
+    if given.isdecimal() and given.isascii() and len(given) <= len(str(MAX_MODELS)):
+        if not 0 < int(given) <= MAX_MODELS:
+            raise click.BadParameter(f"there can be 1 to {MAX_MODELS} models")
         return tuple(f"model-{number}" for number in range(1, int(given) + 1))
     names = tuple(name.strip() for name in given.split(","))
     if not all(names):
@@ -48,9 +53,9 @@ def read_models(_: click.Context, __: click.Parameter, given: str | None) -> tup
     callback=read_models,
     help="How many models the first stage has, or which (a,b,c), if the file does not say.",
 )
-@picture_options
+@export_options
 @lines
-@as_json
+@json_option
 def command(
     *, file: str, models: tuple[str, ...], lines: bool, as_json: bool, **flags: object
 ) -> None:
@@ -60,28 +65,30 @@ def command(
     needed. Away from a terminal the answer is JSON, and so is an error: with exit code 1, or with
     --lines (JSON only) on its line. A picture of a snapshot shows where its run stands.
     """
-    asked = asked_pictures(flags)
+    asked = pop_requested_exports(flags)
     if asked:
         _draw(file, models, asked, lines=lines)
     elif lines:
-        answer_each_line(partial(_answer_json, models), file)
+        answer_lines(partial(_answer_json, models), file)
     else:
-        answer_all(partial(_answer, models), file, PICTURE, as_json=as_json)
+        answer_file(partial(_answer, models), file, DISPLAY, as_json=as_json)
 
 
-def _draw(file: str, models: tuple[str, ...], asked: Asked, *, lines: bool) -> None:
+def _draw(file: str, models: tuple[str, ...], asked: RequestedExports, *, lines: bool) -> None:
     if lines:
         raise click.UsageError("a picture is drawn of one map, not of --lines")
-    text = whole(file, LARGEST_SNAPSHOT)
-    write_pictures(answer_or_faults(lambda told: drawing_of(_read(told), models), text), asked)
+    text = read_all(file, MAX_SNAPSHOT_BYTES)
+    write_exports(
+        answer_or_faults(lambda told: drawing_from_snapshot(_read(told), models), text), asked
+    )
 
 
 def _answer_json(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", map_of(read_json(text), models))
+    return cast("Mapping[str, object]", map_from_snapshot(read_json(text), models))
 
 
 def _answer(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", map_of(_read(text), models))
+    return cast("Mapping[str, object]", map_from_snapshot(_read(text), models))
 
 
 def _read(text: bytes) -> object:
@@ -89,4 +96,4 @@ def _read(text: bytes) -> object:
     try:
         return read_json(text)
     except InvalidInput:
-        return parse_definition(text_of(text))
+        return parse_definition(decode_text(text))

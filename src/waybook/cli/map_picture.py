@@ -4,17 +4,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.terminal import Terminal
+from waybook.cli.terminal import SafeConsole
 from waybook.dag.structure import Map, StageMap
 
 
-def show(answer: Map) -> None:
+def print_map(answer: Map) -> None:
     """Print the picture."""
-    console = Terminal()
-    console.print(picture(answer, console.width))
+    console = SafeConsole()
+    console.print(map_display(answer, console.width))
 
 
-def picture(answer: Map, width: int) -> RenderableType:
+def map_display(answer: Map, width: int) -> RenderableType:
     """The whole map, for a terminal of this width."""
     stages = [
         part for stage in answer["stages"] for part in (_heading(stage), _steps(stage, width))

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from waybook.cli.lazy import load
-from waybook.cli.logs import log_while_serving
+from waybook.cli.logs import configure_server_logging
 from waybook.cli.options import serving_options, settings_from, token_option
 from waybook.errors import WaybookError
 from waybook.postgres.supervisor import Attachment, attach
@@ -26,7 +26,7 @@ def command(**flags: object) -> None:
     For clients that start their servers themselves: claude mcp add waybook -- waybook mcp
     """
     found = settings_from(flags)
-    log_while_serving(found)
+    configure_server_logging(found)
     with _database_starting(found.settings):
         gc.disable()  # what is imported stays: looking for garbage in it only takes time
         serve = load("waybook.cli.stdio:serve")

@@ -6,16 +6,16 @@ import sys
 
 import click
 
-from waybook.cli.inside import quiet_settings
-from waybook.cli.options import as_json, database_options
+from waybook.cli.inside import load_settings
+from waybook.cli.options import database_options, json_option
 from waybook.settings import Settings
-from waybook.usecases.findings import Finding, State
-from waybook.wiring import examined_owner, pending_migrations, run_migrations, server
+from waybook.usecases.findings import CheckResult, CheckState
+from waybook.wiring import database_server, examined_owner, pending_migrations, run_migrations
 
 
 @click.command()
 @click.option("--check", is_flag=True, help="Only look: exit code 1 if something is to be done.")
-@as_json
+@json_option
 @database_options
 def command(*, check: bool, as_json: bool, **flags: object) -> None:
     """Bring the database up to date.
@@ -23,7 +23,7 @@ def command(*, check: bool, as_json: bool, **flags: object) -> None:
     Every command that uses the database does this by itself; run it alone where serving and
     migrating are done by different users.
     """
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     names = asyncio.run(_pending(settings) if check else run_migrations(settings))
     if as_json:
         click.echo(json.dumps({"pending" if check else "ran": names}))
@@ -35,20 +35,20 @@ def command(*, check: bool, as_json: bool, **flags: object) -> None:
 
 
 async def _pending(settings: Settings) -> list[str]:
-    async with server(settings) as postgres:
+    async with database_server(settings) as postgres:
         return await pending_migrations(postgres)
 
 
-async def _owner(settings: Settings) -> Finding:
-    async with server(settings) as postgres:
+async def _owner(settings: Settings) -> CheckResult:
+    async with database_server(settings) as postgres:
         return await examined_owner(postgres)
 
 
-def _warn(owner: Finding) -> None:
+def _warn(owner: CheckResult) -> None:
     """Print on stderr what is wrong with the owner's role, if anything."""
-    if owner.state is not State.OK:
-        click.secho(f"! the owner of the database: {owner.said}", fg="yellow", err=True)
-        click.echo(f"  try: {owner.todo}", err=True)
+    if owner.state is not CheckState.OK:
+        click.secho(f"! the owner of the database: {owner.message}", fg="yellow", err=True)
+        click.echo(f"  try: {owner.remedy}", err=True)
 
 
 def _tell(names: list[str], *, check: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from waybook.record.scopes import Scope
-from waybook.settings import Found
+from waybook.settings import LoadedSettings
 from waybook.settings_reading import read_settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -50,10 +50,10 @@ LISTENING = (
     ),
 )
 
-in_org = click.option(
+org_option = click.option(
     "--org", metavar="SLUG", help="Which org; local, or that of the token, unless told otherwise."
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for machines.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for machines.")
 
 
 def scopes_option(usual: tuple[Scope, ...], said: str) -> Callable[[Command], Command]:
@@ -88,7 +88,7 @@ def listening_options(command: Command) -> Command:
     return _with(command, LISTENING)
 
 
-def settings_from(flags: dict[str, object]) -> Found:
+def settings_from(flags: dict[str, object]) -> LoadedSettings:
     """The settings in force, given these flags."""
     return read_settings(flags, os.environ)
 

@@ -8,15 +8,15 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.document_names import free, refuse_to_overwrite
-from waybook.cli.inside import Inside, inside, quiet_settings, the_console
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say_json, say_whole
+from waybook.cli.document_names import refuse_to_overwrite, unique_name
+from waybook.cli.inside import AppSession, get_console, load_settings, open_app
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json, print_text
 from waybook.plan.output import Output, latest
-from waybook.record.spans import ago
+from waybook.record.spans import format_age
 from waybook.settings import Settings
 from waybook.usecases.exchange import ReadableOutput
-from waybook.usecases.find_plans import meant_plan
+from waybook.usecases.find_plans import resolve_plan
 from waybook.usecases.output_views import output_view
 from waybook.usecases.read_outputs import file_name, list_outputs, read_output
 
@@ -31,7 +31,7 @@ from waybook.usecases.read_outputs import file_name, list_outputs, read_output
     help="Write them into this folder.",
 )
 @click.option("--force", is_flag=True, help="Write over files that are there.")
-@as_json
+@json_option
 @database_options
 def command(
     *,
@@ -46,13 +46,13 @@ def command(
 
     PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
     """
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     listed, written, now = asyncio.run(_go(settings, plan, save, versions=versions, force=force))
     if as_json:
         told = [_as_json(one, written) for one in listed]
-        say_json(told)
+        print_json(told)
         return
-    console = the_console()
+    console = get_console()
     if save is not None and listed:
         console.print(Text.assemble(("✓ ", "green"), f"{len(written)} files written to {save}"))
     elif listed:
@@ -63,16 +63,16 @@ def command(
 
 @click.command()
 @click.argument("output")
-@as_json
+@json_option
 @database_options
-def one(*, output: str, as_json: bool, **flags: object) -> None:
+def output_command(*, output: str, as_json: bool, **flags: object) -> None:
     """Print one output of a plan.
 
     OUTPUT is its id; the text comes as it was handed in.
     """
-    found = asyncio.run(_read(quiet_settings(flags), output))
+    found = asyncio.run(_read(load_settings(flags), output))
     if not as_json:
-        say_whole(found.content)
+        print_text(found.content)
         return
     told = {
         "outputId": found.output_id,
@@ -84,29 +84,29 @@ def one(*, output: str, as_json: bool, **flags: object) -> None:
         "createdBy": found.created_by,
         "content": found.content,
     }
-    say_json(told)
+    print_json(told)
 
 
 async def _read(settings: Settings, output_id: str) -> ReadableOutput:
-    async with inside(settings) as here:
+    async with open_app(settings) as here:
         return await read_output(here.call, output_id)
 
 
-Written = dict[str, Path]
+WrittenFile = dict[str, Path]
 
 
 async def _go(
     settings: Settings, text: str | None, save: Path | None, *, versions: bool, force: bool
-) -> tuple[list[Output], Written, datetime]:
-    async with inside(settings) as here:
-        plan = await meant_plan(here.call, text)
+) -> tuple[list[Output], WrittenFile, datetime]:
+    async with open_app(settings) as here:
+        plan = await resolve_plan(here.call, text)
         found = await list_outputs(here.call, plan.id)
         listed = found if versions else latest(found)
         written = await _write(here, listed, save, force=force) if save else {}
         return listed, written, plan.now
 
 
-async def _write(here: Inside, listed: list[Output], save: Path, *, force: bool) -> Written:
+async def _write(here: AppSession, listed: list[Output], save: Path, *, force: bool) -> WrittenFile:
     """Write every output; before anything is, see that nothing is in the way."""
     taken: set[str] = set()
     paths = {one.id: save / _own_name(one, taken) for one in listed}
@@ -121,7 +121,7 @@ async def _write(here: Inside, listed: list[Output], save: Path, *, force: bool)
 
 def _own_name(output: Output, taken: set[str]) -> str:
     name, _, ending = file_name(output).rpartition(".")
-    return f"{free(name, taken)}.{ending}"
+    return f"{unique_name(name, taken)}.{ending}"
 
 
 def _table(listed: list[Output], now: datetime) -> Table:
@@ -134,10 +134,10 @@ def _table(listed: list[Output], now: datetime) -> Table:
     table.add_column("when", no_wrap=True, style="dim")
     for one in listed:
         cells = (one.id, one.title, str(one.version), one.media_type, one.created_by)
-        table.add_row(*(Text(cell) for cell in cells), ago(one.created_at, now))
+        table.add_row(*(Text(cell) for cell in cells), format_age(one.created_at, now))
     return table
 
 
-def _as_json(one: Output, written: Written) -> dict[str, object]:
+def _as_json(one: Output, written: WrittenFile) -> dict[str, object]:
     file = {"file": str(written[one.id])} if one.id in written else {}
     return {**output_view(one), **file}

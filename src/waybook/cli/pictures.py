@@ -5,34 +5,34 @@ from typing import Any, TypeVar
 
 import click
 
-from waybook.dag.drawing.drawing import Drawing, Form, drawn_as
+from waybook.dag.drawing.drawing import Drawing, DrawingFormat, export_drawing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 #: Where to write each form somebody asked for.
-Asked = Mapping[Form, str]
+RequestedExports = Mapping[DrawingFormat, str]
 
 HELP = {
-    Form.SVG: "Write the map as a picture.",
-    Form.MERMAID: "Write the map as Mermaid.",
-    Form.MARKDOWN: "Write the map as a Markdown list.",
+    DrawingFormat.SVG: "Write the map as a picture.",
+    DrawingFormat.MERMAID: "Write the map as Mermaid.",
+    DrawingFormat.MARKDOWN: "Write the map as a Markdown list.",
 }
 
 
-def picture_options(command: Command) -> Command:
+def export_options(command: Command) -> Command:
     """Let the command write pictures, each to a file or, as -, to stdout."""
-    for form in reversed(Form):
+    for form in reversed(DrawingFormat):
         where = click.Path(allow_dash=True, dir_okay=False)
         command = click.option(f"--{form}", type=where, metavar="OUT", help=HELP[form])(command)
     return command
 
 
-def asked_pictures(flags: dict[str, Any]) -> Asked:
+def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
     """The pictures asked for, taken out of the flags."""
-    found = {form: flags.pop(str(form), None) for form in Form}
+    found = {form: flags.pop(str(form), None) for form in DrawingFormat}
     return {form: where for form, where in found.items() if where is not None}
 
 
-def write_pictures(drawing: Drawing, asked: Asked) -> None:
+def write_exports(drawing: Drawing, asked: RequestedExports) -> None:
     """Write each picture to where it belongs.
 
     Raises:
@@ -41,9 +41,9 @@ def write_pictures(drawing: Drawing, asked: Asked) -> None:
     for form, where in asked.items():
         try:
             with click.open_file(where, "w", encoding="utf-8") as target:
-                target.write(drawn_as(form, drawing))
-        except OSError as fault:
+                target.write(export_drawing(form, drawing))
+        except OSError as error:
             hint = f"--{form}"
-            raise click.BadParameter(f"{where}: {fault.strerror}", param_hint=hint) from None
+            raise click.BadParameter(f"{where}: {error.strerror}", param_hint=hint) from None
         if where != "-":
             click.echo(f"written  {where}", err=True)

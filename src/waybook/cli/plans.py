@@ -7,36 +7,36 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.bar import segmented
-from waybook.cli.inside import inside, quiet_settings, the_console
-from waybook.cli.looks import PLAN_LOOKS
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say_json
+from waybook.cli.bar import segmented_bar
+from waybook.cli.inside import get_console, load_settings, open_app
+from waybook.cli.looks import PLAN_STYLES
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json
 from waybook.plan.progress import percent
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.spans import ago
+from waybook.record.spans import format_age
 from waybook.settings import Settings
-from waybook.usecases.find_plans import FoundPlan, find_plans
+from waybook.usecases.find_plans import PlanSummary, find_plans
 from waybook.usecases.links import review_url
 
-SHORTEST_ID = 8
+MIN_ID_LENGTH = 8
 #: Below this width the bar gives way to its figures.
-WIDE_ENOUGH_FOR_BARS = 100
+MIN_WIDTH_FOR_BARS = 100
 
 
 @click.command()
 @click.option("--all", "closed_too", is_flag=True, help="Completed and failed plans too.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, help="At most so many (100).")
-@as_json
+@json_option
 @database_options
 def command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
     """List the plans, newest activity first."""
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     plans = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
     if as_json:
-        say_json([_as_json(plan, settings.base_url) for plan in plans])
+        print_json([_as_json(plan, settings.base_url) for plan in plans])
         return
-    console = the_console()
+    console = get_console()
     if plans:
         console.print(_table(plans, console.width))
     else:
@@ -44,14 +44,14 @@ def command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> 
         console.print("An agent writes one with create_research_plan; or see: waybook demo")
 
 
-async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[FoundPlan]:
-    async with inside(settings) as here:
+async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[PlanSummary]:
+    async with open_app(settings) as here:
         return await find_plans(here.call, open_only=not closed_too, limit=limit)
 
 
-def _table(plans: list[FoundPlan], width: int) -> Table:
-    short = shortest_ids([plan.id for plan in plans])
-    bars = width >= WIDE_ENOUGH_FOR_BARS
+def _table(plans: list[PlanSummary], width: int) -> Table:
+    short = unique_prefix_length([plan.id for plan in plans])
+    bars = width >= MIN_WIDTH_FOR_BARS
     rows = [_row(plan, short, bars=bars) for plan in plans]
     heads = ["id", "plan", "status", *(["progress", ""] if bars else ["progress"]), "activity"]
     taken = [
@@ -66,31 +66,31 @@ def _table(plans: list[FoundPlan], width: int) -> Table:
     return table
 
 
-def _row(plan: FoundPlan, short: int, *, bars: bool) -> list[Text]:
+def _row(plan: PlanSummary, short: int, *, bars: bool) -> list[Text]:
     return [
         Text(plan.id[:short], style="dim"),
         Text(plan.name),
-        PLAN_LOOKS[plan.status].text(),
-        *([segmented(plan.counts, 20)] if bars else []),
-        figures(plan),
-        Text(ago(plan.updated_at, plan.now), style="dim"),
+        PLAN_STYLES[plan.status].text(),
+        *([segmented_bar(plan.counts, 20)] if bars else []),
+        progress_text(plan),
+        Text(format_age(plan.updated_at, plan.now), style="dim"),
     ]
 
 
-def figures(plan: FoundPlan) -> Text:
+def progress_text(plan: PlanSummary) -> Text:
     """How far a plan is: "4 of 13, 1 failed"."""
     said = Text(f"{plan.done} of {plan.total}")
     failed = plan.counts.get(StepStatus.FAILED, 0)
     return said.append(f", {failed} failed", style="red") if failed else said
 
 
-def shortest_ids(ids: list[str]) -> int:
+def unique_prefix_length(ids: list[str]) -> int:
     """How many letters tell these ids apart.
 
     >>> shortest_ids(["0198f3c2-a1b4", "0198f3c2-a2b4"]), shortest_ids(["0198f3c2-a1b4"])
     (11, 8)
     """
-    for length in range(SHORTEST_ID, max(map(len, ids))):
+    for length in range(MIN_ID_LENGTH, max(map(len, ids))):
         if len({text[:length] for text in ids}) == len(ids) and any(
             t[length - 1] != "-" for t in ids
         ):
@@ -98,7 +98,7 @@ def shortest_ids(ids: list[str]) -> int:
     return max(map(len, ids))
 
 
-def _as_json(plan: FoundPlan, base_url: str) -> dict[str, object]:
+def _as_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
     waits = plan.status is PlanStatus.AWAITING_REVIEW
     return {
         "planId": plan.id,

@@ -6,37 +6,37 @@ from typing import Final
 
 import click
 
-from waybook.record.oddities import is_odd, visible
+from waybook.record.oddities import contains_hidden, escape_hidden
 
 #: JSON without a blank to spare.
-TIGHT: Final = (",", ":")
+COMPACT_SEPARATORS: Final = (",", ":")
 
 
-def say(text: str, *, err: bool = False) -> None:
+def print_line(text: str, *, err: bool = False) -> None:
     """Print a line that has stored text in it."""
-    click.echo(visible(text), err=err)
+    click.echo(escape_hidden(text), err=err)
 
 
-def say_whole(text: str) -> None:
+def print_text(text: str) -> None:
     """Print a stored text: as it is into a file or a pipe, written out for a person."""
-    shown = visible(text) if sys.stdout.isatty() else text
+    shown = escape_hidden(text) if sys.stdout.isatty() else text
     # Otherwise click takes out what looks like colours, and a file would not be what was stored.
     click.echo(shown, nl=not text.endswith("\n"), color=True)
 
 
-def say_json(value: object, *, tight: bool = False, indent: int | None = None) -> None:
+def print_json(value: object, *, tight: bool = False, indent: int | None = None) -> None:
     """Print JSON of which every character can be seen; whoever reads it as JSON reads the same."""
-    blanks = TIGHT if tight else None
+    blanks = COMPACT_SEPARATORS if tight else None
     told = json.dumps(value, ensure_ascii=False, indent=indent, separators=blanks, default=str)
-    click.echo(escaped(told))
+    click.echo(escape_json(told))
 
 
-def escaped(text: str) -> str:
+def escape_json(text: str) -> str:
     r"""JSON with its odd characters escaped.
 
     >>> print(escaped('{"a":"\x9b31m\U000e0041"}'))
     {"a":"\u009b31m\udb40\udc41"}
     """
-    if not is_odd(text):
+    if not contains_hidden(text):
         return text
-    return "".join(json.dumps(c)[1:-1] if is_odd(c) else c for c in text)
+    return "".join(json.dumps(c)[1:-1] if contains_hidden(c) else c for c in text)

@@ -5,17 +5,17 @@ from typing import cast
 
 import click
 
-from waybook.cli.answers import answer_all, answer_each_line, file, lines, read_json
-from waybook.cli.options import as_json
-from waybook.dag.snapshot import report_of
+from waybook.cli.answers import answer_file, answer_lines, file, lines, read_json
+from waybook.cli.options import json_option
+from waybook.dag.snapshot import report_from_snapshot
 
-PICTURE = "waybook.cli.report_picture:show"
+DISPLAY = "waybook.cli.report_picture:print_report"
 
 
 @click.command()
 @file
 @lines
-@as_json
+@json_option
 def command(*, file: str, lines: bool, as_json: bool) -> None:
     """Show where a run of any system stands.
 
@@ -23,10 +23,10 @@ def command(*, file: str, lines: bool, as_json: bool) -> None:
     answer is JSON, and so is an error: with exit code 1, or with --lines on its line.
     """
     if lines:
-        answer_each_line(_answer, file)
+        answer_lines(_answer, file)
     else:
-        answer_all(_answer, file, PICTURE, as_json=as_json)
+        answer_file(_answer, file, DISPLAY, as_json=as_json)
 
 
 def _answer(text: bytes) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", report_of(read_json(text)))
+    return cast("Mapping[str, object]", report_from_snapshot(read_json(text)))

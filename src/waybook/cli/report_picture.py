@@ -7,34 +7,34 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.bar import segmented
-from waybook.cli.looks import STANDING_LOOKS, Look
-from waybook.cli.terminal import Terminal
-from waybook.dag.model import Standing
+from waybook.cli.bar import segmented_bar
+from waybook.cli.looks import PROGRESS_STYLES, StatusStyle
+from waybook.cli.terminal import SafeConsole
+from waybook.dag.model import ProgressStatus
 from waybook.dag.report import Jobs, Report, StageReport, StepReport
 from waybook.plan.progress import percent
 from waybook.plan.states import StepStatus
 
-UNKNOWN = Look("?", "unknown", "yellow")
+UNKNOWN = StatusStyle("?", "unknown", "yellow")
 INDENT = "   "
-NARROWEST_BAR, WIDEST_BAR = 8, 40
+MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
 
 #: How a step's standing looks in a bar.
-IN_A_BAR = {
-    Standing.COMPLETED: StepStatus.COMPLETED,
-    Standing.FAILED: StepStatus.FAILED,
-    Standing.IN_PROGRESS: StepStatus.IN_PROGRESS,
-    Standing.NOT_STARTED: StepStatus.PENDING,
+BAR_STATUS = {
+    ProgressStatus.COMPLETED: StepStatus.COMPLETED,
+    ProgressStatus.FAILED: StepStatus.FAILED,
+    ProgressStatus.IN_PROGRESS: StepStatus.IN_PROGRESS,
+    ProgressStatus.NOT_STARTED: StepStatus.PENDING,
 }
 
 
-def show(report: Report) -> None:
+def print_report(report: Report) -> None:
     """Print the picture."""
-    console = Terminal()
-    console.print(picture(report, console.width))
+    console = SafeConsole()
+    console.print(report_display(report, console.width))
 
 
-def picture(report: Report, width: int) -> RenderableType:
+def report_display(report: Report, width: int) -> RenderableType:
     """The whole report, for a terminal of this width."""
     progress = report["dagProgress"]
     done, total = progress["completedStages"], progress["totalStages"]
@@ -45,7 +45,7 @@ def picture(report: Report, width: int) -> RenderableType:
 
 def _stage(stage: StageReport, width: int) -> RenderableType:
     status = stage["status"]
-    look = UNKNOWN if status is None else STANDING_LOOKS[status]
+    look = UNKNOWN if status is None else PROGRESS_STYLES[status]
     slug = (stage["stageSlug"], "bold")
     parts: list[RenderableType] = [
         Text(),
@@ -57,14 +57,14 @@ def _stage(stage: StageReport, width: int) -> RenderableType:
 
 
 def _bar_line(stage: StageReport, steps: list[StepReport], width: int) -> Text:
-    counts = Counter(IN_A_BAR[step["status"]] for step in steps)
-    said = f"  {figures(stage)}"
-    room = max(NARROWEST_BAR, min(WIDEST_BAR, width - len(INDENT) - len(said)))
-    bar = segmented(counts, room)
+    counts = Counter(BAR_STATUS[step["status"]] for step in steps)
+    said = f"  {stage_progress_text(stage)}"
+    room = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, width - len(INDENT) - len(said)))
+    bar = segmented_bar(counts, room)
     return Text.assemble(INDENT, bar, said, no_wrap=True, overflow="ellipsis")
 
 
-def figures(stage: StageReport) -> str:
+def stage_progress_text(stage: StageReport) -> str:
     """How far a stage is: "3 of 13 steps, 23 %, 8 of 36 documents"."""
     progress = stage["progress"]
     if progress is None:
@@ -87,8 +87,8 @@ def _steps(steps: list[StepReport], width: int) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", style="dim")
     for step in steps:
-        look = STANDING_LOOKS[step["status"]]
-        quiet = "dim" if step["status"] is Standing.NOT_STARTED else ""
+        look = PROGRESS_STYLES[step["status"]]
+        quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
         name = Text(step["stepKey"], style=quiet)
         table.add_row("", name, look.text(), _jobs(step["jobs"]))
     return table

@@ -5,7 +5,7 @@ import contextlib
 import signal
 
 
-def noticed_resizing() -> asyncio.Event:
+def resize_event() -> asyncio.Event:
     """An event that is set whenever the terminal has another size."""
     resized = asyncio.Event()
     with contextlib.suppress(AttributeError, NotImplementedError, ValueError):  # not everywhere
@@ -13,7 +13,7 @@ def noticed_resizing() -> asyncio.Event:
     return resized
 
 
-async def a_while_or(resized: asyncio.Event, seconds: float) -> None:
+async def wait_or_resize(resized: asyncio.Event, seconds: float) -> None:
     """Wait so long, or until the terminal has another size."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(resized.wait(), seconds)

@@ -4,16 +4,16 @@ import asyncio
 
 import click
 
-from waybook.cli.inside import quiet_settings
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say_json
+from waybook.cli.inside import load_settings
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json
 from waybook.settings import Settings
 from waybook.usecases.retain import retain
-from waybook.wiring import run_migrations, server
+from waybook.wiring import database_server, run_migrations
 
 
 @click.command()
-@as_json
+@json_option
 @database_options
 def command(*, as_json: bool, **flags: object) -> None:
     """Let go what was kept long enough.
@@ -22,9 +22,9 @@ def command(*, as_json: bool, **flags: object) -> None:
     enough, as keep_calls_days, keep_answers_days, keep_sessions_days and keep_archived_days say. A
     serving process does this every hour.
     """
-    gone = asyncio.run(_retain(quiet_settings(flags)))
+    gone = asyncio.run(_retain(load_settings(flags)))
     if as_json:
-        say_json({"gone": gone})
+        print_json({"gone": gone})
         return
     for table, rows in gone.items():
         click.echo(f"{rows:>8}  {table}")
@@ -33,5 +33,5 @@ def command(*, as_json: bool, **flags: object) -> None:
 
 async def _retain(settings: Settings) -> dict[str, int]:
     await run_migrations(settings)
-    async with server(settings) as postgres:
+    async with database_server(settings) as postgres:
         return await retain(postgres.owner_dsn, settings)

@@ -8,21 +8,21 @@ from typing import cast
 import click
 from rich.console import Console
 
-from waybook.cli.faults import Told
-from waybook.cli.inbox import inbox, opened_review, say_empty, waiting_runs
-from waybook.cli.inside import Inside, inside, quiet_settings, the_console
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say_json
+from waybook.cli.faults import ToolError
+from waybook.cli.inbox import awaiting_runs_table, inbox_table, print_empty_inbox, review_panel
+from waybook.cli.inside import AppSession, get_console, load_settings, open_app
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json
 from waybook.doorway import Channel
 from waybook.errors import NotAwaitingReview
-from waybook.record.oddities import visible
+from waybook.record.oddities import escape_hidden
 from waybook.settings import Settings
-from waybook.usecases.find_plans import meant_plan
-from waybook.usecases.find_runs import FoundRun, find_runs
+from waybook.usecases.find_plans import resolve_plan
+from waybook.usecases.find_runs import RunSummary, find_runs
 from waybook.usecases.links import review_url
 from waybook.usecases.list_reviews import OpenReview, list_reviews
 
-Decided = tuple[str, str | None]
+DecisionFlags = tuple[str, str | None]
 
 
 @click.command()
@@ -31,7 +31,7 @@ Decided = tuple[str, str | None]
 @click.option("--modify", metavar="TEXT", help="Send the step back with this feedback.")
 @click.option("--skip", is_flag=True, help="Go on without the step.")
 @click.option("--reject", is_flag=True, help="End the plan as failed.")
-@as_json
+@json_option
 @database_options
 def command(*, plan: str | None, as_json: bool, **given: object) -> None:
     """Decide what waits for a person.
@@ -45,23 +45,25 @@ def command(*, plan: str | None, as_json: bool, **given: object) -> None:
         skip=bool(given.pop("skip")),
         reject=bool(given.pop("reject")),
     )
-    settings = quiet_settings(given)
+    settings = load_settings(given)
     if decided is not None:
         body = asyncio.run(_carry_out(settings, plan, decided))
         _tell(body, as_json=as_json)
-    elif as_json or not at_a_terminal():
+    elif as_json or not can_prompt():
         asyncio.run(_show(settings, plan, as_json=as_json))
     else:
         asyncio.run(_go_through(settings, plan))
 
 
-def at_a_terminal() -> bool:
+def can_prompt() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _decided(*, approve: bool, modify: str | None, skip: bool, reject: bool) -> Decided | None:
-    chosen: list[Decided] = [
+def _decided(
+    *, approve: bool, modify: str | None, skip: bool, reject: bool
+) -> DecisionFlags | None:
+    chosen: list[DecisionFlags] = [
         (name, None)
         for name, asked in (("approve", approve), ("skip", skip), ("reject", reject))
         if asked
@@ -75,17 +77,19 @@ def _decided(*, approve: bool, modify: str | None, skip: bool, reject: bool) -> 
 # One decision, by flags
 
 
-async def _carry_out(settings: Settings, plan: str | None, decided: Decided) -> dict[str, object]:
-    async with inside(settings) as here:
+async def _carry_out(
+    settings: Settings, plan: str | None, decided: DecisionFlags
+) -> dict[str, object]:
+    async with open_app(settings) as here:
         reviews = await _reviews(here, plan)
         if len(reviews) > 1:
             raise click.UsageError(f"{len(reviews)} reviews are open: name the plan.")
         if reviews:
-            return await decide(here, decided, **_seen(reviews[0]))
+            return await submit_decision(here, decided, **_seen(reviews[0]))
         if plan is None:
             raise NotAwaitingReview("nothing waits for a decision here")
         # The rule knows whether somebody was faster, and who.
-        return await decide(here, decided, planId=(await meant_plan(here.call, plan)).id)
+        return await submit_decision(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 
 
 def _seen(review: OpenReview) -> dict[str, str]:
@@ -93,29 +97,33 @@ def _seen(review: OpenReview) -> dict[str, str]:
     return {"planId": review.plan_id, "reviewId": review.id}
 
 
-async def decide(here: Inside, decided: Decided, **named: str) -> dict[str, object]:
+async def submit_decision(
+    here: AppSession, decided: DecisionFlags, **named: str
+) -> dict[str, object]:
     """Pass the person's decision on; a refusal is told as such."""
     decision, feedback = decided
     asked = {**named, "decision": decision}
     asked |= {"feedback": feedback} if feedback else {}
-    house = here.house
-    answer = await house.doorway.enter(house.caller(Channel.CLI), "submit_user_decision", asked)
+    services = here.app
+    answer = await services.doorway.dispatch(
+        services.caller(Channel.CLI), "submit_user_decision", asked
+    )
     if answer.is_error:
-        raise Told(cast("dict[str, object]", answer.body["error"]))
+        raise ToolError(cast("dict[str, object]", answer.body["error"]))
     return answer.body
 
 
 def _tell(body: dict[str, object], *, as_json: bool) -> None:
     if as_json:
-        say_json(body, tight=True)
+        print_json(body, tight=True)
         return
     outcome = str(body["stepStatus"]).replace("_", " ")
     plan = str(body["planStatus"]).replace("_", " ")
-    click.secho(f"✓ {DONE[str(body['decision'])]}", fg="green")
+    click.secho(f"✓ {CONFIRMATIONS[str(body['decision'])]}", fg="green")
     click.echo(f"  the step is {outcome}, the plan {plan}")
 
 
-DONE = {
+CONFIRMATIONS = {
     "approve": "approved",
     "modify": "sent back with your feedback",
     "skip": "skipped",
@@ -126,53 +134,53 @@ DONE = {
 # The inbox
 
 
-async def _reviews(here: Inside, plan: str | None) -> list[OpenReview]:
-    plan_id = (await meant_plan(here.call, plan)).id if plan else None
+async def _reviews(here: AppSession, plan: str | None) -> list[OpenReview]:
+    plan_id = (await resolve_plan(here.call, plan)).id if plan else None
     return await list_reviews(here.call, plan_id)
 
 
 async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
-    async with inside(settings) as here:
+    async with open_app(settings) as here:
         reviews = await _reviews(here, plan)
         runs = await _waiting_runs(here, plan)
     if as_json:
         base = settings.base_url
         told = [{**asdict(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
-        say_json(told)
+        print_json(told)
         return
-    console = the_console()
+    console = get_console()
     for review in reviews:
-        console.print(opened_review(review, console.width, settings.base_url))
+        console.print(review_panel(review, console.width, settings.base_url))
     _say_rest(console, runs, empty=not reviews)
 
 
 async def _go_through(settings: Settings, plan: str | None) -> None:
-    console = the_console()
-    async with inside(settings) as here:
+    console = get_console()
+    async with open_app(settings) as here:
         while reviews := await _reviews(here, plan):
-            console.print(inbox(reviews))
+            console.print(inbox_table(reviews))
             review = reviews[0] if len(reviews) == 1 else _picked(reviews)
-            console.print(opened_review(review, console.width, settings.base_url))
+            console.print(review_panel(review, console.width, settings.base_url))
             decided = _asked()
             if decided is None:
                 return
             try:
-                _tell(await decide(here, decided, **_seen(review)), as_json=False)
-            except Told as refusal:
-                click.secho(f"✗ {visible(str(refusal))}", fg="yellow")
+                _tell(await submit_decision(here, decided, **_seen(review)), as_json=False)
+            except ToolError as refusal:
+                click.secho(f"✗ {escape_hidden(str(refusal))}", fg="yellow")
         _say_rest(console, await _waiting_runs(here, plan), empty=True)
 
 
-async def _waiting_runs(here: Inside, plan: str | None) -> list[FoundRun]:
+async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
     """The runs a person has to say something of, unless it is about one plan alone."""
     return [] if plan else [run for run in await find_runs(here.call) if run.awaiting]
 
 
-def _say_rest(console: Console, runs: list[FoundRun], *, empty: bool) -> None:
+def _say_rest(console: Console, runs: list[RunSummary], *, empty: bool) -> None:
     if runs:
-        console.print(waiting_runs(runs))
+        console.print(awaiting_runs_table(runs))
     elif empty:
-        say_empty(console)
+        print_empty_inbox(console)
 
 
 def _picked(reviews: list[OpenReview]) -> OpenReview:
@@ -180,7 +188,7 @@ def _picked(reviews: list[OpenReview]) -> OpenReview:
     return reviews[number - 1]
 
 
-def _asked() -> Decided | None:
+def _asked() -> DecisionFlags | None:
     """What the person decides; nothing if they leave it for later."""
     said = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
     letter = click.prompt(said, type=click.Choice(list("amsrl")), show_choices=False)

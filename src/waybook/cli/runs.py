@@ -8,16 +8,16 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.bar import segmented
-from waybook.cli.inside import inside, quiet_settings, the_console
-from waybook.cli.looks import RUN_LOOKS
-from waybook.cli.options import as_json, database_options
-from waybook.cli.plans import shortest_ids
-from waybook.cli.printing import say_json
+from waybook.cli.bar import segmented_bar
+from waybook.cli.inside import get_console, load_settings, open_app
+from waybook.cli.looks import RUN_STYLES
+from waybook.cli.options import database_options, json_option
+from waybook.cli.plans import unique_prefix_length
+from waybook.cli.printing import print_json
 from waybook.plan.states import StepStatus
-from waybook.record.spans import ago
+from waybook.record.spans import format_age
 from waybook.settings import Settings
-from waybook.usecases.find_runs import FoundRun, find_runs
+from waybook.usecases.find_runs import RunSummary, find_runs
 from waybook.usecases.links import run_url
 
 BAR_WIDTH = 15
@@ -26,16 +26,16 @@ BAR_WIDTH = 15
 @click.command()
 @click.option("--all", "closed_too", is_flag=True, help="Completed runs too.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, help="At most so many (100).")
-@as_json
+@json_option
 @database_options
 def command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
     """List the runs, newest activity first."""
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     runs = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
     if as_json:
-        say_json([_as_json(run, settings.base_url) for run in runs])
+        print_json([_as_json(run, settings.base_url) for run in runs])
         return
-    console = the_console()
+    console = get_console()
     if runs:
         console.print(_table(runs, console.width))
     else:
@@ -43,13 +43,13 @@ def command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> 
         console.print("An agent starts one with start_run; what of: waybook dag list")
 
 
-async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[FoundRun]:
-    async with inside(settings) as here:
+async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[RunSummary]:
+    async with open_app(settings) as here:
         return await find_runs(here.call, open_only=not closed_too, limit=limit)
 
 
-def _table(runs: list[FoundRun], width: int) -> Table:
-    short = shortest_ids([run.id for run in runs])
+def _table(runs: list[RunSummary], width: int) -> Table:
+    short = unique_prefix_length([run.id for run in runs])
     rows = [_row(run, short) for run in runs]
     shown = [name for name, (_, least) in COLUMNS.items() if width >= least]
     taken = {
@@ -79,20 +79,20 @@ COLUMNS = {
 }
 
 
-def _row(run: FoundRun, short: int) -> dict[str, Text]:
+def _row(run: RunSummary, short: int) -> dict[str, Text]:
     return {
         "id": Text(run.id[:short], style="dim"),
         "run": Text(run.name),
-        "of": Text(run.chart.dag.slug),
-        "status": RUN_LOOKS[run.state].text(),
-        "bar": segmented(_counts(run), BAR_WIDTH),
+        "of": Text(run.compiled_dag.dag.slug),
+        "status": RUN_STYLES[run.state].text(),
+        "bar": segmented_bar(_counts(run), BAR_WIDTH),
         "stages": Text(f"{run.completed_stages} of {run.total_stages}"),
-        "steps": figures(run),
-        "activity": Text(ago(run.updated_at, run.now), style="dim"),
+        "steps": stage_progress_text(run),
+        "activity": Text(format_age(run.updated_at, run.now), style="dim"),
     }
 
 
-def _counts(run: FoundRun) -> Counter[StepStatus]:
+def _counts(run: RunSummary) -> Counter[StepStatus]:
     """The stages as parts of a bar."""
     failed = sum(stage.failed > 0 for stage in run.stages)
     done = run.completed_stages
@@ -108,7 +108,7 @@ def _counts(run: FoundRun) -> Counter[StepStatus]:
     )
 
 
-def figures(run: FoundRun) -> Text:
+def stage_progress_text(run: RunSummary) -> Text:
     """How far the stage that is worked on is: "synthesis 4 of 13, 1 failed"."""
     stage = run.current or run.awaiting
     if stage is None:
@@ -117,12 +117,12 @@ def figures(run: FoundRun) -> Text:
     return said.append(f", {stage.failed} failed", style="red") if stage.failed else said
 
 
-def _as_json(run: FoundRun, base_url: str) -> dict[str, object]:
+def _as_json(run: RunSummary, base_url: str) -> dict[str, object]:
     return {
         "runId": run.id,
         "name": run.name,
-        "dagSlug": run.chart.dag.slug,
-        "version": run.chart.version,
+        "dagSlug": run.compiled_dag.dag.slug,
+        "version": run.compiled_dag.version,
         "status": str(run.state),
         "completedStages": run.completed_stages,
         "totalStages": run.total_stages,

@@ -8,10 +8,10 @@ from typing import Final, Protocol
 from starlette.requests import Request
 
 from waybook.cli.lazy import load
-from waybook.errors import Unavailable, Unidentified, WaybookError
+from waybook.errors import Unauthenticated, Unavailable, WaybookError
 from waybook.record.moment import Channel
 from waybook.settings import Settings
-from waybook.transport.entrance import Door, Entrance
+from waybook.transport.entrance import DispatcherPort, ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
 from waybook.transport.mcp.tools import published_tools
@@ -20,48 +20,48 @@ from waybook.usecases.exchange import Caller
 log = logging.getLogger(__name__)
 
 #: The first thing a client wants is the list of tools; what calls need can wait that long.
-FIRST_THINGS_FIRST_SECONDS: Final = 1.0
+STARTUP_DELAY_SECONDS: Final = 1.0
 #: How long a call waits for the database at start-up: less than clients wait for an answer.
 MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
-class House(Protocol):
+class StdioApplication(Protocol):
     """A running system, as the wiring makes it."""
 
     @property
-    def doorway(self) -> Door: ...
+    def dispatcher(self) -> DispatcherPort: ...
 
-    async def identified(self, channel: Channel) -> Caller: ...
+    async def caller_resolver(self, channel: Channel) -> Caller: ...
 
 
-class Opening:
+class DeferredStartup:
     """The system, opened in the background; if that fails, the next call tries again."""
 
     def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
         self._settings = settings
         self._stack = stack
-        self._task: asyncio.Task[House] | None = None
+        self._task: asyncio.Task[StdioApplication] | None = None
 
-    def begin(self) -> asyncio.Task[House]:
+    def start(self) -> asyncio.Task[StdioApplication]:
         """Begin to open, unless that is under way or done."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             self._task = task = asyncio.create_task(self._open())
         return task
 
-    async def _open(self) -> House:
-        running = await asyncio.to_thread(load, "waybook.wiring:running")
+    async def _open(self) -> StdioApplication:
+        running = await asyncio.to_thread(load, "waybook.wiring:start_application")
         try:
-            house: House = await self._stack.enter_async_context(
+            services: StdioApplication = await self._stack.enter_async_context(
                 running(self._settings, waiting=_report_wait)
             )
-        except WaybookError as fault:
+        except WaybookError as error:
             # Whoever looks after it reads the log; the agent is told with its next call.
-            log.error("cannot start: %s", fault.message)  # noqa: TRY400 - what went wrong is said
+            log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
             raise
-        return house
+        return services
 
-    async def opened(self) -> House:
+    async def wait_ready(self) -> StdioApplication:
         """The open system; a caller that gives up waiting does not stop the opening.
 
         Raises:
@@ -69,11 +69,11 @@ class Opening:
         """
         try:
             async with asyncio.timeout(MAX_CALL_WAIT_SECONDS):
-                return await asyncio.shield(self.begin())
+                return await asyncio.shield(self.start())
         except TimeoutError:
             raise Unavailable("the database is still starting; repeat the call") from None
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Stop opening, if that is still under way; what is open is closed by its stack."""
         if self._task is not None:
             self._task.cancel()
@@ -91,27 +91,27 @@ def serve(settings: Settings) -> None:
 
 async def _serve(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
-        opening = Opening(settings, stack)
+        opening = DeferredStartup(settings, stack)
 
-        async def doorway() -> Door:
-            return (await opening.opened()).doorway
+        async def dispatcher() -> DispatcherPort:
+            return (await opening.wait_ready()).dispatcher
 
         async def caller(_: Request | None) -> Caller:
-            return await (await opening.opened()).identified(Channel.MCP)
+            return await (await opening.wait_ready()).caller_resolver(Channel.MCP)
 
         async def still(_: Request | None) -> bool:
             try:
                 await caller(None)
-            except Unidentified:
+            except Unauthenticated:
                 return False
             return True
 
-        asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_SECONDS, opening.begin)
+        asyncio.get_running_loop().call_later(STARTUP_DELAY_SECONDS, opening.start)
         try:
-            entrance = Entrance(doorway, caller, still)
+            entrance = ToolGateway(dispatcher, caller, still)
             server = build_server(
                 published_tools(), entrance, profile=settings.tools, one_line=True
             )
             await serve_stdio(server)
         finally:
-            await opening.end()
+            await opening.stop()

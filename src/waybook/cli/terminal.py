@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from waybook.record.oddities import is_odd, visible
+from waybook.record.oddities import contains_hidden, escape_hidden
 
 
-class Terminal(Console):
+class SafeConsole(Console):
     """Where people read: strings are text, and what nobody could see is written out."""
 
     def __init__(self) -> None:
@@ -25,4 +25,8 @@ class Terminal(Console):
         """What is drawn, in pieces; controls that are rich's own are no texts."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield segment if control or not is_odd(text) else Segment(visible(text), style)
+            yield (
+                segment
+                if control or not contains_hidden(text)
+                else Segment(escape_hidden(text), style)
+            )

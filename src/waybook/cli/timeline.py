@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from waybook.cli.looks import STEP_LOOKS
+from waybook.cli.looks import STEP_STYLES
 from waybook.plan.states import StepStatus
 from waybook.usecases.timeline import Axis, Span
 
 
-def drawn(spans: Sequence[Span], axis: Axis, width: int) -> Text:
+def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
     """One step's spans as a line of this width at most."""
     cells: list[StepStatus | None] = [None] * width
     for span in spans:
@@ -22,6 +22,6 @@ def drawn(spans: Sequence[Span], axis: Axis, width: int) -> Text:
             line.append(" ")
         else:
             glyph = "┄" if status is StepStatus.AWAITING_INPUT else "━"
-            line.append(glyph, style=STEP_LOOKS[status].style.removeprefix("bold "))
+            line.append(glyph, style=STEP_STYLES[status].style.removeprefix("bold "))
     line.rstrip()
     return line

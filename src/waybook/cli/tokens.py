@@ -8,21 +8,21 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.inside import inside, quiet_settings, the_console
-from waybook.cli.options import as_json, database_options, in_org, scopes_option
-from waybook.cli.printing import say_json
+from waybook.cli.inside import get_console, load_settings, open_app
+from waybook.cli.options import database_options, json_option, org_option, scopes_option
+from waybook.cli.printing import print_json
 from waybook.orgs.model import Token
-from waybook.record.oddities import visible
+from waybook.record.oddities import escape_hidden
 from waybook.record.scopes import Scope
-from waybook.record.spans import ago
+from waybook.record.spans import format_age
 from waybook.settings import Settings
-from waybook.store.identities import Used
+from waybook.store.identities import TokenUse
 from waybook.usecases.list_members import Members, list_members
 from waybook.usecases.manage_tokens import (
-    USUAL_DAYS,
-    USUAL_SCOPES,
-    AskedToken,
-    GivenToken,
+    DEFAULT_DAYS,
+    DEFAULT_SCOPES,
+    IssuedToken,
+    TokenRequest,
     add_token,
     revoke_token,
 )
@@ -31,16 +31,16 @@ from waybook.usecases.manage_tokens import (
 @click.command()
 @click.argument("user")
 @click.option("--label", required=True, metavar="TEXT", help="Where it will be used.")
-@scopes_option(USUAL_SCOPES, "What it may do")
+@scopes_option(DEFAULT_SCOPES, "What it may do")
 @click.option(
     "--days",
     type=click.IntRange(1, 3_650),
-    default=USUAL_DAYS,
-    help=f"For how long it counts ({USUAL_DAYS}).",
+    default=DEFAULT_DAYS,
+    help=f"For how long it counts ({DEFAULT_DAYS}).",
 )
 @click.option("--never", is_flag=True, help="It does not expire.")
-@in_org
-@as_json
+@org_option
+@json_option
 @database_options
 def add_command(
     *,
@@ -54,11 +54,13 @@ def add_command(
     **flags: object,
 ) -> None:
     """Give a user a token; it is shown this once."""
-    settings = quiet_settings(flags)
-    asked = AskedToken(user=user, label=label, scopes=scopes, days=None if never else days)
+    settings = load_settings(flags)
+    asked = TokenRequest(user=user, label=label, scopes=scopes, days=None if never else days)
     given = asyncio.run(_add(settings, org, asked))
     if as_json:
-        click.echo(json.dumps({**told(Used(given.token, user, None)), "token": given.secret}))
+        click.echo(
+            json.dumps({**token_json(TokenUse(given.token, user, None)), "token": given.secret})
+        )
         return
     until = given.token.expires_at
     lasts = f"until {until:%Y-%m-%d}" if until else "until it is revoked"
@@ -70,41 +72,41 @@ def add_command(
     click.echo(f"  commands  WAYBOOK_TOKEN={given.secret} waybook plans")
 
 
-async def _add(settings: Settings, org: str | None, asked: AskedToken) -> GivenToken:
-    async with inside(settings) as here:
-        return await add_token(await here.at(org), asked)
+async def _add(settings: Settings, org: str | None, asked: TokenRequest) -> IssuedToken:
+    async with open_app(settings) as here:
+        return await add_token(await here.for_org(org), asked)
 
 
 @click.command()
 @click.option("--all", "every", is_flag=True, help="Those too that count no more.")
-@in_org
-@as_json
+@org_option
+@json_option
 @database_options
 def list_command(*, every: bool, org: str | None, as_json: bool, **flags: object) -> None:
     """The tokens of an org; never their secrets."""
-    members = asyncio.run(_list(quiet_settings(flags), org))
-    shown = members.tokens if every else members.counting
+    members = asyncio.run(_list(load_settings(flags), org))
+    shown = members.tokens if every else members.active_tokens
     if as_json:
-        say_json([told(one) for one in shown])
+        print_json([token_json(one) for one in shown])
         return
     if not shown:
         click.echo("No token counts here. Make one: waybook token add USER --label TEXT")
         return
-    the_console().print(_table(shown, members.now))
+    get_console().print(_table(shown, members.now))
 
 
 async def _list(settings: Settings, org: str | None) -> Members:
-    async with inside(settings) as here:
-        return await list_members(await here.at(org))
+    async with open_app(settings) as here:
+        return await list_members(await here.for_org(org))
 
 
-def _table(tokens: list[Used], now: datetime) -> Table:
+def _table(tokens: list[TokenUse], now: datetime) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("id", no_wrap=True)
     for column in ("user", "label", "may", "last used", "expires", ""):
         table.add_column(column)
     for token, user, last_used_at in tokens:
-        used = ago(last_used_at, now) if last_used_at else "never"
+        used = format_age(last_used_at, now) if last_used_at else "never"
         expires = f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "never"
         may, state = " ".join(token.scopes), _state(token, now)
         table.add_row(token.id, user, token.label, may, used, expires, state)
@@ -121,24 +123,24 @@ def _state(token: Token, now: datetime) -> Text:
 
 @click.command()
 @click.argument("token_id", metavar="ID")
-@in_org
-@as_json
+@org_option
+@json_option
 @database_options
 def revoke_command(*, token_id: str, org: str | None, as_json: bool, **flags: object) -> None:
     """Let a token count no more: from the next request on, for good."""
-    token = asyncio.run(_revoke(quiet_settings(flags), org, token_id))
+    token = asyncio.run(_revoke(load_settings(flags), org, token_id))
     if as_json:
         click.echo(json.dumps({"tokenId": token.id, "revokedAt": _time(token.revoked_at)}))
         return
-    click.secho(f"✓ {visible(token.label)} counts no more", fg="green")
+    click.secho(f"✓ {escape_hidden(token.label)} counts no more", fg="green")
 
 
 async def _revoke(settings: Settings, org: str | None, token_id: str) -> Token:
-    async with inside(settings) as here:
-        return await revoke_token(await here.at(org), token_id)
+    async with open_app(settings) as here:
+        return await revoke_token(await here.for_org(org), token_id)
 
 
-def told(one: Used) -> dict[str, object]:
+def token_json(one: TokenUse) -> dict[str, object]:
     """A token for machines."""
     token = one.token
     return {

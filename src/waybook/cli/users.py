@@ -7,19 +7,19 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.inside import inside, quiet_settings, the_console
-from waybook.cli.options import as_json, database_options, in_org, scopes_option
-from waybook.cli.printing import say_json
+from waybook.cli.inside import get_console, load_settings, open_app
+from waybook.cli.options import database_options, json_option, org_option, scopes_option
+from waybook.cli.printing import print_json
 from waybook.orgs.manage import NewUser
 from waybook.orgs.model import User
-from waybook.record.oddities import visible
+from waybook.record.oddities import escape_hidden
 from waybook.record.scopes import Scope
 from waybook.settings import Settings
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.list_members import list_members
 from waybook.usecases.manage_users import add_user, change_scopes, disable_user, enable_user
 
-USUAL = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
+DEFAULT_SCOPES = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 
 
 @click.command()
@@ -28,9 +28,9 @@ USUAL = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 @click.option(
     "--sign-in", nargs=2, metavar="ISSUER SUBJECT", help="Who they are at your identity provider."
 )
-@scopes_option(USUAL, "What they may do at most")
-@in_org
-@as_json
+@scopes_option(DEFAULT_SCOPES, "What they may do at most")
+@org_option
+@json_option
 @database_options
 def add_command(
     *,
@@ -51,14 +51,14 @@ def add_command(
 
 
 @click.command()
-@in_org
-@as_json
+@org_option
+@json_option
 @database_options
 def list_command(*, org: str | None, as_json: bool, **flags: object) -> None:
     """The users of an org."""
-    users = asyncio.run(_list(quiet_settings(flags), org))
+    users = asyncio.run(_list(load_settings(flags), org))
     if as_json:
-        say_json([told(user) for user in users])
+        print_json([user_json(user) for user in users])
         return
     if not users:
         click.echo(f"Nobody yet. Let somebody in: waybook user add NAME{_of(org)}")
@@ -70,12 +70,12 @@ def list_command(*, org: str | None, as_json: bool, **flags: object) -> None:
         out = Text("✗ disabled", style="red") if user.disabled_at else Text("")
         since = f"{user.created_at:%Y-%m-%d}"
         table.add_row(user.name, " ".join(user.scopes), user.email or "", since, out)
-    the_console().print(table)
+    get_console().print(table)
 
 
 async def _list(settings: Settings, org: str | None) -> list[User]:
-    async with inside(settings) as here:
-        return (await list_members(await here.at(org))).users
+    async with open_app(settings) as here:
+        return (await list_members(await here.for_org(org))).users
 
 
 @click.command()
@@ -87,8 +87,8 @@ async def _list(settings: Settings, org: str | None) -> list[User]:
     type=click.Choice([str(scope) for scope in Scope]),
     metavar="SCOPE...",
 )
-@in_org
-@as_json
+@org_option
+@json_option
 @database_options
 def scopes_command(
     *, name: str, scopes: tuple[str, ...], org: str | None, as_json: bool, **flags: object
@@ -105,8 +105,8 @@ def scopes_command(
 
 @click.command()
 @click.argument("name")
-@in_org
-@as_json
+@org_option
+@json_option
 @database_options
 def disable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
     """Let a user in no more, whatever they show, from now on."""
@@ -116,8 +116,8 @@ def disable_command(*, name: str, org: str | None, as_json: bool, **flags: objec
 
 @click.command()
 @click.argument("name")
-@in_org
-@as_json
+@org_option
+@json_option
 @database_options
 def enable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
     """Let a user in again, with the tokens they had."""
@@ -125,22 +125,24 @@ def enable_command(*, name: str, org: str | None, as_json: bool, **flags: object
     _tell(user, f"{user.name} is in again", "", as_json=as_json)
 
 
-def _act(flags: dict[str, object], org: str | None, act: Callable[[Call], Awaitable[User]]) -> User:
-    return asyncio.run(_acted(quiet_settings(flags), org, act))
+def _act(
+    flags: dict[str, object], org: str | None, act: Callable[[RequestContext], Awaitable[User]]
+) -> User:
+    return asyncio.run(_acted(load_settings(flags), org, act))
 
 
 async def _acted(
-    settings: Settings, org: str | None, act: Callable[[Call], Awaitable[User]]
+    settings: Settings, org: str | None, act: Callable[[RequestContext], Awaitable[User]]
 ) -> User:
-    async with inside(settings) as here:
-        return await act(await here.at(org))
+    async with open_app(settings) as here:
+        return await act(await here.for_org(org))
 
 
 def _tell(user: User, said: str, hint: str, *, as_json: bool) -> None:
     if as_json:
-        say_json(told(user))
+        print_json(user_json(user))
         return
-    click.secho(f"✓ {visible(said)}", fg="green")
+    click.secho(f"✓ {escape_hidden(said)}", fg="green")
     if hint:
         click.echo(hint)
 
@@ -149,7 +151,7 @@ def _of(org: str | None) -> str:
     return f" --org {org}" if org else ""
 
 
-def told(user: User) -> dict[str, object]:
+def user_json(user: User) -> dict[str, object]:
     """A user for machines."""
     return {
         "userId": user.id,

@@ -7,25 +7,25 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from waybook.usecases.call import Call
-from waybook.usecases.verify_audit import Verdict, audited_subjects, verify_audit
-from waybook.usecases.verify_erasures import calls_of_everybody, verify_erasures
+from waybook.usecases.call import RequestContext
+from waybook.usecases.verify_audit import AuditVerdict, audited_subjects, verify_audit
+from waybook.usecases.verify_erasures import contexts_of_all_orgs, verify_erasures
 
-MOST_FAULTS = 5
+MAX_ERRORS = 5
 
 
 class OrgVerdict(NamedTuple):
     """What verifying one subject of an org found."""
 
     org_id: UUID
-    verdict: Verdict
+    verdict: AuditVerdict
 
 
-async def verify_all(call: Call, *, bar: bool) -> list[OrgVerdict]:
+async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
     """Verify everything of everybody, keeping only what each subject came to."""
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
-        calls = await calls_of_everybody(call)
+        calls = await contexts_of_all_orgs(ctx)
         subjects = [await audited_subjects(one) for one in calls]
         task = shown.add_task("verifying", total=sum(map(len, subjects)))
         verdicts: list[OrgVerdict] = []
@@ -48,14 +48,14 @@ def show_verdicts(console: Console, found: list[OrgVerdict]) -> None:
     for verdict in wrong:
         name = f"{verdict.subject.kind.replace('_', ' ')} {verdict.subject.id}"
         console.print(Text(f"✗ {name}", style="bold red"))
-        for fault in verdict.faults[:MOST_FAULTS]:
-            console.print(Text(f"  {fault}"))
-        if len(verdict.faults) > MOST_FAULTS:
-            console.print(Text(f"  … and {len(verdict.faults) - MOST_FAULTS} more"))
+        for error in verdict.errors[:MAX_ERRORS]:
+            console.print(Text(f"  {error}"))
+        if len(verdict.errors) > MAX_ERRORS:
+            console.print(Text(f"  … and {len(verdict.errors) - MAX_ERRORS} more"))
     console.print(summary(verdicts))
 
 
-def summary(verdicts: list[Verdict]) -> Text:
+def summary(verdicts: list[AuditVerdict]) -> Text:
     """What verifying came to, in a line."""
     there = [verdict for verdict in verdicts if not verdict.note]
     entries = sum(verdict.entries for verdict in there)
@@ -82,8 +82,8 @@ def verdict_json(found: list[OrgVerdict]) -> dict[str, object]:
                 "subjectId": verdict.subject.id,
                 "entries": verdict.entries,
                 "ok": verdict.ok,
-                "firstBroken": verdict.broken,
-                "faults": list(verdict.faults),
+                "firstBroken": verdict.first_broken_entry,
+                "faults": list(verdict.errors),
                 "note": verdict.note,
             }
             for org_id, verdict in found

@@ -8,14 +8,14 @@ import click
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from waybook.cli.board import Frame, picture
-from waybook.cli.inside import Inside, inside, quiet_settings, the_console
+from waybook.cli.board import Viewport, plan_display
+from waybook.cli.inside import AppSession, get_console, load_settings, open_app
 from waybook.cli.options import database_options
-from waybook.cli.resizing import a_while_or, noticed_resizing
+from waybook.cli.resizing import resize_event, wait_or_resize
 from waybook.errors import Busy, Unavailable
 from waybook.settings import Settings
-from waybook.usecases.find_plans import meant_plan
-from waybook.usecases.watch_plan import Board, watch_plan
+from waybook.usecases.find_plans import resolve_plan
+from waybook.usecases.watch_plan import PlanOverview, read_plan_overview
 
 EVERY_SECONDS = 1.0
 
@@ -30,42 +30,44 @@ def command(*, plan: str | None, once: bool, **flags: object) -> None:
     PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
     Reads only: watching changes nothing.
     """
-    settings = quiet_settings(flags)
-    console = the_console()
+    settings = load_settings(flags)
+    console = get_console()
     live = console.is_terminal and not once
     with contextlib.suppress(KeyboardInterrupt):  # the way to leave
         asyncio.run(_watch(settings, plan, console, live=live))
 
 
 async def _watch(settings: Settings, text: str | None, console: Console, *, live: bool) -> None:
-    async with inside(settings) as here:
-        plan = await meant_plan(here.call, text)
-        board = await watch_plan(here.call, plan.id)
-        if not live or board.over:
-            console.print(picture(board, _frame(console)))
+    async with open_app(settings) as here:
+        plan = await resolve_plan(here.call, text)
+        board = await read_plan_overview(here.call, plan.id)
+        if not live or board.is_closed:
+            console.print(plan_display(board, _frame(console)))
             return
         with Live(console=console, screen=True, auto_refresh=False) as screen:
             board = await _follow(
                 here, board, lambda b: screen.update(_live(b, console), refresh=True)
             )
-        console.print(picture(board, _frame(console)))
+        console.print(plan_display(board, _frame(console)))
 
 
-async def _follow(here: Inside, board: Board, show: Callable[[Board], None]) -> Board:
-    resized = noticed_resizing()
+async def _follow(
+    here: AppSession, board: PlanOverview, show: Callable[[PlanOverview], None]
+) -> PlanOverview:
+    resized = resize_event()
     while True:
         show(board)
-        if board.over:
+        if board.is_closed:
             return board
-        await a_while_or(resized, EVERY_SECONDS)
+        await wait_or_resize(resized, EVERY_SECONDS)
         with contextlib.suppress(Busy, Unavailable):  # the next look may succeed
-            board = await watch_plan(here.call, board.plan.id, board)
+            board = await read_plan_overview(here.call, board.plan.id, board)
 
 
-def _live(board: Board, console: Console) -> RenderableType:
-    return picture(board, Frame(width=console.width, height=console.height, live=True))
+def _live(board: PlanOverview, console: Console) -> RenderableType:
+    return plan_display(board, Viewport(width=console.width, height=console.height, live=True))
 
 
-def _frame(console: Console) -> Frame:
+def _frame(console: Console) -> Viewport:
     """The whole screen; the line after the picture is the prompt's."""
-    return Frame(width=console.width, height=console.height - 1)
+    return Viewport(width=console.width, height=console.height - 1)

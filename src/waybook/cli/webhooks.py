@@ -8,22 +8,22 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.inside import inside, quiet_settings, the_console
-from waybook.cli.options import as_json, database_options
-from waybook.cli.printing import say_json
+from waybook.cli.inside import get_console, load_settings, open_app
+from waybook.cli.options import database_options, json_option
+from waybook.cli.printing import print_json
 from waybook.errors import Misconfigured
-from waybook.notices.schedule import Standing
-from waybook.record.notice import Occasion
+from waybook.notices.schedule import DeliveryStatus
+from waybook.record.notice import NotificationKind
 from waybook.settings import Settings
 from waybook.store.deliveries import Delivery
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.list_deliveries import list_deliveries
-from waybook.usecases.send_notice import retry_delivery, send_test_notice
+from waybook.usecases.send_notice import retry_delivery, send_test_notification
 
-LOOKS = {
-    Standing.WAITING: Text("… waiting", style="yellow"),
-    Standing.DELIVERED: Text("✓ delivered", style="green"),
-    Standing.GIVEN_UP: Text("✗ given up", style="red"),
+STATUS_STYLES = {
+    DeliveryStatus.WAITING: Text("… waiting", style="yellow"),
+    DeliveryStatus.DELIVERED: Text("✓ delivered", style="green"),
+    DeliveryStatus.GIVEN_UP: Text("✗ given up", style="red"),
 }
 
 
@@ -40,24 +40,24 @@ def group(context: click.Context) -> None:
 
 @group.command("list")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, help="At most so many (20).")
-@as_json
+@json_option
 @database_options
 def list_command(*, limit: int, as_json: bool, **flags: object) -> None:
     """The last notices, and what came of each."""
-    settings = quiet_settings(flags)
+    settings = load_settings(flags)
     found = asyncio.run(_list(settings, limit))
     if as_json:
-        say_json([told(one) for one in found])
+        print_json([delivery_json(one) for one in found])
         return
     if not found:
         off = "" if settings.webhook_url else "; webhooks are off, since there is no webhook_url"
         click.echo(f"Nobody has been told anything yet{off}.")
         return
-    the_console().print(_table(found))
+    get_console().print(_table(found))
 
 
 async def _list(settings: Settings, limit: int) -> list[Delivery]:
-    async with inside(settings) as here:
+    async with open_app(settings) as here:
         return await list_deliveries(here.call, limit=limit)
 
 
@@ -70,53 +70,57 @@ def _table(found: list[Delivery]) -> Table:
     table.add_column("", overflow="fold")
     for one in found:
         when = Text(f"{one.at:%m-%d %H:%M:%S}", style="dim")
-        tries, fault = str(one.attempt), Text(one.fault or "")
-        table.add_row(one.id, when, one.event, LOOKS[one.status], tries, fault)
+        tries, error = str(one.attempt), Text(one.fault or "")
+        table.add_row(one.id, when, one.event, STATUS_STYLES[one.status], tries, error)
     return table
 
 
 @group.command("test")
-@as_json
+@json_option
 @database_options
 def test_command(*, as_json: bool, **flags: object) -> None:
     """Send a notice that asks nothing of anybody, and say whether it arrived.
 
     Ends with exit code 1 if it did not.
     """
-    _send(quiet_settings(flags), send_test_notice, as_json=as_json)
+    _send(load_settings(flags), send_test_notification, as_json=as_json)
 
 
 @group.command("retry")
 @click.argument("letter", metavar="ID")
-@as_json
+@json_option
 @database_options
 def retry_command(*, letter: str, as_json: bool, **flags: object) -> None:
     """Deliver a notice once more, under the same id, and say whether it arrived.
 
     If it does not, it is tried again for another day. Ends with exit code 1 then.
     """
-    _send(quiet_settings(flags), lambda call: retry_delivery(call, letter), as_json=as_json)
+    _send(load_settings(flags), lambda call: retry_delivery(call, letter), as_json=as_json)
 
 
-def _send(settings: Settings, act: Callable[[Call], Awaitable[Delivery]], *, as_json: bool) -> None:
+def _send(
+    settings: Settings, act: Callable[[RequestContext], Awaitable[Delivery]], *, as_json: bool
+) -> None:
     if settings.webhook_url is None:
         raise Misconfigured("webhooks are off: set webhook_url, and webhook_secret")
     sent = asyncio.run(_act(settings, act))
     if as_json:
-        say_json(told(sent))
+        print_json(delivery_json(sent))
     else:
-        the_console().print(_said(sent))
-    sys.exit(int(sent.status is not Standing.DELIVERED))
+        get_console().print(_said(sent))
+    sys.exit(int(sent.status is not DeliveryStatus.DELIVERED))
 
 
-async def _act(settings: Settings, act: Callable[[Call], Awaitable[Delivery]]) -> Delivery:
-    async with inside(settings) as here:
+async def _act(
+    settings: Settings, act: Callable[[RequestContext], Awaitable[Delivery]]
+) -> Delivery:
+    async with open_app(settings) as here:
         return await act(here.call)
 
 
 def _said(sent: Delivery) -> Text:
-    what = "the test" if sent.event == Occasion.TEST else sent.event
-    if sent.status is Standing.DELIVERED:
+    what = "the test" if sent.event == NotificationKind.TEST else sent.event
+    if sent.status is DeliveryStatus.DELIVERED:
         return Text(f"✓ {what} arrived ({sent.answered})", style="green")
     return Text.assemble(
         (f"✗ {what} did not arrive: {sent.fault or 'somebody else delivers it now'}", "red"),
@@ -124,7 +128,7 @@ def _said(sent: Delivery) -> Text:
     )
 
 
-def told(one: Delivery) -> dict[str, object]:
+def delivery_json(one: Delivery) -> dict[str, object]:
     """A delivery for machines."""
     return {
         "id": one.id,
@@ -132,7 +136,7 @@ def told(one: Delivery) -> dict[str, object]:
         "status": str(one.status),
         "attempts": one.attempt,
         "at": one.at.isoformat(),
-        "nextAt": one.due_at.isoformat() if one.status is Standing.WAITING else None,
+        "nextAt": one.due_at.isoformat() if one.status is DeliveryStatus.WAITING else None,
         "settledAt": one.settled_at.isoformat() if one.settled_at else None,
         "answered": one.answered,
         "fault": one.fault,

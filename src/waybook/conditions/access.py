@@ -1,8 +1,8 @@
 """Fields, keys and elements: how a condition reaches into JSON."""
 
 from waybook.conditions.budget import TEXT_PER_UNIT, Budget
-from waybook.conditions.faults import Fault
-from waybook.conditions.values import PLAIN, Json, admit, kind, quoted
+from waybook.conditions.faults import ConditionError
+from waybook.conditions.values import SCALAR_TYPES, Json, kind, quoted, to_cel_value
 
 
 def select(value: Json, field: str, at: int) -> Json:
@@ -15,15 +15,17 @@ def select(value: Json, field: str, at: int) -> Json:
         if field not in value:
             raise _missing(field, at)
         found = value[field]
-        return found if type(found) in PLAIN else admit(found, at)
-    raise Fault(f"cannot read field {quoted(field)} of a value of type {kind(value)}", at)
+        return found if type(found) in SCALAR_TYPES else to_cel_value(found, at)
+    raise ConditionError(f"cannot read field {quoted(field)} of a value of type {kind(value)}", at)
 
 
 def has(value: Json, field: str, at: int) -> bool:
     """Say whether a map has the field; of anything else the question is an error, as in CEL."""
     if type(value) is dict:
         return field in value
-    raise Fault(f"cannot look for field {quoted(field)} in a value of type {kind(value)}", at)
+    raise ConditionError(
+        f"cannot look for field {quoted(field)} in a value of type {kind(value)}", at
+    )
 
 
 def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
@@ -34,11 +36,11 @@ def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
     """
     if type(value) is list:
         found = value[_place(key, len(value), at)]
-        return found if type(found) in PLAIN else admit(found, at)
+        return found if type(found) in SCALAR_TYPES else to_cel_value(found, at)
     if type(value) is not dict:
-        raise Fault(f"cannot index a value of type {kind(value)}", at)
+        raise ConditionError(f"cannot index a value of type {kind(value)}", at)
     if type(key) is not str:
-        raise Fault(f"no key of type {kind(key)} in this map, its keys are strings,", at)
+        raise ConditionError(f"no key of type {kind(key)} in this map, its keys are strings,", at)
     budget.spend(len(key) // TEXT_PER_UNIT, at)
     return select(value, key, at)
 
@@ -50,11 +52,11 @@ def _place(key: Json, length: int, at: int) -> int:
     elif type(key) is int:
         place = key
     else:
-        raise Fault(f"the index of a list must be an int, found {kind(key)},", at)
+        raise ConditionError(f"the index of a list must be an int, found {kind(key)},", at)
     if 0 <= place < length:
         return place
-    raise Fault(f"no element {key} in a list of {length}", at)
+    raise ConditionError(f"no element {key} in a list of {length}", at)
 
 
-def _missing(field: str, at: int) -> Fault:
-    return Fault(f"no field {quoted(field)}", at, "test it with has() first")
+def _missing(field: str, at: int) -> ConditionError:
+    return ConditionError(f"no field {quoted(field)}", at, "test it with has() first")

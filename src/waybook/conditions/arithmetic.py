@@ -7,7 +7,7 @@ An `int` and a `double` do not mix.
 from math import copysign, inf, isnan, nan
 
 from waybook.conditions.budget import ITEMS_PER_UNIT, TEXT_PER_UNIT, Budget
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.values import INT_MAX, INT_MIN, Json, kind
 
 
@@ -48,7 +48,7 @@ def divide(left: Json, right: Json, at: int, _: Budget) -> Json:
     """Divide numbers; integers are cut towards zero."""
     if type(left) is int and type(right) is int:
         if right == 0:
-            raise Fault("division by zero", at)
+            raise ConditionError("division by zero", at)
         return _within(_cut_quotient(left, right), at)
     if type(left) is float and type(right) is float:
         return left / right if right else _over_zero(left, right)
@@ -59,7 +59,7 @@ def modulo(left: Json, right: Json, at: int, _: Budget) -> Json:
     """The rest of an integer division, with the sign of the dividend."""
     if type(left) is int and type(right) is int:
         if right == 0:
-            raise Fault("modulus by zero", at)
+            raise ConditionError("modulus by zero", at)
         return left - right * _within(_cut_quotient(left, right), at)
     raise _mismatch("%", left, right, at)
 
@@ -70,13 +70,13 @@ def negate(value: Json, at: int) -> Json:
         return _within(-value, at)
     if type(value) is float:
         return -value
-    raise Fault(f"- needs a number, found {kind(value)},", at)
+    raise ConditionError(f"- needs a number, found {kind(value)},", at)
 
 
 def _within(value: int, at: int) -> int:
     if INT_MIN <= value <= INT_MAX:
         return value
-    raise Fault("integer overflow", at)
+    raise ConditionError("integer overflow", at)
 
 
 def _cut_quotient(left: int, right: int) -> int:
@@ -100,8 +100,8 @@ def _over_zero(left: float, zero: float) -> float:
     return copysign(inf, left) * copysign(1.0, zero)
 
 
-def _mismatch(sign: str, left: Json, right: Json, at: int) -> Fault:
+def _mismatch(sign: str, left: Json, right: Json, at: int) -> ConditionError:
     kinds = (kind(left), kind(right))
     mixed = sign != "%" and set(kinds) == {"int", "double"}
     advice = "ints and doubles do not mix, write whole doubles as 1.0" if mixed else ""
-    return Fault(f"cannot compute {kinds[0]} {sign} {kinds[1]}", at, advice)
+    return ConditionError(f"cannot compute {kinds[0]} {sign} {kinds[1]}", at, advice)

@@ -19,12 +19,12 @@ RESERVED_PER_CONDITION = 1_000
 
 TEXT_PER_UNIT = 64
 ITEMS_PER_UNIT = 8
-ABSORBED_FAULT = 10
+ABSORBED_ERROR = 10
 COMPARED_PAIR = 4
 COMPARED_ITEM = 3
 
 
-class Exhausted(Exception):
+class BudgetExceeded(Exception):
     """The budget is spent. Nothing absorbs this: the evaluation is over."""
 
     def __init__(self, at: int, limit: int = BUDGET) -> None:
@@ -69,7 +69,7 @@ class Budget:
         """
         if cost > self.left:
             self.left = 0
-            raise Exhausted(at, self.limit)
+            raise BudgetExceeded(at, self.limit)
         self.left -= cost
 
 

@@ -1,6 +1,6 @@
 """What a tree may name: the five variables, those of its macros, and the functions there are."""
 
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.functions import SIGNATURES, Signature
 from waybook.conditions.syntax import Call, Macro, Name, Node, children, walk
 
@@ -8,7 +8,7 @@ VARIABLES = ("result", "confidence", "report", "step", "plan")
 
 #: How deep a tree may be. A member, an operator, a call and an argument are a level each;
 #: a chain of `&&` or `||` is one level, however long.
-DEEPEST_TREE = 64
+MAX_TREE_DEPTH = 64
 
 _MEANT_FUNCTION = {
     "any": "exists",
@@ -39,9 +39,9 @@ def check(tree: Node) -> None:
         Fault: the first such place.
     """
     for node, depth in walk(tree):
-        if depth > DEEPEST_TREE:
-            text = f"the expression is more than {DEEPEST_TREE} operations deep"
-            raise Fault(text, node.at, "split the condition")
+        if depth > MAX_TREE_DEPTH:
+            text = f"the expression is more than {MAX_TREE_DEPTH} operations deep"
+            raise ConditionError(text, node.at, "split the condition")
     _check_names(tree, frozenset(VARIABLES))
 
 
@@ -64,11 +64,11 @@ def _check_name(node: Name, known: frozenset[str]) -> None:
         return
     text = f"unknown name '{node.name}'"
     if meant := _MEANT_CONSTANT.get(node.name):
-        raise Fault(text, node.at, f"did you mean {meant}?", hint=meant)
+        raise ConditionError(text, node.at, f"did you mean {meant}?", hint=meant)
     hint = f"result.{node.name}"
     names = ", ".join(VARIABLES)
     advice = f'did you mean {hint}, or the string "{node.name}"? The names are {names}'
-    raise Fault(text, node.at, advice, hint=hint)
+    raise ConditionError(text, node.at, advice, hint=hint)
 
 
 def _check_call(node: Call) -> None:
@@ -76,7 +76,7 @@ def _check_call(node: Call) -> None:
     if signature is None:
         raise _unknown_function(node)
     if node.receiver is None and not signature.bare:
-        raise Fault(f"{node.function} is a method,", node.at, f"write {signature.example}")
+        raise ConditionError(f"{node.function} is a method,", node.at, f"write {signature.example}")
     _check_arity(node, signature)
 
 
@@ -84,12 +84,14 @@ def _check_arity(node: Call, signature: Signature) -> None:
     expected = signature.arguments + (node.receiver is None)
     if len(node.arguments) != expected:
         text = f"{node.function} takes {expected} here, but {len(node.arguments)} are given,"
-        raise Fault(text, node.at, f"write {signature.example}")
+        raise ConditionError(text, node.at, f"write {signature.example}")
 
 
-def _unknown_function(node: Call) -> Fault:
+def _unknown_function(node: Call) -> ConditionError:
     text = f"unknown function '{node.function}'"
     if meant := _MEANT_FUNCTION.get(node.function):
-        return Fault(text, node.at, f"did you mean {meant}?", hint=meant)
+        return ConditionError(text, node.at, f"did you mean {meant}?", hint=meant)
     functions = ", ".join(SIGNATURES)
-    return Fault(text, node.at, f"there are {functions}, has, and the macros exists, all, filter")
+    return ConditionError(
+        text, node.at, f"there are {functions}, has, and the macros exists, all, filter"
+    )

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from waybook.conditions.budget import COMPARED_ITEM, COMPARED_PAIR, TEXT_PER_UNIT, Budget
-from waybook.conditions.faults import Fault
-from waybook.conditions.values import PLAIN, Json, admit, kind
+from waybook.conditions.faults import ConditionError
+from waybook.conditions.values import SCALAR_TYPES, Json, kind, to_cel_value
 
 Comparison: TypeAlias = Callable[[Json, Json, int, Budget], bool]
 
@@ -37,19 +37,21 @@ def member(item: Json, group: Json, at: int, budget: Budget) -> bool:
     if type(group) is list:
         return _among(item, group, at, budget)
     if type(group) is not dict:
-        raise Fault(f"in needs a list or a map on its right, found {kind(group)},", at)
+        raise ConditionError(f"in needs a list or a map on its right, found {kind(group)},", at)
     if type(item) is str:
         budget.spend(len(item) // TEXT_PER_UNIT, at)
         return item in group
     if isinstance(item, _ORDERED):
         return False
-    raise Fault(f"{kind(item)} cannot be the key of a map,", at)
+    raise ConditionError(f"{kind(item)} cannot be the key of a map,", at)
 
 
 def _among(item: Json, group: list[Json], at: int, budget: Budget) -> bool:
     for other in group:
         budget.spend(COMPARED_ITEM, at)
-        if equal(item, other if type(other) in PLAIN else admit(other, at), at, budget):
+        if equal(
+            item, other if type(other) in SCALAR_TYPES else to_cel_value(other, at), at, budget
+        ):
             return True
     return False
 
@@ -71,8 +73,8 @@ def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
     waiting = [(left, right)]
     while waiting:
         one, other = waiting.pop()
-        one = one if type(one) in PLAIN else admit(one, at)
-        other = other if type(other) in PLAIN else admit(other, at)
+        one = one if type(one) in SCALAR_TYPES else to_cel_value(one, at)
+        other = other if type(other) in SCALAR_TYPES else to_cel_value(other, at)
         if type(one) is list and type(other) is list:
             pairs = _list_pairs(one, other, at, budget)
         elif type(one) is dict and type(other) is dict:
@@ -119,7 +121,7 @@ def _ordering(sign: str, holds: Callable[[Ordered, Ordered], bool]) -> Compariso
             return holds(float(left), right)
         if type(left) is float and type(right) is int:
             return holds(left, float(right))
-        raise Fault(f"cannot compare {kind(left)} {sign} {kind(right)}", at)
+        raise ConditionError(f"cannot compare {kind(left)} {sign} {kind(right)}", at)
 
     return compare
 

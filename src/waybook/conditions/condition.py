@@ -14,16 +14,16 @@ How JSON is read as CEL stands in `waybook.conditions.values`, the limits in
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from waybook.conditions.budget import Budget, Exhausted
+from waybook.conditions.budget import Budget, BudgetExceeded
 from waybook.conditions.checker import check
 from waybook.conditions.evaluator import Program, program, start
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.parser import parse
 from waybook.conditions.syntax import Node
 from waybook.conditions.values import Json, kind
 from waybook.errors import BadExpression
 
-LONGEST_SOURCE = 1_000
+MAX_SOURCE_LENGTH = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,10 @@ class Condition:
         budget = budget or Budget()
         try:
             value = start(self.program, values, budget)
-        except Fault as fault:
+        except ConditionError as fault:
             fault.__traceback__ = None
             return Outcome(fired=False, error=str(fault), cost=budget.spent)
-        except Exhausted as exhausted:
+        except BudgetExceeded as exhausted:
             return Outcome(fired=False, error=str(exhausted), cost=budget.spent)
         if type(value) is bool:
             return Outcome(fired=value, error=None, cost=budget.spent)
@@ -79,22 +79,22 @@ def compile_condition(source: str) -> Condition:
         _check_text(source)
         tree = parse(source)
         check(tree)
-    except Fault as fault:
-        raise _refusal(fault, source[:LONGEST_SOURCE]) from None
+    except ConditionError as error:
+        raise _refusal(error, source[:MAX_SOURCE_LENGTH]) from None
     return Condition(source=source, tree=tree, program=program(tree))
 
 
-def _refusal(fault: Fault, source: str) -> BadExpression:
-    if fault.hint is None:
-        return BadExpression(str(fault), position=fault.at, source=source)
-    return BadExpression(str(fault), position=fault.at, source=source, hint=fault.hint)
+def _refusal(error: ConditionError, source: str) -> BadExpression:
+    if error.hint is None:
+        return BadExpression(str(error), position=error.at, source=source)
+    return BadExpression(str(error), position=error.at, source=source, hint=error.hint)
 
 
 def _check_text(source: str) -> None:
-    if len(source) > LONGEST_SOURCE:
-        text = f"the condition has {len(source)} characters, {LONGEST_SOURCE} are allowed,"
-        raise Fault(text, LONGEST_SOURCE, "shorten it")
+    if len(source) > MAX_SOURCE_LENGTH:
+        text = f"the condition has {len(source)} characters, {MAX_SOURCE_LENGTH} are allowed,"
+        raise ConditionError(text, MAX_SOURCE_LENGTH, "shorten it")
     try:
         source.encode()
     except UnicodeEncodeError as error:
-        raise Fault("half a surrogate pair is no character", error.start) from None
+        raise ConditionError("half a surrogate pair is no character", error.start) from None

@@ -1,10 +1,10 @@
 """A place in the row of tokens, and how deeply nested it is."""
 
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.lexer import Kind, Token, tokenize
 
 #: How many brackets, branches and arguments may stand within each other.
-DEEPEST_NESTING = 32
+MAX_NESTING_DEPTH = 32
 
 _ADVICE = {
     "and": "write && for and",
@@ -33,13 +33,13 @@ class Cursor:
         """Say whether everything is read."""
         return self.token.kind is Kind.END
 
-    def sees(self, symbol: str) -> bool:
+    def peek_is(self, symbol: str) -> bool:
         """Say whether this symbol or word is next."""
         return self.token.text == symbol
 
-    def sees_signed_number(self) -> bool:
+    def peek_is_signed_number(self) -> bool:
         """Say whether a minus and a number are next: together they are one literal."""
-        return self.sees("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
+        return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
 
     def take(self) -> Token:
         """Step over the next token, which is not the end."""
@@ -50,7 +50,7 @@ class Cursor:
 
     def skip(self, symbol: str) -> bool:
         """Step over this symbol if it is next, and say whether it was."""
-        if not self.sees(symbol):
+        if not self.peek_is(symbol):
             return False
         self.take()
         return True
@@ -65,11 +65,11 @@ class Cursor:
             closing = f" to close the {opened} at {opened.at}" if opened else ""
             raise self.unexpected(f"expected '{symbol}'{closing}")
 
-    def unexpected(self, expected: str = "") -> Fault:
+    def unexpected(self, expected: str = "") -> ConditionError:
         """The complaint about the next token."""
         advice = _ADVICE.get(self.token.text, "")
         both = "; ".join(part for part in (expected, advice) if part)
-        return Fault(f"unexpected {self.token}", self.token.at, both)
+        return ConditionError(f"unexpected {self.token}", self.token.at, both)
 
     def enter(self) -> None:
         """Go one level deeper.
@@ -78,9 +78,9 @@ class Cursor:
             Fault: that is too deep.
         """
         self._nesting += 1
-        if self._nesting > DEEPEST_NESTING:
-            text = f"nested more than {DEEPEST_NESTING} levels deep"
-            raise Fault(text, self.token.at, "take brackets away or split the condition")
+        if self._nesting > MAX_NESTING_DEPTH:
+            text = f"nested more than {MAX_NESTING_DEPTH} levels deep"
+            raise ConditionError(text, self.token.at, "take brackets away or split the condition")
 
     def leave(self) -> None:
         """Come back up."""

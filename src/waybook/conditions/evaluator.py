@@ -9,7 +9,7 @@ from typing import TypeAlias
 from waybook.conditions import arithmetic, comparison, functions, logic
 from waybook.conditions.access import has, index, select
 from waybook.conditions.budget import Budget
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.frame import Frame, Run
 from waybook.conditions.syntax import (
     Binary,
@@ -33,7 +33,7 @@ from waybook.conditions.syntax import (
     size,
     walk,
 )
-from waybook.conditions.values import PLAIN, Json, admit, kind
+from waybook.conditions.values import SCALAR_TYPES, Json, kind, to_cel_value
 
 #: The place of each variable that a macro has bound.
 Scope: TypeAlias = Mapping[str, int]
@@ -104,9 +104,9 @@ def _name(node: Name, scope: Scope) -> Run:
 
     def variable(frame: Frame) -> Json:
         if name not in frame.values:
-            raise Fault(f"there is no {name} here", at)
+            raise ConditionError(f"there is no {name} here", at)
         value = frame.values[name]
-        return value if type(value) in PLAIN else admit(value, at)
+        return value if type(value) in SCALAR_TYPES else to_cel_value(value, at)
 
     def bound(frame: Frame, slot: int = slot or 0) -> Json:
         return frame.bound[slot]
@@ -167,7 +167,7 @@ def _negate(node: Negate, scope: Scope) -> Run:
 
 @_compiled.register(Not)
 def _not(node: Not, scope: Scope) -> Run:
-    return logic.opposite(node.at, _compiled(node.operand, scope))
+    return logic.negation(node.at, _compiled(node.operand, scope))
 
 
 @_compiled.register(Either)
@@ -205,7 +205,7 @@ def _call(node: Call, scope: Scope) -> Run:
         if type(whole) is str and type(piece) is str:
             return test(whole, piece, at, frame.budget)
         kinds = f"found {kind(whole)} and {kind(piece)},"
-        raise Fault(f"{node.function} needs two strings, {kinds}", at)
+        raise ConditionError(f"{node.function} needs two strings, {kinds}", at)
 
     return run
 

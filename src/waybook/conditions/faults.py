@@ -1,7 +1,7 @@
 """What can go wrong with a condition, told in one sentence with its place in the text."""
 
 
-class Fault(Exception):
+class ConditionError(Exception):
     """An error of the condition; CEL's `&&` and `||` may absorb it during evaluation.
 
     >>> str(Fault("unknown name 'score'", 0, "did you mean result.score?"))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from waybook.conditions.budget import TEXT_PER_UNIT, Budget
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.values import Json, kind
 
 TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
@@ -43,7 +43,7 @@ def size(value: Json, at: int) -> int:
     """The number of code points, elements or keys."""
     if type(value) is str or type(value) is list or type(value) is dict:
         return len(value)
-    raise Fault(f"size needs a string, list or map, found {kind(value)},", at)
+    raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
 
 
 def contains(text: str, part: str, at: int, budget: Budget) -> bool:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 
 
 class Kind(StrEnum):
@@ -78,10 +78,10 @@ def tokenize(source: str) -> list[Token]:
         found = _TOKEN.match(source, at)
         if found is None:
             text = source[at]
-            raise Fault(f"unexpected character {text!r}", at, _ADVICE.get(text, ""))
+            raise ConditionError(f"unexpected character {text!r}", at, _ADVICE.get(text, ""))
         kind = str(found.lastgroup)
         if kind in _FOREIGN:
-            raise Fault(f"{kind} literals are not in this language", at, _FOREIGN[kind])
+            raise ConditionError(f"{kind} literals are not in this language", at, _FOREIGN[kind])
         if kind != "skip":
             tokens.append(Token(Kind(kind), found[0], at))
         at = found.end()

@@ -2,7 +2,7 @@
 
 import re
 
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.values import INT_MAX, INT_MIN
 
 _ESCAPE = re.compile(
@@ -39,7 +39,9 @@ def read_int(text: str, at: int, *, negative: bool) -> int:
     value = -value if negative else value
     if INT_MIN <= value <= INT_MAX:
         return value
-    raise Fault("this integer does not fit in 64 bits", at, "write it as a double, like 1e20")
+    raise ConditionError(
+        "this integer does not fit in 64 bits", at, "write it as a double, like 1e20"
+    )
 
 
 def read_double(text: str, *, negative: bool) -> float:
@@ -66,7 +68,9 @@ def read_string(token: str, at: int) -> str:
 def _read_raw(body: str, at: int) -> str:
     """A raw body, which CEL does not let end in an odd number of backslashes."""
     if (len(body) - len(body.rstrip("\\"))) % 2:
-        raise Fault("this raw string ends in a backslash", at, "write it without r and doubled")
+        raise ConditionError(
+            "this raw string ends in a backslash", at, "write it without r and doubled"
+        )
     return _with_plain_line_ends(body)
 
 
@@ -77,7 +81,9 @@ def _replace_escapes(body: str, at: int) -> str:
         found = _ESCAPE.match(body, slash)
         if found is None:
             escape = body[slash : slash + 2]
-            raise Fault(f"unknown escape {escape}", at + slash, "write \\\\ for a backslash")
+            raise ConditionError(
+                f"unknown escape {escape}", at + slash, "write \\\\ for a backslash"
+            )
         pieces += (_with_plain_line_ends(body[done:slash]), _character(found, at + slash))
         done = found.end()
     return "".join((*pieces, _with_plain_line_ends(body[done:])))
@@ -94,5 +100,5 @@ def _character(escape: re.Match[str], at: int) -> str:
         return chr(int(octal, 8))
     code = int(escape["byte"] or escape["short"] or escape["long"], 16)
     if code in _SURROGATES or code > _LAST_CODE_POINT:
-        raise Fault(f"{escape[0]} is no character", at)
+        raise ConditionError(f"{escape[0]} is no character", at)
     return chr(code)

@@ -6,30 +6,30 @@ and `exists`, a false one `&&` and `all`. Only if none settles it, the first err
 
 from collections.abc import Iterable
 
-from waybook.conditions.budget import ABSORBED_FAULT
-from waybook.conditions.faults import Fault
+from waybook.conditions.budget import ABSORBED_ERROR
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.frame import Frame, Run
 from waybook.conditions.syntax import Macro, MacroName
-from waybook.conditions.values import PLAIN, Json, admit, kind
+from waybook.conditions.values import SCALAR_TYPES, Json, kind, to_cel_value
 
 
 def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool) -> Run:
     """`&&` (settled by false) or `||` (settled by true) of operands, each with its place."""
 
     def run(frame: Frame) -> Json:
-        fault: Fault | None = None
+        error: ConditionError | None = None
         for at, operand in operands:
             try:
                 verdict = operand(frame)
-            except Fault as caught:
-                fault = _first(fault, caught, at, frame)
+            except ConditionError as caught:
+                error = _first(error, caught, at, frame)
                 continue
             if verdict is settles:
                 return settles
             if type(verdict) is not bool:
-                fault = _first(fault, _no_bool(sign, verdict, at), at, frame)
-        if fault is not None:
-            raise fault
+                error = _first(error, _no_bool(sign, verdict, at), at, frame)
+        if error is not None:
+            raise error
         return not settles
 
     return run
@@ -41,21 +41,21 @@ def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> 
     at = node.body.at
 
     def run(frame: Frame) -> Json:
-        fault: Fault | None = None
+        error: ConditionError | None = None
         for item in _elements(node, source(frame)):
             frame.budget.spend(cost, node.at)
-            frame.bound[slot] = item if type(item) in PLAIN else admit(item, node.at)
+            frame.bound[slot] = item if type(item) in SCALAR_TYPES else to_cel_value(item, node.at)
             try:
                 verdict = body(frame)
-            except Fault as caught:
-                fault = _first(fault, caught, at, frame)
+            except ConditionError as caught:
+                error = _first(error, caught, at, frame)
                 continue
             if verdict is settles:
                 return settles
             if type(verdict) is not bool:
-                fault = _first(fault, _no_bool(node.macro, verdict, at), at, frame)
-        if fault is not None:
-            raise fault
+                error = _first(error, _no_bool(node.macro, verdict, at), at, frame)
+        if error is not None:
+            raise error
         return not settles
 
     return run
@@ -68,7 +68,7 @@ def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> R
         kept: list[Json] = []
         for item in _elements(node, source(frame)):
             frame.budget.spend(cost, node.at)
-            frame.bound[slot] = item if type(item) in PLAIN else admit(item, node.at)
+            frame.bound[slot] = item if type(item) in SCALAR_TYPES else to_cel_value(item, node.at)
             verdict = body(frame)
             if verdict is True:
                 kept.append(item)
@@ -93,7 +93,7 @@ def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
     return run
 
 
-def opposite(at: int, operand: Run) -> Run:
+def negation(at: int, operand: Run) -> Run:
     """`!operand`."""
 
     def run(frame: Frame) -> Json:
@@ -109,15 +109,17 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
     """The elements of a list, or the keys of a map in its own order."""
     if type(group) is list or type(group) is dict:
         return group
-    raise Fault(f"{node.macro} needs a list or a map, found {kind(group)},", node.at)
+    raise ConditionError(f"{node.macro} needs a list or a map, found {kind(group)},", node.at)
 
 
-def _first(known: Fault | None, new: Fault, at: int, frame: Frame) -> Fault:
+def _first(
+    known: ConditionError | None, new: ConditionError, at: int, frame: Frame
+) -> ConditionError:
     """Keep the first fault; each is paid for, and lets go of the frames it came through."""
-    frame.budget.spend(ABSORBED_FAULT, at)
+    frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new
 
 
-def _no_bool(sign: str, found: Json, at: int) -> Fault:
-    return Fault(f"{sign} needs true or false, found {kind(found)},", at)
+def _no_bool(sign: str, found: Json, at: int) -> ConditionError:
+    return ConditionError(f"{sign} needs true or false, found {kind(found)},", at)

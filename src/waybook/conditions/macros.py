@@ -3,7 +3,7 @@
 CEL expands them while it parses, and so do we.
 """
 
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.syntax import Call, Has, Macro, MacroName, Name, Node, Select
 
 _LOOPS = frozenset(MacroName)
@@ -27,17 +27,17 @@ def _has(at: int, receiver: Node | None, arguments: tuple[Node, ...]) -> Has:
     match receiver, arguments:
         case None, (Select(_, operand, field),):
             return Has(at, operand, field)
-    raise Fault("has needs one field, and nothing else,", at, "write has(result.name)")
+    raise ConditionError("has needs one field, and nothing else,", at, "write has(result.name)")
 
 
 def _loop(at: int, name: MacroName, receiver: Node | None, arguments: tuple[Node, ...]) -> Macro:
     if receiver is None or len(arguments) != _LOOP_ARGUMENTS:
-        raise Fault(
+        raise ConditionError(
             f"{name} needs a list before it, a variable and an expression,",
             at,
             f"write result.list.{name}(x, x > 0)",
         )
     variable, body = arguments
     if not isinstance(variable, Name):
-        raise Fault(f"the variable of {name} must be a simple name", variable.at)
+        raise ConditionError(f"the variable of {name} must be a simple name", variable.at)
     return Macro(at, name, receiver, variable.name, body)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from waybook.conditions.cursor import Cursor
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 from waybook.conditions.lexer import Kind
 from waybook.conditions.literals import read_double, read_int, read_string
 from waybook.conditions.macros import expand
@@ -81,7 +81,7 @@ def parse(source: str) -> Node:
     """
     cursor = Cursor(source)
     if cursor.at_end():
-        raise Fault("the condition is empty", 0, "write true for one that always fires")
+        raise ConditionError("the condition is empty", 0, "write true for one that always fires")
     tree = _expression(cursor)
     if not cursor.at_end():
         raise cursor.unexpected()
@@ -94,7 +94,7 @@ def parse(source: str) -> Node:
 def _expression(cursor: Cursor) -> Node:
     cursor.enter()
     tree = _either(cursor)
-    if cursor.sees("?"):
+    if cursor.peek_is("?"):
         question = cursor.take()
         then = _either(cursor)
         cursor.expect(":", question)
@@ -132,11 +132,11 @@ def _binary(cursor: Cursor, floor: int) -> Node:
 def _unary(cursor: Cursor) -> Node:
     """A row of `!` or of `-`; as in CEL, two of them cancel each other unseen."""
     at = cursor.token.at
-    if cursor.sees("!"):
+    if cursor.peek_is("!"):
         odd = _odd(cursor, "!")
         operand = _member(cursor)
         return Not(at, operand) if odd else operand
-    if cursor.sees("-") and not cursor.sees_signed_number():
+    if cursor.peek_is("-") and not cursor.peek_is_signed_number():
         odd = _odd(cursor, "-")
         operand = _member(cursor)
         return Negate(at, operand) if odd else operand
@@ -173,7 +173,7 @@ def _field(cursor: Cursor, operand: Node) -> Node:
     if name.text in _KEYWORDS:
         raise cursor.unexpected(f'write ["{name.text}"] for a field of this name')
     cursor.take()
-    if cursor.sees("("):
+    if cursor.peek_is("("):
         return expand(name.at, name.text, operand, _arguments(cursor))
     return Select(name.at, operand, name.text)
 
@@ -185,15 +185,15 @@ def _primary(cursor: Cursor) -> Node:
     if token.kind is Kind.STRING:
         cursor.take()
         return Literal(token.at, read_string(token.text, token.at))
-    if token.kind in {Kind.INT, Kind.DOUBLE} or cursor.sees_signed_number():
+    if token.kind in {Kind.INT, Kind.DOUBLE} or cursor.peek_is_signed_number():
         return _number(cursor)
     if cursor.skip("("):
         inner = _expression(cursor)
         cursor.expect(")", token)
         return inner
-    if cursor.sees("["):
+    if cursor.peek_is("["):
         return _list(cursor)
-    if cursor.sees("{"):
+    if cursor.peek_is("{"):
         return _map(cursor)
     raise cursor.unexpected("expected a value")
 
@@ -203,11 +203,11 @@ def _name(cursor: Cursor) -> Node:
     if name.text == "in":
         raise cursor.unexpected("expected a value")
     if name.text in _RESERVED:
-        raise Fault(f"{name} is a reserved word", name.at)
+        raise ConditionError(f"{name} is a reserved word", name.at)
     cursor.take()
     if name.text in _CONSTANTS:
         return Literal(name.at, _CONSTANTS[name.text])
-    if cursor.sees("("):
+    if cursor.peek_is("("):
         return expand(name.at, name.text, None, _arguments(cursor))
     return Name(name.at, name.text)
 
@@ -240,7 +240,7 @@ def _list(cursor: Cursor) -> Node:
     opened = cursor.take()
     items: list[Node] = []
     if not cursor.skip(","):
-        while not cursor.sees("]"):
+        while not cursor.peek_is("]"):
             items.append(_expression(cursor))
             if not cursor.skip(","):
                 break
@@ -252,7 +252,7 @@ def _map(cursor: Cursor) -> Node:
     opened = cursor.take()
     entries: dict[str, Node] = {}
     if not cursor.skip(","):
-        while not cursor.sees("}"):
+        while not cursor.peek_is("}"):
             key = _key(cursor, entries)
             cursor.expect(":")
             entries[key] = _expression(cursor)
@@ -268,5 +268,5 @@ def _key(cursor: Cursor, taken: Mapping[str, Node]) -> str:
         raise cursor.unexpected("the keys of a map are string literals, as in JSON")
     key = read_string(cursor.take().text, token.at)
     if key in taken:
-        raise Fault(f"the key {token} is there twice", token.at)
+        raise ConditionError(f"the key {token} is there twice", token.at)
     return key

@@ -18,7 +18,7 @@ from math import inf
 from types import NoneType
 from typing import TypeAlias
 
-from waybook.conditions.faults import Fault
+from waybook.conditions.faults import ConditionError
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
@@ -26,7 +26,7 @@ INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
 #: What needs no second look; an `int` may be too large for CEL's.
-PLAIN = frozenset({NoneType, bool, float, str, list, dict})
+SCALAR_TYPES = frozenset({NoneType, bool, float, str, list, dict})
 
 _KINDS: Mapping[type, str] = {
     NoneType: "null",
@@ -42,7 +42,7 @@ _LONGEST_QUOTE = 40
 _LONGEST_DOUBLE = 1024  # in bits
 
 
-def admit(value: Json, at: int) -> Json:
+def to_cel_value(value: Json, at: int) -> Json:
     """Read one JSON value as a CEL value; what it holds is read when it is touched.
 
     >>> admit("text", 0), admit(7, 0), admit(2**64, 0)
@@ -53,7 +53,7 @@ def admit(value: Json, at: int) -> Json:
     Raises:
         Fault: the value is no JSON.
     """
-    if type(value) in PLAIN:
+    if type(value) in SCALAR_TYPES:
         return value
     if isinstance(value, int):
         return int(value) if INT_MIN <= value <= INT_MAX else _nearest_double(value)
@@ -61,7 +61,7 @@ def admit(value: Json, at: int) -> Json:
         return str.__str__(value)
     if isinstance(value, float):
         return float(value)
-    raise Fault(f"found a {type(value).__name__}, which is no JSON value,", at)
+    raise ConditionError(f"found a {type(value).__name__}, which is no JSON value,", at)
 
 
 def kind(value: Json) -> str:

@@ -15,20 +15,20 @@ from waybook.dag.granularity import (
     Worker,
     fans_out,
     first_of,
-    keepers,
+    lineage_owners,
     unit_count,
 )
 from waybook.dag.lineage import (
     Origins,
-    authored,
     distinct,
     entry_origins,
-    joined,
     lineage_name,
+    merge_origins,
+    single_author_origins,
 )
 from waybook.dag.model import Dag, JobType, RecipeStep, Stage, Strategy
 from waybook.dag.recipe import Graph
-from waybook.dag.sources import makes, primary_source
+from waybook.dag.sources import output_keys, primary_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,9 @@ class StageCounts:
     leaves: Origins
 
 
-def expected(stage: Stage, graph: Graph, models: Sequence[str], prior: Origins) -> StageCounts:
+def expected_counts(
+    stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
+) -> StageCounts:
     """The counts of a stage with these models, after a stage that left these origins."""
     models = distinct(models)
     units: dict[str, int] = {}
@@ -62,7 +64,9 @@ def expected(stage: Stage, graph: Graph, models: Sequence[str], prior: Origins) 
         begun_by[key] = key if source is None else begun_by[source]
     fruitful = dict.fromkeys(begun_by[key] for key in graph.leaves if outputs[key])
     left = _begun(stage.slug, graph, [graph.steps[key] for key in fruitful], models, prior)
-    return StageCounts(units=units, outputs=outputs, total=sum(units.values()), leaves=joined(left))
+    return StageCounts(
+        units=units, outputs=outputs, total=sum(units.values()), leaves=merge_origins(left)
+    )
 
 
 def _begun(
@@ -84,13 +88,15 @@ def _one_each(step: RecipeStep, graph: Graph) -> bool:
 
 def _new(stage: str, step: RecipeStep, models: Sequence[str], *, one_each: bool) -> Origins:
     if one_each:
-        return authored({lineage_name(stage, step.key, model): model for model in models})
-    return authored({lineage_name(stage, step.key): first_of(models)})
+        return single_author_origins(
+            {lineage_name(stage, step.key, model): model for model in models}
+        )
+    return single_author_origins({lineage_name(stage, step.key): first_of(models)})
 
 
 def _kept(strategy: Strategy, models: Sequence[str], prior: Origins) -> Origins:
     if GRANULARITY[strategy].worker is Worker.AUTHOR:
-        return authored(keepers(models, prior))
+        return single_author_origins(lineage_owners(models, prior))
     return Origins(
         lineages=prior.lineages,
         authors=tuple(models),
@@ -111,8 +117,8 @@ def dag_counts(
     for slug in TopologicalSorter(before).static_order():
         models = models_of.get(slug, ())
         prior = [counts[source].leaves for source in before[slug]]
-        origins = joined(prior) if prior else entry_origins(models)
-        counts[slug] = expected(stages[slug], graphs[slug], models, origins)
+        origins = merge_origins(prior) if prior else entry_origins(models)
+        counts[slug] = expected_counts(stages[slug], graphs[slug], models, origins)
     return {slug: counts[slug] for slug in stages}
 
 
@@ -125,7 +131,7 @@ def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
     return before
 
 
-def pages_of(stage: Stage) -> Mapping[str, frozenset[str]]:
+def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
     """The keys of the documents people will have to read, by the steps that make them.
 
     Those that have a template; where a stage says nothing of rendering, all that its EXECUTE steps
@@ -138,9 +144,11 @@ def pages_of(stage: Stage) -> Mapping[str, frozenset[str]]:
     }
     if any(pages.values()):
         return pages
-    return {step.key: frozenset(makes(step)) for step in steps if step.job_type is JobType.EXECUTE}
+    return {
+        step.key: frozenset(output_keys(step)) for step in steps if step.job_type is JobType.EXECUTE
+    }
 
 
 def documents_expected(stage: Stage, counts: StageCounts) -> int:
     """How many documents people will have to read when the stage is done."""
-    return sum(len(keys) * counts.outputs[key] for key, keys in pages_of(stage).items())
+    return sum(len(keys) * counts.outputs[key] for key, keys in rendered_keys(stage).items())

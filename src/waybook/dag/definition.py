@@ -11,9 +11,9 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import cast
 
-from waybook.dag.definition_checks import definition_faults
-from waybook.dag.faults import Fault, refuse
-from waybook.dag.form import Check, form_check
+from waybook.dag.definition_checks import definition_errors
+from waybook.dag.faults import Diagnostic, bad_recipe_error
+from waybook.dag.form import Check, compile_check
 from waybook.dag.model import (
     Dag,
     Input,
@@ -39,7 +39,7 @@ def definition_schema() -> dict[str, object]:
 
 @cache
 def _form(*, strict: bool) -> Check:
-    return form_check(definition_schema(), strict=strict)
+    return compile_check(definition_schema(), strict=strict)
 
 
 # Reading
@@ -52,14 +52,14 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
         BadRecipe: with every fault there is in the form, or else in the structure.
     """
     faults = [
-        Fault(fault.name, fault.at.removeprefix(".") or "definition", fault.message)
+        Diagnostic(fault.name, fault.at.removeprefix(".") or "definition", fault.message)
         for fault in _form(strict=strict)(data)
     ]
     if faults:
-        raise refuse(faults)
+        raise bad_recipe_error(faults)
     dag = _dag(cast("Raw", data))
-    if structural := definition_faults(dag):
-        raise refuse(structural)
+    if structural := definition_errors(dag):
+        raise bad_recipe_error(structural)
     return dag
 
 

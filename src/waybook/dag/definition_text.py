@@ -14,14 +14,14 @@ from typing import Protocol, TypeAlias, cast
 import yaml
 from yaml import events
 
-from waybook.dag.faults import Fault, refuse
-from waybook.dag.warned import shown
+from waybook.dag.faults import Diagnostic, bad_recipe_error
+from waybook.dag.warned import quote_name
 from waybook.errors import BadRecipe
 
-MOST_BYTES = 1 << 20
-DEEPEST = 32
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 32
 #: Values in a text, each alias counting as all that it stands for.
-MOST_PARTS = 200_000
+MAX_PARTS = 200_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNREADABLE = re.compile(
@@ -42,21 +42,21 @@ Container: TypeAlias = list[object] | dict[str, object]
 NodeStart: TypeAlias = events.ScalarEvent | events.CollectionStartEvent
 
 
-def text_of(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """The text in a file.
 
     Raises:
         BadRecipe: it is longer than any definition, or not UTF-8; with the line and the column.
     """
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_BYTES:
         raise _too_long()
     try:
         return data.decode()
-    except UnicodeDecodeError as fault:
-        before = data[: fault.start].decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode()
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        told = [Fault("bad_text", f"line {line}, column {column}", "this is not UTF-8")]
-        raise refuse(told) from None
+        told = [Diagnostic("bad_text", f"line {line}, column {column}", "this is not UTF-8")]
+        raise bad_recipe_error(told) from None
 
 
 def parse_definition(text: str) -> object:
@@ -65,7 +65,7 @@ def parse_definition(text: str) -> object:
     Raises:
         BadRecipe: it is neither, or goes beyond a limit; with the line and the column.
     """
-    if len(text) > MOST_BYTES or len(text.encode(errors="surrogatepass")) > MOST_BYTES:
+    if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_long()
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
         # Quick and right for good JSON; the words for any other come from below.
@@ -75,14 +75,14 @@ def parse_definition(text: str) -> object:
 
 
 def _too_long() -> BadRecipe:
-    told = f"the text is longer than {MOST_BYTES:,} bytes"
-    return refuse([Fault("too_large", "line 1, column 1", told)])
+    told = f"the text is longer than {MAX_BYTES:,} bytes"
+    return bad_recipe_error([Diagnostic("too_large", "line 1, column 1", told)])
 
 
 def _json(text: str) -> object:
     value: object = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
     level: Sequence[object] = [value]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         level = [inner for item in level for inner in _inside(item)]
         if not level:
             return value
@@ -111,15 +111,15 @@ def _yaml(text: str) -> object:
     if unreadable:
         line = text.count("\n", 0, unreadable.start()) + 1
         column = unreadable.start() - text.rfind("\n", 0, unreadable.start())
-        told = f"{shown(unreadable.group())} is not taken here"
-        raise refuse([Fault("bad_text", f"line {line}, column {column}", told)])
+        told = f"{quote_name(unreadable.group())} is not taken here"
+        raise bad_recipe_error([Diagnostic("bad_text", f"line {line}, column {column}", told)])
     building = _Building()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             building.take(event)
-    except yaml.MarkedYAMLError as fault:
-        mark = fault.problem_mark or fault.context_mark
-        raise _refusal("bad_text", mark, fault.problem or "this is no YAML") from fault
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise _refusal("bad_text", mark, error.problem or "this is no YAML") from error
     return building.done[0] if building.done else None
 
 
@@ -176,21 +176,21 @@ class _Building:
 
     def _take_key(self, top: _Open, value: Mapping[str, object], event: events.ScalarEvent) -> None:
         if event.value in value:
-            told = f"the property {shown(event.value)} is there twice"
+            told = f"the property {quote_name(event.value)} is there twice"
             raise _refusal("duplicate_property", event.start_mark, told)
         top.key = event.value
 
     def _take_alias(self, event: events.AliasEvent) -> None:
         if event.anchor not in self.anchors:
-            told = f"nothing before this is called {shown(event.anchor)}"
+            told = f"nothing before this is called {quote_name(event.anchor)}"
             raise _refusal("bad_text", event.start_mark, told)
         value, parts = self.anchors[event.anchor]
         self._add(value, parts, None, event)
 
     def _begin(self, event: events.CollectionStartEvent) -> None:
         _refuse_tag(event)
-        if len(self.stack) == DEEPEST:
-            told = f"nested more than {DEEPEST} levels deep"
+        if len(self.stack) == MAX_DEPTH:
+            told = f"nested more than {MAX_DEPTH} levels deep"
             raise _refusal("too_deep", event.start_mark, told)
         self._refuse_as_key(event)
         value: Container = {} if isinstance(event, events.MappingStartEvent) else []
@@ -206,8 +206,8 @@ class _Building:
             return
         top = self.stack[-1]
         top.parts += parts
-        if top.parts > MOST_PARTS:
-            told = f"more than {MOST_PARTS:,} values, with what the aliases stand for"
+        if top.parts > MAX_PARTS:
+            told = f"more than {MAX_PARTS:,} values, with what the aliases stand for"
             raise _refusal("too_large", event.start_mark, told)
         if isinstance(top.value, list):
             top.value.append(value)
@@ -223,7 +223,9 @@ class _Building:
 
 def _refuse_tag(event: NodeStart) -> None:
     if event.tag not in _PLAIN_TAGS:
-        raise _refusal("bad_text", event.start_mark, f"the tag {shown(event.tag)} is not taken")
+        raise _refusal(
+            "bad_text", event.start_mark, f"the tag {quote_name(event.tag)} is not taken"
+        )
 
 
 def _plain_value(text: str) -> object:
@@ -241,4 +243,4 @@ def _plain_value(text: str) -> object:
 
 def _refusal(name: str, mark: _Mark | None, message: str) -> BadRecipe:
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    return refuse([Fault(name, f"line {line}, column {column}", message)])
+    return bad_recipe_error([Diagnostic(name, f"line {line}, column {column}", message)])

@@ -7,21 +7,21 @@ there. A document may have several makers; one of them before the step is enough
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from waybook.dag.faults import Fault
+from waybook.dag.faults import Diagnostic
 from waybook.dag.model import RecipeStep, Stage
 from waybook.dag.recipe import Graph
 from waybook.dag.sources import producers
-from waybook.dag.warned import shown
+from waybook.dag.warned import quote_name
 
 #: Of a document with more makers than this, the rest is not asked for an edge to propose.
-MOST_ASKED = 20
+MAX_PRODUCERS_CHECKED = 20
 
 #: Steps as the bits of a number, each at its place in the graph's order: joining two sets of ten
 #: thousand steps is one operation.
 Bits = int
 
 
-def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Fault]:
+def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
     """Every needed document of the stage that is made only by steps not before its reader."""
     makers = producers(stage)
     needs = [
@@ -38,8 +38,9 @@ def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Fault]:
     for number, place, key, document in needs:
         if not made[document] & (upto[key] ^ bit[key]):
             where = f"{at}.steps[{number}].inputsRequired[{place}]"
-            told = f"{shown(key)} needs {shown(document)}{_told(key, makers[document], bit, upto)}"
-            yield Fault("hidden_dependency", where, told)
+            why = _told(key, makers[document], bit, upto)
+            message = f"{quote_name(key)} needs {quote_name(document)}{why}"
+            yield Diagnostic("hidden_dependency", where, message)
 
 
 def _needs(step: RecipeStep, slug: str) -> Iterator[tuple[int, str]]:
@@ -70,13 +71,13 @@ def _told(
     key: str, makers: tuple[str, ...], bit: Mapping[str, Bits], upto: Mapping[str, Bits]
 ) -> str:
     """Who makes the document, and which edge would bring it, if one can."""
-    others = [maker for maker in islice(makers, MOST_ASKED) if maker != key]
+    others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
         return ", which it alone makes"
     free = next((maker for maker in others if not upto[maker] & bit[key]), None)
     if free is None:
-        return f", which {shown(others[0])} makes, and that step waits for this one"
+        return f", which {quote_name(others[0])} makes, and that step waits for this one"
     return (
-        f", which {shown(free)} makes, and no path of edges leads here from there: add the edge "
-        f"[{free!r}, {key!r}]"
+        f", which {quote_name(free)} makes, and no path of edges leads here from there: "
+        f"add the edge [{free!r}, {key!r}]"
     )

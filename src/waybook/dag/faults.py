@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from waybook.errors import BadRecipe
 
 #: More than this many faults at once help nobody.
-MOST_TOLD = 20
+MAX_DIAGNOSTICS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Diagnostic:
     """One thing that is wrong, and where."""
 
     name: str
@@ -22,7 +22,7 @@ class Fault:
         return {"fault": self.name, "at": self.at, "message": self.message}
 
 
-def refuse(faults: Sequence[Fault]) -> BadRecipe:
+def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
     """The error that tells of these faults, the first of them in its message."""
     first = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
@@ -30,5 +30,5 @@ def refuse(faults: Sequence[Fault]) -> BadRecipe:
         f"{first.at}: {first.message}{more}",
         fault=first.name,
         at=first.at,
-        faults=[fault.as_json() for fault in faults[:MOST_TOLD]],
+        faults=[fault.as_json() for fault in faults[:MAX_DIAGNOSTICS]],
     )

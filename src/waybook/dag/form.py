@@ -12,17 +12,17 @@ from functools import partial
 from types import NoneType
 from typing import cast
 
-from waybook.dag.faults import Fault
+from waybook.dag.faults import Diagnostic
 
 Schema = Mapping[str, object]
 #: What is wrong with a value, each fault with its place inside the value.
-Check = Callable[[object], Sequence[Fault]]
+Check = Callable[[object], Sequence[Diagnostic]]
 
 #: A list or an object with more faults than this is not looked at any further.
-MOST_FAULTS = 100
-LONGEST_QUOTE = 60
+MAX_ERRORS = 100
+MAX_QUOTE_LENGTH = 60
 
-FINE: Sequence[Fault] = ()
+NO_DIAGNOSTICS: Sequence[Diagnostic] = ()
 
 _KINDS: Mapping[type, str] = {
     dict: "object",
@@ -44,7 +44,7 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def form_check(schema: Schema, *, strict: bool = True) -> Check:
+def compile_check(schema: Schema, *, strict: bool = True) -> Check:
     """The check of a schema; if it is not strict, properties the schema does not name may be."""
     named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
     return _Forms(named, {}, strict).check_of(schema)
@@ -85,9 +85,9 @@ class _Forms:
     def _list_check(self, schema: Schema) -> Check:
         least = cast("int", schema.get("minItems", 0))
         most = cast("int", schema["maxItems"])
-        fault = str(schema.get("x-fault", "bad_form"))
+        error = str(schema.get("x-fault", "bad_form"))
         inner = self.check_of(cast("Schema", schema["items"]))
-        return partial(_check_list, inner, range(least, most + 1), fault)
+        return partial(_check_list, inner, range(least, most + 1), error)
 
 
 def kind_of(value: object) -> str:
@@ -99,10 +99,10 @@ def kind_of(value: object) -> str:
 
 
 def _any(_: Schema) -> Check:
-    return lambda _: FINE
+    return lambda _: NO_DIAGNOSTICS
 
 
-def _check_kind(checks: Mapping[str, Check], value: object) -> Sequence[Fault]:
+def _check_kind(checks: Mapping[str, Check], value: object) -> Sequence[Diagnostic]:
     kind = _KINDS.get(type(value)) or kind_of(value)
     if kind in checks:
         return checks[kind](value)
@@ -112,7 +112,7 @@ def _check_kind(checks: Mapping[str, Check], value: object) -> Sequence[Fault]:
 
 def _check_object(
     checks: Mapping[str, Check], required: Sequence[str], value: object, *, strict: bool
-) -> Sequence[Fault]:
+) -> Sequence[Diagnostic]:
     given = cast("Mapping[object, object]", value)
     faults = [_fault(f"{name!r} is missing") for name in required if name not in given]
     present = 0
@@ -127,25 +127,25 @@ def _check_object(
     return faults
 
 
-def _unknown(known: Iterable[str], names: Sequence[object]) -> Sequence[Fault]:
+def _unknown(known: Iterable[str], names: Sequence[object]) -> Sequence[Diagnostic]:
     return [
         _fault(f"there is no property {_quoted(name)} here{_did_you_mean(name, known)}")
-        for name in names[:MOST_FAULTS]
+        for name in names[:MAX_ERRORS]
     ]
 
 
-def _check_list(inner: Check, sizes: range, empty: str, value: object) -> Sequence[Fault]:
+def _check_list(inner: Check, sizes: range, empty: str, value: object) -> Sequence[Diagnostic]:
     items = cast("Sequence[object]", value)
     if len(items) < sizes.start:
         return [_fault(f"must have at least {sizes.start:,}, not {len(items):,}", empty)]
     if len(items) not in sizes:
         return [_fault(f"must have at most {sizes.stop - 1:,}, not {len(items):,}")]
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     for place, item in enumerate(items):
         found = inner(item)
         if found:
             faults += _inside(f"[{place}]", found)
-            if len(faults) > MOST_FAULTS:
+            if len(faults) > MAX_ERRORS:
                 break
     return faults
 
@@ -159,7 +159,9 @@ def _text_check(schema: Schema) -> Check:
     return partial(_check_text, range(least, most + 1), re.compile(refused) if refused else None)
 
 
-def _check_text(sizes: range, refused: re.Pattern[str] | None, value: object) -> Sequence[Fault]:
+def _check_text(
+    sizes: range, refused: re.Pattern[str] | None, value: object
+) -> Sequence[Diagnostic]:
     text = cast("str", value)
     if len(text) not in sizes:
         if not text:
@@ -169,7 +171,7 @@ def _check_text(sizes: range, refused: re.Pattern[str] | None, value: object) ->
         return [_fault("holds a control character, which is not taken here")]
     if not text.isascii() and _is_broken(text):
         return [_fault("holds half a character (a lone surrogate); send well-formed Unicode")]
-    return FINE
+    return NO_DIAGNOSTICS
 
 
 def _is_broken(text: str) -> bool:
@@ -180,38 +182,38 @@ def _is_broken(text: str) -> bool:
     return False
 
 
-def _check_choice(choices: Sequence[str], fault: str, value: object) -> Sequence[Fault]:
+def _check_choice(choices: Sequence[str], error: str, value: object) -> Sequence[Diagnostic]:
     if value in choices:
-        return FINE
+        return NO_DIAGNOSTICS
     told = f"{_quoted(value)} is not one of {', '.join(choices)}{_did_you_mean(value, choices)}"
-    return [_fault(told, fault)]
+    return [_fault(told, error)]
 
 
 def _number_check(schema: Schema) -> Check:
     least, most = cast("int", schema["minimum"]), cast("int", schema["maximum"])
     wrong = [_fault(f"must be between {least:,} and {most:,}")]
-    return lambda value: FINE if least <= cast("int", value) <= most else wrong
+    return lambda value: NO_DIAGNOSTICS if least <= cast("int", value) <= most else wrong
 
 
-def _fault(message: str, name: str = "bad_form") -> Fault:
-    return Fault(name, "", message)
+def _fault(message: str, name: str = "bad_form") -> Diagnostic:
+    return Diagnostic(name, "", message)
 
 
-def _inside(place: str, faults: Iterable[Fault]) -> list[Fault]:
+def _inside(place: str, faults: Iterable[Diagnostic]) -> list[Diagnostic]:
     return [replace(fault, at=place + fault.at) for fault in faults]
 
 
 def _quoted(value: object) -> str:
     if not isinstance(value, str):
         return _WORDS[kind_of(value)]
-    return repr(value if len(value) <= LONGEST_QUOTE else f"{value[:LONGEST_QUOTE]}…")
+    return repr(value if len(value) <= MAX_QUOTE_LENGTH else f"{value[:MAX_QUOTE_LENGTH]}…")
 
 
 def _did_you_mean(given: object, known: Iterable[str]) -> str:
     if not isinstance(given, str):
         return ""
     spelt = {_plain(name): name for name in known}
-    near = get_close_matches(_plain(given[:LONGEST_QUOTE]), spelt, n=1)
+    near = get_close_matches(_plain(given[:MAX_QUOTE_LENGTH]), spelt, n=1)
     return f"; did you mean {spelt[near[0]]!r}?" if near else ""
 
 

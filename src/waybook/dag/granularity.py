@@ -17,7 +17,7 @@ from waybook.dag.model import JobType, RecipeStep, Strategy
 from waybook.dag.recipe import Graph
 
 #: The model of a unit in a stage that has no models.
-NOBODY = ""
+NO_MODEL = ""
 
 
 class Axis(StrEnum):
@@ -34,7 +34,7 @@ class Worker(StrEnum):
 
 class Descent(StrEnum):
     NEW = "a lineage begins with each output"
-    KEPT = "the output carries on the unit's lineage"
+    INHERITED = "the output carries on the unit's lineage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,18 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
     Strategy.PER_MODEL:
         Granularity((A.MODEL,),                        W.EACH,   D.NEW),
     Strategy.PER_SOURCE_DOCUMENT:
-        Granularity((A.LINEAGE,),                      W.AUTHOR, D.KEPT),
+        Granularity((A.LINEAGE,),                      W.AUTHOR, D.INHERITED),
     Strategy.PER_SOURCE_DOCUMENT_BY_LINEAGE:
-        Granularity((A.LINEAGE, A.MODEL),              W.EACH,   D.KEPT),
+        Granularity((A.LINEAGE, A.MODEL),              W.EACH,   D.INHERITED),
     Strategy.PAIRWISE_BY_ORIGIN:
-        Granularity((A.LINEAGE, A.REVIEWER, A.MODEL),  W.EACH,   D.KEPT),
+        Granularity((A.LINEAGE, A.REVIEWER, A.MODEL),  W.EACH,   D.INHERITED),
     Strategy.PER_SOURCE_GROUP:
-        Granularity((A.LINEAGE,),                      W.AUTHOR, D.KEPT),
+        Granularity((A.LINEAGE,),                      W.AUTHOR, D.INHERITED),
 })
 # fmt: on
 
 
-def along(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
+def axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
     """The names along an axis."""
     names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
     return names[axis]
@@ -74,7 +74,7 @@ def along(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
 
 def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int:
     """How many units a step of this strategy has, as far as no primary source decides."""
-    return prod(len(along(axis, models, prior)) for axis in GRANULARITY[strategy].axes)
+    return prod(len(axis_values(axis, models, prior)) for axis in GRANULARITY[strategy].axes)
 
 
 def fans_out(step: RecipeStep, graph: Graph) -> bool:
@@ -91,10 +91,10 @@ def fans_out(step: RecipeStep, graph: Graph) -> bool:
 
 def first_of(models: Sequence[str]) -> str:
     """The model a stage's single units go to."""
-    return models[0] if models else NOBODY
+    return models[0] if models else NO_MODEL
 
 
-def keepers(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
+def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
     """Which model carries on each prior lineage: its first author, else the models in turn.
 
     >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
@@ -109,4 +109,4 @@ def keepers(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
 
 
 def _in_turn(models: Sequence[str], place: int) -> str:
-    return models[place % len(models)] if models else NOBODY
+    return models[place % len(models)] if models else NO_MODEL

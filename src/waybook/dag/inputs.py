@@ -8,10 +8,10 @@ such; else all there are.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from waybook.dag.lineage import Made
+from waybook.dag.lineage import ProducedDocument
 from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 from waybook.dag.recipe import Graph
-from waybook.dag.sources import makes, primary_source
+from waybook.dag.sources import output_keys, primary_source
 from waybook.dag.units import Unit
 
 
@@ -30,7 +30,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class ResolvedInput:
     """An input, and what there is of it."""
 
     input: Input
@@ -39,13 +39,13 @@ class Given:
     external: bool = False
 
     @property
-    def missing(self) -> bool:
+    def is_missing(self) -> bool:
         """Whether the unit needs it and nobody has made it yet."""
         return self.input.required and not self.external and not self.documents
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentSlot:
     """Where documents stand on the shelf; what is None stands for any."""
 
     stage: str
@@ -54,57 +54,59 @@ class Place:
     model: str | None = None
 
 
-Shelf = Mapping[Place, tuple[Document, ...]]
+DocumentIndex = Mapping[DocumentSlot, tuple[Document, ...]]
 #: A stage and the key of a document that a step of it makes.
-Makes = Collection[tuple[str, str]]
+ProducedDocuments = Collection[tuple[str, str]]
 
 
-def shelve(documents: Iterable[Document]) -> Shelf:
+def index_documents(documents: Iterable[Document]) -> DocumentIndex:
     """The documents, found by every place a unit may look at."""
-    shelf: dict[Place, list[Document]] = {}
+    shelf: dict[DocumentSlot, list[Document]] = {}
     for doc in documents:
         for lineage in (None, doc.lineage):
             for model in (None, doc.model):
-                place = Place(doc.stage, doc.document_key, lineage, model)
+                place = DocumentSlot(doc.stage, doc.document_key, lineage, model)
                 shelf.setdefault(place, []).append(doc)
     return {place: tuple(found) for place, found in shelf.items()}
 
 
-def made_in(dag: Dag) -> Makes:
+def produced_documents(dag: Dag) -> ProducedDocuments:
     """Everything the steps of a DAG make; any other input is external."""
     return frozenset(
         (stage.slug, key)
         for stage in dag.stages
         for step in stage.recipe.steps
-        for key in makes(step)
+        for key in output_keys(step)
     )
 
 
-def inputs_of(
-    unit: Unit, stage_slug: str, graph: Graph, shelf: Shelf, made: Makes
-) -> tuple[Given, ...]:
+def resolve_inputs(
+    unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
+) -> tuple[ResolvedInput, ...]:
     """What this unit is given, input by input; an optional one of which there is nothing is not.
 
     A step that says nothing of inputs is given what its predecessors make.
     """
     step = graph.steps[unit.step_key]
     before = _before(step.key, graph)
-    given: list[Given] = []
+    given: list[ResolvedInput] = []
     for number, wanted in enumerate(_inputs(step, graph)):
-        place = Place(stage_slug if wanted.stage is None else wanted.stage, wanted.document_key)
+        place = DocumentSlot(
+            stage_slug if wanted.stage is None else wanted.stage, wanted.document_key
+        )
         primary = number == 0 or step.inputs is None
         if (place.stage, place.document_key) not in made:
-            given.append(Given(input=wanted, external=True))
+            given.append(ResolvedInput(input=wanted, external=True))
         elif primary and unit.source is not None:
             maker = primary_source(step, stage_slug, graph)
             documents = _of_source(unit.source, maker, place, shelf)
-            given.append(Given(input=wanted, documents=documents))
+            given.append(ResolvedInput(input=wanted, documents=documents))
         else:
             near = _nearness(place, unit, _author(unit, step, place, stage_slug))
             there = before if place.stage == stage_slug else None
             found = next(filter(None, (_standing(spot, shelf, there) for spot in near)), ())
-            given.append(Given(input=wanted, documents=found))
-    return tuple(one for one in given if one.external or one.documents or one.missing)
+            given.append(ResolvedInput(input=wanted, documents=found))
+    return tuple(one for one in given if one.external or one.documents or one.is_missing)
 
 
 def _before(key: str, graph: Graph) -> set[str]:
@@ -123,11 +125,13 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
     if step.inputs is not None:
         return step.inputs
     before = [graph.steps[key] for key in graph.predecessors[step.key]]
-    keys = dict.fromkeys(key for predecessor in before for key in makes(predecessor))
+    keys = dict.fromkeys(key for predecessor in before for key in output_keys(predecessor))
     return [Input(document_key=key, required=False) for key in keys]
 
 
-def _of_source(source: Made, maker: str | None, place: Place, shelf: Shelf) -> tuple[Document, ...]:
+def _of_source(
+    source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
+) -> tuple[Document, ...]:
     """The very document a unit goes by: that step's, with this author, lineage and reviewer."""
     here = replace(place, lineage=source.lineage, model=source.model)
     return tuple(
@@ -137,7 +141,7 @@ def _of_source(source: Made, maker: str | None, place: Place, shelf: Shelf) -> t
     )
 
 
-def _author(unit: Unit, step: RecipeStep, place: Place, stage_slug: str) -> str | None:
+def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
     """Whose documents the unit would rather have."""
     if unit.reviewer is not None:
         return unit.reviewer
@@ -145,13 +149,15 @@ def _author(unit: Unit, step: RecipeStep, place: Place, stage_slug: str) -> str 
     return unit.model if own else None
 
 
-def _nearness(place: Place, unit: Unit, author: str | None) -> Iterable[Place]:
+def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterable[DocumentSlot]:
     """Where to look, the nearest first: of its lineage by the author, of its lineage, by anyone."""
     of_lineage = replace(place, lineage=unit.lineage)
     return (replace(of_lineage, model=author), of_lineage, replace(place, model=author), place)
 
 
-def _standing(place: Place, shelf: Shelf, steps: set[str] | None) -> tuple[Document, ...]:
+def _standing(
+    place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
+) -> tuple[Document, ...]:
     """What stands there; of the unit's own stage, what these steps made."""
     found = shelf.get(place, ())
     return found if steps is None else tuple(doc for doc in found if doc.step_key in steps)

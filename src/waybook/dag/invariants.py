@@ -7,14 +7,14 @@ about two reports of the same state. A stage that could not be told is left out.
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from waybook.dag.model import Standing
+from waybook.dag.model import ProgressStatus
 from waybook.dag.report import Progress, Report, StageReport, StepReport
 
 
 def completed_steps_add_up(report: Report) -> bool:
     """One: the completed steps are those that stand as completed."""
     return all(
-        progress["completedSteps"] == _count(steps, Standing.COMPLETED)
+        progress["completedSteps"] == _count(steps, ProgressStatus.COMPLETED)
         for _, progress, steps in _stages(report)
     )
 
@@ -27,7 +27,7 @@ def total_steps_are_the_list(report: Report) -> bool:
 def failed_steps_add_up(report: Report) -> bool:
     """Three: the failed steps are those that stand as failed."""
     return all(
-        progress["failedSteps"] == _count(steps, Standing.FAILED)
+        progress["failedSteps"] == _count(steps, ProgressStatus.FAILED)
         for _, progress, steps in _stages(report)
     )
 
@@ -35,7 +35,7 @@ def failed_steps_add_up(report: Report) -> bool:
 def completed_means_every_step(report: Report) -> bool:
     """Four: a stage is completed if and only if it has steps, all are, and none failed."""
     return all(
-        (stage["status"] == Standing.COMPLETED)
+        (stage["status"] == ProgressStatus.COMPLETED)
         == (
             0 < progress["totalSteps"] == progress["completedSteps"] and not progress["failedSteps"]
         )
@@ -45,11 +45,11 @@ def completed_means_every_step(report: Report) -> bool:
 
 def completed_stages_add_up(report: Report) -> bool:
     """Five: the completed stages are those that stand as completed."""
-    completed = sum(stage["status"] == Standing.COMPLETED for stage in report["stages"])
+    completed = sum(stage["status"] == ProgressStatus.COMPLETED for stage in report["stages"])
     return report["dagProgress"]["completedStages"] == completed
 
 
-def never_falls(before: Report, after: Report) -> bool:
+def completed_never_decreases(before: Report, after: Report) -> bool:
     """Six: what was completed stays completed. Failed steps may fall, after a retry."""
     later = {stage["stageSlug"]: (stage, progress) for stage, progress, _ in _stages(after)}
     pairs = [
@@ -59,18 +59,20 @@ def never_falls(before: Report, after: Report) -> bool:
     ]
     return all(
         then["completedSteps"] <= now["completedSteps"]
-        and (was["status"] != Standing.COMPLETED or stage["status"] == Standing.COMPLETED)
+        and (
+            was["status"] != ProgressStatus.COMPLETED or stage["status"] == ProgressStatus.COMPLETED
+        )
         for was, then, stage, now in pairs
     )
 
 
-def same_whoever_looks(one: Report, other: Report) -> bool:
+def is_deterministic(one: Report, other: Report) -> bool:
     """Seven: the same state makes the same report, whoever looks at what, in whatever order."""
     return one == other
 
 
 #: What holds of one report, in the order of its numbers.
-OF_ONE: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
+SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
     {
         rule.__name__: rule
         for rule in (
@@ -86,9 +88,9 @@ OF_ONE: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
 
 def check(report: Report, before: Report | None = None) -> list[str]:
     """The names of the invariants that are broken; `before` is an earlier report of the run."""
-    broken = [name for name, holds in OF_ONE.items() if not holds(report)]
-    if before is not None and not never_falls(before, report):
-        broken.append(never_falls.__name__)
+    broken = [name for name, holds in SINGLE_REPORT_INVARIANTS.items() if not holds(report)]
+    if before is not None and not completed_never_decreases(before, report):
+        broken.append(completed_never_decreases.__name__)
     return broken
 
 
@@ -98,5 +100,5 @@ def _stages(report: Report) -> Iterator[tuple[StageReport, Progress, list[StepRe
             yield stage, stage["progress"], stage["steps"]
 
 
-def _count(steps: list[StepReport], standing: Standing) -> int:
+def _count(steps: list[StepReport], standing: ProgressStatus) -> int:
     return sum(step["status"] == standing for step in steps)

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import NamedTuple
 
-from waybook.dag.documents import Render
-from waybook.dag.loose import items, record, text
+from waybook.dag.documents import RenderJob
+from waybook.dag.loose import as_list, as_object, as_text
 from waybook.dag.model import JobType
-from waybook.dag.overlay import Work
-from waybook.dag.warned import Warned, counted, shown
+from waybook.dag.overlay import JobEvidence
+from waybook.dag.warned import StageWarning, count_noun, quote_name
 
 #: So many continuations of continuations are followed to find a step.
-MOST_FOLLOWED = 100
+MAX_CONTINUATION_DEPTH = 100
 
 
 class Row(NamedTuple):
@@ -47,33 +47,35 @@ FIELDS = (
     "documentKey",
 )
 #: The types of fields that need no second look.
-PLAIN = {str, NoneType}
+SCALAR_TYPES = {str, NoneType}
 KINDS = frozenset(JobType)
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class AssignedJobs:
     """The jobs, each where it belongs; a stage with any job at all has its work counted."""
 
-    work: Mapping[str, Counter[Work]]
-    renders: list[Render]
+    work: Mapping[str, Counter[JobEvidence]]
+    renders: list[RenderJob]
 
 
 def read_rows(raws: object) -> list[Row]:
     """The rows of the jobs, in the order they came in."""
     rows = []
-    for raw in items(raws):
-        row = Row._make(map(record(raw).get, FIELDS))
-        rows.append(row if PLAIN.issuperset(map(type, row)) else Row._make(map(text, row)))
+    for raw in as_list(raws):
+        row = Row._make(map(as_object(raw).get, FIELDS))
+        rows.append(
+            row if SCALAR_TYPES.issuperset(map(type, row)) else Row._make(map(as_text, row))
+        )
     return rows
 
 
-def place(rows: list[Row], slugs: frozenset[str]) -> tuple[Placed, list[Warned]]:
+def assign_jobs(rows: list[Row], slugs: frozenset[str]) -> tuple[AssignedJobs, list[StageWarning]]:
     """Put each job into its stage, and say what is strange about it there."""
     by_id = _by_id(rows)
-    work: dict[str, Counter[Work]] = {}
-    renders: list[Render] = []
-    strange: Counter[Warned] = Counter()
+    work: dict[str, Counter[JobEvidence]] = {}
+    renders: list[RenderJob] = []
+    strange: Counter[StageWarning] = Counter()
     for row in rows:
         named, step = _whereabouts(row, by_id)
         stage = named if named in slugs else None
@@ -86,9 +88,10 @@ def place(rows: list[Row], slugs: frozenset[str]) -> tuple[Placed, list[Warned]]
         elif stage is not None:
             work[stage][step, row.type or "", row.status or ""] += 1
     twins = sum(row.id is not None for row in rows) - len(by_id)
-    strange.update({Warned(None, "with the id of another one"): twins} if twins else {})
-    return Placed(work, renders), [
-        Warned(stage, f"{counted(many, 'job')} {said}") for (stage, said), many in strange.items()
+    strange.update({StageWarning(None, "with the id of another one"): twins} if twins else {})
+    return AssignedJobs(work, renders), [
+        StageWarning(stage, f"{count_noun(many, 'job')} {said}")
+        for (stage, said), many in strange.items()
     ]
 
 
@@ -118,27 +121,27 @@ def _whereabouts(row: Row, by_id: Rows) -> tuple[str | None, str | None]:
 
 
 def _continued(row: Row, by_id: Rows) -> Row:
-    for _ in range(MOST_FOLLOWED):
+    for _ in range(MAX_CONTINUATION_DEPTH):
         if row.step is not None or row.continues not in by_id:
             break
         row = by_id[row.continues]
     return row
 
 
-def _render(row: Row, stage: str | None, by_id: Rows) -> Render:
+def _render(row: Row, stage: str | None, by_id: Rows) -> RenderJob:
     parent = by_id.get(row.parent, row)
     key, model = row.document_key or parent.document_key, row.model or parent.model
-    return Render(row.id or "", stage, row.status or "", key, model)
+    return RenderJob(row.id or "", stage, row.status or "", key, model)
 
 
-def _strange(row: Row, named: str | None, stage: str | None) -> Iterator[Warned]:
+def _strange(row: Row, named: str | None, stage: str | None) -> Iterator[StageWarning]:
     if named is None:
-        yield Warned(None, "without a stage")
+        yield StageWarning(None, "without a stage")
     elif stage is None:
-        yield Warned(None, f"of a stage that is not there: {shown(named)}")
+        yield StageWarning(None, f"of a stage that is not there: {quote_name(named)}")
     if row.id is None:
-        yield Warned(stage, "without an id")
+        yield StageWarning(stage, "without an id")
     if row.type is None:
-        yield Warned(stage, "without a type")
+        yield StageWarning(stage, "without a type")
     elif row.type not in KINDS:
-        yield Warned(stage, f"of the unknown type {shown(row.type)}")
+        yield StageWarning(stage, f"of the unknown type {quote_name(row.type)}")

@@ -8,24 +8,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from waybook.dag.definition import graphs_of, read_definition
-from waybook.dag.loose import Raw, items, record
+from waybook.dag.loose import Raw, as_list, as_object
 from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy, Transition
-from waybook.dag.recipe import Graph, graph_or_faults
-from waybook.dag.structure import Structure, sound_structure
+from waybook.dag.recipe import Graph, graph_or_errors
+from waybook.dag.structure import Structure, valid_structure
 from waybook.errors import BadRecipe
 
 #: A recipe with nothing wrong in it, to stand in where another one is looked at.
-STAND_IN = {"steps": [{"stepKey": "x", "jobType": "PLAN", "granularityStrategy": "all_to_one"}]}
+PLACEHOLDER_RECIPE = {
+    "steps": [{"stepKey": "x", "jobType": "PLAN", "granularityStrategy": "all_to_one"}]
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Lenient:
+class LenientDefinition:
     structure: Structure
     #: What is wrong, under the stage it is wrong in, or under None.
     warnings: Mapping[str | None, Sequence[str]]
 
 
-def read_leniently(data: object) -> Lenient:
+def read_leniently(data: object) -> LenientDefinition:
     """The structure that parsed JSON defines, as far as it can be made out.
 
     Raises:
@@ -34,17 +36,17 @@ def read_leniently(data: object) -> Lenient:
     try:
         dag = read_definition(data, strict=False)
     except BadRecipe as refused:
-        if not items(record(data).get("stages")):
+        if not as_list(as_object(data).get("stages")):
             raise refused from None
-        found = _stage_by_stage(record(data))
+        found = _stage_by_stage(as_object(data))
         # What only the whole shows, such as a document asked of a later stage.
         alone = any(found.warnings.values())
         return found if alone else replace(found, warnings={None: _told(refused)})
-    return Lenient(sound_structure(dag, graphs_of(dag)), {})
+    return LenientDefinition(valid_structure(dag, graphs_of(dag)), {})
 
 
-def _stage_by_stage(data: Raw) -> Lenient:
-    raws = items(data["stages"])
+def _stage_by_stage(data: Raw) -> LenientDefinition:
+    raws = as_list(data["stages"])
     slugs = _names(raws)
     ways, strange = _ways(data, slugs)
     warnings: dict[str | None, Sequence[str]] = {None: strange}
@@ -52,21 +54,21 @@ def _stage_by_stage(data: Raw) -> Lenient:
     graphs: dict[str, Graph] = {}
     sound: set[str] = set()
     for slug, raw in zip(slugs, raws, strict=True):
-        stage, warnings[slug] = _stage(slug, record(raw), slugs, look=ways is not None)
-        graph = graph_or_faults(stage.recipe)
+        stage, warnings[slug] = _stage(slug, as_object(raw), slugs, look=ways is not None)
+        graph = graph_or_errors(stage.recipe)
         if isinstance(graph, Graph):
             graphs[slug] = graph
             sound |= {slug} if ways is not None and not warnings[slug] else set()
         stages.append(stage)
     dag = Dag(slug=slugs[0], name="", stages=tuple(stages), transitions=ways or ())
-    return Lenient(Structure(dag=dag, graphs=graphs, sound=frozenset(sound)), warnings)
+    return LenientDefinition(Structure(dag=dag, graphs=graphs, valid=frozenset(sound)), warnings)
 
 
 def _names(raws: Sequence[object]) -> list[str]:
     """The stages' slugs; one that has none of its own goes by its place."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
-        slug = record(raw).get("slug")
+        slug = as_object(raw).get("slug")
         own = isinstance(slug, str) and slug and slug not in names
         names[str(slug) if own else f"stages[{place}]"] = None
     return list(names)
@@ -74,7 +76,7 @@ def _names(raws: Sequence[object]) -> list[str]:
 
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
     """The transitions, if the way through the stages is clear, and what is wrong with the DAG."""
-    stages = [{"slug": slug, "recipe": STAND_IN} for slug in slugs]
+    stages = [{"slug": slug, "recipe": PLACEHOLDER_RECIPE} for slug in slugs]
     found = _read({**data, "stages": stages})
     if isinstance(found, Dag):
         return found.transitions, []
@@ -85,13 +87,13 @@ def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | Non
 
 def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[Stage, Sequence[str]]:
     """One stage and what is wrong with it; then there is no more to it than steps and edges."""
-    bare = Stage(slug, slug, _bare_recipe(record(raw.get("recipe"))))
+    bare = Stage(slug, slug, _bare_recipe(as_object(raw.get("recipe"))))
     if raw.get("slug") != slug:
         return bare, ["slug: it has none of its own, and goes by its place"]
     if not look:
         return bare, []
     others = {name for name in _mentioned(raw) if name != slug} & set(slugs)
-    before = [{"slug": other, "recipe": STAND_IN} for other in sorted(others)]
+    before = [{"slug": other, "recipe": PLACEHOLDER_RECIPE} for other in sorted(others)]
     found = _read({"slug": "x", "stages": [*before, raw]})
     if isinstance(found, Dag):
         return found.stages[-1], []
@@ -107,15 +109,15 @@ def _read(data: object) -> Dag | BadRecipe:
 
 def _told(refused: BadRecipe, inside: str = "") -> list[str]:
     """The faults in words, each with its place inside of what was looked at."""
-    faults = [record(fault) for fault in items(refused.details.get("faults"))]
+    faults = [as_object(fault) for fault in as_list(refused.details.get("faults"))]
     return [f"{str(one['at']).removeprefix(inside)}: {one['message']}" for one in faults]
 
 
 def _mentioned(raw: Raw) -> Iterator[str]:
     """The stages a stage says it takes documents from."""
-    for step in items(record(raw.get("recipe")).get("steps")):
-        for wanted in items(record(step).get("inputsRequired")):
-            name = record(wanted).get("stage")
+    for step in as_list(as_object(raw.get("recipe")).get("steps")):
+        for wanted in as_list(as_object(step).get("inputsRequired")):
+            name = as_object(wanted).get("stage")
             if isinstance(name, str):
                 yield name
 
@@ -130,8 +132,8 @@ def _bare_recipe(raw: Raw) -> Recipe:
         return Recipe(())
     try:
         return Recipe(
-            tuple(_bare_step(record(step), n) for n, step in enumerate(items(steps), start=1)),
-            tuple(map(_bare_edge, items(edges))),
+            tuple(_bare_step(as_object(step), n) for n, step in enumerate(as_list(steps), start=1)),
+            tuple(map(_bare_edge, as_list(edges))),
         )
     except ValueError:
         return Recipe(())

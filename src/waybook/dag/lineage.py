@@ -12,7 +12,7 @@ ENTRY = "entry"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ProducedDocument:
     """One output of a unit: its author, the lineage it carries, and whose review went into it.
 
     No two outputs of a step are alike in all three.
@@ -52,7 +52,7 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
     return f"{stage}/{step}" if model is None else f"{stage}/{step}/{model}"
 
 
-def authored(first_author: Mapping[str, str]) -> Origins:
+def single_author_origins(first_author: Mapping[str, str]) -> Origins:
     """The origins of lineages that have one author each."""
     return Origins(
         lineages=tuple(first_author),
@@ -61,7 +61,7 @@ def authored(first_author: Mapping[str, str]) -> Origins:
     )
 
 
-def origins_of(made: Iterable[Made]) -> Origins:
+def origins_of(made: Iterable[ProducedDocument]) -> Origins:
     """The origins of these outputs, in their order."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
@@ -73,10 +73,10 @@ def origins_of(made: Iterable[Made]) -> Origins:
 
 def entry_origins(models: Sequence[str]) -> Origins:
     """What the first stage starts from: a lineage for each of its models, its own author."""
-    return authored({f"{ENTRY}/{model}": model for model in models})
+    return single_author_origins({f"{ENTRY}/{model}": model for model in models})
 
 
-def joined(parts: Iterable[Origins]) -> Origins:
+def merge_origins(parts: Iterable[Origins]) -> Origins:
     """Several origins as one, in their order; what was there first stays as it was."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}

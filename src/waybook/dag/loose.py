@@ -4,20 +4,20 @@ from collections.abc import Mapping, Sequence
 
 Raw = Mapping[str, object]
 
-NO_RECORD: Raw = {}
+EMPTY_OBJECT: Raw = {}
 
 
-def record(value: object) -> Raw:
+def as_object(value: object) -> Raw:
     """The value, if it is an object; else an empty one."""
-    return value if isinstance(value, dict) else NO_RECORD
+    return value if isinstance(value, dict) else EMPTY_OBJECT
 
 
-def items(value: object) -> Sequence[object]:
+def as_list(value: object) -> Sequence[object]:
     """The value, if it is a list; else an empty one."""
     return value if isinstance(value, list) else ()
 
 
-def text(value: object) -> str | None:
+def as_text(value: object) -> str | None:
     """The value, if it is a text; a whole number is one too, since ids may be numbers.
 
     >>> text("j1"), text(17), text(""), text(True), text(["j1"])
@@ -25,8 +25,8 @@ def text(value: object) -> str | None:
     """
     if type(value) is str:
         return value or None
-    return str(value) if type(value) is int and abs(value) < LARGEST else None
+    return str(value) if type(value) is int and abs(value) < MAX_ID else None
 
 
 #: Beyond this nobody counts ids, and spelling them out takes long.
-LARGEST = 1 << 64
+MAX_ID = 1 << 64

@@ -41,7 +41,7 @@ class JobStatus(StrEnum):
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 
-class Standing(StrEnum):
+class ProgressStatus(StrEnum):
     """Where a step or a stage stands."""
 
     NOT_STARTED = "not_started"

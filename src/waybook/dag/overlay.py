@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from waybook.dag.model import FAILED_JOB, JobStatus, JobType, Standing
+from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus
 from waybook.dag.recipe import Graph
-from waybook.dag.warned import counted, shown
+from waybook.dag.warned import count_noun, quote_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +29,17 @@ class Evidence:
     completed_at: str | None = None
 
     @property
-    def reached(self) -> bool:
+    def is_reached(self) -> bool:
         """Whether the walk has come to this step."""
         return self.closed or bool(self.done or self.active or self.failed)
 
 
 #: What is known of a step nobody has come to.
-NOTHING = Evidence()
+NO_EVIDENCE = Evidence()
 
 
 #: A job as far as it is evidence: of which step, of which type, in which status.
-Work: TypeAlias = tuple[str | None, str, str]
+JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 
 class Count(NamedTuple):
@@ -61,7 +61,7 @@ COUNTS: Mapping[str, Count] = MappingProxyType({
 
 
 def evidence_of(
-    jobs: Iterable[Work], closed: Collection[str] = ()
+    jobs: Iterable[JobEvidence], closed: Collection[str] = ()
 ) -> tuple[dict[str, Evidence], list[str]]:
     """What these jobs of one stage say of its steps, and what is strange about them.
 
@@ -86,52 +86,52 @@ def evidence_of(
 
 
 def _unknown(step: str, status: str, many: int) -> str:
-    unknown = f"in the unknown status {shown(status)}" if status else "without a status"
-    return f"step {shown(step)}: {counted(many, 'job')} {unknown}, counted as unfinished"
+    unknown = f"in the unknown status {quote_name(status)}" if status else "without a status"
+    return f"step {quote_name(step)}: {count_noun(many, 'job')} {unknown}, counted as unfinished"
 
 
-def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, Standing]:
+def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, ProgressStatus]:
     """Where each step stands, in the graph's order: one pass back and one forth."""
     passed = _passed(graph, evidence)
-    standings: dict[str, Standing] = {}
+    standings: dict[str, ProgressStatus] = {}
     for key in graph.order:
-        standing = standing_of(evidence.get(key, NOTHING), passed=key in passed)
-        if standing is Standing.NOT_STARTED and graph.steps[key].skip:
+        standing = step_status(evidence.get(key, NO_EVIDENCE), passed=key in passed)
+        if standing is ProgressStatus.NOT_STARTED and graph.steps[key].skip:
             standing = _skipped(standings[before] for before in graph.predecessors[key])
         standings[key] = standing
     return standings
 
 
-def standing_of(evidence: Evidence, *, passed: bool) -> Standing:
+def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
     """Where a step stands that is not to be skipped. The rules hold in this order.
 
     >>> standing_of(Evidence(done=3, active=1, failed=1), passed=True)
     <Standing.FAILED: 'failed'>
     """
     if evidence.closed:
-        return Standing.COMPLETED
+        return ProgressStatus.COMPLETED
     if evidence.failed:
-        return Standing.FAILED
+        return ProgressStatus.FAILED
     if evidence.active:
-        return Standing.IN_PROGRESS
-    return Standing.COMPLETED if evidence.done or passed else Standing.NOT_STARTED
+        return ProgressStatus.IN_PROGRESS
+    return ProgressStatus.COMPLETED if evidence.done or passed else ProgressStatus.NOT_STARTED
 
 
 def _passed(graph: Graph, evidence: Mapping[str, Evidence]) -> set[str]:
     """The steps with a reached step somewhere behind them."""
     passed: set[str] = set()
     for key in reversed(graph.order):
-        if key in passed or evidence.get(key, NOTHING).reached:
+        if key in passed or evidence.get(key, NO_EVIDENCE).is_reached:
             passed.update(graph.predecessors[key])
     return passed
 
 
-def _skipped(before: Iterable[Standing]) -> Standing:
-    done = all(standing is Standing.COMPLETED for standing in before)
-    return Standing.COMPLETED if done else Standing.NOT_STARTED
+def _skipped(before: Iterable[ProgressStatus]) -> ProgressStatus:
+    done = all(standing is ProgressStatus.COMPLETED for standing in before)
+    return ProgressStatus.COMPLETED if done else ProgressStatus.NOT_STARTED
 
 
-def stage_standing(standings: Collection[Standing]) -> Standing:
+def stage_status(standings: Collection[ProgressStatus]) -> ProgressStatus:
     """Where a stage stands, judged by its steps. The rules hold in this order.
 
     >>> stage_standing([Standing.COMPLETED, Standing.IN_PROGRESS, Standing.FAILED])
@@ -140,8 +140,12 @@ def stage_standing(standings: Collection[Standing]) -> Standing:
     <Standing.NOT_STARTED: 'not_started'>
     """
     present = set(standings)
-    if Standing.FAILED in present:
-        return Standing.FAILED
-    if present == {Standing.COMPLETED}:
-        return Standing.COMPLETED
-    return Standing.IN_PROGRESS if present - {Standing.NOT_STARTED} else Standing.NOT_STARTED
+    if ProgressStatus.FAILED in present:
+        return ProgressStatus.FAILED
+    if present == {ProgressStatus.COMPLETED}:
+        return ProgressStatus.COMPLETED
+    return (
+        ProgressStatus.IN_PROGRESS
+        if present - {ProgressStatus.NOT_STARTED}
+        else ProgressStatus.NOT_STARTED
+    )

@@ -5,7 +5,7 @@ from base64 import b64encode
 from hashlib import sha256
 from html import escape
 
-from waybook.record.oddities import is_odd, visible
+from waybook.record.oddities import contains_hidden, escape_hidden
 
 STYLE = """\
 :root { color-scheme: light dark; }
@@ -18,17 +18,19 @@ th, td { border: 1px solid #8884; padding: 0.3rem 0.6rem; text-align: left; vert
 blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
-LONGEST_NAME = 80
+MAX_NAME_LENGTH = 80
 #: Texts have their angle brackets escaped, and so have values of attributes.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
 #: What the page may do: show itself, in this style, and nothing else.
-POLICY = f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
+CONTENT_SECURITY_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
+)
 
 
-def whole_page(title: str, html: str) -> str:
+def build_page(title: str, html: str) -> str:
     """The page of a document that was sanitised.
 
     >>> "<title>a &lt; b</title>" in whole_page("a < b", "<p>Text</p>")
@@ -36,26 +38,28 @@ def whole_page(title: str, html: str) -> str:
     """
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="content-security-policy" content="{POLICY}">\n'
+        f'<meta http-equiv="content-security-policy" content="{CONTENT_SECURITY_POLICY}">\n'
         '<meta name="viewport" content="width=device-width">\n'
-        f"<title>{escape(visible(title))}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"{shown(html)}\n</body>\n</html>\n"
+        f"<title>{escape(escape_hidden(title))}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"{escape_hidden_characters(html)}\n</body>\n</html>\n"
     )
 
 
-def shown(html: str) -> str:
+def escape_hidden_characters(html: str) -> str:
     r"""HTML in which no character between its tags hides or turns text around.
 
     >>> print(shown("<p title='\u202e'>a\u202eb</p>") == "<p title='\u202e'>a⟦U+202E⟧b</p>")
     True
     """
-    return _BETWEEN.sub(lambda text: visible(text[0]), html) if is_odd(html) else html
+    return (
+        _BETWEEN.sub(lambda text: escape_hidden(text[0]), html) if contains_hidden(html) else html
+    )
 
 
-def harmless(name: str) -> str:
+def safe_file_name(name: str) -> str:
     """A name that is safe as the name of a file, wherever it is kept.
 
     >>> harmless("../a b"), harmless("gpt-4.1"), harmless("…")
     ('a-b', 'gpt-4.1', 'document')
     """
-    return _UNUSUAL.sub("-", name).strip("-.")[:LONGEST_NAME] or "document"
+    return _UNUSUAL.sub("-", name).strip("-.")[:MAX_NAME_LENGTH] or "document"

@@ -11,12 +11,12 @@ from typing import TypeGuard
 from waybook.conditions.values import Json
 
 #: Deeper parts are shown as JSON.
-DEEPEST = 6
-MOST_CHARACTERS = 1 << 20
-WIDEST_TABLE = 8
+MAX_DEPTH = 6
+MAX_CHARACTERS = 1 << 20
+MAX_TABLE_COLUMNS = 8
 #: A text longer than this gets a heading and lines of its own.
-LONGEST_BRIEF = 120
-LONGEST_LABEL = 80
+MAX_INLINE_LENGTH = 120
+MAX_LABEL_LENGTH = 80
 
 #: What names an object among others of its kind, the best first.
 _NAMES = ("title", "name", "label", "heading", "key", "id", "question", "claim")
@@ -27,14 +27,14 @@ _TICKS = re.compile(r"`{3,}")
 Record = Mapping[str, Json]
 
 
-def readable(value: Json, level: int = 2) -> str:
+def json_to_markdown(value: Json, level: int = 2) -> str:
     r"""A value as Markdown whose headings begin at this level.
 
     >>> readable({"riskLevel": "high", "steps": ["look", "leap"]})
     '- **Risk level:** high\n\n## Steps\n\n- look\n- leap'
     """
     blocks: list[str] = []
-    left = MOST_CHARACTERS
+    left = MAX_CHARACTERS
     for block in _blocks(value, level, 0):
         left -= len(block) + 2
         if left < 0:
@@ -44,7 +44,7 @@ def readable(value: Json, level: int = 2) -> str:
     return "\n\n".join(blocks)
 
 
-def shown(value: Json) -> str:
+def to_text(value: Json) -> str:
     """A value as text: nothing for None, JSON for what is no plain value.
 
     >>> shown(None), shown(True), shown("a"), shown([1, "b"])
@@ -80,7 +80,7 @@ def heading(text: str, level: int) -> str:
 
 def cell(value: Json) -> str:
     """A value as it can stand in a Markdown table: on one line, its bars escaped."""
-    return one_line(shown(value)).replace("|", "\\|")
+    return one_line(to_text(value)).replace("|", "\\|")
 
 
 def code_block(text: str, language: str = "") -> str:
@@ -95,20 +95,20 @@ def label(key: str) -> str:
     >>> label("riskLevel"), label("next_steps"), label("API")
     ('Risk level', 'Next steps', 'API')
     """
-    words = [word for word in _WORDS.split(key[:LONGEST_LABEL]) if word]
+    words = [word for word in _WORDS.split(key[:MAX_LABEL_LENGTH]) if word]
     lowered = [word if word.isupper() else word.lower() for word in words]
     text = " ".join(lowered)
     return _MARKUP.sub(r"\\\1", text[:1].upper() + text[1:]) or "—"
 
 
 def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
-    if depth > DEEPEST and not _is_plain(value):
+    if depth > MAX_DEPTH and not _is_plain(value):
         yield code_block(as_json(value, 2), "json")
     elif isinstance(value, dict):
         yield from _record(value, level, depth)
     elif is_list(value):
         yield from _list(value, level, depth)
-    elif text := shown(value).strip():
+    elif text := to_text(value).strip():
         yield text
 
 
@@ -127,7 +127,7 @@ def _list(items: Sequence[Json], level: int, depth: int) -> Iterator[str]:
     if columns := _columns(items):
         yield _table(items, columns)
     elif all(map(_is_plain, items)):
-        yield "\n".join(f"- {_indented(shown(item))}" for item in items)
+        yield "\n".join(f"- {_indented(to_text(item))}" for item in items)
     else:
         for number, item in enumerate(items, start=1):
             name, rest = _named(item)
@@ -143,17 +143,17 @@ def _is_brief(value: Json) -> bool:
     """Whether a value fits on a line of its own; so does a missing or an empty one."""
     if not _is_plain(value):
         return not value
-    return not isinstance(value, str) or (len(value) <= LONGEST_BRIEF and "\n" not in value)
+    return not isinstance(value, str) or (len(value) <= MAX_INLINE_LENGTH and "\n" not in value)
 
 
 def _briefly(value: Json) -> str:
-    return (shown(value).strip() if _is_plain(value) else "") or "—"
+    return (to_text(value).strip() if _is_plain(value) else "") or "—"
 
 
 def _columns(items: Sequence[Json]) -> tuple[str, ...]:
     """The keys the items have in common, if a table can hold them all; else none."""
     first = items[0] if items else None
-    if not isinstance(first, dict) or not 0 < len(first) <= WIDEST_TABLE:
+    if not isinstance(first, dict) or not 0 < len(first) <= MAX_TABLE_COLUMNS:
         return ()
     keys = set(first)
     alike = (

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from waybook.dag.faults import Fault, refuse
+from waybook.dag.faults import Diagnostic, bad_recipe_error
 from waybook.dag.model import Recipe, RecipeStep
 
 #: A cycle longer than this is told in part.
-MOST_SHOWN = 12
+MAX_CYCLE_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +31,13 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
     Raises:
         BadRecipe: it has no steps, duplicate keys, dangling or duplicate edges, or a cycle.
     """
-    found = graph_or_faults(recipe, at)
+    found = graph_or_errors(recipe, at)
     if isinstance(found, Graph):
         return found
-    raise refuse(found)
+    raise bad_recipe_error(found)
 
 
-def graph_or_faults(recipe: Recipe, at: str = "recipe") -> Graph | list[Fault]:
+def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
     """The recipe's graph, or everything that keeps it from being one."""
     faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
     if faults:
@@ -47,8 +47,8 @@ def graph_or_faults(recipe: Recipe, at: str = "recipe") -> Graph | list[Fault]:
     rank = {step.key: (step.number, place) for place, step in enumerate(recipe.steps)}
     order = _order(keys, before, after, rank)
     if len(order) < len(keys):
-        around = a_cycle(before, set(keys) - set(order))
-        return [Fault("cycle", f"{at}.edges", f"the steps wait for each other: {around}")]
+        around = find_cycle(before, set(keys) - set(order))
+        return [Diagnostic("cycle", f"{at}.edges", f"the steps wait for each other: {around}")]
     return Graph(
         steps={step.key: step for step in recipe.steps},
         order=tuple(order),
@@ -59,28 +59,30 @@ def graph_or_faults(recipe: Recipe, at: str = "recipe") -> Graph | list[Fault]:
     )
 
 
-def _step_faults(recipe: Recipe, at: str) -> Iterable[Fault]:
+def _step_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
     if not recipe.steps:
-        yield Fault("no_steps", f"{at}.steps", "a recipe needs at least one step")
+        yield Diagnostic("no_steps", f"{at}.steps", "a recipe needs at least one step")
     seen: set[str] = set()
     for number, step in enumerate(recipe.steps):
         if step.key in seen:
             where = f"{at}.steps[{number}].stepKey"
-            yield Fault("duplicate_key", where, f"the step key {step.key!r} is used twice")
+            yield Diagnostic("duplicate_key", where, f"the step key {step.key!r} is used twice")
         seen.add(step.key)
 
 
-def _edge_faults(recipe: Recipe, at: str) -> Iterable[Fault]:
+def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
     keys = {step.key for step in recipe.steps}
     seen: set[tuple[str, str]] = set()
     for number, edge in enumerate(recipe.edges):
         where = f"{at}.edges[{number}]"
         for end in edge:
             if end not in keys:
-                yield Fault("dangling_edge", where, f"the edge names {end!r}, which is no step")
+                yield Diagnostic(
+                    "dangling_edge", where, f"the edge names {end!r}, which is no step"
+                )
         if edge in seen:
             told = f"the edge from {edge[0]!r} to {edge[1]!r} is there twice"
-            yield Fault("duplicate_edge", where, told)
+            yield Diagnostic("duplicate_edge", where, told)
         seen.add(edge)
 
 
@@ -121,7 +123,7 @@ def _order(
     return order
 
 
-def a_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> str:
+def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> str:
     """One cycle among those that can never come: walk back until one is met again.
 
     >>> a_cycle({"a": ["b"], "b": ["a"], "c": ["b"]}, {"a", "b", "c"})
@@ -134,6 +136,6 @@ def a_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> st
         path.append(key)
         key = next(source for source in before[key] if source in stuck)
     around = [*reversed(path[seen[key] :])]
-    if len(around) > MOST_SHOWN:
-        around = [*around[:MOST_SHOWN], "…"]
+    if len(around) > MAX_CYCLE_SHOWN:
+        around = [*around[:MAX_CYCLE_SHOWN], "…"]
     return " → ".join([*around, around[0]])

@@ -18,16 +18,16 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from waybook.conditions.values import Json
-from waybook.dag.readable import code_block, one_line, shown
-from waybook.dag.template_engine import storable
+from waybook.dag.readable import code_block, one_line, to_text
+from waybook.dag.template_engine import strip_unstorable
 from waybook.dag.templates import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
 #: A Markdown text longer than this, or with more marks than this, is not laid out.
-MOST_CHARACTERS = 1 << 18
-MOST_MARKS = 30_000
+MAX_CHARACTERS = 1 << 18
+MAX_MARKUP_CHARACTERS = 30_000
 #: What a text that cannot be rendered is cut at.
-MOST_SHOWN = 1 << 20
+MAX_FALLBACK_LENGTH = 1 << 20
 
 _BLOCKS = frozenset(
     {"blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
@@ -56,14 +56,14 @@ def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
     """The document as its template shows it; without one, as it is, or its JSON made readable."""
     try:
         markdown = render_document(template or DEFAULT_DOCUMENT, context)
-        return Rendered(markdown, laid_out(markdown))
-    except WaybookError as fault:
-        return _as_it_came(context, str(fault))
+        return Rendered(markdown, markdown_to_html(markdown))
+    except WaybookError as error:
+        return _as_it_came(context, str(error))
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
         return _as_it_came(context, "its form is beyond us")
 
 
-def content_of(text: str) -> Json:
+def parse_content(text: str) -> Json:
     r"""What a template sees as the content: a JSON object or array if it is one, else the text.
 
     >>> content_of('{"a": 1}'), content_of("12"), content_of("```json\n[1]\n```")
@@ -79,26 +79,26 @@ def content_of(text: str) -> Json:
 
 def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
     """The text under a line that says why it is not rendered; nothing in it means anything."""
-    text = storable(shown(context.get("text")))[:MOST_SHOWN]
-    told = storable(one_line(why))
+    text = strip_unstorable(to_text(context.get("text")))[:MAX_FALLBACK_LENGTH]
+    told = strip_unstorable(one_line(why))
     warning = f"This document could not be rendered ({told}); it is shown as it came."
     html = f"<blockquote><p>{escape(warning)}</p></blockquote>\n{_preformatted(text)}"
-    return Rendered(f"> {warning}\n\n{code_block(text)}", sanitised(html))
+    return Rendered(f"> {warning}\n\n{code_block(text)}", sanitize(html))
 
 
 def _preformatted(text: str) -> str:
     return f"<pre><code>{escape(text, quote=False)}</code></pre>\n"
 
 
-def laid_out(markdown: str) -> str:
+def markdown_to_html(markdown: str) -> str:
     """Markdown as sanitised HTML; what is too long for that is shown as it is."""
-    if len(markdown) <= MOST_CHARACTERS and len(_MARKS.findall(markdown)) <= MOST_MARKS:
-        return sanitised(_LAYOUT.render(markdown))
+    if len(markdown) <= MAX_CHARACTERS and len(_MARKS.findall(markdown)) <= MAX_MARKUP_CHARACTERS:
+        return sanitize(_LAYOUT.render(markdown))
     warning = "This document is too long to be laid out; it is shown as it is."
-    return sanitised(f"<blockquote><p>{warning}</p></blockquote>\n{_preformatted(markdown)}")
+    return sanitize(f"<blockquote><p>{warning}</p></blockquote>\n{_preformatted(markdown)}")
 
 
-def sanitised(html: str) -> str:
+def sanitize(html: str) -> str:
     """HTML with nothing in it but text, its structure, and links that lead where they say."""
     return nh3.clean(
         html,

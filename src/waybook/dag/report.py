@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from waybook.dag.counts import StageCounts, documents_expected
-from waybook.dag.documents import Available
-from waybook.dag.model import Stage, Standing
-from waybook.dag.overlay import NOTHING, Evidence, overlay, stage_standing
-from waybook.dag.structure import Structure, counts_of
-from waybook.dag.warned import told
+from waybook.dag.documents import AvailableDocument
+from waybook.dag.model import ProgressStatus, Stage
+from waybook.dag.overlay import NO_EVIDENCE, Evidence, overlay, stage_status
+from waybook.dag.structure import Structure, structure_counts
+from waybook.dag.warned import sorted_messages
 
 
 class Jobs(TypedDict):
@@ -24,7 +24,7 @@ class Jobs(TypedDict):
 
 class StepReport(TypedDict):
     stepKey: str
-    status: Standing
+    status: ProgressStatus
     jobs: Jobs
     startedAt: str | None
     completedAt: str | None
@@ -39,7 +39,7 @@ class Progress(TypedDict):
 class StageReport(TypedDict):
     stageSlug: str
     #: Null, as are progress and steps, where the recipe cannot be walked.
-    status: Standing | None
+    status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
     steps: list[StepReport] | None
@@ -70,8 +70,8 @@ class StageEvidence:
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
     #: Where the steps stand, for whoever knows that better than the overlay's rules: a plan.
-    standings: Mapping[str, Standing] | None = None
-    documents: tuple[Available, ...] = ()
+    standings: Mapping[str, ProgressStatus] | None = None
+    documents: tuple[AvailableDocument, ...] = ()
 
 
 Warnings = Mapping[str | None, Iterable[str]]
@@ -85,32 +85,34 @@ def report(
     `warnings` are found elsewhere, each under the stage it is of, or under None.
     """
     found = warnings or {}
-    counts = counts_of(structure, {slug: one.models for slug, one in seen.items() if one.models})
+    counts = structure_counts(
+        structure, {slug: one.models for slug, one in seen.items() if one.models}
+    )
     stages = [
         _initiated(stage, structure, seen[stage.slug], counts.get(stage.slug), found)
         if stage.slug in seen
         else _not_initiated(stage, found)
         for stage in structure.dag.stages
     ]
-    completed = sum(stage["status"] is Standing.COMPLETED for stage in stages)
+    completed = sum(stage["status"] is ProgressStatus.COMPLETED for stage in stages)
     return {
         "dagProgress": {"completedStages": completed, "totalStages": len(stages)},
         "stages": stages,
-        "warnings": told(found.get(None, ())),
+        "warnings": sorted_messages(found.get(None, ())),
     }
 
 
 def _not_initiated(stage: Stage, warnings: Warnings) -> StageReport:
     return {
         "stageSlug": stage.slug,
-        "status": Standing.NOT_STARTED,
+        "status": ProgressStatus.NOT_STARTED,
         "modelCount": None,
         "progress": {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0},
         "steps": [],
         "documents": [],
         "documentsExpected": None,
         "documentsAvailable": 0,
-        "warnings": told(warnings.get(stage.slug, ())),
+        "warnings": sorted_messages(warnings.get(stage.slug, ())),
     }
 
 
@@ -126,40 +128,42 @@ def _initiated(
     strange = [*warnings.get(stage.slug, ()), *_unknowns(stage, structure, seen, expected)]
     return {
         "stageSlug": stage.slug,
-        "status": None if standings is None else stage_standing(standings.values()),
+        "status": None if standings is None else stage_status(standings.values()),
         "modelCount": None if seen.models is None else len(seen.models),
         "progress": None if standings is None else _progress(standings),
         "steps": None if standings is None else _steps(standings, seen.steps),
         "documents": [document.as_json() for document in seen.documents],
         "documentsExpected": expected,
         "documentsAvailable": len(seen.documents),
-        "warnings": told(strange),
+        "warnings": sorted_messages(strange),
     }
 
 
 def _standings(
     stage: Stage, structure: Structure, seen: StageEvidence
-) -> Mapping[str, Standing] | None:
+) -> Mapping[str, ProgressStatus] | None:
     graph = structure.graphs.get(stage.slug)
     if seen.standings is not None or graph is None:
         return seen.standings
     return overlay(graph, seen.steps)
 
 
-def _progress(standings: Mapping[str, Standing]) -> Progress:
+def _progress(standings: Mapping[str, ProgressStatus]) -> Progress:
     found = list(standings.values())
     return {
-        "completedSteps": found.count(Standing.COMPLETED),
+        "completedSteps": found.count(ProgressStatus.COMPLETED),
         "totalSteps": len(found),
-        "failedSteps": found.count(Standing.FAILED),
+        "failedSteps": found.count(ProgressStatus.FAILED),
     }
 
 
-def _steps(standings: Mapping[str, Standing], evidence: Mapping[str, Evidence]) -> list[StepReport]:
-    return [_step(key, told, evidence.get(key, NOTHING)) for key, told in standings.items()]
+def _steps(
+    standings: Mapping[str, ProgressStatus], evidence: Mapping[str, Evidence]
+) -> list[StepReport]:
+    return [_step(key, told, evidence.get(key, NO_EVIDENCE)) for key, told in standings.items()]
 
 
-def _step(key: str, standing: Standing, seen: Evidence) -> StepReport:
+def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
     return {
         "stepKey": key,
         "status": standing,

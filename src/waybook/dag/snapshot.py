@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from waybook.dag.definition import graphs_of, read_definition
-from waybook.dag.documents import RENDERED, Resource, available
-from waybook.dag.job_rows import place, read_rows
+from waybook.dag.documents import RENDERED, Resource, available_documents
+from waybook.dag.job_rows import assign_jobs, read_rows
 from waybook.dag.lenient import read_leniently
-from waybook.dag.loose import Raw, items, record, text
-from waybook.dag.overlay import Work, evidence_of
+from waybook.dag.loose import Raw, as_list, as_object, as_text
+from waybook.dag.overlay import JobEvidence, evidence_of
 from waybook.dag.report import Report, StageEvidence, report
 from waybook.dag.stage_runs import StageRun, read_stage_runs
 from waybook.dag.structure import (
@@ -22,10 +22,16 @@ from waybook.dag.structure import (
     StageMap,
     Structure,
     map_json,
-    sound_structure,
     stage_order,
+    valid_structure,
 )
-from waybook.dag.warned import Warned, by_stage, counted, shown, told
+from waybook.dag.warned import (
+    StageWarning,
+    count_noun,
+    messages_by_stage,
+    quote_name,
+    sorted_messages,
+)
 from waybook.errors import InvalidInput
 
 #: The lists of a snapshot, besides its DAG.
@@ -36,12 +42,12 @@ LISTS = ("stageRuns", "jobs", "resources")
 class Snapshot:
     structure: Structure
     #: What was seen of each stage that has been initiated.
-    seen: Mapping[str, StageEvidence]
+    evidence: Mapping[str, StageEvidence]
     #: What is strange, under the stage it is of, or under None.
     warnings: Mapping[str | None, Sequence[str]]
 
 
-def report_of(data: object) -> Report:
+def report_from_snapshot(data: object) -> Report:
     """The report of a snapshot.
 
     Raises:
@@ -49,7 +55,7 @@ def report_of(data: object) -> Report:
         BadRecipe: its DAG has no stages.
     """
     snapshot = read_snapshot(data)
-    return report(snapshot.structure, snapshot.seen, snapshot.warnings)
+    return report(snapshot.structure, snapshot.evidence, snapshot.warnings)
 
 
 def read_snapshot(data: object) -> Snapshot:
@@ -63,20 +69,26 @@ def read_snapshot(data: object) -> Snapshot:
     lenient = read_leniently(raw["dag"])
     structure = lenient.structure
     runs, strange_runs = read_stage_runs(raw.get("stageRuns"), structure)
-    placed, strange_jobs = place(read_rows(raw.get("jobs")), structure.slugs)
+    placed, strange_jobs = assign_jobs(read_rows(raw.get("jobs")), structure.slugs)
     resources, strange_resources = _resources(raw.get("resources"))
-    readings = available(placed.renders, resources)
+    readings = available_documents(placed.renders, resources)
     warned = [*_missing_lists(raw), *strange_runs, *strange_jobs, *strange_resources]
-    warned += [Warned(slug, said) for slug, found in readings.items() for said in found.warnings]
-    warned += [Warned(slug, said) for slug, found in lenient.warnings.items() for said in found]
+    warned += [
+        StageWarning(slug, said) for slug, found in readings.items() for said in found.warnings
+    ]
+    warned += [
+        StageWarning(slug, said) for slug, found in lenient.warnings.items() for said in found
+    ]
     seen: dict[str, StageEvidence] = {}
     for slug in {*runs, *placed.work}:
         run, work = runs.get(slug, StageRun()), placed.work.get(slug, Counter())
         evidence, unknown = evidence_of(work, run.closed)
         documents = readings[slug].documents if slug in readings else ()
         seen[slug] = StageEvidence(models=run.models, steps=evidence, documents=documents)
-        warned += [Warned(slug, said) for said in (*unknown, *_no_steps(slug, work, structure))]
-    return Snapshot(structure=structure, seen=seen, warnings=by_stage(warned))
+        warned += [
+            StageWarning(slug, said) for said in (*unknown, *_no_steps(slug, work, structure))
+        ]
+    return Snapshot(structure=structure, evidence=seen, warnings=messages_by_stage(warned))
 
 
 def _with_dag(data: object) -> Raw:
@@ -87,28 +99,28 @@ def _with_dag(data: object) -> Raw:
     return data
 
 
-def _missing_lists(raw: Raw) -> Iterator[Warned]:
+def _missing_lists(raw: Raw) -> Iterator[StageWarning]:
     for name in LISTS:
         if raw.get(name) is None:
-            yield Warned(None, f"the snapshot has no {name}")
+            yield StageWarning(None, f"the snapshot has no {name}")
         elif not isinstance(raw[name], list):
-            yield Warned(None, f"the snapshot's {name} are not a list")
+            yield StageWarning(None, f"the snapshot's {name} are not a list")
 
 
-def _resources(raws: object) -> tuple[list[Resource], list[Warned]]:
+def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
     found = []
     nameless = 0
-    for raw in map(record, items(raws)):
+    for raw in map(as_object, as_list(raws)):
         if raw.get("resourceType") == RENDERED:
-            name, job = text(raw.get("id")), text(raw.get("jobId"))
-            key, model = text(raw.get("documentKey")), text(raw.get("modelId"))
+            name, job = as_text(raw.get("id")), as_text(raw.get("jobId"))
+            key, model = as_text(raw.get("documentKey")), as_text(raw.get("modelId"))
             found += [Resource(name, job, key, model)] if name else []
             nameless += name is None
-    said = f"{counted(nameless, 'rendered document')} without an id"
-    return found, [Warned(None, said)] if nameless else []
+    said = f"{count_noun(nameless, 'rendered document')} without an id"
+    return found, [StageWarning(None, said)] if nameless else []
 
 
-def _no_steps(slug: str, work: Counter[Work], structure: Structure) -> Iterator[str]:
+def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
     """The steps that jobs name, but the recipe does not know."""
     if slug not in structure.graphs:
         return
@@ -118,13 +130,13 @@ def _no_steps(slug: str, work: Counter[Work], structure: Structure) -> Iterator[
         if step is not None and step not in known:
             unknown[step] += many
     for step, many in unknown.items():
-        yield f"{counted(many, 'job')} of a step that is not there: {shown(step)}"
+        yield f"{count_noun(many, 'job')} of a step that is not there: {quote_name(step)}"
 
 
 # The map
 
 
-def map_of(data: object, models: Sequence[str] = ()) -> Map:
+def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
     """The map of a snapshot's structure, or of a definition alone.
 
     `models` are those of the first stage, where nothing is said of them.
@@ -136,14 +148,14 @@ def map_of(data: object, models: Sequence[str] = ()) -> Map:
     alone = isinstance(data, dict) and "dag" not in data and "stages" in data
     raw = _with_dag({"dag": data} if alone else data)
     dag = read_definition(raw["dag"], strict=False)
-    structure = sound_structure(dag, graphs_of(dag))
+    structure = valid_structure(dag, graphs_of(dag))
     runs, warned = read_stage_runs(raw.get("stageRuns"), structure)
     models_of = {slug: run.models for slug, run in runs.items() if run.models}
     models_of.setdefault(stage_order(dag)[0], tuple(models))
     answer = map_json(structure, models_of)
     strange = [said if slug is None else f"{slug}: {said}" for slug, said in warned]
     strange += _uncounted(answer["stages"], known=any(models_of.values()))
-    return {**answer, "warnings": told(strange)} if strange else answer
+    return {**answer, "warnings": sorted_messages(strange)} if strange else answer
 
 
 def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
@@ -152,5 +164,7 @@ def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
     if not known:
         yield "how many units to expect cannot be told: no stage says which models it has"
     elif unknown:
-        stage = f"of {shown(unknown[0])}" + (" and the stages behind it" if unknown[1:] else "")
+        stage = f"of {quote_name(unknown[0])}" + (
+            " and the stages behind it" if unknown[1:] else ""
+        )
         yield f"how many units to expect {stage} cannot be told"

@@ -10,7 +10,7 @@ from waybook.dag.model import RecipeStep, Stage, Strategy
 from waybook.dag.recipe import Graph
 
 
-def makes(step: RecipeStep) -> tuple[str, ...]:
+def output_keys(step: RecipeStep) -> tuple[str, ...]:
     """The keys of the documents each unit of this step makes, each once."""
     keys = dict.fromkeys(output.document_key for output in step.outputs)
     return tuple(keys) or (step.output_type,)
@@ -20,12 +20,12 @@ def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
     """The steps of a stage that make each document, by the document's key."""
     found: dict[str, list[str]] = {}
     for step in stage.recipe.steps:
-        for key in makes(step):
+        for key in output_keys(step):
             found.setdefault(key, []).append(step.key)
     return {key: tuple(steps) for key, steps in found.items()}
 
 
-def candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
+def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
     """The predecessors that could be this step's primary source; in a good recipe, one."""
     before = graph.predecessors[step.key]
     if step.inputs is None:
@@ -33,7 +33,7 @@ def candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ..
     primary = next(iter(step.inputs), None)
     if primary is None or primary.stage not in {None, stage_slug}:
         return ()
-    return tuple(key for key in before if primary.document_key in makes(graph.steps[key]))
+    return tuple(key for key in before if primary.document_key in output_keys(graph.steps[key]))
 
 
 def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | None:
@@ -43,5 +43,5 @@ def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | Non
     """
     if step.strategy is not Strategy.PER_SOURCE_DOCUMENT or not graph.predecessors[step.key]:
         return None
-    found = candidates(step, stage_slug, graph)
+    found = primary_source_candidates(step, stage_slug, graph)
     return found[0] if len(found) == 1 else None

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
-from waybook.dag.counts import StageCounts, expected
-from waybook.dag.lineage import entry_origins, joined
+from waybook.dag.counts import StageCounts, expected_counts
+from waybook.dag.lineage import entry_origins, merge_origins
 from waybook.dag.model import Dag
 from waybook.dag.recipe import Graph
 
 #: Lineages have names, and names take room: where all stages together leave more than this many,
 #: what goes beyond has no expectations.
-MOST_LINEAGES = 300_000
+MAX_LINEAGES = 300_000
 
 #: The models of each stage of which they are known.
-ModelsOf = Mapping[str, Sequence[str]]
+ModelsByStage = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Structure:
     graphs: Mapping[str, Graph]
     #: The stages with nothing wrong in them nor in the way to them; a graph alone is enough to
     #: see where a stage stands, but not to count what it will make.
-    sound: frozenset[str]
+    valid: frozenset[str]
 
     @property
     def slugs(self) -> frozenset[str]:
@@ -36,9 +36,9 @@ class Structure:
         return frozenset(stage.slug for stage in self.dag.stages)
 
 
-def sound_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
+def valid_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
     """The structure of a DAG that was read and checked."""
-    return Structure(dag=dag, graphs=graphs, sound=frozenset(graphs))
+    return Structure(dag=dag, graphs=graphs, valid=frozenset(graphs))
 
 
 def stage_order(dag: Dag) -> list[str]:
@@ -51,7 +51,7 @@ def stage_order(dag: Dag) -> list[str]:
     return list(order)
 
 
-def models_in_force(order: Sequence[str], models_of: ModelsOf) -> dict[str, Sequence[str]]:
+def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str, Sequence[str]]:
     """The models of each stage: its own, else those of the last stage before it that has some.
 
     >>> models_in_force(["a", "b", "c"], {"b": ["opus"]})
@@ -66,26 +66,30 @@ def models_in_force(order: Sequence[str], models_of: ModelsOf) -> dict[str, Sequ
     return found
 
 
-def counts_of(structure: Structure, models_of: ModelsOf) -> dict[str, StageCounts]:
+def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str, StageCounts]:
     """What is expected of each stage of which that can be known."""
-    if not structure.sound:
+    if not structure.valid:
         return {}
     dag, order = structure.dag, stage_order(structure.dag)
     models, counts, room = (
-        models_in_force(order, models_of),
+        effective_models(order, models_of),
         dict[str, StageCounts](),
-        MOST_LINEAGES,
+        MAX_LINEAGES,
     )
     stages = {stage.slug: stage for stage in dag.stages}
     for slug in order:
         before = dag.before(slug)
-        if slug not in structure.sound or slug not in models or not counts.keys() >= {*before}:
+        if slug not in structure.valid or slug not in models or not counts.keys() >= {*before}:
             continue
-        prior = joined(counts[b].leaves for b in before) if before else entry_origins(models[slug])
+        prior = (
+            merge_origins(counts[b].leaves for b in before)
+            if before
+            else entry_origins(models[slug])
+        )
         graph = structure.graphs[slug]
         room -= len(prior.lineages) + len(graph.leaves) * len(models[slug])
         if room >= 0:
-            counts[slug] = expected(stages[slug], graph, models[slug], prior)
+            counts[slug] = expected_counts(stages[slug], graph, models[slug], prior)
     return counts
 
 
@@ -112,9 +116,9 @@ class Map(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-def map_json(structure: Structure, models_of: ModelsOf) -> Map:
+def map_json(structure: Structure, models_of: ModelsByStage) -> Map:
     """The map: each stage's order, roots and leaves, and the units expected of it."""
-    counts = counts_of(structure, models_of)
+    counts = structure_counts(structure, models_of)
     slugs = [stage.slug for stage in structure.dag.stages]
     return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}
 

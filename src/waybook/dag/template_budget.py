@@ -13,10 +13,10 @@ BUDGET = 200_000
 #: So many characters of text weigh as much as one part.
 TEXT_PER_PART = 64
 #: Data nested deeper than this is not looked at.
-DEEPEST_DATA = 64
+MAX_DATA_DEPTH = 64
 
 
-class Exhausted(Exception):
+class TemplateBudgetExceeded(Exception):
     """The budget is spent, or the data is nested too deeply to be looked at."""
 
 
@@ -42,22 +42,22 @@ class Budget:
             Exhausted: the work would cost more than is left.
         """
         if cost > self.left:
-            raise Exhausted(f"it takes more than {BUDGET} operations")
+            raise TemplateBudgetExceeded(f"it takes more than {BUDGET} operations")
         self.left -= cost
 
-    def weigh(self, value: Json) -> None:
+    def spend_for(self, value: Json) -> None:
         """Pay for looking at a value, all that is in it included.
 
         Raises:
             Exhausted: it is too large for what is left, or nested too deeply.
         """
         level: list[Json] = [value]
-        for _ in range(DEEPEST_DATA):
+        for _ in range(MAX_DATA_DEPTH):
             self.spend(sum(map(_weight_alone, level)))
             level = [inner for item in level for inner in _inside(item)]
             if not level:
                 return
-        raise Exhausted(f"the data is nested more than {DEEPEST_DATA} levels deep")
+        raise TemplateBudgetExceeded(f"the data is nested more than {MAX_DATA_DEPTH} levels deep")
 
 
 def _weight_alone(value: Json) -> int:

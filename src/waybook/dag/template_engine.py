@@ -16,12 +16,12 @@ from jinja2.visitor import NodeTransformer
 
 from waybook.conditions.values import Json
 from waybook.dag import template_filters
-from waybook.dag.readable import shown
-from waybook.dag.template_budget import Budget, Exhausted
-from waybook.dag.template_language import TemplateFault, check, targets
+from waybook.dag.readable import to_text
+from waybook.dag.template_budget import Budget, TemplateBudgetExceeded
+from waybook.dag.template_language import TemplateRuleError, check, targets
 
-LONGEST_TEMPLATE = 65_536
-MOST_OUTPUT = 1 << 20
+MAX_TEMPLATE_LENGTH = 65_536
+MAX_OUTPUT_LENGTH = 1 << 20
 
 # Names no template can name.
 _BUDGET = "·budget"
@@ -29,7 +29,7 @@ _EACH = "·each"
 _COMPARE = "·compare"
 
 
-def output(template: Template, context: Mapping[str, Json]) -> str:
+def render_template(template: Template, context: Mapping[str, Json]) -> str:
     """What the template makes of these values.
 
     Raises:
@@ -37,21 +37,21 @@ def output(template: Template, context: Mapping[str, Json]) -> str:
         UndefinedError: a name the template uses is not among the values.
     """
     pieces: list[str] = []
-    left = MOST_OUTPUT
+    left = MAX_OUTPUT_LENGTH
     for piece in template.generate({**context, _BUDGET: Budget()}):
         left -= len(piece.encode(errors="replace"))
         if left < 0:
-            raise Exhausted(f"it would be longer than {MOST_OUTPUT} bytes")
+            raise TemplateBudgetExceeded(f"it would be longer than {MAX_OUTPUT_LENGTH} bytes")
         pieces.append(piece)
-    return storable("".join(pieces))
+    return strip_unstorable("".join(pieces))
 
 
-def storable(text: str) -> str:
+def strip_unstorable(text: str) -> str:
     """A text as a database and the wire can hold it: no NUL, no half of a character."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
-class Missing(Undefined):
+class MissingField(Undefined):
     """A field that is not there is empty, and so is everything in it; a name must be there."""
 
     def __init__(
@@ -98,7 +98,7 @@ def _filter(function: Callable[..., Json], *, thorough: bool) -> Callable[..., J
         budget: Budget = context[_BUDGET]
         if thorough:
             for argument in arguments:
-                budget.weigh(argument)
+                budget.spend_for(argument)
         return function(*arguments)
 
     return paid
@@ -107,7 +107,7 @@ def _filter(function: Callable[..., Json], *, thorough: bool) -> Callable[..., J
 @pass_context
 def _each(context: Context, value: object, parts: int, cost: int) -> Iterable[Json]:
     budget: Budget = context[_BUDGET]
-    items = template_filters.each(_value(value), parts)
+    items = template_filters.iterate(_value(value), parts)
     budget.spend(len(items) * cost)
     return items
 
@@ -116,13 +116,13 @@ def _each(context: Context, value: object, parts: int, cost: int) -> Iterable[Js
 def _finalize(context: Context, value: object) -> str:
     plain = _value(value)
     budget: Budget = context[_BUDGET]
-    budget.weigh(plain)
-    return shown(plain)
+    budget.spend_for(plain)
+    return to_text(plain)
 
 
 def _environment() -> DataEnvironment:
     environment = DataEnvironment(
-        undefined=Missing,
+        undefined=MissingField,
         finalize=_finalize,
         autoescape=False,
         trim_blocks=True,
@@ -133,8 +133,8 @@ def _environment() -> DataEnvironment:
     environment.filters = {
         _EACH: _each,
         _COMPARE: _filter(template_filters.compare, thorough=True),
-        **{n: _filter(f, thorough=True) for n, f in template_filters.THOROUGH.items()},
-        **{n: _filter(f, thorough=False) for n, f in template_filters.GLANCING.items()},
+        **{n: _filter(f, thorough=True) for n, f in template_filters.DEEP_FILTERS.items()},
+        **{n: _filter(f, thorough=False) for n, f in template_filters.SHALLOW_FILTERS.items()},
     }
     environment.tests = {
         n: lambda value, test=f: test(_value(value)) for n, f in template_filters.TESTS.items()
@@ -167,21 +167,21 @@ def _applied(name: str, value: nodes.Node, *arguments: nodes.Expr) -> nodes.Filt
 _ENVIRONMENT = _environment()
 
 
-def compiled(text: str, names: frozenset[str]) -> Template:
+def compile_template(text: str, names: frozenset[str]) -> Template:
     """The template, ready to be rendered; it may use these names.
 
     Raises:
         TemplateFault: it is too long, no template, or says what a template may not say.
     """
-    if len(text) > LONGEST_TEMPLATE:
-        raise TemplateFault(f"a template has at most {LONGEST_TEMPLATE} characters", 1)
+    if len(text) > MAX_TEMPLATE_LENGTH:
+        raise TemplateRuleError(f"a template has at most {MAX_TEMPLATE_LENGTH} characters", 1)
     try:
         tree = _ENVIRONMENT.parse(text)
         check(tree, names)
         metered = _Metered().visit(tree).set_environment(_ENVIRONMENT)
         return _ENVIRONMENT.from_string(metered)
-    except TemplateError as fault:
-        line = getattr(fault, "lineno", None) or 1
-        raise TemplateFault(fault.message or "it is no template", line) from fault
-    except (RecursionError, ValueError, SyntaxError, MemoryError) as fault:
-        raise TemplateFault("the template is too large or nested too deeply", 1) from fault
+    except TemplateError as error:
+        line = getattr(error, "lineno", None) or 1
+        raise TemplateRuleError(error.message or "it is no template", line) from error
+    except (RecursionError, ValueError, SyntaxError, MemoryError) as error:
+        raise TemplateRuleError("the template is too large or nested too deeply", 1) from error

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from waybook.conditions.values import Json
-from waybook.dag.readable import as_json, cell, heading, is_list, readable, shown
+from waybook.dag.readable import as_json, cell, heading, is_list, json_to_markdown, to_text
 
 
-def each(value: Json, parts: int = 0) -> Sequence[Json]:
+def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
     """What a loop goes over: a list's items, a mapping's keys; a plain value is a list of one.
 
     With `parts`, each item comes as a list of so many, and a mapping's as its keys and values.
@@ -19,7 +19,7 @@ def each(value: Json, parts: int = 0) -> Sequence[Json]:
     (('a',), [['a', 1]], [['b', None]])
     """
     if parts:
-        found = pairs(value) if isinstance(value, dict) else each(value)
+        found = pairs(value) if isinstance(value, dict) else iterate(value)
         return [_parted(item, parts) for item in found]
     if value is None:
         return ()
@@ -40,14 +40,14 @@ def default(value: Json, instead: Json) -> Json:
 
 def join(value: Json, between: Json = "", field: Json = None) -> str:
     """The items of a list as one text; of mappings, one field of each."""
-    items = (_field(item, field) for item in each(value))
-    return shown(between).join(map(shown, items))
+    items = (_field(item, field) for item in iterate(value))
+    return to_text(between).join(map(to_text, items))
 
 
 def _field(item: Json, field: Json) -> Json:
     if field is None:
         return item
-    return item.get(shown(field)) if isinstance(item, dict) else None
+    return item.get(to_text(field)) if isinstance(item, dict) else None
 
 
 def length(value: Json) -> int:
@@ -80,22 +80,22 @@ def is_number(value: Json) -> bool:
 
 
 #: These look at everything in a value, and are paid for it.
-THOROUGH: Mapping[str, Callable[..., Json]] = MappingProxyType(
+DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "cell": cell,
-        "heading": lambda value, level=2: heading(shown(value), _level(level)),
+        "heading": lambda value, level=2: heading(to_text(value), _level(level)),
         "items": pairs,
         "join": join,
-        "lower": lambda value: shown(value).lower(),
-        "markdown": lambda value, level=2: readable(value, _level(level)),
-        "title": lambda value: shown(value).title(),
+        "lower": lambda value: to_text(value).lower(),
+        "markdown": lambda value, level=2: json_to_markdown(value, _level(level)),
+        "title": lambda value: to_text(value).title(),
         "tojson": as_json,
-        "trim": lambda value: shown(value).strip(),
-        "upper": lambda value: shown(value).upper(),
+        "trim": lambda value: to_text(value).strip(),
+        "upper": lambda value: to_text(value).upper(),
     }
 )
 #: These take one look.
-GLANCING: Mapping[str, Callable[..., Json]] = MappingProxyType(
+SHALLOW_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "default": default,
         "first": first,

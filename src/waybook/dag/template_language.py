@@ -11,9 +11,9 @@ from types import MappingProxyType
 from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
 
-DEEPEST_LOOPS = 2
-DEEPEST_TREE = 40
-MOST_NODES = 2_000
+MAX_LOOP_DEPTH = 2
+MAX_TREE_DEPTH = 40
+MAX_NODES = 2_000
 
 #: Each filter with the fewest and the most arguments it takes.
 FILTERS: Mapping[str, tuple[int, int]] = MappingProxyType(
@@ -69,7 +69,7 @@ _CALLED: Mapping[type[nodes.Node], str] = MappingProxyType(
 )
 
 
-class TemplateFault(Exception):
+class TemplateRuleError(Exception):
     """What is wrong with a template, and in which line."""
 
     def __init__(self, message: str, line: int) -> None:
@@ -84,10 +84,10 @@ def check(tree: nodes.Template, names: frozenset[str]) -> None:
         TemplateFault: the first place that does not.
     """
     for count, (node, depth, loops) in enumerate(_walk(tree)):
-        if depth > DEEPEST_TREE or count >= MOST_NODES:
-            raise TemplateFault("the template is too large or nested too deeply", node.lineno)
-        if loops > DEEPEST_LOOPS:
-            raise TemplateFault(f"loops may be nested {DEEPEST_LOOPS} deep", node.lineno)
+        if depth > MAX_TREE_DEPTH or count >= MAX_NODES:
+            raise TemplateRuleError("the template is too large or nested too deeply", node.lineno)
+        if loops > MAX_LOOP_DEPTH:
+            raise TemplateRuleError(f"loops may be nested {MAX_LOOP_DEPTH} deep", node.lineno)
         _check_node(node)
     _check_names(tree, names)
 
@@ -115,26 +115,26 @@ def _check_node(node: nodes.Node) -> None:
             _check_form(node)
         case _ if not isinstance(node, _PLAIN):
             called = _CALLED.get(type(node), f"{type(node).__name__.lower()} (an operation)")
-            raise TemplateFault(f"{called} is not part of the template language", node.lineno)
+            raise TemplateRuleError(f"{called} is not part of the template language", node.lineno)
 
 
 def _check_form(node: nodes.Compare | nodes.Getitem | nodes.List | nodes.Const) -> None:
     match node:
         case nodes.Compare(ops=[_, _, *_]):
-            raise TemplateFault("compare two things at a time, joined by and", node.lineno)
+            raise TemplateRuleError("compare two things at a time, joined by and", node.lineno)
         case nodes.Getitem() if not isinstance(node.arg, nodes.Const):
-            raise TemplateFault("what stands in [ ] must be a constant", node.lineno)
+            raise TemplateRuleError("what stands in [ ] must be a constant", node.lineno)
         case nodes.List() if not all(isinstance(item, nodes.Const) for item in node.items):
-            raise TemplateFault("a list holds constants", node.lineno)
+            raise TemplateRuleError("a list holds constants", node.lineno)
         case nodes.Const(value=float(number)) if not isfinite(number):
-            raise TemplateFault("the number is too large", node.lineno)
+            raise TemplateRuleError("the number is too large", node.lineno)
 
 
 def _check_loop(node: nodes.For) -> None:
     if node.recursive:
-        raise TemplateFault("a loop cannot be recursive", node.lineno)
+        raise TemplateRuleError("a loop cannot be recursive", node.lineno)
     if not all(isinstance(target, nodes.Name) for target in targets(node)):
-        raise TemplateFault("a loop gives names to what it finds, nothing else", node.lineno)
+        raise TemplateRuleError("a loop gives names to what it finds, nothing else", node.lineno)
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
@@ -145,21 +145,21 @@ def targets(node: nodes.For) -> list[nodes.Node]:
 def _check_filter(node: nodes.Filter) -> None:
     if node.name not in FILTERS:
         known = ", ".join(FILTERS)
-        raise TemplateFault(f"there is no filter {node.name!r}; there are {known}", node.lineno)
+        raise TemplateRuleError(f"there is no filter {node.name!r}; there are {known}", node.lineno)
     least, most = FILTERS[node.name]
     named = bool(node.kwargs or node.dyn_args or node.dyn_kwargs)
     if named or not least <= len(node.args) <= most:
         takes = f"{least} to {most}" if least < most else str(most)
         told = f"the filter {node.name} takes {takes} plain arguments"
-        raise TemplateFault(told, node.lineno)
+        raise TemplateRuleError(told, node.lineno)
 
 
 def _check_test(node: nodes.Test) -> None:
     if node.name not in TESTS:
         known = ", ".join(TESTS)
-        raise TemplateFault(f"there is no test {node.name!r}; there are {known}", node.lineno)
+        raise TemplateRuleError(f"there is no test {node.name!r}; there are {known}", node.lineno)
     if node.args or node.kwargs or node.dyn_args or node.dyn_kwargs:
-        raise TemplateFault(f"the test {node.name} takes no arguments", node.lineno)
+        raise TemplateRuleError(f"the test {node.name} takes no arguments", node.lineno)
 
 
 def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
@@ -170,4 +170,4 @@ def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
         first = min(used, key=lambda node: node.lineno)
         known = ", ".join(sorted(names))
         told = f"there is no name {first.name!r} here; there are {known}"
-        raise TemplateFault(told, first.lineno)
+        raise TemplateRuleError(told, first.lineno)

@@ -12,17 +12,17 @@ from types import MappingProxyType
 from jinja2 import Template, UndefinedError
 
 from waybook.conditions.values import Json
-from waybook.dag.faults import Fault, refuse
-from waybook.dag.template_budget import Exhausted
-from waybook.dag.template_engine import compiled, output
-from waybook.dag.template_language import TemplateFault
+from waybook.dag.faults import Diagnostic, bad_recipe_error
+from waybook.dag.template_budget import TemplateBudgetExceeded
+from waybook.dag.template_engine import compile_template, render_template
+from waybook.dag.template_language import TemplateRuleError
 from waybook.errors import TooLarge
 
 #: How a document is shown when nothing else is said: text as it is, JSON made readable.
 DEFAULT_DOCUMENT = "{{ content|markdown }}"
 
 
-class Kind(StrEnum):
+class TemplateKind(StrEnum):
     """What a template is for, and so which names it has."""
 
     PROMPT = "prompt"
@@ -37,9 +37,9 @@ _PLACE: Mapping[str, Json] = MappingProxyType(
     }
 )
 #: What a template is tried with when it is checked; its keys are the names there are.
-SAMPLES: Mapping[Kind, Mapping[str, Json]] = MappingProxyType(
+SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
     {
-        Kind.PROMPT: {
+        TemplateKind.PROMPT: {
             **_PLACE,
             "model": "model-1",
             "lineage": "sample/sample/model-1",
@@ -57,7 +57,7 @@ SAMPLES: Mapping[Kind, Mapping[str, Json]] = MappingProxyType(
             ],
             "feedback": None,
         },
-        Kind.DOCUMENT: {
+        TemplateKind.DOCUMENT: {
             **_PLACE,
             "document": {
                 "key": "sample",
@@ -73,12 +73,12 @@ SAMPLES: Mapping[Kind, Mapping[str, Json]] = MappingProxyType(
 )
 
 
-def fault_of(text: str, kind: Kind) -> str | None:
+def template_error(text: str, kind: TemplateKind) -> str | None:
     """What is wrong with a template, in one sentence with its line; None if it is good."""
     try:
-        output(_compiled(text, kind), SAMPLES[kind])
-    except (TemplateFault, Exhausted) as fault:
-        return str(fault)
+        render_template(_compiled(text, kind), SAMPLE_CONTEXTS[kind])
+    except (TemplateRuleError, TemplateBudgetExceeded) as error:
+        return str(error)
     return None
 
 
@@ -89,7 +89,7 @@ def render_prompt(text: str, context: Mapping[str, Json]) -> str:
         BadRecipe: the template is not a good one, or the context lacks a name it uses.
         TooLarge: the prompt would be too long, or take too long.
     """
-    return _rendered(text, Kind.PROMPT, context)
+    return _rendered(text, TemplateKind.PROMPT, context)
 
 
 def render_document(text: str, context: Mapping[str, Json]) -> str:
@@ -99,18 +99,20 @@ def render_document(text: str, context: Mapping[str, Json]) -> str:
         BadRecipe: the template is not a good one, or the context lacks a name it uses.
         TooLarge: the text would be too long, or take too long.
     """
-    return _rendered(text, Kind.DOCUMENT, context)
+    return _rendered(text, TemplateKind.DOCUMENT, context)
 
 
-def _rendered(text: str, kind: Kind, context: Mapping[str, Json]) -> str:
+def _rendered(text: str, kind: TemplateKind, context: Mapping[str, Json]) -> str:
     try:
-        return output(_compiled(text, kind), context)
-    except (TemplateFault, UndefinedError) as fault:
-        raise refuse([Fault("template", f"the {kind} template", str(fault))]) from fault
-    except Exhausted as fault:
-        raise TooLarge(f"the {kind} template: {fault}", kind=str(kind)) from fault
+        return render_template(_compiled(text, kind), context)
+    except (TemplateRuleError, UndefinedError) as error:
+        raise bad_recipe_error(
+            [Diagnostic("template", f"the {kind} template", str(error))]
+        ) from error
+    except TemplateBudgetExceeded as error:
+        raise TooLarge(f"the {kind} template: {error}", kind=str(kind)) from error
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: str, kind: Kind) -> Template:
-    return compiled(text, frozenset(SAMPLES[kind]))
+def _compiled(text: str, kind: TemplateKind) -> Template:
+    return compile_template(text, frozenset(SAMPLE_CONTEXTS[kind]))

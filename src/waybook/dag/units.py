@@ -13,12 +13,12 @@ from waybook.dag.granularity import (
     Axis,
     Descent,
     Worker,
-    along,
+    axis_values,
     fans_out,
     first_of,
-    keepers,
+    lineage_owners,
 )
-from waybook.dag.lineage import Made, Origins, distinct, lineage_name
+from waybook.dag.lineage import Origins, ProducedDocument, distinct, lineage_name
 from waybook.dag.model import RecipeStep, Stage
 from waybook.dag.recipe import Graph
 from waybook.dag.sources import primary_source
@@ -36,8 +36,8 @@ class Unit:
     #: Whose review it takes up.
     reviewer: str | None = None
     #: The output of the primary source it goes by.
-    source: Made | None = None
-    makes: tuple[Made, ...]
+    source: ProducedDocument | None = None
+    makes: tuple[ProducedDocument, ...]
 
 
 def units_of(
@@ -63,7 +63,7 @@ def _chain(step_key: str, stage: str, graph: Graph) -> list[RecipeStep]:
     return chain
 
 
-def _following(step_key: str, number: int, output: Made) -> Unit:
+def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
     return Unit(
         step_key=step_key,
         number=number,
@@ -80,12 +80,14 @@ def _begun(
 ) -> Iterable[Unit]:
     """The units of a step that follows no other: one for each point of its axes' product."""
     if fans_out(step, graph):
-        made = tuple(Made(model, lineage_name(stage, step.key, model)) for model in models)
+        made = tuple(
+            ProducedDocument(model, lineage_name(stage, step.key, model)) for model in models
+        )
         yield Unit(step_key=step.key, number=1, model=first_of(models), makes=made)
         return
     row = GRANULARITY[step.strategy]
-    carried = keepers(models, prior) if row.worker is Worker.AUTHOR else {}
-    points = product(*(along(axis, models, prior) for axis in row.axes))
+    carried = lineage_owners(models, prior) if row.worker is Worker.AUTHOR else {}
+    points = product(*(axis_values(axis, models, prior) for axis in row.axes))
     for number, names in enumerate(points, 1):
         point = dict(zip(row.axes, names, strict=True))
         model = _worker(row.worker, point, models, carried)
@@ -96,7 +98,9 @@ def _begun(
             model=model,
             lineage=point.get(Axis.LINEAGE),
             reviewer=reviewer,
-            makes=(Made(model, _lineage(row.descent, point, stage, step.key), reviewer),),
+            makes=(
+                ProducedDocument(model, _lineage(row.descent, point, stage, step.key), reviewer),
+            ),
         )
 
 
@@ -104,7 +108,7 @@ Point = Mapping[Axis, str]
 
 
 def _lineage(descent: Descent, point: Point, stage: str, step_key: str) -> str:
-    if descent is Descent.KEPT:
+    if descent is Descent.INHERITED:
         return point[Axis.LINEAGE]
     return lineage_name(stage, step_key, point.get(Axis.MODEL))
 

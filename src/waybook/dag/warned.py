@@ -3,30 +3,30 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from waybook.dag.faults import MOST_TOLD
+from waybook.dag.faults import MAX_DIAGNOSTICS
 
 #: A name from outside may be a book; this much of it is enough to find it again.
-MOST_SHOWN = 80
+MAX_NAME_LENGTH = 80
 
 
-class Warned(NamedTuple):
+class StageWarning(NamedTuple):
     """A warning, and the stage it is of, if it is of any."""
 
     stage: str | None
-    said: str
+    message: str
 
 
-def shown(name: object) -> str:
+def quote_name(name: object) -> str:
     """A name from outside, quoted, and no longer than a line.
 
     >>> print(shown("thesis"), shown("x" * 1000)[-4:], shown(None))
     'thesis' xxx… None
     """
-    text = repr(name if not isinstance(name, str) else name[:MOST_SHOWN])
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    text = repr(name if not isinstance(name, str) else name[:MAX_NAME_LENGTH])
+    return text if len(text) <= MAX_NAME_LENGTH else f"{text[:MAX_NAME_LENGTH]}…"
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """So many of something.
 
     >>> counted(1, "job"), counted(3, "job")
@@ -35,7 +35,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def told(warnings: Iterable[str]) -> list[str]:
+def sorted_messages(warnings: Iterable[str]) -> list[str]:
     """The warnings as they are told, whatever order they were found in.
 
     >>> told(["no b", "no a", "no b"])
@@ -44,11 +44,13 @@ def told(warnings: Iterable[str]) -> list[str]:
     'and 80 more warnings'
     """
     found = sorted(set(warnings))
-    more = len(found) - MOST_TOLD
-    return [*found[:MOST_TOLD], f"and {counted(more, 'more warning')}"] if more > 0 else found
+    more = len(found) - MAX_DIAGNOSTICS
+    return (
+        [*found[:MAX_DIAGNOSTICS], f"and {count_noun(more, 'more warning')}"] if more > 0 else found
+    )
 
 
-def by_stage(warned: Iterable[Warned]) -> dict[str | None, list[str]]:
+def messages_by_stage(warned: Iterable[StageWarning]) -> dict[str | None, list[str]]:
     """The warnings of each stage; those that are of none stand under None."""
     found: dict[str | None, list[str]] = {}
     for stage, said in warned:

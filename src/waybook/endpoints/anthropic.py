@@ -6,18 +6,24 @@ answer in words, with JSON in them.
 
 import json
 
-from waybook.endpoints.question import Format, Question, Told, part, tokens
+from waybook.endpoints.question import (
+    ModelReply,
+    ModelRequest,
+    WireFormat,
+    get_path,
+    parse_token_count,
+)
 from waybook.errors import EndpointFailed
 from waybook.record.moment import Json
 from waybook.record.usage import Usage
 
 VERSION = "2023-06-01"
 #: What must be said here, and may not be more than the model's own limit.
-MOST_TOKENS = 8_192
+MAX_TOKENS = 8_192
 TOOL = "hand_in"
 
 
-def address(url: str) -> str:
+def endpoint_url(url: str) -> str:
     """The address of messages.
 
     >>> address("https://api.anthropic.com"), address("http://127.0.0.1/v1")
@@ -33,15 +39,15 @@ def headers(key: str | None) -> dict[str, str]:
     return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
 
-def request(question: Question, model: str) -> dict[str, Json]:
+def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
     """The body of a request."""
     body: dict[str, Json] = {
         "model": model,
-        "max_tokens": MOST_TOKENS,
+        "max_tokens": MAX_TOKENS,
         "system": question.instructions,
         "messages": [{"role": "user", "content": question.text}],
     }
-    if question.shaped:
+    if question.structured:
         body["tools"] = [_tool(question.schema)]
         body["tool_choice"] = {"type": "tool", "name": TOOL}
     return body
@@ -55,45 +61,49 @@ def _tool(schema: dict[str, Json]) -> dict[str, Json]:
     return {"name": TOOL, "description": told, "input_schema": taken}
 
 
-def read(answer: Json, model: str) -> Told:
+def parse_reply(answer: Json, model: str) -> ModelReply:
     """What the model said, or handed in.
 
     Raises:
         EndpointFailed: this is no message, or the model would not.
     """
-    blocks = part(answer, "content")
+    blocks = get_path(answer, "content")
     if not isinstance(blocks, list):
         raise EndpointFailed("it answered with something that is no message")
-    stopped = part(answer, "stop_reason")
+    stopped = get_path(answer, "stop_reason")
     if stopped == "refusal":
         raise EndpointFailed("its model refused")
-    named = part(answer, "model")
-    return Told(
+    named = get_path(answer, "model")
+    return ModelReply(
         text=_handed_in(blocks) or _said(blocks),
         usage=Usage(
-            input_tokens=sum(tokens(part(answer, "usage", name)) for name in INPUT),
-            output_tokens=tokens(part(answer, "usage", "output_tokens")),
+            input_tokens=sum(
+                parse_token_count(get_path(answer, "usage", name)) for name in INPUT_TOKEN_FIELDS
+            ),
+            output_tokens=parse_token_count(get_path(answer, "usage", "output_tokens")),
             model=named[:200] if isinstance(named, str) and named else model,
         ),
-        cut=stopped == "max_tokens",
+        truncated=stopped == "max_tokens",
     )
 
 
 #: What came in is told in parts, by whether it was remembered from before.
-INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def _handed_in(blocks: list[Json]) -> str | None:
     for block in blocks:
-        handed = part(block, "input")
-        if part(block, "type") == "tool_use" and isinstance(handed, dict):
+        handed = get_path(block, "input")
+        if get_path(block, "type") == "tool_use" and isinstance(handed, dict):
             return json.dumps(handed["data"] if set(handed) == {"data"} else handed)
     return None
 
 
 def _said(blocks: list[Json]) -> str:
-    said = (part(block, "text") for block in blocks if part(block, "type") == "text")
+    said = (get_path(block, "text") for block in blocks if get_path(block, "type") == "text")
     return "".join(text for text in said if isinstance(text, str))
 
 
-ANTHROPIC = Format(address=address, headers=headers, request=request, read=read)
+ANTHROPIC = WireFormat(
+    address=endpoint_url, headers=headers, request=build_request, read=parse_reply
+)

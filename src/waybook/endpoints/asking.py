@@ -5,9 +5,9 @@ import logging
 from dataclasses import replace
 
 from waybook.endpoints.anthropic import ANTHROPIC
-from waybook.endpoints.exchange import Exchange
+from waybook.endpoints.exchange import BoundedHttpClient
 from waybook.endpoints.openai import OPENAI
-from waybook.endpoints.question import Format, Question, Told
+from waybook.endpoints.question import ModelReply, ModelRequest, WireFormat
 from waybook.errors import EndpointFailed
 from waybook.record.moment import Json
 
@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 FORMATS = {"openai": OPENAI, "anthropic": ANTHROPIC}
 #: Answers to a request that asks for something the endpoint does not know.
-NOT_KNOWN = frozenset({400, 404, 415, 422, 501})
+UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 
-class ModelEndpoint:
+class ModelClient:
     """Somebody's endpoint of a model."""
 
     def __init__(self, *, url: str, api: str, model: str, key: str | None) -> None:
@@ -27,12 +27,12 @@ class ModelEndpoint:
         Raises:
             Misconfigured: no header can carry this key.
         """
-        self._format: Format = FORMATS[api]
+        self._format: WireFormat = FORMATS[api]
         self._model = model
         headers = self._format.headers(key)
-        self._exchange = Exchange(self._format.address(url), headers=headers, secret=key)
+        self._exchange = BoundedHttpClient(self._format.address(url), headers=headers, secret=key)
 
-    async def answer(self, question: Question, *, seconds: float) -> Told:
+    async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
         """What the model says.
 
         Raises:
@@ -44,19 +44,19 @@ class ModelEndpoint:
             log.warning("the endpoint of %s: %s", self._model, failed.message)
             raise
 
-    async def _ask(self, question: Question, seconds: float) -> Json:
+    async def _ask(self, question: ModelRequest, seconds: float) -> Json:
         """Ask for the shape, and where that is not known, plainly."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         try:
             return await self._exchange.post(self._body(question), seconds=seconds)
         except EndpointFailed as failed:
-            if failed.details.get("status") not in NOT_KNOWN:
+            if failed.details.get("status") not in UNSUPPORTED_STATUS:
                 raise
-        plain = self._body(replace(question, shaped=False))
+        plain = self._body(replace(question, structured=False))
         return await self._exchange.post(plain, seconds=deadline - clock())
 
-    def _body(self, question: Question) -> Json:
+    def _body(self, question: ModelRequest) -> Json:
         return self._format.request(question, self._model)
 
     async def close(self) -> None:

@@ -14,37 +14,37 @@ from urllib.parse import urlencode
 
 import orjson
 
-from waybook.endpoints.issued import Claims, SignIns
-from waybook.errors import Unidentified
+from waybook.endpoints.issued import Claims, IssuerClient
+from waybook.errors import Unauthenticated
 
-LENGTH: Final = 32
+STATE_LENGTH: Final = 32
 #: What we ask of the issuer: who somebody is.
-ASKED: Final = "openid profile email"
-LONGEST_CODE: Final = 4_096
+REQUESTED_SCOPES: Final = "openid profile email"
+MAX_CODE_LENGTH: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class SignInAttempt:
     """One attempt to sign in."""
 
     state: str
     nonce: str
     verifier: str
     #: Where somebody wants to go then.
-    then: str
+    return_to: str
 
-    def kept(self) -> str:
+    def to_cookie(self) -> str:
         """What the browser keeps."""
         return urlsafe_b64encode(orjson.dumps(asdict(self))).decode()
 
 
-def new_flow(then: str) -> Flow:
+def new_attempt(then: str) -> SignInAttempt:
     """An attempt that nobody can guess."""
-    state, nonce, verifier = (secrets.token_urlsafe(LENGTH) for _ in range(3))
-    return Flow(state=state, nonce=nonce, verifier=verifier, then=then)
+    state, nonce, verifier = (secrets.token_urlsafe(STATE_LENGTH) for _ in range(3))
+    return SignInAttempt(state=state, nonce=nonce, verifier=verifier, return_to=then)
 
 
-def read_flow(kept: str) -> Flow | None:
+def attempt_from_cookie(kept: str) -> SignInAttempt | None:
     """The attempt a browser kept, or nothing.
 
     >>> flow = new_flow("/inbox")
@@ -53,25 +53,25 @@ def read_flow(kept: str) -> Flow | None:
     """
     try:
         found = orjson.loads(urlsafe_b64decode(kept.encode()))
-        flow = Flow(**found)
+        flow = SignInAttempt(**found)
     except (ValueError, TypeError):
         return None
     return flow if all(isinstance(value, str) for value in asdict(flow).values()) else None
 
 
-async def way_to_sign_in(issuer: SignIns, flow: Flow, back: str) -> str:
+async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str) -> str:
     """Where to send the browser; it comes back to the address `back`.
 
     Raises:
         Unavailable: the issuer cannot be asked where that is.
     """
-    authorize = (await issuer.doors()).authorize
+    authorize = (await issuer.endpoints()).authorize
     challenge = urlsafe_b64encode(sha256(flow.verifier.encode()).digest()).decode().rstrip("=")
     asked = {
         "response_type": "code",
         "client_id": issuer.settings.client_id or "",
         "redirect_uri": back,
-        "scope": ASKED,
+        "scope": REQUESTED_SCOPES,
         "state": flow.state,
         "nonce": flow.nonce,
         "code_challenge": challenge,
@@ -80,8 +80,8 @@ async def way_to_sign_in(issuer: SignIns, flow: Flow, back: str) -> str:
     return f"{authorize}{'&' if '?' in authorize else '?'}{urlencode(asked)}"
 
 
-async def signed_in(
-    issuer: SignIns, flow: Flow, returned: dict[str, str], *, back: str, now: datetime
+async def exchange_code(
+    issuer: IssuerClient, flow: SignInAttempt, returned: dict[str, str], *, back: str, now: datetime
 ) -> Claims:
     """Who came back, by what they brought with them.
 
@@ -90,12 +90,12 @@ async def signed_in(
         Unavailable: the issuer cannot be asked.
     """
     if not secrets.compare_digest(returned.get("state", "").encode(), flow.state.encode()):
-        raise Unidentified("somebody else was sent to sign in")
+        raise Unauthenticated("somebody else was sent to sign in")
     if returned.get("iss", issuer.settings.issuer) != issuer.settings.issuer:
-        raise Unidentified("they come from another issuer")
+        raise Unauthenticated("they come from another issuer")
     code = returned.get("code", "")
-    if not 0 < len(code) <= LONGEST_CODE:
-        raise Unidentified("they come back without a code")
+    if not 0 < len(code) <= MAX_CODE_LENGTH:
+        raise Unauthenticated("they come back without a code")
     handed = await issuer.redeem(
         {
             "grant_type": "authorization_code",
@@ -107,18 +107,20 @@ async def signed_in(
     return await _identity(issuer, flow, handed, now)
 
 
-async def _identity(issuer: SignIns, flow: Flow, handed: Claims, now: datetime) -> Claims:
+async def _identity(
+    issuer: IssuerClient, flow: SignInAttempt, handed: Claims, now: datetime
+) -> Claims:
     """What the ID token says, if it was made for us and for this attempt."""
     client, text = issuer.settings.client_id or "", handed.get("id_token")
     if not isinstance(text, str):
-        raise Unidentified("the issuer does not say who it is")
+        raise Unauthenticated("the issuer does not say who it is")
     claims = await issuer.claims(text, audience=client, now=now)
     nonce, meant = claims.get("nonce"), claims.get("aud")
     if not isinstance(nonce, str) or not secrets.compare_digest(
         nonce.encode(), flow.nonce.encode()
     ):
-        raise Unidentified("it was made for another attempt")
+        raise Unauthenticated("it was made for another attempt")
     several = isinstance(meant, list) and len(meant) > 1
     if claims.get("azp", None if several else client) != client:
-        raise Unidentified("it was made for another program")
+        raise Unauthenticated("it was made for another program")
     return claims

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from waybook.endpoints.exchange import Exchange
-from waybook.endpoints.issuer_settings import is_guarded
-from waybook.endpoints.jwt_checks import Key, key_of
+from waybook.endpoints.exchange import BoundedHttpClient
+from waybook.endpoints.issuer_settings import is_secure_url
+from waybook.endpoints.jwt_checks import Key, parse_key
 from waybook.errors import EndpointFailed
-from waybook.record.oddities import visible
+from waybook.record.oddities import escape_hidden
 
-MOST_BYTES: Final = 256 * 1024
+MAX_BYTES: Final = 256 * 1024
 SECONDS: Final = 5.0
-MOST_KEYS: Final = 100
-LONGEST_NAME: Final = 200
+MAX_KEYS: Final = 100
+MAX_NAME_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doors:
+class IssuerEndpoints:
     """Where an issuer is asked for what."""
 
     keys: str
@@ -28,7 +28,7 @@ class Doors:
     secret_in_form: bool
 
 
-async def find_doors(issuer: str) -> Doors:
+async def discover_endpoints(issuer: str) -> IssuerEndpoints:
     """What the issuer says of itself, at the address of OpenID Connect or of RFC 8414.
 
     Raises:
@@ -36,56 +36,56 @@ async def find_doors(issuer: str) -> Doors:
     """
     base = issuer.rstrip("/")
     try:
-        return _doors_in(await fetched(f"{base}/.well-known/openid-configuration"), issuer)
-    except EndpointFailed as fault:
-        if fault.details.get("status") != 404:  # noqa: PLR2004 - it is not there
+        return _doors_in(await fetch_json(f"{base}/.well-known/openid-configuration"), issuer)
+    except EndpointFailed as error:
+        if error.details.get("status") != 404:  # noqa: PLR2004 - it is not there
             raise
     where = urlsplit(base)
     known = f"{where.scheme}://{where.netloc}/.well-known/oauth-authorization-server"
-    return _doors_in(await fetched(f"{known}{where.path}"), issuer)
+    return _doors_in(await fetch_json(f"{known}{where.path}"), issuer)
 
 
-async def find_keys(doors: Doors) -> list[object]:
+async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
     """The keys it publishes, whatever they are good for.
 
     Raises:
         EndpointFailed: nothing that can be used.
     """
-    told = await fetched(doors.keys)
+    told = await fetch_json(doors.keys)
     listed = told.get("keys") if isinstance(told, dict) else None
     return listed if isinstance(listed, list) else []
 
 
-def usable(listed: Iterable[object]) -> tuple[Key, ...]:
+def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
     """The keys that can be used, of those an issuer publishes."""
-    found = (key_of(one) for _, one in zip(range(MOST_KEYS), listed, strict=False))
+    found = (parse_key(one) for _, one in zip(range(MAX_KEYS), listed, strict=False))
     return tuple(key for key in found if key is not None)
 
 
-async def fetched(address: str) -> object:
+async def fetch_json(address: str) -> object:
     """What is published at an address.
 
     Raises:
         EndpointFailed: nothing that can be used.
     """
-    exchange = Exchange(address, headers={}, most_bytes=MOST_BYTES)
+    exchange = BoundedHttpClient(address, headers={}, most_bytes=MAX_BYTES)
     try:
         return await exchange.get(seconds=SECONDS)
     finally:
         await exchange.close()
 
 
-def _doors_in(told: object, issuer: str) -> Doors:
+def _doors_in(told: object, issuer: str) -> IssuerEndpoints:
     said = told if isinstance(told, dict) else {}
     if (name := said.get("issuer")) != issuer:
-        shown = visible(str(name))[:LONGEST_NAME]
+        shown = escape_hidden(str(name))[:MAX_NAME_LENGTH]
         raise EndpointFailed(f"it calls itself {shown}, which is another name than oidc_issuer")
     keys, authorize, token = (
         str(said.get(name, "")) for name in ("jwks_uri", "authorization_endpoint", "token_endpoint")
     )
-    if not is_guarded(keys):
+    if not is_secure_url(keys):
         raise EndpointFailed("it does not say where its keys are, or not safely")
     ways = said.get("token_endpoint_auth_methods_supported")
     listed = ways if isinstance(ways, list) else ["client_secret_basic"]
     in_form = "client_secret_basic" not in listed and "client_secret_post" in listed
-    return Doors(keys=keys, authorize=authorize, token=token, secret_in_form=in_form)
+    return IssuerEndpoints(keys=keys, authorize=authorize, token=token, secret_in_form=in_form)

@@ -4,30 +4,30 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
-from waybook.endpoints.exchange import Exchange
+from waybook.endpoints.exchange import BoundedHttpClient
 from waybook.errors import EndpointFailed
 from waybook.record.moment import Json
 from waybook.research.embedding import DIMENSIONS, Vector
-from waybook.research.folding import fitted
+from waybook.research.folding import resize_vector
 
 #: Texts in one request, what they may have together, and what the answer may take.
-MOST_TEXTS: Final = 32
-MOST_CHARACTERS: Final = 60_000
-MOST_BYTES: Final = 16 * 1024 * 1024
+MAX_TEXTS: Final = 32
+MAX_CHARACTERS: Final = 60_000
+MAX_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
 #: Before the second attempt; twice as long before the third.
-PAUSE_SECONDS: Final = 0.3
+RETRY_DELAY_SECONDS: Final = 0.3
 #: After it failed it is left alone for so long: nobody need wait for it again and again.
-REST_SECONDS: Final = 20.0
+COOLDOWN_SECONDS: Final = 20.0
 
 #: It cannot give the width we ask for; then it gives what it has.
-REFUSED: Final = frozenset({400, 404, 422})
-TOO_MANY: Final = 429
-BROKEN: Final = 500
+UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
+TOO_MANY_REQUESTS: Final = 429
+SERVER_ERRORS: Final = 500
 
 
-class EmbeddingsEndpoint:
+class EmbeddingsClient:
     def __init__(
         self,
         url: str,
@@ -35,18 +35,18 @@ class EmbeddingsEndpoint:
         key: str | None,
         *,
         seconds: float = SECONDS,
-        pause: float = PAUSE_SECONDS,
-        rest: float = REST_SECONDS,
+        pause: float = RETRY_DELAY_SECONDS,
+        rest: float = COOLDOWN_SECONDS,
     ) -> None:
         """Ask this model at this address, which is that of the API or of its embeddings."""
         #: The name its vectors are kept under.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
-        self._exchange = Exchange(
+        self._exchange = BoundedHttpClient(
             bare if bare.endswith("/embeddings") else f"{bare}/embeddings",
             headers={"authorization": f"Bearer {key}"} if key else {},
             secret=key,
-            most_bytes=MOST_BYTES,
+            most_bytes=MAX_BYTES,
         )
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
@@ -64,7 +64,7 @@ class EmbeddingsEndpoint:
         if now() < self._resting_until:
             raise EndpointFailed("it did not answer a moment ago")
         try:
-            return [vector for batch in batches(texts) for vector in await self._batch(batch)]
+            return [vector for batch in batch_texts(texts) for vector in await self._batch(batch)]
         except EndpointFailed:
             self._resting_until = now() + self._rest
             raise
@@ -79,8 +79,8 @@ class EmbeddingsEndpoint:
     async def _batch(self, texts: list[str]) -> list[Vector]:
         try:
             answer = await self._asked(texts)
-        except EndpointFailed as fault:
-            if not (self._narrow and fault.details.get("status") in REFUSED):
+        except EndpointFailed as error:
+            if not (self._narrow and error.details.get("status") in UNSUPPORTED_STATUS):
                 raise
             self._narrow = False
             answer = await self._asked(texts)
@@ -98,9 +98,11 @@ class EmbeddingsEndpoint:
         for attempt in range(1, ATTEMPTS):
             try:
                 return await self._exchange.post(body, seconds=self._seconds)
-            except EndpointFailed as fault:
-                status = fault.details.get("status")
-                if not isinstance(status, int) or (status != TOO_MANY and status < BROKEN):
+            except EndpointFailed as error:
+                status = error.details.get("status")
+                if not isinstance(status, int) or (
+                    status != TOO_MANY_REQUESTS and status < SERVER_ERRORS
+                ):
                     raise
                 await asyncio.sleep(self._pause * 2 ** (attempt - 1))
         return await self._exchange.post(body, seconds=self._seconds)
@@ -114,23 +116,23 @@ def _read(answer: Json) -> list[Vector]:
     """
     try:
         data = sorted(answer["data"], key=lambda one: one["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
-        return [fitted(one["embedding"]) for one in data]
+        return [resize_vector(one["embedding"]) for one in data]
     except (KeyError, TypeError, ValueError, OverflowError):
         raise EndpointFailed("it did not answer in the form of OpenAI's embeddings") from None
 
 
-def batches(texts: Sequence[str]) -> Iterator[list[str]]:
+def batch_texts(texts: Sequence[str]) -> Iterator[list[str]]:
     """The texts in their order, so many at a time as one request takes.
 
     >>> [len(batch) for batch in batches(["x"] * 70)]
     [32, 32, 6]
     """
     batch: list[str] = []
-    left = MOST_CHARACTERS
+    left = MAX_CHARACTERS
     for text in texts:
-        if batch and (len(text) > left or len(batch) == MOST_TEXTS):
+        if batch and (len(text) > left or len(batch) == MAX_TEXTS):
             yield batch
-            batch, left = [], MOST_CHARACTERS
+            batch, left = [], MAX_CHARACTERS
         batch.append(text)
         left -= len(text)
     if batch:

@@ -24,15 +24,15 @@ from waybook.record.moment import Json
 log = logging.getLogger(__name__)
 
 #: What an answer may take, in bytes.
-MOST_BYTES = 2 * 1024 * 1024
+MAX_BYTES = 2 * 1024 * 1024
 #: How many connections may be open at once; whoever comes then waits within its seconds.
-MOST_CONNECTIONS = 10
+MAX_CONNECTIONS = 10
 #: Answers that may say when to come again, and how often we do.
-COME_AGAIN = frozenset({429, 503, 529})
-MOST_RETRIES = 2
+RETRYABLE_STATUS = frozenset({429, 503, 529})
+MAX_RETRIES = 2
 #: Answers to a wrong key, which like to repeat a part of it.
-ABOUT_THE_KEY = frozenset({401, 403})
-MOST_TOLD = 300
+AUTH_STATUS = frozenset({401, 403})
+MAX_ERROR_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _Answer:
     body: bytes
 
 
-class Exchange:
+class BoundedHttpClient:
     """Make one for each address, and close it at the end; the connections are kept until then."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Exchange:
         *,
         headers: Mapping[str, str],
         secret: str | None = None,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = MAX_BYTES,
     ) -> None:
         """Where to ask, and with which headers; the `secret` in them is told to nobody else.
 
@@ -115,8 +115,8 @@ class Exchange:
             return self._read(answer)
         except TimeoutError:
             failed = EndpointFailed(f"it gave no whole answer within {max(0.0, seconds):.3g} s")
-        except EndpointFailed as fault:
-            failed = fault
+        except EndpointFailed as error:
+            failed = error
         log.info("%s: %s", urlsplit(self.url).hostname, failed.message)
         raise failed
 
@@ -142,9 +142,9 @@ class Exchange:
             await (await self._making).aclose()
 
     async def _ask(self, asked: _Asked, deadline: float) -> _Answer:
-        for _ in range(MOST_RETRIES):
+        for _ in range(MAX_RETRIES):
             answer = await self._once(asked)
-            wait = _seconds(answer.come_again) if answer.status in COME_AGAIN else None
+            wait = _seconds(answer.come_again) if answer.status in RETRYABLE_STATUS else None
             if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
                 return answer
             await asyncio.sleep(wait)
@@ -165,9 +165,9 @@ class Exchange:
                 yield told
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as fault:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             # Not in its own words: they may hold a header.
-            raise EndpointFailed(f"the exchange broke off ({type(fault).__name__})") from None
+            raise EndpointFailed(f"the exchange broke off ({type(error).__name__})") from None
 
     async def _body(self, response: httpx2.Response) -> bytes:
         if response.headers.get("content-encoding", "identity") != "identity":
@@ -187,7 +187,7 @@ class Exchange:
 
     def _read(self, answer: _Answer) -> Json:
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls a success
-            told = "" if answer.status in ABOUT_THE_KEY else self._told(answer.body)
+            told = "" if answer.status in AUTH_STATUS else self._told(answer.body)
             said = f"it answered {answer.status}" + (f": {told}" if told else "")
             raise EndpointFailed(said, status=answer.status)
         try:
@@ -206,7 +206,7 @@ class Exchange:
             if isinstance(found, dict):
                 found = found.get(name, found)
         text = found if isinstance(found, str) else ""
-        return (text.replace(self._secret, "…") if self._secret else text)[:MOST_TOLD]
+        return (text.replace(self._secret, "…") if self._secret else text)[:MAX_ERROR_LENGTH]
 
 
 def _make_client() -> httpx2.AsyncClient:
@@ -214,7 +214,7 @@ def _make_client() -> httpx2.AsyncClient:
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     return httpx2.AsyncClient(
         timeout=None,  # every exchange has its seconds
-        limits=httpx2.Limits(max_connections=MOST_CONNECTIONS),
+        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
         follow_redirects=False,
     )
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final, Protocol, TypeAlias
 
 from waybook.endpoints.issuer_settings import IssuerSettings
-from waybook.errors import Unidentified
+from waybook.errors import Unauthenticated
 from waybook.record.moment import Json
 from waybook.record.scopes import Scope
 
@@ -15,10 +15,10 @@ Claims: TypeAlias = Mapping[str, Json]
 #: How far the clocks of two machines may be apart, in seconds.
 LEEWAY: Final = 60.0
 #: What is longer is no name of anybody.
-LONGEST_NAME: Final = 200
+MAX_NAME_LENGTH: Final = 200
 
 
-class Doors(Protocol):
+class AuthorizationEndpoint(Protocol):
     """Where an issuer has people sign in."""
 
     @property
@@ -26,7 +26,7 @@ class Doors(Protocol):
         """Where a browser is sent."""
 
 
-class SignIns(Protocol):
+class IssuerClient(Protocol):
     """What an issuer does for us."""
 
     @property
@@ -36,7 +36,7 @@ class SignIns(Protocol):
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
         """What a token says, if it is the issuer's, for this audience and for now."""
 
-    async def doors(self) -> Doors:
+    async def endpoints(self) -> AuthorizationEndpoint:
         """Where people sign in."""
 
     async def redeem(self, fields: Mapping[str, str], /) -> Claims:
@@ -44,7 +44,7 @@ class SignIns(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Issued:
+class IssuedIdentity:
     """Somebody the issuer knows."""
 
     org: str
@@ -58,7 +58,7 @@ class Issued:
     scopes: frozenset[Scope]
 
 
-def issued(claims: Claims, settings: IssuerSettings) -> Issued:
+def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIdentity:
     """Whom the issuer speaks of.
 
     Raises:
@@ -66,21 +66,21 @@ def issued(claims: Claims, settings: IssuerSettings) -> Issued:
     """
     org = settings.org or _text(claims, settings.org_claim)
     if org is None:
-        raise Unidentified("it does not say of which org")
+        raise Unauthenticated("it does not say of which org")
     subject = str(claims["sub"])
     email = _text(claims, "email") if claims.get("email_verified") is True else None
     named = email if settings.user_claim == "email" else _text(claims, settings.user_claim)
-    return Issued(
+    return IssuedIdentity(
         org=org,
         subject=subject,
         name=named or subject,
         email=email,
         client=_text(claims, "client_id") or _text(claims, "azp") or "unknown",
-        scopes=scopes_in(claims.get(settings.scopes_claim)),
+        scopes=parse_scopes(claims.get(settings.scopes_claim)),
     )
 
 
-def scopes_in(told: Json) -> frozenset[Scope]:
+def parse_scopes(told: Json) -> frozenset[Scope]:
     """The scopes of ours in a claim, which is a text or a list.
 
     >>> sorted(scopes_in("openid plan:read")), scopes_in(["admin"]), scopes_in(7)
@@ -99,9 +99,9 @@ def check_times(claims: Claims, now: datetime) -> None:
     at = now.timestamp()
     ends, begins, made = (_time(claims, name) for name in ("exp", "nbf", "iat"))
     if ends is None or at >= ends + LEEWAY:
-        raise Unidentified("it has expired, or does not say when it will")
+        raise Unauthenticated("it has expired, or does not say when it will")
     if any(time is not None and time > at + LEEWAY for time in (begins, made)):
-        raise Unidentified("it is not valid yet")
+        raise Unauthenticated("it is not valid yet")
 
 
 def _time(claims: Claims, name: str) -> float | None:
@@ -109,12 +109,12 @@ def _time(claims: Claims, name: str) -> float | None:
     if at is None:
         return None
     if isinstance(at, bool) or not isinstance(at, int | float):
-        raise Unidentified(f"its {name} is no time")
+        raise Unauthenticated(f"its {name} is no time")
     return float(at)
 
 
 def _text(claims: Claims, name: str) -> str | None:
     found = claims.get(name)
-    if not isinstance(found, str) or not 0 < len(found) <= LONGEST_NAME:
+    if not isinstance(found, str) or not 0 < len(found) <= MAX_NAME_LENGTH:
         return None
     return found if found.isprintable() and found.strip() == found else None

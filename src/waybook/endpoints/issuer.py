@@ -15,17 +15,24 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import quote
 
-from waybook.endpoints.discovery import MOST_BYTES, SECONDS, Doors, find_doors, find_keys, usable
-from waybook.endpoints.exchange import Exchange
+from waybook.endpoints.discovery import (
+    MAX_BYTES,
+    SECONDS,
+    IssuerEndpoints,
+    discover_endpoints,
+    fetch_keys,
+    usable_keys,
+)
+from waybook.endpoints.exchange import BoundedHttpClient
 from waybook.endpoints.issued import Claims
-from waybook.endpoints.issuer_settings import IssuerSettings, is_guarded
-from waybook.endpoints.jwt_checks import Key, check_claims, header_of, signed_claims
-from waybook.errors import EndpointFailed, Unavailable, Unidentified
+from waybook.endpoints.issuer_settings import IssuerSettings, is_secure_url
+from waybook.endpoints.jwt_checks import Key, parse_header, validate_claims, verify_signature
+from waybook.errors import EndpointFailed, Unauthenticated, Unavailable
 
 log = logging.getLogger(__name__)
 
 #: The least time between two looks, whatever is asked of us meanwhile.
-PAUSE_SECONDS: Final = 30.0
+MIN_REFRESH_SECONDS: Final = 30.0
 #: Keys older than this are looked for again, beside the calls, so that withdrawn ones end.
 STALE_SECONDS: Final = 900.0
 
@@ -40,7 +47,7 @@ class Issuer:
         self.settings = settings
         self._clock = clock
         self._keys: tuple[Key, ...] = ()
-        self._doors: Doors | None = None
+        self._doors: IssuerEndpoints | None = None
         self._tried_at: float | None = None
         self._fetched_at: float | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -52,12 +59,12 @@ class Issuer:
             Unidentified: it is not.
             Unavailable: its key is not known, and the issuer cannot be asked.
         """
-        header = header_of(text)
-        claims = signed_claims(text, await self._key(header), header)
-        check_claims(claims, issuer=self.settings.issuer, audience=audience, now=now)
+        header = parse_header(text)
+        claims = verify_signature(text, await self._key(header), header)
+        validate_claims(claims, issuer=self.settings.issuer, audience=audience, now=now)
         return claims
 
-    async def doors(self) -> Doors:
+    async def endpoints(self) -> IssuerEndpoints:
         """Where people sign in.
 
         Raises:
@@ -66,7 +73,7 @@ class Issuer:
         if self._doors is None:
             await self._look()
         if self._doors is None or not all(
-            map(is_guarded, (self._doors.authorize, self._doors.token))
+            map(is_secure_url, (self._doors.authorize, self._doors.token))
         ):
             raise Unavailable("the sign-in service cannot be reached right now; try again")
         return self._doors
@@ -78,21 +85,21 @@ class Issuer:
             Unidentified: nothing.
             Unavailable: it cannot be asked.
         """
-        doors = await self.doors()
+        doors = await self.endpoints()
         sent, headers = self._as_client(fields, in_form=doors.secret_in_form)
-        exchange = Exchange(
-            doors.token, headers={}, secret=self.settings.client_secret, most_bytes=MOST_BYTES
+        exchange = BoundedHttpClient(
+            doors.token, headers={}, secret=self.settings.client_secret, most_bytes=MAX_BYTES
         )
         try:
             told = await exchange.post_form(sent, headers, seconds=SECONDS)
-        except EndpointFailed as fault:
-            if fault.details.get("status") in {400, 401, 403}:
-                raise Unidentified("the issuer hands out nothing for that code") from None
-            raise Unavailable("the sign-in service does not answer right now") from fault
+        except EndpointFailed as error:
+            if error.details.get("status") in {400, 401, 403}:
+                raise Unauthenticated("the issuer hands out nothing for that code") from None
+            raise Unavailable("the sign-in service does not answer right now") from error
         finally:
             await exchange.close()
         if not isinstance(told, dict):
-            raise Unidentified("the issuer hands out something unknown")
+            raise Unauthenticated("the issuer hands out something unknown")
         return told
 
     def _as_client(
@@ -125,7 +132,7 @@ class Issuer:
             return found
         if self._fetched_at is None or self._fetched_at != self._tried_at:
             raise Unavailable("the sign-in service cannot be reached right now; try again")
-        raise Unidentified("it is signed with a key that the issuer does not have")
+        raise Unauthenticated("it is signed with a key that the issuer does not have")
 
     def _known(self, header: Claims) -> Key | None:
         """The key a token names; the only fitting one, if it names none."""
@@ -148,7 +155,7 @@ class Issuer:
     def _start(self) -> asyncio.Task[None] | None:
         if self._looking is not None and not self._looking.done():
             return self._looking
-        if self._tried_at is not None and self._clock() - self._tried_at < PAUSE_SECONDS:
+        if self._tried_at is not None and self._clock() - self._tried_at < MIN_REFRESH_SECONDS:
             return None
         self._tried_at = self._clock()
         self._looking = asyncio.create_task(self._fetch(self._tried_at))
@@ -157,9 +164,9 @@ class Issuer:
     async def _fetch(self, at: float) -> None:
         try:
             async with asyncio.timeout(SECONDS):
-                doors = await find_doors(self.settings.issuer)
-                listed = await find_keys(doors)
-        except (EndpointFailed, TimeoutError) as fault:
-            log.warning("the issuer %s cannot be asked: %s", self.settings.issuer, fault)
+                doors = await discover_endpoints(self.settings.issuer)
+                listed = await fetch_keys(doors)
+        except (EndpointFailed, TimeoutError) as error:
+            log.warning("the issuer %s cannot be asked: %s", self.settings.issuer, error)
             return
-        self._doors, self._keys, self._fetched_at = doors, usable(listed), at
+        self._doors, self._keys, self._fetched_at = doors, usable_keys(listed), at

@@ -26,7 +26,7 @@ class IssuerSettings:
     new_user_scopes: frozenset[Scope] | None
 
 
-def read_issuer(settings: Settings) -> IssuerSettings | None:
+def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
     """The issuer that is configured; none if there is none.
 
     Raises:
@@ -51,7 +51,7 @@ def read_issuer(settings: Settings) -> IssuerSettings | None:
     )
 
 
-def is_guarded(address: str) -> bool:
+def is_secure_url(address: str) -> bool:
     """Whether nobody on the way can change what is said at an address.
 
     >>> is_guarded("https://id.example.org/x"), is_guarded("http://127.0.0.1:9000")
@@ -72,7 +72,7 @@ def is_guarded(address: str) -> bool:
 
 
 def _check(settings: Settings, issuer: str) -> None:
-    if not is_guarded(issuer) or urlsplit(issuer).query:
+    if not is_secure_url(issuer) or urlsplit(issuer).query:
         raise Misconfigured(
             "oidc_issuer must be an address that begins with https://, without a question or a "
             "fragment; http:// is for this machine alone"

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from waybook.record.moment import Json
 
-THOUGHT = "</think>"
-FENCE = "```"
+THINKING_BLOCK = "</think>"
+CODE_FENCE = "```"
 #: How many fences are looked into.
-MOST_FENCES = 8
+MAX_FENCES = 8
 
 
-def json_in(text: str) -> Json:
+def extract_json(text: str) -> Json:
     r"""The first JSON there is.
 
     Raises:
@@ -20,7 +20,7 @@ def json_in(text: str) -> Json:
     >>> json_in('Here it is:\n```json\n{"a": 1}\n```'), json_in("[1]"), json_in('So: {"a": 2}.')
     ({'a': 1}, [1], {'a': 2})
     """
-    _, _, said = text.rpartition(THOUGHT)
+    _, _, said = text.rpartition(THINKING_BLOCK)
     for piece in _pieces(said):
         try:
             return _decoded(piece)
@@ -31,7 +31,7 @@ def json_in(text: str) -> Json:
 
 def _pieces(said: str) -> Iterator[str]:
     yield said
-    for fenced in said.split(FENCE, 2 * MOST_FENCES)[1::2]:
+    for fenced in said.split(CODE_FENCE, 2 * MAX_FENCES)[1::2]:
         first, _, rest = fenced.partition("\n")
         yield fenced if first.strip()[:1] in {"{", "["} else rest
     starts = [place for place in (said.find("{"), said.find("[")) if place >= 0]

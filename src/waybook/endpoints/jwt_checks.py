@@ -19,11 +19,11 @@ from jwt.algorithms import get_default_algorithms
 from jwt.exceptions import PyJWTError
 
 from waybook.endpoints.issued import Claims, check_times
-from waybook.errors import Unidentified
+from waybook.errors import Unauthenticated
 
 #: Larger ones are nobody's.
-MOST_BYTES: Final = 8_192
-LONGEST_SUBJECT: Final = 255
+MAX_BYTES: Final = 8_192
+MAX_SUBJECT_LENGTH: Final = 255
 #: Every algorithm we take, and the keys it goes with: their type, and their curve if they have one.
 KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
@@ -32,7 +32,7 @@ KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
     "EdDSA": ("OKP", "Ed25519"),
 }
 TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
-LEAST_RSA_BITS: Final = 2_048
+MIN_RSA_BITS: Final = 2_048
 
 ALGORITHMS: Final = {
     name: known for name, known in get_default_algorithms().items() if name in KEYS
@@ -50,27 +50,27 @@ class Key:
     public: Any
 
 
-def header_of(text: str) -> Claims:
+def parse_header(text: str) -> Claims:
     """The header of a token that we would look at at all; nothing of it is believed.
 
     Raises:
         Unidentified: it is none.
     """
-    matched = _TOKEN.fullmatch(text) if len(text) <= MOST_BYTES else None
+    matched = _TOKEN.fullmatch(text) if len(text) <= MAX_BYTES else None
     if matched is None:
-        raise Unidentified("it is too large, or no signed token")
+        raise Unauthenticated("it is too large, or no signed token")
     header = _object_in(_decoded(matched["header"]))
     algorithm = header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in KEYS:
-        raise Unidentified("it is signed in a way that is not taken")
+        raise Unauthenticated("it is signed in a way that is not taken")
     if "crit" in header or "b64" in header:
-        raise Unidentified("its header asks for what is not understood")
+        raise Unauthenticated("its header asks for what is not understood")
     if str(header.get("typ", "jwt")).lower() not in TYPES:
-        raise Unidentified("it is a token of another type")
+        raise Unauthenticated("it is a token of another type")
     return header
 
 
-def key_of(found: object) -> Key | None:
+def parse_key(found: object) -> Key | None:
     """A key as an issuer publishes it, if it can check signatures of ours."""
     if not isinstance(found, dict) or found.get("use", "sig") != "sig" or "d" in found:
         return None
@@ -81,13 +81,13 @@ def key_of(found: object) -> Key | None:
         public = PyJWK(found, algorithm=min(used)).key
     except PyJWTError:
         return None
-    if isinstance(public, RSAPublicKey) and public.key_size < LEAST_RSA_BITS:
+    if isinstance(public, RSAPublicKey) and public.key_size < MIN_RSA_BITS:
         return None
     name = found.get("kid")
     return Key(name if isinstance(name, str) else None, used, public)
 
 
-def signed_claims(text: str, key: Key, header: Claims) -> Claims:
+def verify_signature(text: str, key: Key, header: Claims) -> Claims:
     """What a token says, its signature being good; `header` is what `header_of` found.
 
     Raises:
@@ -100,26 +100,26 @@ def signed_claims(text: str, key: Key, header: Claims) -> Claims:
     except (PyJWTError, ValueError, TypeError):
         good = False
     if not good:
-        raise Unidentified("its signature is not good")
+        raise Unauthenticated("its signature is not good")
     return _object_in(_decoded(signed.partition(".")[2]))
 
 
-def check_claims(claims: Claims, *, issuer: str, audience: str, now: datetime) -> None:
+def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime) -> None:
     """Let through what this issuer says to this audience, at this time.
 
     Raises:
         Unidentified: it is somebody else's, or not for us, or not for now.
     """
     if claims.get("iss") != issuer:
-        raise Unidentified("it is of another issuer")
+        raise Unauthenticated("it is of another issuer")
     meant = claims.get("aud")
     if audience not in (meant if isinstance(meant, list) else [meant]):
-        raise Unidentified("it is for another audience")
+        raise Unauthenticated("it is for another audience")
     subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT:
-        raise Unidentified("it does not say whose it is")
+    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_LENGTH:
+        raise Unauthenticated("it does not say whose it is")
     if not subject.isprintable():
-        raise Unidentified("it does not say whose it is in letters")
+        raise Unauthenticated("it does not say whose it is in letters")
     check_times(claims, now)
 
 
@@ -134,7 +134,7 @@ def _decoded(part: str) -> bytes:
     try:
         return urlsafe_b64decode(part + -len(part) % 4 * "=")
     except ValueError:
-        raise Unidentified("it is not spelled as such tokens are") from None
+        raise Unauthenticated("it is not spelled as such tokens are") from None
 
 
 def _object_in(text: bytes) -> Claims:
@@ -143,5 +143,5 @@ def _object_in(text: bytes) -> Claims:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise Unidentified("it says nothing")
+        raise Unauthenticated("it says nothing")
     return found

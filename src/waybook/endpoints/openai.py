@@ -1,6 +1,12 @@
 """Chat completions, as OpenAI speaks them and many others do."""
 
-from waybook.endpoints.question import Format, Question, Told, part, tokens
+from waybook.endpoints.question import (
+    ModelReply,
+    ModelRequest,
+    WireFormat,
+    get_path,
+    parse_token_count,
+)
 from waybook.errors import EndpointFailed
 from waybook.record.moment import Json
 from waybook.record.usage import Usage
@@ -8,7 +14,7 @@ from waybook.record.usage import Usage
 PATH = "/chat/completions"
 
 
-def address(url: str) -> str:
+def endpoint_url(url: str) -> str:
     """The address of chat completions.
 
     >>> address("http://127.0.0.1:8000/v1/")
@@ -22,7 +28,7 @@ def headers(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def request(question: Question, model: str) -> dict[str, Json]:
+def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
     """The body of a request.
 
     Not strict: that takes only a part of JSON Schema, and we look at the answer ourselves.
@@ -35,40 +41,40 @@ def request(question: Question, model: str) -> dict[str, Json]:
             {"role": "user", "content": question.text},
         ],
     }
-    if question.shaped:
+    if question.structured:
         named: dict[str, Json] = {"name": "data", "schema": question.schema}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
     return body
 
 
-def read(answer: Json, model: str) -> Told:
+def parse_reply(answer: Json, model: str) -> ModelReply:
     """What the model said.
 
     Raises:
         EndpointFailed: this is no chat completion, or the model would not.
     """
-    message = part(answer, "choices", 0, "message")
+    message = get_path(answer, "choices", 0, "message")
     if not isinstance(message, dict):
         raise EndpointFailed("it answered with something that is no chat completion")
     if isinstance(message.get("refusal"), str):
         raise EndpointFailed("its model refused")
-    named = part(answer, "model")
-    return Told(
+    named = get_path(answer, "model")
+    return ModelReply(
         text=_text(message.get("content")),
         usage=Usage(
-            input_tokens=tokens(part(answer, "usage", "prompt_tokens")),
-            output_tokens=tokens(part(answer, "usage", "completion_tokens")),
+            input_tokens=parse_token_count(get_path(answer, "usage", "prompt_tokens")),
+            output_tokens=parse_token_count(get_path(answer, "usage", "completion_tokens")),
             model=named[:200] if isinstance(named, str) and named else model,
         ),
-        cut=part(answer, "choices", 0, "finish_reason") == "length",
+        truncated=get_path(answer, "choices", 0, "finish_reason") == "length",
     )
 
 
 def _text(content: Json) -> str:
     """A text, or the texts of its parts."""
     if isinstance(content, list):
-        return "".join(_text(part(one, "text")) for one in content)
+        return "".join(_text(get_path(one, "text")) for one in content)
     return content if isinstance(content, str) else ""
 
 
-OPENAI = Format(address=address, headers=headers, request=request, read=read)
+OPENAI = WireFormat(address=endpoint_url, headers=headers, request=build_request, read=parse_reply)

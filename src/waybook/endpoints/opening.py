@@ -6,17 +6,17 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Protocol
 
-from waybook.endpoints.issued import SignIns
-from waybook.endpoints.issuer_settings import read_issuer
+from waybook.endpoints.issued import IssuerClient
+from waybook.endpoints.issuer_settings import issuer_from_settings
 from waybook.endpoints.question import Model
 from waybook.endpoints.webhook_settings import WebhookSettings
-from waybook.notices.letter import Letter, Outcome, Postman
-from waybook.research.text_model import TextModel
+from waybook.notices.letter import DeliveryOutcome, WebhookMessage, WebhookSender
+from waybook.research.text_model import EmbeddingModel
 from waybook.settings import Settings
 
 
 @asynccontextmanager
-async def opened_embedder(settings: Settings) -> AsyncIterator[TextModel | None]:
+async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | None]:
     """Who makes vectors elsewhere, if somebody does."""
     if settings.embedder != "endpoint":
         yield None
@@ -32,7 +32,7 @@ async def opened_embedder(settings: Settings) -> AsyncIterator[TextModel | None]
 
 
 @asynccontextmanager
-async def opened_model(settings: Settings) -> AsyncIterator[Model | None]:
+async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
     """The model that may be asked from here, if there is one."""
     if settings.model_url is None:
         yield None
@@ -51,10 +51,10 @@ async def opened_model(settings: Settings) -> AsyncIterator[Model | None]:
 
 
 @asynccontextmanager
-async def opened_issuer(settings: Settings) -> AsyncIterator[SignIns | None]:
+async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
     """Whose sign-in counts here, if somebody's does."""
-    configured = read_issuer(settings)
-    if configured is None or not settings.asks_everybody:
+    configured = issuer_from_settings(settings)
+    if configured is None or not settings.requires_auth:
         yield None
         return
     module = await asyncio.to_thread(import_module, "waybook.endpoints.issuer")
@@ -65,21 +65,21 @@ async def opened_issuer(settings: Settings) -> AsyncIterator[SignIns | None]:
         await issuer.close()
 
 
-class OpenPostman(Postman, Protocol):
+class ClosableSender(WebhookSender, Protocol):
     """A postman who has connections to let go of."""
 
     async def close(self) -> None:
         """Let go of the connections."""
 
 
-class LatePostman:
+class LazyWebhookSender:
     """A webhook that is loaded when it is needed."""
 
     def __init__(self, configured: WebhookSettings) -> None:
         self._configured = configured
-        self._loaded: OpenPostman | None = None
+        self._loaded: ClosableSender | None = None
 
-    async def warm(self) -> OpenPostman:
+    async def warm(self) -> ClosableSender:
         """Load it now.
 
         Raises:
@@ -87,11 +87,11 @@ class LatePostman:
         """
         if self._loaded is None:
             module = await asyncio.to_thread(import_module, "waybook.endpoints.webhook")
-            webhook: OpenPostman = module.Webhook(self._configured)
+            webhook: ClosableSender = module.Webhook(self._configured)
             self._loaded = webhook
         return self._loaded
 
-    async def deliver(self, letter: Letter) -> Outcome:
+    async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
         """Try once."""
         return await (await self.warm()).deliver(letter)
 
@@ -102,13 +102,15 @@ class LatePostman:
 
 
 @asynccontextmanager
-async def opened_postman(configured: WebhookSettings | None) -> AsyncIterator[LatePostman | None]:
+async def open_webhook_sender(
+    configured: WebhookSettings | None,
+) -> AsyncIterator[LazyWebhookSender | None]:
     """Who delivers notices, if somebody is to be told."""
     if configured is None:
         yield None
         return
-    postman = LatePostman(configured)
+    sender = LazyWebhookSender(configured)
     try:
-        yield postman
+        yield sender
     finally:
-        await postman.close()
+        await sender.close()

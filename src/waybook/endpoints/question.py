@@ -8,11 +8,11 @@ from waybook.record.moment import Json
 from waybook.record.usage import Usage
 
 #: More tokens than this nobody used.
-MOST_TOKENS = 2**31 - 1
+MAX_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ModelRequest:
     #: What the model is told by us.
     instructions: str
     #: What it is to look at, which may be anybody's.
@@ -20,24 +20,24 @@ class Question:
     #: The shape its answer is to have.
     schema: dict[str, Json]
     #: Whether the endpoint is to hold the model to that shape, which not every one can.
-    shaped: bool = True
+    structured: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ModelReply:
     """What a model said, and what that took."""
 
     text: str
     #: As the endpoint says.
     usage: Usage
     #: Whether it was stopped before its end.
-    cut: bool = False
+    truncated: bool = False
 
 
 class Model(Protocol):
     """A model that somebody serves."""
 
-    async def answer(self, question: Question, *, seconds: float) -> Told:
+    async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
         """What the model says, within so many seconds.
 
         Raises:
@@ -46,7 +46,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class WireFormat:
     """One way to speak to models over HTTP: pure, the exchange itself is somebody else's."""
 
     #: The address to post to, by the one that was configured.
@@ -54,22 +54,22 @@ class Format:
     #: The headers, by the key if there is one.
     headers: Callable[[str | None], dict[str, str]]
     #: The body, by the question and the model's name.
-    request: Callable[[Question, str], dict[str, Json]]
+    request: Callable[[ModelRequest, str], dict[str, Json]]
     #: What the answer says, for a model of that name.
-    read: Callable[[Json, str], Told]
+    read: Callable[[Json, str], ModelReply]
 
 
-def tokens(told: Json) -> int:
+def parse_token_count(told: Json) -> int:
     """A number of tokens as an endpoint told it; nothing that is none.
 
     >>> tokens(12), tokens(-1), tokens("12"), tokens(True), tokens(None)
     (12, 0, 0, 0, 0)
     """
     counts = isinstance(told, int) and not isinstance(told, bool) and told > 0
-    return min(told, MOST_TOKENS) if counts and isinstance(told, int) else 0
+    return min(told, MAX_TOKENS) if counts and isinstance(told, int) else 0
 
 
-def part(value: Json, *path: str | int) -> Json:
+def get_path(value: Json, *path: str | int) -> Json:
     """What stands at this place, or null if there is no such place.
 
     >>> part({"a": [{"b": 1}]}, "a", 0, "b"), part({"a": []}, "a", 0, "b")

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from waybook.dag.template_budget import Exhausted
-from waybook.endpoints.exchange import Exchange
+from waybook.dag.template_budget import TemplateBudgetExceeded
+from waybook.endpoints.exchange import BoundedHttpClient
 from waybook.endpoints.webhook_settings import WebhookSettings
 from waybook.errors import EndpointFailed
-from waybook.notices.formats import Format, written
-from waybook.notices.letter import Letter, Outcome
-from waybook.notices.signature import signed
-from waybook.notices.texts import read_texts
+from waybook.notices.formats import WebhookFormat, encode_body
+from waybook.notices.letter import DeliveryOutcome, WebhookMessage
+from waybook.notices.signature import signature_headers
+from waybook.notices.texts import load_templates
 
 SECONDS: Final = 10.0
 #: The receiver wants no more of it.
@@ -23,26 +23,26 @@ class Webhook:
         Raises:
             Misconfigured: a template is not a good one.
         """
-        self._format = Format(configured.format)
+        self._format = WebhookFormat(configured.format)
         self._secrets = configured.secrets
-        self._texts = read_texts(configured.own_templates())
-        self._exchange = Exchange(configured.url, headers={"user-agent": "waybook"})
+        self._texts = load_templates(configured.custom_templates())
+        self._exchange = BoundedHttpClient(configured.url, headers={"user-agent": "waybook"})
         self._seconds = seconds
 
-    async def deliver(self, letter: Letter) -> Outcome:
+    async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
         """Try once; whatever happens is an outcome."""
         try:
-            content_type, body = written(letter, self._format, self._texts)
-            headers = signed(letter.id, int(letter.now.timestamp()), body, self._secrets)
+            content_type, body = encode_body(letter, self._format, self._texts)
+            headers = signature_headers(letter.id, int(letter.now.timestamp()), body, self._secrets)
             headers["content-type"] = content_type
             status = await self._exchange.deliver(body, headers, seconds=self._seconds)
-        except EndpointFailed as fault:
-            return Outcome(fault.message)
-        except Exhausted as fault:
-            return Outcome(f"the template of {letter.event}: {fault}")
+        except EndpointFailed as error:
+            return DeliveryOutcome(error.message)
+        except TemplateBudgetExceeded as error:
+            return DeliveryOutcome(f"the template of {letter.event}: {error}")
         if 200 <= status < 300:  # noqa: PLR2004 - what HTTP calls a success
-            return Outcome(status=status)
-        return Outcome(f"it answered {status}", status, final=status == GONE)
+            return DeliveryOutcome(status=status)
+        return DeliveryOutcome(f"it answered {status}", status, final=status == GONE)
 
     async def close(self) -> None:
         """Let go of the connections."""

@@ -5,12 +5,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from waybook.errors import Misconfigured
-from waybook.notices.signature import read_secrets
-from waybook.record.notice import Occasion
+from waybook.notices.signature import parse_secrets
+from waybook.record.notice import NotificationKind
 from waybook.settings import LOOPBACK, Settings
 
 #: The templates of an operator, at most: larger files are none.
-LARGEST_TEMPLATE = 65_536
+MAX_TEMPLATE_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +23,12 @@ class WebhookSettings:
     templates_dir: Path | None
 
     @property
-    def is_open(self) -> bool:
+    def is_unencrypted(self) -> bool:
         """Whether what is sent can be read on the way."""
         where = urlsplit(self.url)
         return where.scheme == "http" and where.hostname not in LOOPBACK
 
-    def own_templates(self) -> dict[str, str]:
+    def custom_templates(self) -> dict[str, str]:
         """The texts in the operator's folder, by the names of their files.
 
         Raises:
@@ -40,11 +40,11 @@ class WebhookSettings:
             if not self.templates_dir.is_dir():
                 raise Misconfigured(f"webhook_templates_dir: there is no {self.templates_dir}")
             return {path.name: _text(path) for path in sorted(self.templates_dir.glob("*.txt"))}
-        except (OSError, UnicodeDecodeError) as fault:
-            raise Misconfigured(f"webhook_templates_dir: {fault}") from fault
+        except (OSError, UnicodeDecodeError) as error:
+            raise Misconfigured(f"webhook_templates_dir: {error}") from error
 
 
-def read_webhook(settings: Settings) -> WebhookSettings | None:
+def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
     """The webhook that is configured; none if there is none.
 
     Raises:
@@ -52,7 +52,7 @@ def read_webhook(settings: Settings) -> WebhookSettings | None:
     """
     if settings.webhook_url is None:
         return None
-    secrets = read_secrets(settings.webhook_secret or "")
+    secrets = parse_secrets(settings.webhook_secret or "")
     if settings.webhook_format == "standard" and not secrets:
         raise Misconfigured(
             "webhook_url needs a webhook_secret, by which the receiver knows who sends; make one "
@@ -70,7 +70,9 @@ def read_webhook(settings: Settings) -> WebhookSettings | None:
 
 def _events(text: str) -> frozenset[str]:
     """The events that are named; all if none is."""
-    there = {str(occasion) for occasion in Occasion if occasion is not Occasion.TEST}
+    there = {
+        str(occasion) for occasion in NotificationKind if occasion is not NotificationKind.TEST
+    }
     named = set(text.replace(",", " ").split())
     unknown = sorted(named - there)
     if unknown:
@@ -84,6 +86,6 @@ def _events(text: str) -> frozenset[str]:
 def _text(path: Path) -> str:
     if not path.is_file():
         raise Misconfigured(f"webhook_templates_dir: {path.name} is not a file")
-    if path.stat().st_size > LARGEST_TEMPLATE:
+    if path.stat().st_size > MAX_TEMPLATE_BYTES:
         raise Misconfigured(f"webhook_templates_dir: {path.name} is too large")
     return path.read_text("utf-8")

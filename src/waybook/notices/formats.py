@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 import orjson
 
-from waybook.notices.letter import Letter
-from waybook.notices.texts import Message, Texts, message
+from waybook.notices.letter import WebhookMessage
+from waybook.notices.texts import Message, Templates, render_message
 from waybook.record.moment import Json, rfc3339
-from waybook.record.notice import Occasion
-from waybook.record.oddities import FLAG, odd_fields, visible
+from waybook.record.notice import NotificationKind
+from waybook.record.oddities import FLAG, escape_hidden, hidden_by_field
 
 JSON = "application/json"
 PLAIN = "text/plain; charset=utf-8"
 
 
-class Format(StrEnum):
+class WebhookFormat(StrEnum):
     """What a receiver reads."""
 
     #: The payload of Standard Webhooks, for programs.
@@ -27,30 +27,30 @@ class Format(StrEnum):
     TEXT = "text"
 
 
-class Written(NamedTuple):
+class EncodedBody(NamedTuple):
     content_type: str
     body: bytes
 
 
-def written(letter: Letter, form: Format, texts: Texts) -> Written:
+def encode_body(letter: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
     """The body to send: the same bytes at every attempt.
 
     Raises:
         Exhausted: its template would cost too much.
     """
     told = payload(letter)
-    if form is Format.STANDARD:
-        return Written(JSON, orjson.dumps(told))
-    template, seen = texts[Occasion(letter.event)], _each_text(told, visible)
-    if form is Format.TEXT:
-        return Written(PLAIN, _as_text(message(template, seen)).encode())
-    said = _as_slack(message(template, _each_text(seen, escaped)))
-    return Written(JSON, orjson.dumps({"text": said}))
+    if form is WebhookFormat.STANDARD:
+        return EncodedBody(JSON, orjson.dumps(told))
+    template, seen = texts[NotificationKind(letter.event)], _each_text(told, escape_hidden)
+    if form is WebhookFormat.TEXT:
+        return EncodedBody(PLAIN, _as_text(render_message(template, seen)).encode())
+    said = _as_slack(render_message(template, _each_text(seen, escape_chat_text)))
+    return EncodedBody(JSON, orjson.dumps({"text": said}))
 
 
-def payload(letter: Letter) -> dict[str, Json]:
+def payload(letter: WebhookMessage) -> dict[str, Json]:
     """The letter as programs read it, with the flag that a reply would have."""
-    odd = odd_fields(letter.data)
+    odd = hidden_by_field(letter.data)
     data = {**letter.data, FLAG: odd} if odd else letter.data
     return {"type": letter.event, "timestamp": rfc3339(letter.at), "data": data}
 
@@ -80,7 +80,7 @@ def _changed(value: Json, change: Callable[[str], str]) -> Json:
             return value
 
 
-def escaped(text: str) -> str:
+def escape_chat_text(text: str) -> str:
     """A text as a chat shows it and does not act upon it: no name in it rings a bell.
 
     >>> escaped("<!channel> & all")

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from waybook.record.moment import Json
 
 
-class Letter(NamedTuple):
+class WebhookMessage(NamedTuple):
     """A notice, as it is kept until it has been delivered."""
 
     #: The same at every attempt, so that whoever gets it twice can tell.
@@ -22,18 +22,18 @@ class Letter(NamedTuple):
     expires_at: datetime
 
 
-class Outcome(NamedTuple):
+class DeliveryOutcome(NamedTuple):
     """What came of an attempt: a fault, or none."""
 
-    fault: str | None = None
+    error: str | None = None
     #: The status of the answer, if there was one.
     status: int | None = None
     #: Whether it is no use to try again.
     final: bool = False
 
 
-class Postman(Protocol):
+class WebhookSender(Protocol):
     """Whoever delivers letters."""
 
-    async def deliver(self, letter: Letter) -> Outcome:
+    async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
         """Try once; whatever happens is an outcome."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from waybook.record.moment import Json
-from waybook.record.notice import Occasion
+from waybook.record.notice import NotificationKind
 
 _ID = "0190b2f0-0000-7000-8000-00000000000"
 _PLAN: dict[str, Json] = {
@@ -29,27 +29,27 @@ _REVIEW: dict[str, Json] = {
     "questions": 1,
 }
 
-DATA: Mapping[Occasion, dict[str, Json]] = MappingProxyType(
+DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
     {
-        Occasion.REVIEW_REQUESTED: {
+        NotificationKind.REVIEW_REQUESTED: {
             **_PLAN,
             "status": "awaiting_review",
             "review": _REVIEW,
             "reviewUrl": f"{_PLAN['url']}#review",
         },
-        Occasion.PLAN_STALLED: {**_PLAN, "status": "stalled", "steps": [_STEP]},
-        Occasion.PLAN_COMPLETED: {**_PLAN, "status": "completed", "outcome": "completed"},
-        Occasion.PLAN_FAILED: {**_PLAN, "status": "failed", "outcome": "failed"},
-        Occasion.AWAITING_FEEDBACK: {**_RUN, **_STAGE},
-        Occasion.STAGE_FAILED: {**_RUN, **_STAGE, "failedSteps": ["compare"]},
-        Occasion.RUN_COMPLETED: _RUN,
-        Occasion.TEST: {"url": "http://127.0.0.1:8750"},
+        NotificationKind.PLAN_STALLED: {**_PLAN, "status": "stalled", "steps": [_STEP]},
+        NotificationKind.PLAN_COMPLETED: {**_PLAN, "status": "completed", "outcome": "completed"},
+        NotificationKind.PLAN_FAILED: {**_PLAN, "status": "failed", "outcome": "failed"},
+        NotificationKind.AWAITING_FEEDBACK: {**_RUN, **_STAGE},
+        NotificationKind.STAGE_FAILED: {**_RUN, **_STAGE, "failedSteps": ["compare"]},
+        NotificationKind.RUN_COMPLETED: _RUN,
+        NotificationKind.TEST: {"url": "http://127.0.0.1:8750"},
     }
 )
 _WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "mcp"}}
 
 
-def sample(occasion: Occasion) -> dict[str, Json]:
+def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
     """A payload of this kind."""
     data = {**_WHO, **DATA[occasion]}
     return {"type": str(occasion), "timestamp": "2030-01-01T12:00:00+00:00", "data": data}

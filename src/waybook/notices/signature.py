@@ -12,10 +12,10 @@ from waybook.errors import Misconfigured
 
 PREFIX = "whsec_"
 #: What the format asks of a secret, in bytes.
-SHORTEST, LONGEST = 24, 64
+MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 
-def read_secrets(text: str) -> tuple[bytes, ...]:
+def parse_secrets(text: str) -> tuple[bytes, ...]:
     """The secrets in a setting: one, or while one takes the place of another, both.
 
     Raises:
@@ -29,15 +29,17 @@ def _secret(word: str) -> bytes:
         secret = base64.b64decode(word.removeprefix(PREFIX), validate=True)
     except binascii.Error:
         secret = b""
-    if not word.startswith(PREFIX) or not SHORTEST <= len(secret) <= LONGEST:
+    if not word.startswith(PREFIX) or not MIN_SECRET_BYTES <= len(secret) <= MAX_SECRET_BYTES:
         raise Misconfigured(
-            f"webhook_secret must be {PREFIX} and the base64 of {SHORTEST} to {LONGEST} random "
-            "bytes; make one with: echo whsec_$(openssl rand -base64 32)"
+            f"webhook_secret must be {PREFIX} and the base64 of {MIN_SECRET_BYTES} to "
+            f"{MAX_SECRET_BYTES} random bytes; make one with: echo whsec_$(openssl rand -base64 32)"
         )
     return secret
 
 
-def signed(letter_id: str, at: int, body: bytes, secrets: tuple[bytes, ...]) -> dict[str, str]:
+def signature_headers(
+    letter_id: str, at: int, body: bytes, secrets: tuple[bytes, ...]
+) -> dict[str, str]:
     """The headers of an attempt at this second; with no secret it is not signed."""
     content = f"{letter_id}.{at}.".encode() + body
     signatures = [base64.b64encode(hmac.digest(key, content, "sha256")).decode() for key in secrets]

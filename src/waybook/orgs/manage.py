@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waybook.errors import Forbidden, IllegalMove, InvalidInput
+from waybook.errors import Forbidden, InvalidInput, InvalidTransition
 from waybook.orgs.model import Org, Token, User, row_of
-from waybook.orgs.names import sound_name, sound_user
+from waybook.orgs.names import validate_name, validate_user_name
 from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
-from waybook.record.moment import Json, Moment, ReviewPolicy
-from waybook.record.scopes import Scope, granted
+from waybook.record.moment import DecisionContext, Json, ReviewPolicy
+from waybook.record.scopes import Scope, expand_scopes
 
 KINDS = {Org: Entity.ORG, User: Entity.USER, Token: Entity.TOKEN}
 
@@ -39,13 +39,17 @@ class NewToken:
     expires_at: datetime | None
 
 
-def record_org(org: Org, moment: Moment) -> Entry:
+def record_org(org: Org, context: DecisionContext) -> Entry:
     """The first entry of an org's chain: how it stood when the chain began."""
-    return _entry("org_recorded", moment, _made(org), slug=org.slug)
+    return _entry("org_recorded", context, _made(org), slug=org.slug)
 
 
 def change_org(
-    org: Org, moment: Moment, *, name: str | None = None, policy: ReviewPolicy | None = None
+    org: Org,
+    context: DecisionContext,
+    *,
+    name: str | None = None,
+    policy: ReviewPolicy | None = None,
 ) -> tuple[Org, Entry | None]:
     """Call it otherwise, or have its reviews decided otherwise; nothing to change is no entry.
 
@@ -54,59 +58,59 @@ def change_org(
     """
     changed = replace(
         org,
-        name=org.name if name is None else sound_name(name, argument="name"),
+        name=org.name if name is None else validate_name(name, argument="name"),
         review_policy=policy or org.review_policy,
     )
     if changed == org:
         return org, None
-    return changed, _entry("org_changed", moment, _changed(org, changed))
+    return changed, _entry("org_changed", context, _changed(org, changed))
 
 
-def add_user(new: NewUser, moment: Moment) -> tuple[User, Entry]:
+def add_user(new: NewUser, context: DecisionContext) -> tuple[User, Entry]:
     """Let somebody in.
 
     Raises:
         InvalidInput: they cannot be called so, or could do nothing.
     """
     user = User(
-        id=moment.new_id(),
-        name=sound_user(new.name),
+        id=context.new_id(),
+        name=validate_user_name(new.name),
         scopes=_sound_scopes(new.scopes),
-        email=None if new.email is None else sound_name(new.email, argument="email"),
+        email=None if new.email is None else validate_name(new.email, argument="email"),
         issuer=new.issuer,
         subject=new.subject,
-        created_at=moment.now,
-        created_by=moment.actor.user,
+        created_at=context.now,
+        created_by=context.actor.user,
     )
-    return user, _entry("user_added", moment, _made(user), user=user.name)
+    return user, _entry("user_added", context, _made(user), user=user.name)
 
 
-def disable_user(user: User, moment: Moment) -> tuple[User, Entry]:
+def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
     """Let somebody in no more: none of their credentials counts from now on.
 
     Raises:
         IllegalMove: so it is already.
     """
     if user.disabled_at is not None:
-        raise IllegalMove(f"{user.name} is disabled already", old="disabled", new="disabled")
-    changed = replace(user, disabled_at=moment.now)
-    return changed, _entry("user_disabled", moment, _changed(user, changed), user=user.name)
+        raise InvalidTransition(f"{user.name} is disabled already", old="disabled", new="disabled")
+    changed = replace(user, disabled_at=context.now)
+    return changed, _entry("user_disabled", context, _changed(user, changed), user=user.name)
 
 
-def enable_user(user: User, moment: Moment) -> tuple[User, Entry]:
+def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
     """Let somebody in again, with the credentials they had.
 
     Raises:
         IllegalMove: nobody disabled them.
     """
     if user.disabled_at is None:
-        raise IllegalMove(f"{user.name} is not disabled", old="enabled", new="enabled")
+        raise InvalidTransition(f"{user.name} is not disabled", old="enabled", new="enabled")
     changed = replace(user, disabled_at=None)
-    return changed, _entry("user_enabled", moment, _changed(user, changed), user=user.name)
+    return changed, _entry("user_enabled", context, _changed(user, changed), user=user.name)
 
 
 def change_scopes(
-    user: User, scopes: tuple[Scope, ...], moment: Moment
+    user: User, scopes: tuple[Scope, ...], context: DecisionContext
 ) -> tuple[User, Entry | None]:
     """Let somebody do this at most from now on; if so it is already, there is no entry.
 
@@ -117,10 +121,10 @@ def change_scopes(
     if changed == user:
         return user, None
     told: dict[str, Json] = {"user": user.name, "scopes": [*changed.scopes]}
-    return changed, _entry("user_scopes_changed", moment, _changed(user, changed), **told)
+    return changed, _entry("user_scopes_changed", context, _changed(user, changed), **told)
 
 
-def add_token(user: User, new: NewToken, moment: Moment) -> tuple[Token, Entry]:
+def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Token, Entry]:
     """Give a user a token.
 
     Raises:
@@ -129,38 +133,40 @@ def add_token(user: User, new: NewToken, moment: Moment) -> tuple[Token, Entry]:
         IllegalMove: the user is disabled.
     """
     if user.disabled_at is not None:
-        raise IllegalMove(f"{user.name} is disabled: enable them first", old="disabled", new="")
+        raise InvalidTransition(
+            f"{user.name} is disabled: enable them first", old="disabled", new=""
+        )
     scopes = _sound_scopes(new.scopes)
-    if beyond := sorted(granted(scopes) - granted(user.scopes)):
+    if beyond := sorted(expand_scopes(scopes) - expand_scopes(user.scopes)):
         raise Forbidden(
             f"a token cannot do more than {user.name} may: {', '.join(beyond)}", beyond=beyond
         )
-    if new.expires_at is not None and new.expires_at <= moment.now:
+    if new.expires_at is not None and new.expires_at <= context.now:
         raise InvalidInput("a token must expire in the future", argument="expires")
     token = Token(
-        id=moment.new_id(),
+        id=context.new_id(),
         user_id=user.id,
-        label=sound_name(new.label, argument="label"),
+        label=validate_name(new.label, argument="label"),
         hash=new.hash,
         scopes=scopes,
-        created_at=moment.now,
-        created_by=moment.actor.user,
+        created_at=context.now,
+        created_by=context.actor.user,
         expires_at=new.expires_at,
     )
     told = {"user": user.name, "tokenId": token.id}
-    return token, _entry("token_added", moment, _made(token), **told)
+    return token, _entry("token_added", context, _made(token), **told)
 
 
-def revoke_token(token: Token, moment: Moment) -> tuple[Token, Entry]:
+def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
     """Let a token count no more, for good.
 
     Raises:
         IllegalMove: so it is already.
     """
     if token.revoked_at is not None:
-        raise IllegalMove("this token is revoked already", old="revoked", new="revoked")
-    changed = replace(token, revoked_at=moment.now, revoked_by=moment.actor.user)
-    return changed, _entry("token_revoked", moment, _changed(token, changed), tokenId=token.id)
+        raise InvalidTransition("this token is revoked already", old="revoked", new="revoked")
+    changed = replace(token, revoked_at=context.now, revoked_by=context.actor.user)
+    return changed, _entry("token_revoked", context, _changed(token, changed), tokenId=token.id)
 
 
 def _sound_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
@@ -184,6 +190,8 @@ def _changed(old: Org | User | Token, new: Org | User | Token) -> tuple[Change, 
     )
 
 
-def _entry(action: str, moment: Moment, changes: tuple[Change, ...], **told: Json) -> Entry:
-    details: dict[str, Json] = {"action": action, **told, "doneAs": moment.actor.principal}
+def _entry(
+    action: str, context: DecisionContext, changes: tuple[Change, ...], **told: Json
+) -> Entry:
+    details: dict[str, Json] = {"action": action, **told, "doneAs": context.actor.principal}
     return Entry(Event.PLAN_MODIFIED, details, changes)

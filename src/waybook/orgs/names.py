@@ -5,13 +5,13 @@ from typing import Final
 
 from waybook.errors import InvalidInput
 
-LONGEST_NAME: Final = 200
+MAX_NAME_LENGTH: Final = 200
 #: What the audit and the pages call ourselves: the background, our definitions, the door.
-OUR_OWN: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
+RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
-def sound_slug(slug: str) -> str:
+def validate_slug(slug: str) -> str:
     """The slug, if it can be one.
 
     >>> sound_slug("acme-2")
@@ -28,7 +28,7 @@ def sound_slug(slug: str) -> str:
     return slug
 
 
-def sound_user(name: str) -> str:
+def validate_user_name(name: str) -> str:
     """The name, if somebody can be called so: not as we are, for what they do would look like ours.
 
     >>> sound_user(" Ann ")
@@ -37,15 +37,15 @@ def sound_user(name: str) -> str:
     Raises:
         InvalidInput: nobody can.
     """
-    told = sound_name(name, argument="name")
-    if " ".join(told.casefold().split()) in OUR_OWN:
+    told = validate_name(name, argument="name")
+    if " ".join(told.casefold().split()) in RESERVED_NAMES:
         raise InvalidInput(
             f"{told} is what Waybook calls itself; a user needs another name", argument="name"
         )
     return told
 
 
-def sound_name(name: str, *, argument: str) -> str:
+def validate_name(name: str, *, argument: str) -> str:
     """The name without blanks around it, if it can be one: a line that people can read.
 
     >>> sound_name(" Ann ", argument="name")
@@ -55,9 +55,9 @@ def sound_name(name: str, *, argument: str) -> str:
         InvalidInput: it cannot.
     """
     told = name.strip()
-    if not told or len(told) > LONGEST_NAME or not told.isprintable():
+    if not told or len(told) > MAX_NAME_LENGTH or not told.isprintable():
         raise InvalidInput(
-            f"{argument} must be one line of 1 to {LONGEST_NAME} characters that can be printed",
+            f"{argument} must be one line of 1 to {MAX_NAME_LENGTH} characters that can be printed",
             argument=argument,
         )
     return told

@@ -7,23 +7,23 @@ from string import ascii_letters, digits
 from typing import Final
 
 PREFIX: Final = "wb_"
-LETTERS: Final = ascii_letters + digits
+ALPHABET: Final = ascii_letters + digits
 #: 62 letters, 40 times: 238 bits, which nobody guesses.
 LENGTH: Final = 40
 
 _TOKEN: Final = re.compile(f"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}", re.ASCII)
 
 
-def spelled(choose: Callable[[str], str]) -> str:
+def generate_token(choose: Callable[[str], str]) -> str:
     """A new token; `choose` picks a letter by chance.
 
     >>> spelled(lambda letters: letters[0]) == "wb_" + 40 * "a"
     True
     """
-    return PREFIX + "".join([choose(LETTERS) for _ in range(LENGTH)])
+    return PREFIX + "".join([choose(ALPHABET) for _ in range(LENGTH)])
 
 
-def is_token(text: str) -> bool:
+def looks_like_token(text: str) -> bool:
     """Whether this could be a token of ours at all; what cannot be is not looked up.
 
     >>> is_token("wb_" + 40 * "a"), is_token("wb_" + 39 * "a"), is_token("wb_" + 39 * "a" + "é")
@@ -32,7 +32,7 @@ def is_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
-def hash_of(secret: str) -> bytes:
+def hash_token(secret: str) -> bytes:
     """By what a secret is known here.
 
     It is compared by looking it up, so how long that takes tells nothing about the secret.

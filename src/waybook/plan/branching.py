@@ -57,15 +57,17 @@ class Branch:
 
 
 @lru_cache(maxsize=1024)
-def expression(source: str) -> Expression:
+def compile_expression(source: str) -> Expression:
     """The compiled form of a condition's expression."""
     return compile_condition(source)
 
 
-def branch(draft: Draft, step_id: StepId, submitted: Mapping[str, Json]) -> list[Branch]:
+def evaluate_conditions(
+    draft: Draft, step_id: StepId, submitted: Mapping[str, Json]
+) -> list[Branch]:
     """Look at the conditions of the step that has just completed, and act on those that fire."""
     branches: list[Branch] = []
-    waiting = [c for c in draft.plan.waiting_conditions() if c.step_id == step_id]
+    waiting = [c for c in draft.plan.pending_conditions() if c.step_id == step_id]
     shared = SharedBudget(len(waiting))
     for condition in waiting:
         budget = shared.next_budget()
@@ -98,7 +100,7 @@ def _look(
 ) -> Branch:
     step = draft.plan.step(condition.step_id)
     values = variables(draft.plan, step, submitted)
-    seen = expression(condition.expression).evaluate(values, budget)
+    seen = compile_expression(condition.expression).evaluate(values, budget)
     if seen.error is not None:
         return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=seen.error)
     if not seen.fired:
@@ -120,7 +122,9 @@ def _skip_to(draft: Draft, condition: Condition, step: Step) -> Branch:
         note = "the target is not ahead of this step: nothing skipped"
         return Branch(condition=condition, outcome=BranchOutcome.FIRED, note=note)
     between = [
-        s.id for s in draft.plan.having(StepStatus.PENDING) if step.order < s.order < target.order
+        s.id
+        for s in draft.plan.steps_with_status(StepStatus.PENDING)
+        if step.order < s.order < target.order
     ]
     for step_id in between:
         draft.move_step(step_id, StepStatus.SKIPPED)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from waybook.plan.model import Budget
 from waybook.record.moment import Json
-from waybook.record.usage import Totals, dollars
+from waybook.record.usage import Totals, to_dollars
 
 #: From so many hundredths on, the agent is told to hold back.
-NEARLY = 80
-WHOLE = 100
+WARNING_PERCENT = 80
+FULL_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class BudgetShare:
     """One part of a budget, in words and numbers."""
 
     name: str
@@ -27,18 +27,20 @@ class Share:
     @property
     def percent(self) -> int:
         """Whole hundredths, rounded down: a hundred means that it is really used up."""
-        return WHOLE * self.used // self.of
+        return FULL_PERCENT * self.used // self.of
 
 
-def shares(budget: Budget, used: Totals) -> Iterator[Share]:
+def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
     """The parts of a budget, and what is used of each."""
     if budget.tokens is not None:
-        yield Share(name="tokens", unit="tokens", used=used.tokens, of=budget.tokens)
+        yield BudgetShare(name="tokens", unit="tokens", used=used.tokens, of=budget.tokens)
     if budget.cost_micros is not None:
-        yield Share(name="costUsd", unit="money", used=used.cost_micros, of=budget.cost_micros)
+        yield BudgetShare(
+            name="costUsd", unit="money", used=used.cost_micros, of=budget.cost_micros
+        )
 
 
-def budget_told(budget: Budget, used: Totals) -> dict[str, Json]:
+def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
     """The budget as an agent is told of it; from 80 % on with a warning in words."""
     parts = [*shares(budget, used)]
     told: dict[str, Json] = {part.name: _told(part) for part in parts}
@@ -46,7 +48,7 @@ def budget_told(budget: Budget, used: Totals) -> dict[str, Json]:
     return {**told, "warning": " ".join(warnings)} if warnings else told
 
 
-def warning(part: Share) -> str | None:
+def warning(part: BudgetShare) -> str | None:
     """What to say of a part that is nearly used up, or more than that.
 
     >>> warning(Share(name="tokens", unit="tokens", used=79, of=100))
@@ -58,14 +60,14 @@ def warning(part: Share) -> str | None:
             f"The plan is over its budget of {part.unit} ({part.percent} %): tell the person you "
             "work for, and finish with as little as you can."
         )
-    if part.percent >= NEARLY:
+    if part.percent >= WARNING_PERCENT:
         be = "are" if part.unit == "tokens" else "is"
         return f"{part.percent} % of the plan's {part.unit} {be} used: keep what is left short."
     return None
 
 
-def _told(part: Share) -> Json:
+def _told(part: BudgetShare) -> Json:
     if part.name == "costUsd":
-        used, of = dollars(part.used), dollars(part.of)
+        used, of = to_dollars(part.used), to_dollars(part.of)
         return {"used": used, "of": of, "percent": part.percent}
     return {"used": part.used, "of": part.of, "percent": part.percent}

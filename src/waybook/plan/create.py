@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
-from waybook.plan.branching import expression
+from waybook.plan.branching import compile_expression
 from waybook.plan.decision import Decision
-from waybook.plan.dependencies import refuse_in_branches
+from waybook.plan.dependencies import reject_branch_dependencies
 from waybook.plan.draft import Draft, condition_row
 from waybook.plan.limits import MAX_CONDITIONS, MAX_STEPS
 from waybook.plan.model import (
@@ -19,10 +19,10 @@ from waybook.plan.model import (
     StepId,
 )
 from waybook.plan.schema import check_schemas
-from waybook.plan.sessions import greet
+from waybook.plan.sessions import register_session
 from waybook.plan.states import PlanStatus
 from waybook.record.changes import Entity, Event, as_json
-from waybook.record.moment import Json, Moment
+from waybook.record.moment import DecisionContext, Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class NewPlan:
     budget: Budget | None = None
 
 
-def create(new: NewPlan, moment: Moment) -> Decision[Plan]:
+def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
     """Decide on a new plan: its row, its steps in order, its conditions tied to step ids.
 
     Raises:
@@ -60,14 +60,14 @@ def create(new: NewPlan, moment: Moment) -> Decision[Plan]:
         BadExpression: a condition does not compile.
     """
     _check_whole(new)
-    draft = Draft(_blank(new, PlanId(moment.new_id()), moment), moment)
-    draft.insert(Entity.PLAN, draft.plan.id, plan_row(new, moment))
+    draft = Draft(_blank(new, PlanId(context.new_id()), context), context)
+    draft.insert(Entity.PLAN, draft.plan.id, plan_row(new, context))
     ids = draft.add_steps(new.steps, after=0)
     for position, condition in enumerate(new.conditions, start=1):
-        made = _tie(condition, position, ids, ConditionId(moment.new_id()))
+        made = _tie(condition, position, ids, ConditionId(context.new_id()))
         draft.insert(Entity.CONDITION, made.id, condition_row(made))
         draft.plan = draft.plan._replace(conditions=(*draft.plan.conditions, made))
-    greet(draft)
+    register_session(draft)
     linked: dict[str, Json] = (
         {"skillExecutionId": new.skill_execution_id} if new.skill_execution_id else {}
     )
@@ -81,7 +81,7 @@ def _check_whole(new: NewPlan) -> None:
     check_size(len(new.steps), len(new.conditions))
     for condition in new.conditions:
         check_size(len(condition.steps))
-        refuse_in_branches(condition.steps)
+        reject_branch_dependencies(condition.steps)
     branched = (step for condition in new.conditions for step in condition.steps)
     check_schemas(step.result_schema for step in (*new.steps, *branched))
 
@@ -104,7 +104,7 @@ def check_size(steps: int, conditions: int = 0) -> None:
             )
 
 
-def plan_row(new: NewPlan, moment: Moment) -> dict[str, Json]:
+def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:
     """The plan as a row: all but its id."""
     return {
         "name": new.name,
@@ -117,13 +117,13 @@ def plan_row(new: NewPlan, moment: Moment) -> dict[str, Json]:
         "completed_at": None,
         "fail_reason": None,
         "skill_execution_id": new.skill_execution_id,
-        "created_at": as_json(moment.now),
-        "created_by": moment.actor.user,
+        "created_at": as_json(context.now),
+        "created_by": context.actor.user,
         "budget": new.budget.as_json() if new.budget else None,
     }
 
 
-def _blank(new: NewPlan, plan_id: PlanId, moment: Moment) -> Plan:
+def _blank(new: NewPlan, plan_id: PlanId, context: DecisionContext) -> Plan:
     return Plan(
         id=plan_id,
         name=new.name,
@@ -135,13 +135,13 @@ def _blank(new: NewPlan, plan_id: PlanId, moment: Moment) -> Plan:
         seq=0,
         steps=(),
         budget=new.budget,
-        created_by=moment.actor.user,
-        created_at=moment.now,
+        created_by=context.actor.user,
+        created_at=context.now,
     )
 
 
 def _tie(new: NewCondition, position: int, ids: list[StepId], made: ConditionId) -> Condition:
-    expression(new.expression)
+    compile_expression(new.expression)
     after = _step_at(ids, new.after_step_order, "afterStepOrder")
     target = None
     if new.action is BranchAction.SKIP_TO:

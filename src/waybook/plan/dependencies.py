@@ -11,17 +11,17 @@ from waybook.plan.model import NewStep, Plan, Step, StepId
 from waybook.plan.states import TERMINAL_STEP, StepStatus
 
 
-def is_free(plan: Plan, step: Step) -> bool:
+def is_ready(plan: Plan, step: Step) -> bool:
     """Whether everything this step depends on is over, however it ended."""
     return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
 
 
-def first_free(plan: Plan) -> Step | None:
+def first_ready(plan: Plan) -> Step | None:
     """The first pending step that waits for nothing."""
-    return next((s for s in plan.having(StepStatus.PENDING) if is_free(plan, s)), None)
+    return next((s for s in plan.steps_with_status(StepStatus.PENDING) if is_ready(plan, s)), None)
 
 
-def with_dependencies(
+def resolve_dependencies(
     made: Sequence[Step], asked: Sequence[NewStep], steps: Sequence[Step]
 ) -> list[Step]:
     """The new steps with what they depend on, told as orders among all `steps` as they will be.
@@ -39,7 +39,7 @@ def with_dependencies(
     return tied
 
 
-def refuse_in_branches(steps: Sequence[NewStep]) -> None:
+def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
     """Steps that a branch may add have no orders to be told by beforehand.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from waybook.errors import Refused
 from waybook.plan.decision import Decision
-from waybook.plan.dependencies import with_dependencies
+from waybook.plan.dependencies import resolve_dependencies
 from waybook.plan.model import (
     Condition,
     NewStep,
@@ -36,9 +36,9 @@ from waybook.record.changes import (
     Event,
     as_json,
 )
-from waybook.record.moment import Json, Moment
-from waybook.record.texts import digest
-from waybook.record.usage import NOTHING, Totals
+from waybook.record.moment import DecisionContext, Json
+from waybook.record.texts import text_hash
+from waybook.record.usage import NO_USAGE, Totals
 
 ReplyT = TypeVar("ReplyT")
 
@@ -47,11 +47,11 @@ RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
 class Draft:
-    def __init__(self, plan: Plan, moment: Moment) -> None:
+    def __init__(self, plan: Plan, context: DecisionContext) -> None:
         """Begin with the plan as it is."""
         #: The plan with all that has been changed so far.
         self.plan = plan
-        self.moment = moment
+        self.moment = context
         self._changes: list[Change] = []
         self._entries: list[Entry] = []
         self._touched: list[StepId] = []
@@ -96,7 +96,7 @@ class Draft:
         changed = step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
         self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
 
-    def credit(self, step_id: StepId) -> None:
+    def assign_to_actor(self, step_id: StepId) -> None:
         """Let a step be the work of whoever acts, if it was held by another user or by nobody."""
         actor = self.moment.actor
         if self.plan.step(step_id).held_by != actor.user:
@@ -118,7 +118,7 @@ class Draft:
     def set_usage(self, totals: Totals) -> None:
         """Keep what the plan took so far; before the first result told, nothing is kept."""
         old = self.plan.usage
-        before = None if old == NOTHING else old.as_json()
+        before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
         self.plan = self.plan._replace(usage=totals)
 
@@ -143,11 +143,10 @@ class Draft:
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
         """Insert steps behind the order `after`, pending, moving the later ones up."""
         made = [
-            fresh_step(StepId(self.moment.new_id()), new, after + n)
-            for n, new in enumerate(steps, 1)
+            new_step(StepId(self.moment.new_id()), new, after + n) for n, new in enumerate(steps, 1)
         ]
         moved = renumber(self.plan.steps, after, len(made))
-        made = with_dependencies(made, steps, (*moved[:after], *made, *moved[after:]))
+        made = resolve_dependencies(made, steps, (*moved[:after], *made, *moved[after:]))
         for step in moved[after:]:
             self._note(Entity.STEP, step.id, "order", step.order - len(made), step.order)
         texts = {step.id: text_of(new) for step, new in zip(made, steps, strict=True)}
@@ -189,16 +188,16 @@ class Draft:
         """Make a whole row of another kind."""
         self._note(entity, row_id, WHOLE_ROW, None, row)
 
-    def keep_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
+    def store_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
         """Make a row with a text of its own, which the audit knows by its hash."""
         self._texts[row_id] = text
-        self.insert(entity, row_id, {**row, "content_hash": digest(text)})
+        self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
 
-    def note(self, change: Change) -> None:
+    def add_change(self, change: Change) -> None:
         """Take a change as it is, of a kind of row no plan in hand knows."""
         self._changes.append(change)
 
-    def touch(self, step_id: StepId) -> None:
+    def record_heartbeat(self, step_id: StepId) -> None:
         """Take this call as a sign of life of the step."""
         self._touched.append(step_id)
 
@@ -225,7 +224,7 @@ class Draft:
         self.plan = self.plan._replace(steps=steps)
 
 
-def fresh_step(step_id: StepId, new: NewStep, order: int) -> Step:
+def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
     """A step nobody has worked on yet. Its first attempt is number 1."""
     return Step(
         id=step_id,

@@ -5,14 +5,14 @@ A person's approval is a decision and needs neither; this is asked of agents alo
 
 from waybook.errors import InvalidInput, NextCall
 from waybook.plan.model import Plan, StepId, StepText
-from waybook.plan.schema import check_result, result_faults, said_of
+from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.record.moment import Json
 
 #: How many sources one answer names.
-MOST_TOLD = 20
+MAX_SOURCES_NAMED = 20
 
 
-def check_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
+def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
     """Let only a result pass that has the step's shape and rests on enough sources.
 
     Raises:
@@ -24,8 +24,8 @@ def check_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
     if lacking <= 0:
         check_result(text.result_schema, result)
         return
-    faults = result_faults(text.result_schema, result)
-    said = [*([said_of(faults)] if faults else []), _said_of_sources(text)]
+    faults = result_errors(text.result_schema, result)
+    said = [*([summarize_errors(faults)] if faults else []), _said_of_sources(text)]
     missing: dict[str, Json] = {"missing": [*faults], "resultSchema": text.result_schema}
     raise InvalidInput(
         "; ".join(said),
@@ -45,7 +45,7 @@ def _said_of_sources(text: StepText) -> str:
 def _sources(text: StepText, lacking: int) -> Json:
     counted: list[Json] = [
         {"sourceId": source.id, "title": source.title, "url": source.url}
-        for source in text.sources[:MOST_TOLD]
+        for source in text.sources[:MAX_SOURCES_NAMED]
     ]
     return {
         "required": text.required_sources,

@@ -3,16 +3,16 @@
 from waybook.errors import Refused
 from waybook.plan.model import Plan
 from waybook.plan.modify import Modification, modify
-from waybook.record.moment import Moment
+from waybook.record.moment import DecisionContext
 
 
-def hindrance(plan: Plan, modification: Modification, moment: Moment) -> str | None:
+def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
     """Why this change would be refused, in the words of the refusal; None if it would not be.
 
     It is the rule itself that is asked, so the two can never differ.
     """
     try:
-        modify(plan, (modification,), moment)
-    except Refused as fault:
-        return fault.message
+        modify(plan, (modification,), context)
+    except Refused as error:
+        return error.message
     return None

@@ -10,7 +10,7 @@ from waybook.errors import InvalidInput
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 SYNTAX = re.compile(rf"({NAME})/({NAME})")
 #: Texts that do not say so in their first word.
-TEXTS = frozenset(
+TEXT_TYPES = frozenset(
     {
         "application/javascript",
         "application/json",
@@ -27,7 +27,7 @@ TEXTS = frozenset(
 SUFFIXES = ("+json", "+xml", "+yaml")
 
 #: What the names of files end with.
-ENDINGS: Mapping[str, str] = MappingProxyType(
+FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
     {
         "application/javascript": "js",
         "application/json": "json",
@@ -53,7 +53,7 @@ ENDINGS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def text_type(told: str) -> str:
+def parse_text_type(told: str) -> str:
     """The media type, in lower case and without parameters: what is kept is UTF-8, always.
 
     Raises:
@@ -67,10 +67,10 @@ def text_type(told: str) -> str:
         raise InvalidInput(
             "mediaType must be a media type such as text/markdown", argument="mediaType"
         )
-    if not (kind.startswith("text/") or kind in TEXTS or kind.endswith(SUFFIXES)):
+    if not (kind.startswith("text/") or kind in TEXT_TYPES or kind.endswith(SUFFIXES)):
         raise InvalidInput(
             f"{kind} is not the type of a text, and only texts are kept: text/…, "
-            f"{', '.join(sorted(TEXTS))}, and what ends in {', '.join(SUFFIXES)}",
+            f"{', '.join(sorted(TEXT_TYPES))}, and what ends in {', '.join(SUFFIXES)}",
             argument="mediaType",
         )
     return kind
@@ -81,11 +81,11 @@ def is_json(kind: str) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def ending(kind: str) -> str:
+def file_extension(kind: str) -> str:
     """What the name of a file of this type ends with.
 
     >>> ending("text/markdown"), ending("application/ld+json"), ending("text/x-diary")
     ('md', 'json', 'txt')
     """
     suffix = kind.rpartition("+")[2]
-    return ENDINGS.get(kind) or (suffix if kind.endswith(SUFFIXES) else "txt")
+    return FILE_EXTENSIONS.get(kind) or (suffix if kind.endswith(SUFFIXES) else "txt")

@@ -11,7 +11,7 @@ from waybook.errors import NotFound
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.holder import Holder
 from waybook.record.moment import Channel, Json
-from waybook.record.usage import NOTHING, Totals
+from waybook.record.usage import NO_USAGE, Totals
 
 PlanId = NewType("PlanId", str)
 StepId = NewType("StepId", str)
@@ -186,7 +186,7 @@ class Plan(NamedTuple):
     review: Review | None = None
     sessions: frozenset[str] = frozenset()
     #: What its results took so far, and what they may take.
-    usage: Totals = NOTHING
+    usage: Totals = NO_USAGE
     budget: Budget | None = None
     #: Whose words its name, its question and its first instructions are, and since when.
     created_by: str | None = None
@@ -207,10 +207,10 @@ class Plan(NamedTuple):
                 return step
         raise NotFound("this plan has no such step", stepId=step_id, planId=self.id)
 
-    def having(self, *statuses: StepStatus) -> Iterator[Step]:
+    def steps_with_status(self, *statuses: StepStatus) -> Iterator[Step]:
         """The steps in one of these statuses, in plan order."""
         return (step for step in self.steps if step.status in statuses)
 
-    def waiting_conditions(self) -> Iterator[Condition]:
+    def pending_conditions(self) -> Iterator[Condition]:
         """The conditions nobody has looked at yet, in order of creation."""
         return (condition for condition in self.conditions if condition.outcome is None)

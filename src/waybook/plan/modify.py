@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from waybook.errors import (
-    IllegalMove,
     InvalidInput,
     InvalidStepReference,
+    InvalidTransition,
     NotModifiable,
     StalePlan,
 )
@@ -13,14 +13,14 @@ from waybook.plan.create import check_size
 from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
 from waybook.plan.model import NewStep, Plan, Step, StepId
-from waybook.plan.ordering import complete_order, place_to_insert
-from waybook.plan.refusals import look_at, refuse_closed
+from waybook.plan.ordering import insertion_point, validate_order
+from waybook.plan.refusals import require_open, status_call
 from waybook.plan.schema import check_schemas
-from waybook.plan.sessions import greet
+from waybook.plan.sessions import register_session
 from waybook.plan.settle import settle
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 from waybook.record.changes import Event
-from waybook.record.moment import Json, Moment
+from waybook.record.moment import DecisionContext, Json
 
 MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING})
 
@@ -65,7 +65,7 @@ Modification = AddSteps | RemoveStep | ReorderSteps | UpdateInstructions | FailS
 def modify(
     plan: Plan,
     modifications: tuple[Modification, ...],
-    moment: Moment,
+    context: DecisionContext,
     *,
     rationale: str | None = None,
     expected_revision: int | None = None,
@@ -86,8 +86,8 @@ def modify(
     check_schemas(
         new.result_schema for m in modifications if isinstance(m, AddSteps) for new in m.steps
     )
-    draft = Draft(plan, moment)
-    greet(draft)
+    draft = Draft(plan, context)
+    register_session(draft)
     last = len(modifications) - 1
     for number, modification in enumerate(modifications):
         told = _apply(draft, modification)
@@ -99,7 +99,7 @@ def modify(
 
 
 def _refuse_unmodifiable(plan: Plan, expected_revision: int | None) -> None:
-    refuse_closed(plan)
+    require_open(plan)
     if plan.status not in MODIFIABLE:
         first = (
             "decide the open review first"
@@ -108,13 +108,13 @@ def _refuse_unmodifiable(plan: Plan, expected_revision: int | None) -> None:
         )
         raise NotModifiable(
             f"this plan is {plan.status} and cannot be modified; {first}",
-            next_call=look_at(plan, first),
+            next_call=status_call(plan, first),
             status=str(plan.status),
         )
     if expected_revision is not None and expected_revision != plan.revision:
         raise StalePlan(
             f"the plan is at revision {plan.revision}, you expected {expected_revision}",
-            next_call=look_at(plan, "look at the plan as it is now, then modify it again"),
+            next_call=status_call(plan, "look at the plan as it is now, then modify it again"),
             revision=plan.revision,
             expectedRevision=expected_revision,
         )
@@ -127,12 +127,12 @@ def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
         case RemoveStep():
             return _remove(draft, modification)
         case ReorderSteps(step_ids):
-            draft.reorder(complete_order(draft.plan, list(step_ids)))
+            draft.reorder(validate_order(draft.plan, list(step_ids)))
             return {"action": "reorder_steps", "stepIds": list(step_ids)}
         case UpdateInstructions(step_id, instructions):
             step = _find(draft.plan, step_id)
             draft.set_instructions(step.id, instructions)
-            draft.touch(step.id)
+            draft.record_heartbeat(step.id)
             return {"action": "update_step_instructions", "stepId": step.id}
         case FailStep():
             return _fail(draft, modification)
@@ -144,7 +144,7 @@ def _add(draft: Draft, modification: AddSteps) -> dict[str, Json]:
     if not modification.steps:
         raise InvalidInput("add_steps needs at least one step", argument="steps")
     check_size(len(draft.plan.steps) + len(modification.steps))
-    after = place_to_insert(draft.plan, modification.after)
+    after = insertion_point(draft.plan, modification.after)
     before = len(draft.plan.steps)
     added = draft.add_steps(modification.steps, after=after)
     return {
@@ -164,13 +164,13 @@ def _remove(draft: Draft, modification: RemoveStep) -> dict[str, Json]:
         raise NotModifiable(
             f"step {step.order} is the target of a branching condition that has not been looked "
             "at yet; it cannot be removed while that may still skip to it",
-            next_call=look_at(plan, "see the plan; fail the step instead of removing it"),
+            next_call=status_call(plan, "see the plan; fail the step instead of removing it"),
             conditionIds=pointing,
         )
     if len(plan.steps) == 1 and plan.status is not PlanStatus.PLANNING:
         raise NotModifiable(
             "the last step of a plan that has begun cannot be removed; add another first",
-            next_call=look_at(plan, "see the plan"),
+            next_call=status_call(plan, "see the plan"),
         )
     draft.remove_step(step.id)
     return {"action": "remove_step", "stepId": step.id, "stepOrder": step.order}
@@ -182,7 +182,7 @@ def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
     Those of a skipped step will never be looked at, and the step's own go with it.
     """
     alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
-    waiting = (c for c in plan.waiting_conditions() if c.step_id in alive)
+    waiting = (c for c in plan.pending_conditions() if c.step_id in alive)
     return [c.id for c in waiting if c.target_step_id == step.id]
 
 
@@ -237,7 +237,7 @@ def _find(plan: Plan, step_id: StepId) -> Step:
     if step is None:
         raise InvalidStepReference(
             "there is no such step in this plan",
-            next_call=look_at(plan, "see the plan's steps and their ids"),
+            next_call=status_call(plan, "see the plan's steps and their ids"),
             stepId=step_id,
         )
     return step
@@ -245,11 +245,11 @@ def _find(plan: Plan, step_id: StepId) -> Step:
 
 def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str) -> None:
     if step.status not in allowed:
-        raise IllegalMove(
+        raise InvalidTransition(
             f"step {step.order} is {step.status}: {why}",
             old=step.status,
             new=new,
-            next_call=look_at(plan, "see where the step stands"),
+            next_call=status_call(plan, "see where the step stands"),
             stepId=step.id,
             allowedFrom=sorted(allowed),
         )

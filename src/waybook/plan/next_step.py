@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 
 from waybook.plan.decision import Decision
-from waybook.plan.dependencies import first_free
+from waybook.plan.dependencies import first_ready
 from waybook.plan.draft import Draft
 from waybook.plan.model import Plan, Step, StepText
-from waybook.plan.sessions import greet
+from waybook.plan.sessions import register_session
 from waybook.plan.settle import settle
-from waybook.plan.stalls import resume
+from waybook.plan.stalls import resume_plan
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.changes import Event
-from waybook.record.moment import Actor, Moment
+from waybook.record.moment import Actor, DecisionContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class NothingPending:
 NextStep = StepReady | PlanComplete | PlanFailed | AwaitingReview | NothingPending
 
 
-def next_step(plan: Plan, moment: Moment, *, another: bool = False) -> Decision[NextStep]:
+def next_step(plan: Plan, context: DecisionContext, *, another: bool = False) -> Decision[NextStep]:
     """Decide what the caller should work on now.
 
     In this order: the step its session still holds (unless it asks for another), a step a person
@@ -57,15 +57,15 @@ def next_step(plan: Plan, moment: Moment, *, another: bool = False) -> Decision[
         return Decision(PlanComplete(), plan)
     if plan.status is PlanStatus.FAILED:
         return Decision(PlanFailed(plan.fail_reason), plan)
-    draft = Draft(plan, moment)
-    greet(draft)
+    draft = Draft(plan, context)
+    register_session(draft)
     if plan.status is PlanStatus.AWAITING_REVIEW:
         return draft.decide(AwaitingReview())
-    resume(draft)
-    held = None if another else held_step(plan, moment.actor)
-    if held:
-        draft.touch(held.id)
-        return draft.decide(StepReady(held, plan.texts[held.id], resumed=True))
+    resume_plan(draft)
+    locked = None if another else held_step(plan, context.actor)
+    if locked:
+        draft.record_heartbeat(locked.id)
+        return draft.decide(StepReady(locked, plan.texts[locked.id], resumed=True))
     return _take(draft)
 
 
@@ -73,15 +73,15 @@ def _take(draft: Draft) -> Decision[NextStep]:
     sent_back = unclaimed_step(draft.plan)
     if sent_back:
         return _hand_out(draft, sent_back, resumed=True)
-    pending = first_free(draft.plan)
+    pending = first_ready(draft.plan)
     if pending:
         draft.move_step(pending.id, StepStatus.IN_PROGRESS)
         return _hand_out(draft, pending, resumed=False)
     return draft.decide(
         NothingPending(
-            tuple(draft.plan.having(StepStatus.IN_PROGRESS)),
-            tuple(draft.plan.having(StepStatus.FAILED)),
-            tuple(draft.plan.having(StepStatus.PENDING)),
+            tuple(draft.plan.steps_with_status(StepStatus.IN_PROGRESS)),
+            tuple(draft.plan.steps_with_status(StepStatus.FAILED)),
+            tuple(draft.plan.steps_with_status(StepStatus.PENDING)),
         )
     )
 
@@ -89,19 +89,21 @@ def _take(draft: Draft) -> Decision[NextStep]:
 def held_step(plan: Plan, actor: Actor) -> Step | None:
     """Return the first step that this conversation took and has not handed back."""
     me = actor.holder
-    running = plan.having(StepStatus.IN_PROGRESS)
+    running = plan.steps_with_status(StepStatus.IN_PROGRESS)
     return next((step for step in running if me.is_same_conversation(step.holder)), None)
 
 
 def unclaimed_step(plan: Plan) -> Step | None:
     """The first step in progress that nobody holds: a person sent it back."""
-    return next((s for s in plan.having(StepStatus.IN_PROGRESS) if s.held_by is None), None)
+    return next(
+        (s for s in plan.steps_with_status(StepStatus.IN_PROGRESS) if s.held_by is None), None
+    )
 
 
 def _hand_out(draft: Draft, step: Step, *, resumed: bool) -> Decision[NextStep]:
     actor = draft.moment.actor
     draft.set_step(step.id, held_by=actor.user, held_session=actor.session)
-    draft.touch(step.id)
+    draft.record_heartbeat(step.id)
     settle(draft)
     draft.record(
         Event.STEP_STARTED,

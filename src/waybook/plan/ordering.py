@@ -11,7 +11,7 @@ def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
     )
 
 
-def place_to_insert(plan: Plan, after: int | None) -> int:
+def insertion_point(plan: Plan, after: int | None) -> int:
     """The order to insert behind: the one given, else the last.
 
     Raises:
@@ -30,7 +30,7 @@ def place_to_insert(plan: Plan, after: int | None) -> int:
     return after
 
 
-def complete_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
+def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
     """These ids, if they are exactly the plan's steps.
 
     Raises:

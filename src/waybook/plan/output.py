@@ -15,12 +15,12 @@ from waybook.plan.draft import Draft
 from waybook.plan.limits import MAX_OUTPUTS
 from waybook.plan.media_types import is_json
 from waybook.plan.model import Plan
-from waybook.plan.refusals import refuse_closed
-from waybook.plan.sessions import greet
+from waybook.plan.refusals import require_open
+from waybook.plan.sessions import register_session
 from waybook.plan.states import PlanStatus
 from waybook.record.changes import Entity, Event, as_json
-from waybook.record.moment import Moment
-from waybook.record.texts import digest
+from waybook.record.moment import DecisionContext
+from waybook.record.texts import text_hash
 
 #: The kind of artifact an output is.
 OUTPUT = "output"
@@ -49,7 +49,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredOutput:
     """What became of an output: kept as a new version, or there already."""
 
     output: Output
@@ -57,8 +57,8 @@ class Kept:
 
 
 def store_output(
-    plan: Plan, new: NewOutput, there: Sequence[Output], moment: Moment
-) -> Decision[Kept]:
+    plan: Plan, new: NewOutput, there: Sequence[Output], context: DecisionContext
+) -> Decision[StoredOutput]:
     """Keep a deliverable: the next version of its title, or nothing if it is the same as before.
 
     Raises:
@@ -67,17 +67,17 @@ def store_output(
         TooLarge: the plan has as many outputs as it may have.
     """
     if plan.status is not PlanStatus.COMPLETED:
-        refuse_closed(plan)
+        require_open(plan)
     _refuse_broken(new)
-    draft = Draft(plan, moment)
-    greet(draft)
-    before = last_of(there, title=new.title, media_type=new.media_type)
-    if before is not None and before.content_hash == digest(new.content):
-        return draft.decide(Kept(before, is_new=False))
+    draft = Draft(plan, context)
+    register_session(draft)
+    before = latest_version(there, title=new.title, media_type=new.media_type)
+    if before is not None and before.content_hash == text_hash(new.content):
+        return draft.decide(StoredOutput(before, is_new=False))
     _refuse_more(there)
     version = 1 + max((one.version for one in there if one.title == new.title), default=0)
-    made = _made(new, version, moment)
-    draft.keep_text(
+    made = _made(new, version, context)
+    draft.store_text(
         Entity.ARTIFACT,
         made.id,
         new.content,
@@ -98,22 +98,22 @@ def store_output(
         mediaType=made.media_type,
         version=version,
     )
-    return draft.decide(Kept(made, is_new=True))
+    return draft.decide(StoredOutput(made, is_new=True))
 
 
-def _made(new: NewOutput, version: int, moment: Moment) -> Output:
+def _made(new: NewOutput, version: int, context: DecisionContext) -> Output:
     return Output(
-        id=moment.new_id(),
+        id=context.new_id(),
         title=new.title,
         media_type=new.media_type,
         version=version,
-        content_hash=digest(new.content),
-        created_at=moment.now,
-        created_by=moment.actor.user,
+        content_hash=text_hash(new.content),
+        created_at=context.now,
+        created_by=context.actor.user,
     )
 
 
-def last_of(outputs: Iterable[Output], *, title: str, media_type: str) -> Output | None:
+def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) -> Output | None:
     """The last version of this title in this form, if there is one."""
     same = (one for one in outputs if (one.title, one.media_type) == (title, media_type))
     return max(same, key=lambda one: one.version, default=None)
@@ -138,9 +138,9 @@ def _refuse_broken(new: NewOutput) -> None:
             json.loads(new.content, parse_constant=_no_number)
         except RecursionError:
             raise InvalidInput("content is nested too deeply", argument="content") from None
-        except ValueError as fault:
+        except ValueError as error:
             raise InvalidInput(
-                f"mediaType says {new.media_type}, but content is not JSON: {fault}",
+                f"mediaType says {new.media_type}, but content is not JSON: {error}",
                 argument="content",
             ) from None
 

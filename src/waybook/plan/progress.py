@@ -22,11 +22,11 @@ def count_done(statuses: Collection[StepStatus]) -> int:
 
 def current_step(plan: Plan) -> Step | None:
     """The step to look at: the one awaiting input, else the first in progress."""
-    waiting = next(plan.having(StepStatus.AWAITING_INPUT), None)
-    return waiting or next(plan.having(StepStatus.IN_PROGRESS), None)
+    waiting = next(plan.steps_with_status(StepStatus.AWAITING_INPUT), None)
+    return waiting or next(plan.steps_with_status(StepStatus.IN_PROGRESS), None)
 
 
-def outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | None:
+def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | None:
     """How a closed plan ended; None while it is open."""
     if status is PlanStatus.FAILED:
         return "failed"

@@ -5,12 +5,12 @@ from waybook.plan.model import Plan
 from waybook.plan.states import CLOSED_PLAN
 
 
-def look_at(plan: Plan, why: str) -> NextCall:
+def status_call(plan: Plan, why: str) -> NextCall:
     """The safe next call after most refusals: look where the plan stands."""
     return NextCall("get_plan_status", {"planId": plan.id}, why)
 
 
-def refuse_closed(plan: Plan) -> None:
+def require_open(plan: Plan) -> None:
     """Let only open plans pass.
 
     Raises:
@@ -19,7 +19,7 @@ def refuse_closed(plan: Plan) -> None:
     if plan.status in CLOSED_PLAN:
         raise PlanTerminal(
             f"this plan is {plan.status} and takes no more changes; its steps stay as they were",
-            next_call=look_at(plan, "read how the plan ended; to go on, create a new plan"),
+            next_call=status_call(plan, "read how the plan ended; to go on, create a new plan"),
             planId=plan.id,
             status=str(plan.status),
             reason=plan.fail_reason,

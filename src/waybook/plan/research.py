@@ -16,17 +16,17 @@ from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
 from waybook.plan.model import Plan, StepId
 from waybook.plan.output import OUTPUT
-from waybook.plan.sessions import greet
+from waybook.plan.sessions import register_session
 from waybook.plan.states import CLOSED_PLAN
 from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
-from waybook.record.moment import Json, Moment
+from waybook.record.moment import DecisionContext, Json
 
 #: Kinds of our own, under which nobody stores research.
 RESERVED = frozenset({OUTPUT, "late_result", "source"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class ResearchSource:
     """A source, as somebody came from it."""
 
     #: Made of the hash: the same source has the same id, whoever names it.
@@ -48,7 +48,7 @@ class Research:
     tags: tuple[str, ...] = ()
     metadata: Json = None
     #: Each once.
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[ResearchSource, ...] = ()
 
     @property
     def content_hash(self) -> str:
@@ -58,7 +58,7 @@ class Research:
         return sha256(told.encode()).hexdigest()
 
 
-class Before(NamedTuple):
+class ExistingResearch(NamedTuple):
     """What is there already: the latest version under this name, and sources the chain knows."""
 
     artifact_id: str | None = None
@@ -68,7 +68,7 @@ class Before(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class StoredResearch:
     """What became of it."""
 
     artifact_id: str
@@ -77,16 +77,20 @@ class Kept:
     unchanged: bool = False
 
 
-class Apart(NamedTuple):
+class StandaloneDecision(NamedTuple):
     """What to answer and what to write where there is no plan."""
 
-    reply: Kept
+    reply: StoredResearch
     entry: Entry | None = None
 
 
 def store_research(
-    plan: Plan, step_id: StepId | None, research: Research, before: Before, moment: Moment
-) -> Decision[Kept]:
+    plan: Plan,
+    step_id: StepId | None,
+    research: Research,
+    before: ExistingResearch,
+    context: DecisionContext,
+) -> Decision[StoredResearch]:
     """Keep research with its plan, and take it as a sign of life of the step it is for.
 
     Raises:
@@ -95,20 +99,22 @@ def store_research(
     """
     _refuse_reserved(research)
     _refuse_closed(plan, research)
-    draft = Draft(plan, moment)
-    greet(draft)
+    draft = Draft(plan, context)
+    register_session(draft)
     if step_id is not None:
-        draft.touch(step_id)
+        draft.record_heartbeat(step_id)
     if _is_there(research, before):
         return draft.decide(_there(before))
-    kept = Kept(artifact_id=moment.new_id(), version=before.version + 1)
-    for change in _changes(research, kept, before, step_id, moment):
-        draft.note(change)
+    kept = StoredResearch(artifact_id=context.new_id(), version=before.version + 1)
+    for change in _changes(research, kept, before, step_id, context):
+        draft.add_change(change)
     draft.record(Event.PLAN_MODIFIED, **_told(research, kept, step_id))
     return draft.decide(kept)
 
 
-def store_apart(research: Research, before: Before, moment: Moment) -> Apart:
+def store_standalone(
+    research: Research, before: ExistingResearch, context: DecisionContext
+) -> StandaloneDecision:
     """Keep research that belongs to no plan, in a chain of its own.
 
     Raises:
@@ -116,10 +122,12 @@ def store_apart(research: Research, before: Before, moment: Moment) -> Apart:
     """
     _refuse_reserved(research)
     if _is_there(research, before):
-        return Apart(_there(before))
-    kept = Kept(artifact_id=moment.new_id(), version=before.version + 1)
-    changes = tuple(_changes(research, kept, before, None, moment))
-    return Apart(kept, Entry(Event.PLAN_MODIFIED, _told(research, kept, None), changes))
+        return StandaloneDecision(_there(before))
+    kept = StoredResearch(artifact_id=context.new_id(), version=before.version + 1)
+    changes = tuple(_changes(research, kept, before, None, context))
+    return StandaloneDecision(
+        kept, Entry(Event.PLAN_MODIFIED, _told(research, kept, None), changes)
+    )
 
 
 def _refuse_reserved(research: Research) -> None:
@@ -145,15 +153,17 @@ def _refuse_closed(plan: Plan, research: Research) -> None:
         )
 
 
-def _is_there(research: Research, before: Before) -> bool:
+def _is_there(research: Research, before: ExistingResearch) -> bool:
     return before.content_hash == research.content_hash
 
 
-def _there(before: Before) -> Kept:
-    return Kept(artifact_id=before.artifact_id or "", version=before.version, unchanged=True)
+def _there(before: ExistingResearch) -> StoredResearch:
+    return StoredResearch(
+        artifact_id=before.artifact_id or "", version=before.version, unchanged=True
+    )
 
 
-def _told(research: Research, kept: Kept, step_id: StepId | None) -> dict[str, Json]:
+def _told(research: Research, kept: StoredResearch, step_id: StepId | None) -> dict[str, Json]:
     told: dict[str, Json] = {
         "action": "research_stored",
         "artifactId": kept.artifact_id,
@@ -165,7 +175,11 @@ def _told(research: Research, kept: Kept, step_id: StepId | None) -> dict[str, J
 
 
 def _changes(
-    research: Research, kept: Kept, before: Before, step_id: StepId | None, moment: Moment
+    research: Research,
+    kept: StoredResearch,
+    before: ExistingResearch,
+    step_id: StepId | None,
+    context: DecisionContext,
 ) -> Iterator[Change]:
     """The artifact, the sources this chain has not met yet, and that it came from them all."""
     row: dict[str, Json] = {
@@ -178,8 +192,8 @@ def _changes(
         "metadata": research.metadata,
         "version": kept.version,
         "content_hash": research.content_hash,
-        "created_at": as_json(moment.now),
-        "created_by": moment.actor.user,
+        "created_at": as_json(context.now),
+        "created_by": context.actor.user,
     }
     yield Change(Entity.ARTIFACT, kept.artifact_id, WHOLE_ROW, None, row)
     for origin in research.origins:
@@ -196,7 +210,7 @@ def _changes(
         yield Change(Entity.ARTIFACT_SOURCE, name, WHOLE_ROW, None, link)
 
 
-def _source(origin: Origin) -> dict[str, Json]:
+def _source(origin: ResearchSource) -> dict[str, Json]:
     return {
         "url": origin.url,
         "title": origin.title,

@@ -3,24 +3,24 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from waybook.errors import IllegalMove, InvalidInput, NextCall, NotAwaitingReview
+from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotAwaitingReview
 from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft, review_row
 from waybook.plan.model import DecisionKind, Plan, Review, ReviewId, StepId
-from waybook.plan.refusals import look_at, refuse_closed
+from waybook.plan.refusals import require_open, status_call
 from waybook.plan.schema import check_result
-from waybook.plan.sessions import greet
+from waybook.plan.sessions import register_session
 from waybook.plan.settle import settle
-from waybook.plan.stalls import resume
+from waybook.plan.stalls import resume_plan
 from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
 from waybook.record.changes import Entity, Event
-from waybook.record.moment import Channel, Json, Moment
-from waybook.record.pseudonyms import rejected_by
-from waybook.record.scopes import refuse_decider
+from waybook.record.moment import Channel, DecisionContext, Json
+from waybook.record.pseudonyms import rejection_reason
+from waybook.record.scopes import require_decider
 
 
-class Place(StrEnum):
+class ReviewSurface(StrEnum):
     """Where in a chat a person decides, beside telling the agent."""
 
     #: On the map.
@@ -42,7 +42,7 @@ def open_review(plan: Plan) -> Review | None:
 
 
 def request_review(
-    plan: Plan, step_id: StepId, request: ReviewRequest, moment: Moment
+    plan: Plan, step_id: StepId, request: ReviewRequest, context: DecisionContext
 ) -> Decision[Review]:
     """Pause a running step for a person.
 
@@ -50,39 +50,41 @@ def request_review(
         PlanTerminal: the plan is over.
         IllegalMove: the step is not in progress, or another review is open.
     """
-    refuse_closed(plan)
+    require_open(plan)
     step = plan.step(step_id)
     if plan.status is PlanStatus.AWAITING_REVIEW:
-        raise IllegalMove(
+        raise InvalidTransition(
             "this plan already waits for a review; one review at a time",
-            next_call=look_at(plan, "see the open review; a running step may still be submitted"),
+            next_call=status_call(
+                plan, "see the open review; a running step may still be submitted"
+            ),
             old=plan.status,
             new=PlanStatus.AWAITING_REVIEW,
         )
     if not can_move_step(step.status, StepStatus.AWAITING_INPUT):
-        raise IllegalMove(
+        raise InvalidTransition(
             f"step {step.order} is {step.status}: only a step in progress can wait for a person",
             old=step.status,
             new=StepStatus.AWAITING_INPUT,
-            next_call=look_at(plan, "see which step is in progress"),
+            next_call=status_call(plan, "see which step is in progress"),
             stepId=step.id,
         )
     if request.result_summary is not None:
         check_result(plan.texts[step_id].result_schema, request.result_summary)
-    draft = Draft(plan, moment)
-    greet(draft)
-    resume(draft)
+    draft = Draft(plan, context)
+    register_session(draft)
+    resume_plan(draft)
     draft.move_step(step_id, StepStatus.AWAITING_INPUT)
-    draft.credit(step_id)
+    draft.assign_to_actor(step_id)
     review = Review(
-        id=ReviewId(moment.new_id()),
+        id=ReviewId(context.new_id()),
         step_id=step_id,
         summary=request.summary,
         questions=request.questions,
         result_summary=request.result_summary,
-        requested_at=moment.now,
-        requested_by=moment.actor.user,
-        requested_as=moment.actor.principal,
+        requested_at=context.now,
+        requested_by=context.actor.user,
+        requested_as=context.actor.principal,
     )
     draft.insert(Entity.REVIEW, review.id, review_row(review))
     draft.plan = draft.plan._replace(review=review)
@@ -100,12 +102,12 @@ def request_review(
 def decide(
     plan: Plan,
     kind: DecisionKind,
-    moment: Moment,
+    context: DecisionContext,
     *,
     feedback: str | None = None,
     step_id: StepId | None = None,
     review_id: str | None = None,
-    place: Place | None = None,
+    place: ReviewSurface | None = None,
 ) -> Decision[StepDone]:
     """Carry out a person's decision on the open review.
 
@@ -120,24 +122,24 @@ def decide(
     if review_id not in {None, review.id}:
         raise NotAwaitingReview(
             "this review has been decided; what waits now is another one, to be read first",
-            next_call=look_at(plan, "see what waits for a person now"),
+            next_call=status_call(plan, "see what waits for a person now"),
             reviewId=review.id,
         )
-    asker, look = review.requested_as, look_at(plan, "see whether a person has decided")
-    refuse_decider(moment, requested_as=asker, look=look)
+    asker, look = review.requested_as, status_call(plan, "see whether a person has decided")
+    require_decider(context, requested_as=asker, look=look)
     if kind is DecisionKind.MODIFY and not (feedback and feedback.strip()):
         raise InvalidInput(
             "modify needs feedback: say what the step should do differently",
             argument="feedback",
         )
-    draft = Draft(plan, moment)
-    greet(draft)
-    actor = moment.actor
+    draft = Draft(plan, context)
+    register_session(draft)
+    actor = context.actor
     draft.set_review(
         review,
         decision=kind,
         feedback=feedback,
-        decided_at=moment.now,
+        decided_at=context.now,
         decided_by=actor.user,
         decided_via=actor.channel,
         decided_as=actor.principal,
@@ -150,7 +152,7 @@ def _carry_out(
     review: Review,
     kind: DecisionKind,
     feedback: str | None,
-    place: Place | None,
+    place: ReviewSurface | None,
 ) -> Decision[StepDone]:
     step_id = review.step_id
     told: dict[str, Json] = {
@@ -177,21 +179,21 @@ def _carry_out(
 
 
 def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
-    reason = rejected_by(draft.moment.actor.user) + (f": {feedback}" if feedback else "")
+    reason = rejection_reason(draft.moment.actor.user) + (f": {feedback}" if feedback else "")
     draft.move_step(step_id, StepStatus.FAILED)
     draft.set_step(step_id, fail_reason=reason)
     draft.set_plan(fail_reason=reason)
     draft.move_plan(PlanStatus.FAILED)
 
 
-def _send_back(draft: Draft, step_id: StepId, feedback: str, place: Place | None) -> None:
+def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
     """Back to work with the feedback in the instructions.
 
     The agent that relays the decision over MCP gets the step in the same answer and so holds it;
     decided anywhere else, the step is nobody's until the next agent asks.
     """
     actor = draft.moment.actor
-    relayed = actor.channel is Channel.MCP and place is not Place.APP
+    relayed = actor.channel is Channel.MCP and place is not ReviewSurface.APP
     draft.set_instructions(step_id, with_feedback(draft.plan.texts[step_id].instructions, feedback))
     draft.move_step(step_id, StepStatus.IN_PROGRESS)
     draft.set_step(
@@ -217,11 +219,11 @@ def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)
-    refuse_closed(plan)
+    require_open(plan)
     if last is None:
         raise NotAwaitingReview(
             "nothing of this plan waits for a decision here",
-            next_call=look_at(plan, "see which step, if any, waits for a person"),
+            next_call=status_call(plan, "see which step, if any, waits for a person"),
             status=str(plan.status),
         )
     return last

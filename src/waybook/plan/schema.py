@@ -15,7 +15,7 @@ from waybook.errors import InvalidInput, TooLarge
 from waybook.record.moment import Json
 
 #: Keywords whose cost or meaning nobody can foresee.
-REFUSED = frozenset(
+UNSUPPORTED_KEYWORDS = frozenset(
     {
         "$ref",
         "$dynamicRef",
@@ -32,15 +32,15 @@ REFUSED = frozenset(
 #: Keywords that hold schemas by names of the author's own choosing.
 NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 #: Keywords that hold data, which may look like anything.
-DATA = frozenset({"const", "enum", "default", "examples"})
+DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
 #: Where something is missing or wrong, and what.
-Fault: TypeAlias = dict[str, Json]
+SchemaError: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 64
 MAX_COST = 100_000
 MAX_NODES = 2_000
-MAX_TOLD = 20
+MAX_ERRORS = 20
 MAX_MESSAGE = 300
 #: So many characters of text weigh as much as one more part: a fault repeats the text.
 CHARACTERS_PER_PART = 100
@@ -77,7 +77,7 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
         raise InvalidInput(f"{argument} must be a JSON Schema object", argument=argument)
     if _weight(schema, argument) > MAX_NODES:
         raise TooLarge(f"{argument} has more than {MAX_NODES} parts", limit=MAX_NODES)
-    used = sorted(REFUSED.intersection(_keywords(schema)))
+    used = sorted(UNSUPPORTED_KEYWORDS.intersection(_keywords(schema)))
     if used:
         raise InvalidInput(
             f"{argument} uses {', '.join(used)}: references, nested dialects, regular "
@@ -87,12 +87,12 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
         )
     try:
         Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError as fault:
+    except jsonschema.SchemaError as error:
         raise InvalidInput(
-            f"{argument} is not a JSON Schema: {fault.message[:MAX_MESSAGE]}",
+            f"{argument} is not a JSON Schema: {error.message[:MAX_MESSAGE]}",
             argument=argument,
-            at=fault.json_path[:MAX_MESSAGE],
-        ) from fault
+            at=error.json_path[:MAX_MESSAGE],
+        ) from error
 
 
 def check_result(schema: Json, result: Json) -> None:
@@ -102,14 +102,17 @@ def check_result(schema: Json, result: Json) -> None:
         InvalidInput: with the list of what is missing or wrong.
         TooLarge: checking it would take too long.
     """
-    faults = result_faults(schema, result)
+    faults = result_errors(schema, result)
     if faults:
         raise InvalidInput(
-            said_of(faults), argument="resultSummary", missing=[*faults], resultSchema=schema
+            summarize_errors(faults),
+            argument="resultSummary",
+            missing=[*faults],
+            resultSchema=schema,
         )
 
 
-def said_of(faults: list[Fault]) -> str:
+def summarize_errors(faults: list[SchemaError]) -> str:
     """The first fault in words, and how many more there are."""
     more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     first = faults[0]
@@ -119,7 +122,7 @@ def said_of(faults: list[Fault]) -> str:
     )
 
 
-def result_faults(schema: Json, result: Json) -> list[Fault]:
+def result_errors(schema: Json, result: Json) -> list[SchemaError]:
     """What of a result the step's schema does not allow; no schema allows all.
 
     Raises:
@@ -156,12 +159,12 @@ def mismatches(given: Json, schema: Json, *, value: str, shape: str) -> list[Mis
     faults: list[Mismatch] = []
     checking: Any = schema
     try:
-        for fault in Draft202012Validator(checking).iter_errors(given):
-            faults.append(Mismatch(fault.json_path[:MAX_MESSAGE], fault.message[:MAX_MESSAGE]))
-            if len(faults) == MAX_TOLD:
+        for error in Draft202012Validator(checking).iter_errors(given):
+            faults.append(Mismatch(error.json_path[:MAX_MESSAGE], error.message[:MAX_MESSAGE]))
+            if len(faults) == MAX_ERRORS:
                 break
-    except ArithmeticError as fault:  # multipleOf, of a number that no float can hold
-        faults.append(Mismatch("$", f"it holds a number that cannot be checked: {fault}"))
+    except ArithmeticError as error:  # multipleOf, of a number that no float can hold
+        faults.append(Mismatch("$", f"it holds a number that cannot be checked: {error}"))
     return sorted(faults, key=lambda fault: fault.path)
 
 
@@ -177,7 +180,7 @@ def _keywords(schema: dict[str, Json]) -> Iterator[str]:
             for keyword, inner in here.items():
                 if keyword in NAMED_SCHEMAS and isinstance(inner, dict):
                     waiting += inner.values()
-                elif keyword not in DATA:
+                elif keyword not in DATA_KEYWORDS:
                     waiting.append(inner)
 
 

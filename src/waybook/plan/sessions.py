@@ -5,7 +5,7 @@ from waybook.plan.draft import Draft
 from waybook.plan.model import Plan
 from waybook.plan.states import CLOSED_PLAN
 from waybook.record.changes import Entity, Event, as_json
-from waybook.record.moment import Moment
+from waybook.record.moment import DecisionContext
 
 
 def is_new_session(plan: Plan, session: str | None) -> bool:
@@ -13,7 +13,7 @@ def is_new_session(plan: Plan, session: str | None) -> bool:
     return session is not None and session not in plan.sessions and plan.status not in CLOSED_PLAN
 
 
-def greet(draft: Draft) -> None:
+def register_session(draft: Draft) -> None:
     """Note the session that asks, once per plan.
 
     Creation alone is no history: whoever takes the first step of a fresh plan resumes nothing, and
@@ -29,9 +29,9 @@ def greet(draft: Draft) -> None:
         draft.record(Event.SESSION_RESUMED, sessionId=session)
 
 
-def resume_session(plan: Plan, moment: Moment) -> Decision[None]:
+def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
     """Note the session that reads up on the plan, if it is new and there is history."""
-    draft = Draft(plan, moment)
+    draft = Draft(plan, context)
     if plan.seq > 1:
-        greet(draft)
+        register_session(draft)
     return draft.decide(None)

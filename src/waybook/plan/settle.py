@@ -15,10 +15,10 @@ def settle(draft: Draft) -> None:
     target = derive_plan_status(statuses)
     if status in CLOSED_PLAN or _says_more(status, target, statuses):
         return
-    draft.move_plan(*walk(status, target))
+    draft.move_plan(*transition_path(status, target))
 
 
-def walk(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus, ...]:
+def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus, ...]:
     """The documented edges from one status to another.
 
     >>> walk(PlanStatus.PLANNING, PlanStatus.COMPLETED)
@@ -31,7 +31,7 @@ def walk(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus, ...]:
     return (PlanStatus.EXECUTING, target)
 
 
-def derivable(status: PlanStatus, statuses: list[StepStatus]) -> bool:
+def is_derivable(status: PlanStatus, statuses: list[StepStatus]) -> bool:
     """Whether a stored status is one these steps allow."""
     target = derive_plan_status(statuses)
     return status in {target, PlanStatus.FAILED} or _says_more(status, target, statuses)

@@ -7,7 +7,7 @@ from waybook.record.moment import Json
 from waybook.record.usage import Usage
 
 
-def spend(draft: Draft, step_id: StepId, attempt: int, usage: Usage | None) -> None:
+def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | None) -> None:
     """Keep what an attempt at a step took. A late result counts too: its tokens were spent."""
     if usage is None:
         return

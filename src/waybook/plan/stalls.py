@@ -7,19 +7,21 @@ from waybook.plan.draft import Draft
 from waybook.plan.model import Plan, Step
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.changes import Event
-from waybook.record.moment import Json, Moment
+from waybook.record.moment import DecisionContext, Json
 
 #: How long a step may be silent when nobody said otherwise.
-PATIENCE = timedelta(minutes=30)
+DEFAULT_STALL_THRESHOLD = timedelta(minutes=30)
 
 
-def threshold(plan: Plan, step: Step, patience: timedelta = PATIENCE) -> timedelta:
+def stall_threshold(
+    plan: Plan, step: Step, patience: timedelta = DEFAULT_STALL_THRESHOLD
+) -> timedelta:
     """How long this step may be silent: its own word, else the plan's, else the server's."""
     seconds = step.stall_seconds if step.stall_seconds is not None else plan.stall_seconds
     return patience if seconds is None else timedelta(seconds=seconds)
 
 
-def last_sign_of_life(step: Step) -> datetime | None:
+def last_heartbeat(step: Step) -> datetime | None:
     """When the step was last heard of, or None if nobody works on it."""
     if step.status is not StepStatus.IN_PROGRESS or step.in_progress_since is None:
         return None
@@ -27,17 +29,17 @@ def last_sign_of_life(step: Step) -> datetime | None:
 
 
 def stalled_steps(
-    plan: Plan, *, now: datetime, patience: timedelta = PATIENCE
+    plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
     """The steps silent for longer than their threshold, in plan order, with how long."""
     silent = (
-        (step, now - seen) for step in plan.steps if (seen := last_sign_of_life(step)) is not None
+        (step, now - seen) for step in plan.steps if (seen := last_heartbeat(step)) is not None
     )
-    return tuple((step, gap) for step, gap in silent if gap > threshold(plan, step, patience))
+    return tuple((step, gap) for step, gap in silent if gap > stall_threshold(plan, step, patience))
 
 
 def newly_stalled(
-    plan: Plan, *, now: datetime, patience: timedelta = PATIENCE
+    plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
     """The stalled steps that should stall an executing plan: resuming it restarted their clock."""
     if plan.status is not PlanStatus.EXECUTING:
@@ -46,14 +48,16 @@ def newly_stalled(
     return tuple(
         (step, gap)
         for step, gap in stalled_steps(plan, now=now, patience=patience)
-        if resumed is None or now - resumed > threshold(plan, step, patience)
+        if resumed is None or now - resumed > stall_threshold(plan, step, patience)
     )
 
 
-def detect_stall(plan: Plan, moment: Moment, patience: timedelta = PATIENCE) -> Decision[bool]:
+def detect_stall(
+    plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
+) -> Decision[bool]:
     """Move an executing plan with a stalled step to stalled. Replies whether it did."""
-    draft = Draft(plan, moment)
-    stalled = newly_stalled(plan, now=moment.now, patience=patience)
+    draft = Draft(plan, context)
+    stalled = newly_stalled(plan, now=context.now, patience=patience)
     if stalled:
         draft.move_plan(PlanStatus.STALLED)
         steps: list[Json] = [{"stepId": s.id, "minutes": whole_minutes(gap)} for s, gap in stalled]
@@ -61,7 +65,7 @@ def detect_stall(plan: Plan, moment: Moment, patience: timedelta = PATIENCE) -> 
     return draft.decide(bool(stalled))
 
 
-def resume(draft: Draft) -> None:
+def resume_plan(draft: Draft) -> None:
     """Wake a stalled plan and restart its clock; any other plan stays as it is."""
     if draft.plan.status is PlanStatus.STALLED:
         draft.move_plan(PlanStatus.EXECUTING)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from waybook.errors import IllegalMove
+from waybook.errors import InvalidTransition
 
 
 class PlanStatus(StrEnum):
@@ -81,7 +81,7 @@ def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
         IllegalMove: the table has no edge from `old` to `new`.
     """
     if not can_move_plan(old, new):
-        raise IllegalMove(f"a plan cannot move from {old} to {new}", old=old, new=new)
+        raise InvalidTransition(f"a plan cannot move from {old} to {new}", old=old, new=new)
     return new
 
 
@@ -92,5 +92,5 @@ def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
         IllegalMove: the table has no edge from `old` to `new`.
     """
     if not can_move_step(old, new):
-        raise IllegalMove(f"a step cannot move from {old} to {new}", old=old, new=new)
+        raise InvalidTransition(f"a step cannot move from {old} to {new}", old=old, new=new)
     return new

@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass
 
-from waybook.errors import IllegalMove, NextCall, StaleAttempt
-from waybook.plan.branching import Branch, branch
+from waybook.errors import InvalidTransition, NextCall, StaleAttempt
+from waybook.plan.branching import Branch, evaluate_conditions
 from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
-from waybook.plan.evidence import check_evidence
+from waybook.plan.evidence import check_result_evidence
 from waybook.plan.model import BranchOutcome, Plan, Step, StepId
-from waybook.plan.refusals import look_at, refuse_closed
-from waybook.plan.sessions import greet
+from waybook.plan.refusals import require_open, status_call
+from waybook.plan.sessions import register_session
 from waybook.plan.settle import settle
-from waybook.plan.spending import spend
-from waybook.plan.stalls import resume
+from waybook.plan.spending import record_usage
+from waybook.plan.stalls import resume_plan
 from waybook.plan.states import StepStatus
 from waybook.record.changes import Entity, Event, as_json
-from waybook.record.moment import Json, Moment
+from waybook.record.moment import DecisionContext, Json
 from waybook.record.usage import Usage
 
 
@@ -50,7 +50,7 @@ class StepDone:
 
 
 def submit(
-    plan: Plan, step_id: StepId, submission: Submission, moment: Moment
+    plan: Plan, step_id: StepId, submission: Submission, context: DecisionContext
 ) -> Decision[StepDone]:
     """Complete a step with its result, or keep a late result and refuse.
 
@@ -59,29 +59,29 @@ def submit(
         IllegalMove: the step is not in progress (nor pending).
         InvalidInput: the result does not have the shape the step asks for, or too few sources.
     """
-    refuse_closed(plan)
+    require_open(plan)
     step = plan.step(step_id)
     if submission.attempt is not None and submission.attempt != step.attempt:
-        return _keep_late_result(plan, step, submission, moment)
+        return _keep_late_result(plan, step, submission, context)
     _refuse_unless_open(plan, step)
-    check_evidence(plan, step_id, submission.result_summary)
-    draft = Draft(plan, moment)
-    greet(draft)
-    resume(draft)
+    check_result_evidence(plan, step_id, submission.result_summary)
+    draft = Draft(plan, context)
+    register_session(draft)
+    resume_plan(draft)
     if step.status is StepStatus.PENDING:
         draft.move_step(step_id, StepStatus.IN_PROGRESS)
-    draft.credit(step_id)
-    spend(draft, step_id, step.attempt, submission.usage)
+    draft.assign_to_actor(step_id)
+    record_usage(draft, step_id, step.attempt, submission.usage)
     return complete(draft, step_id, submission.values())
 
 
 def _refuse_unless_open(plan: Plan, step: Step) -> None:
     if step.status not in {StepStatus.PENDING, StepStatus.IN_PROGRESS}:
-        raise IllegalMove(
+        raise InvalidTransition(
             f"step {step.order} is {step.status}: only a step in progress takes a result",
             old=step.status,
             new=StepStatus.COMPLETED,
-            next_call=look_at(plan, "see where the plan stands; a result counts once"),
+            next_call=status_call(plan, "see where the plan stands; a result counts once"),
             stepId=step.id,
             attempt=step.attempt,
         )
@@ -98,7 +98,7 @@ def complete(
     draft.move_step(step_id, StepStatus.COMPLETED)
     draft.set_result(step_id, **values)
     step = draft.plan.step(step_id)
-    branches = tuple(branch(draft, step_id, values))
+    branches = tuple(evaluate_conditions(draft, step_id, values))
     settle(draft)
     told: list[Json] = [looked_at.as_json() for looked_at in branches]
     branched: dict[str, Json] = {"branches": told} if told else {}
@@ -113,17 +113,17 @@ def complete(
     return draft.decide(StepDone(draft.plan.step(step_id), branches))
 
 
-def fired(branches: tuple[Branch, ...]) -> list[Branch]:
+def fired_branches(branches: tuple[Branch, ...]) -> list[Branch]:
     """The branches that were taken."""
     return [looked_at for looked_at in branches if looked_at.outcome is BranchOutcome.FIRED]
 
 
 def _keep_late_result(
-    plan: Plan, step: Step, submission: Submission, moment: Moment
+    plan: Plan, step: Step, submission: Submission, context: DecisionContext
 ) -> Decision[StepDone]:
-    draft = Draft(plan, moment)
-    greet(draft)
-    artifact_id = moment.new_id()
+    draft = Draft(plan, context)
+    register_session(draft)
+    artifact_id = context.new_id()
     content: Json = submission.values()
     row: dict[str, Json] = {
         "step_id": step.id,
@@ -131,11 +131,11 @@ def _keep_late_result(
         "title": f"Late result of step {step.order}, attempt {submission.attempt}",
         "content": content,
         "superseded": True,
-        "created_at": as_json(moment.now),
-        "created_by": moment.actor.user,
+        "created_at": as_json(context.now),
+        "created_by": context.actor.user,
     }
     draft.insert(Entity.ARTIFACT, artifact_id, row)
-    spend(draft, step.id, submission.attempt or 0, submission.usage)
+    record_usage(draft, step.id, submission.attempt or 0, submission.usage)
     draft.record(
         Event.PLAN_MODIFIED,
         action="late_result_kept",

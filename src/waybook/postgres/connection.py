@@ -19,7 +19,7 @@ class Passwords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ConnectionInfo:
     socket_dir: str
     server_home: str
     version: str
@@ -41,16 +41,16 @@ def _random() -> str:
     return os.urandom(24).hex()
 
 
-def read_connection(path: Path) -> Connection | None:
+def read_connection_info(path: Path) -> ConnectionInfo | None:
     """What the file says, or nothing if there is no such file or it is not whole."""
     try:
         record = json.loads(path.read_bytes())
-        return Connection(**{**record, "passwords": Passwords(**record["passwords"])})
+        return ConnectionInfo(**{**record, "passwords": Passwords(**record["passwords"])})
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
 
 
-def write_connection(path: Path, connection: Connection) -> None:
+def write_connection_info(path: Path, connection: ConnectionInfo) -> None:
     """Write the file so that a reader finds the old one or the new one, never half of one."""
     write_private(path, json.dumps(asdict(connection), indent=1).encode())
 

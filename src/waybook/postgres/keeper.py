@@ -18,36 +18,36 @@ from pathlib import Path
 
 from waybook.errors import Unavailable, WaybookError
 from waybook.postgres import locks
-from waybook.postgres.account import step_down
+from waybook.postgres.account import drop_privileges
 from waybook.postgres.binaries import Binaries, find_binaries
-from waybook.postgres.cluster import is_prepared, prepare
+from waybook.postgres.cluster import create_cluster, is_ready
 from waybook.postgres.connection import (
-    Connection,
+    ConnectionInfo,
     new_passwords,
-    read_connection,
-    write_connection,
+    read_connection_info,
+    write_connection_info,
 )
-from waybook.postgres.layout import SOCKET_NAME, Desk, ServerHome, socket_directory
+from waybook.postgres.layout import SOCKET_NAME, ControlDirectory, ServerDirectory, socket_directory
 from waybook.postgres.leftovers import claim, is_deleted
-from waybook.postgres.logs import bound, tail
-from waybook.postgres.orphan import take_over
-from waybook.postgres.postmaster import Postmaster, becomes_ready, spawn, stop
-from waybook.postgres.premises import clean_places, make_home, make_socket_directory
+from waybook.postgres.logs import rotate, tail
+from waybook.postgres.orphan import adopt_server
+from waybook.postgres.postmaster import Postmaster, spawn, stop, wait_ready
+from waybook.postgres.premises import clean_places, create_server_directory, create_socket_directory
 
-FLEETING = "fleeting"
+EPHEMERAL = "fleeting"
 START_SECONDS = 55.0
 HEARTBEAT_SECONDS = 0.2
-PASSING = ("pre-existing shared memory block", "lock file")
+TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
 """What PostgreSQL says while what is left of its predecessor is still ending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class ServerContext:
     """All that is needed to run the server, with no right left that it does not need."""
 
-    home: ServerHome
+    home: ServerDirectory
     binaries: Binaries
-    connection: Connection
+    connection: ConnectionInfo
     clients: int
     """The descriptor of the lock that clients hold."""
     grace_seconds: float
@@ -66,13 +66,13 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
         os._exit(0)
     os.umask(0o077)
     told = _listen_for_the_end()
-    desk = Desk(Path(data_dir))
-    durable = durability != FLEETING
-    held = locks.open_lock(desk.keeper_lock)
+    desk = ControlDirectory(Path(data_dir))
+    durable = durability != EPHEMERAL
+    locked = locks.open_lock(desk.supervisor_lock)
     try:
-        locks.wait_exclusive(held, time.monotonic() + 5, "became the keeper")
-        house = _move_in(desk, durable=durable, grace_seconds=float(grace_seconds))
-        server = bring_up(house)
+        locks.wait_exclusive(locked, time.monotonic() + 5, "became the keeper")
+        services = _move_in(desk, durable=durable, grace_seconds=float(grace_seconds))
+        server = adopt_or_start(services)
     except WaybookError as error:
         _report(int(report), {"error": type(error).__name__, "message": error.message})
         raise
@@ -80,79 +80,79 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
         _report(int(report), {"error": Unavailable.__name__, "message": str(error)})
         raise
     _report(int(report), {"ready": True})
-    keep(house, server, told)
+    supervise(services, server, told)
 
 
-def bring_up(house: House) -> Postmaster:
+def adopt_or_start(services: ServerContext) -> Postmaster:
     """Take over the server that runs already, or start it.
 
     Raises:
         Unavailable: it does not start, with the last lines of its log.
     """
     deadline = time.monotonic() + START_SECONDS
-    log = house.home.log
+    log = services.home.log
     while True:
-        make_socket_directory(house.socket_dir)
-        if orphan := take_over(house.home, house.socket_dir, deadline):
+        create_socket_directory(services.socket_dir)
+        if orphan := adopt_server(services.home, services.socket_dir, deadline):
             return orphan
         begin = log.stat().st_size if log.exists() else 0
-        durable = house.connection.durable
-        child = spawn(house.home, house.binaries, house.socket_dir, durable=durable)
-        if becomes_ready(child, house.socket_dir, deadline):
+        durable = services.connection.durable
+        child = spawn(services.home, services.binaries, services.socket_dir, durable=durable)
+        if wait_ready(child, services.socket_dir, deadline):
             return child
         said = tail(log, begin)
-        passing = child.was_killed() or any(reason in said for reason in PASSING)
+        passing = child.was_killed() or any(reason in said for reason in TRANSIENT_ERRORS)
         if time.monotonic() > deadline or not passing:
             stop(child)
             raise Unavailable(
-                f"PostgreSQL did not start in {house.home.cluster}; its log {log} ends:\n{said}"
+                f"PostgreSQL did not start in {services.home.cluster}; its log {log} ends:\n{said}"
             )
         time.sleep(HEARTBEAT_SECONDS / 4)
 
 
-def keep(house: House, server: Postmaster, told: list[int]) -> None:
+def supervise(services: ServerContext, server: Postmaster, told: list[int]) -> None:
     """Revive the server when it dies, and stop it when nobody has needed it for a while."""
     idle_since: float | None = None
     # Some file systems show no links even of directories that are there.
-    shows_links = not is_deleted(house.data_dir)
+    shows_links = not is_deleted(services.data_dir)
     while not told:
         time.sleep(HEARTBEAT_SECONDS)
-        if shows_links and is_deleted(house.data_dir):
+        if shows_links and is_deleted(services.data_dir):
             stop(server)
-            _clean_up(house)
+            _clean_up(services)
             return
-        if server.is_gone() or not (house.socket_dir / SOCKET_NAME).exists():
+        if server.is_gone() or not (services.socket_dir / SOCKET_NAME).exists():
             stop(server)  # alive, it would be of no use without its socket
-            server = bring_up(house)
-        bound(house.home.log)
-        if not locks.try_exclusive(house.clients):
+            server = adopt_or_start(services)
+        rotate(services.home.log)
+        if not locks.try_exclusive(services.clients):
             idle_since = None
             continue
         idle_since = idle_since or time.monotonic()
-        if time.monotonic() - idle_since >= house.grace_seconds:
+        if time.monotonic() - idle_since >= services.grace_seconds:
             break  # with the lock in hand: a new client waits until the server is down
-        locks.release(house.clients)
+        locks.release(services.clients)
     stop(server)
 
 
-def _clean_up(house: House) -> None:
+def _clean_up(services: ServerContext) -> None:
     """Remove the sockets of a deleted data directory; its cluster may be another copy's by now."""
-    if not house.socket_dir.is_relative_to(house.home.directory):
-        shutil.rmtree(house.socket_dir, ignore_errors=True)
+    if not services.socket_dir.is_relative_to(services.home.directory):
+        shutil.rmtree(services.socket_dir, ignore_errors=True)
 
 
-def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
+def _move_in(desk: ControlDirectory, *, durable: bool, grace_seconds: float) -> ServerContext:
     clients = locks.open_lock(desk.clients_lock)
-    home, account = make_home(desk)
+    home, account = create_server_directory(desk)
     is_apart = home.directory.parent != desk.data_dir
     data_dir = os.open(desk.data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    if is_apart and account.borrowed:
+    if is_apart and account.is_other_user:
         claim(home, desk)
-    if account.borrowed:
+    if account.is_other_user:
         clean_places()  # after the claim: what is claimed is no leftover
     binaries = find_binaries(account)
-    known = read_connection(desk.connection)
-    connection = Connection(
+    known = read_connection_info(desk.connection)
+    connection = ConnectionInfo(
         socket_dir=str(socket_directory(home)),
         server_home=str(home.directory),
         version=binaries.version,
@@ -160,13 +160,13 @@ def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
         passwords=known.passwords if known else new_passwords(),
     )
     if connection != known:
-        write_connection(desk.connection, connection)
-    step_down(account)
+        write_connection_info(desk.connection, connection)
+    drop_privileges(account)
     os.chdir("/")
-    make_socket_directory(Path(connection.socket_dir))
+    create_socket_directory(Path(connection.socket_dir))
     same = known is None or known.durable == durable
     _prepare(home, binaries, connection, same=same)
-    return House(
+    return ServerContext(
         home=home,
         binaries=binaries,
         connection=connection,
@@ -176,16 +176,18 @@ def _move_in(desk: Desk, *, durable: bool, grace_seconds: float) -> House:
     )
 
 
-def _prepare(home: ServerHome, binaries: Binaries, connection: Connection, *, same: bool) -> None:
+def _prepare(
+    home: ServerDirectory, binaries: Binaries, connection: ConnectionInfo, *, same: bool
+) -> None:
     """Bring the cluster up to date; an orphan stays only if it runs with the `same` settings."""
-    prepared = is_prepared(home, connection.passwords)
+    prepared = is_ready(home, connection.passwords)
     if prepared and same:
         return
     deadline = time.monotonic() + START_SECONDS
-    if orphan := take_over(home, Path(connection.socket_dir), deadline):
+    if orphan := adopt_server(home, Path(connection.socket_dir), deadline):
         stop(orphan)
     if not prepared:
-        prepare(home, binaries, connection.passwords, durable=connection.durable)
+        create_cluster(home, binaries, connection.passwords, durable=connection.durable)
 
 
 def _listen_for_the_end() -> list[int]:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from waybook.errors import Misconfigured, Unavailable
 from waybook.postgres import locks
-from waybook.postgres.connection import Connection, read_connection
-from waybook.postgres.layout import Desk
-from waybook.postgres.logs import bound, open_log, tail
-from waybook.postgres.probe import Condition, ask
+from waybook.postgres.connection import ConnectionInfo, read_connection_info
+from waybook.postgres.layout import ControlDirectory
+from waybook.postgres.logs import open_log, rotate, tail
+from waybook.postgres.probe import ProbeStatus, probe
 
 START_SECONDS = 60.0
-PAUSE_SECONDS = 0.02
-KEEPER = "waybook.postgres.keeper"
+POLL_SECONDS = 0.02
+SUPERVISOR_MODULE = "waybook.postgres.keeper"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Options:
     grace_seconds: float
 
 
-def ensure_running(desk: Desk, options: Options) -> Connection:
+def ensure_running(desk: ControlDirectory, options: Options) -> ConnectionInfo:
     """The way to the server, once it has a keeper and takes connections.
 
     Raises:
@@ -44,8 +44,8 @@ def ensure_running(desk: Desk, options: Options) -> Connection:
         locks.wait_exclusive(turn, deadline, "waited for its turn to start PostgreSQL")
         while (running := _running(desk)) is None:
             _check(desk, deadline)
-            if locks.is_held(desk.keeper_lock):
-                time.sleep(PAUSE_SECONDS)  # it is starting or reviving the server
+            if locks.is_held(desk.supervisor_lock):
+                time.sleep(POLL_SECONDS)  # it is starting or reviving the server
             else:
                 _start_keeper(desk, options, deadline)
         return running
@@ -53,23 +53,23 @@ def ensure_running(desk: Desk, options: Options) -> Connection:
         os.close(turn)
 
 
-def _running(desk: Desk) -> Connection | None:
-    connection = read_connection(desk.connection)
-    if connection is None or not locks.is_held(desk.keeper_lock):
+def _running(desk: ControlDirectory) -> ConnectionInfo | None:
+    connection = read_connection_info(desk.connection)
+    if connection is None or not locks.is_held(desk.supervisor_lock):
         return None
-    answer = ask(Path(connection.socket_dir))
-    return connection if answer.condition is Condition.READY else None
+    answer = probe(Path(connection.socket_dir))
+    return connection if answer.condition is ProbeStatus.READY else None
 
 
-def _start_keeper(desk: Desk, options: Options, deadline: float) -> None:
-    bound(desk.log)
+def _start_keeper(desk: ControlDirectory, options: Options, deadline: float) -> None:
+    rotate(desk.log)
     log = open_log(desk.log)
     receiver, sender = os.pipe()
     durability = "durable" if options.durable else "fleeting"
     told = (desk.data_dir, durability, str(options.grace_seconds), str(sender))
     try:
         subprocess.run(  # noqa: S603 - our own command line
-            (sys.executable, "-P", "-m", KEEPER, *told),
+            (sys.executable, "-P", "-m", SUPERVISOR_MODULE, *told),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -86,7 +86,7 @@ def _start_keeper(desk: Desk, options: Options, deadline: float) -> None:
         os.close(receiver)
 
 
-def _hear(desk: Desk, receiver: int, deadline: float) -> None:
+def _hear(desk: ControlDirectory, receiver: int, deadline: float) -> None:
     heard = select.select([receiver], [], [], max(0.0, deadline - time.monotonic()))[0]
     word = os.read(receiver, 65536) if heard else b""
     if not word:
@@ -101,10 +101,10 @@ def _hear(desk: Desk, receiver: int, deadline: float) -> None:
         raise kind(said["message"])
 
 
-def _check(desk: Desk, deadline: float) -> None:
+def _check(desk: ControlDirectory, deadline: float) -> None:
     if time.monotonic() < deadline:
         return
-    connection = read_connection(desk.connection)
+    connection = read_connection_info(desk.connection)
     log = Path(connection.server_home) / "server.log" if connection else desk.log
     raise Unavailable(
         f"PostgreSQL in {desk.data_dir} takes no connections after {START_SECONDS:.0f} s; "

@@ -31,12 +31,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOCKET_NAME = ".s.PGSQL.5432"
-LONGEST_SOCKET_PATH = 106
-SHORT_BASE = Path("/tmp")  # noqa: S108 - the directory below it is checked to be ours and private
+MAX_SOCKET_PATH_LENGTH = 106
+SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is checked to be ours and private
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ControlDirectory:
     """The keeper's side of a data directory: what clients and keeper share."""
 
     data_dir: Path
@@ -54,7 +54,7 @@ class Desk:
         return self.directory / "start.lock"
 
     @property
-    def keeper_lock(self) -> Path:
+    def supervisor_lock(self) -> Path:
         return self.directory / "keeper.lock"
 
     @property
@@ -75,7 +75,7 @@ class Desk:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerHome:
+class ServerDirectory:
     """The server's side: everything PostgreSQL itself reads and writes."""
 
     directory: Path
@@ -98,10 +98,10 @@ def fingerprint(path: Path) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
-def socket_directory(home: ServerHome) -> Path:
+def socket_directory(home: ServerDirectory) -> Path:
     """Where the socket lies: beside the cluster, or where its path is short and plain."""
     beside = home.directory / "socket"
     path = os.fsencode(beside / SOCKET_NAME)
-    if len(path) <= LONGEST_SOCKET_PATH and b"," not in path:
+    if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
         return beside
-    return SHORT_BASE / f"waybook-{os.geteuid()}-{fingerprint(home.directory)}"
+    return SHORT_SOCKET_BASE / f"waybook-{os.geteuid()}-{fingerprint(home.directory)}"

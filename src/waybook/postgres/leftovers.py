@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from waybook.postgres import locks
-from waybook.postgres.layout import Desk, ServerHome
+from waybook.postgres.layout import ControlDirectory, ServerDirectory
 
 CLAIM_SECONDS = 30.0
 #: How long a cluster stays after its data directory is gone.
@@ -30,7 +30,7 @@ PROC = Path("/proc")
 SUFFIX = ".origin"
 
 
-def claim(home: ServerHome, desk: Desk) -> int:
+def claim(home: ServerDirectory, desk: ControlDirectory) -> int:
     """Record the data directory of this cluster, and lock the record until this process ends.
 
     Raises:

@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-LARGEST_BYTES = 5 * 1024 * 1024
+MAX_BYTES = 5 * 1024 * 1024
 TAIL_BYTES = 16384
 TAIL_LINES = 12
-KNOCKED = "FATAL:  the database system is starting up"
+PROBE_LINE = "FATAL:  the database system is starting up"
 """What PostgreSQL notes whenever we ask whether it is ready; it explains nothing."""
 
 
@@ -16,7 +16,7 @@ def open_log(path: Path) -> int:
     return os.open(path, flags, 0o600)
 
 
-def bound(path: Path, largest: int = LARGEST_BYTES) -> None:
+def rotate(path: Path, largest: int = MAX_BYTES) -> None:
     """Move the content of a log that has grown too large aside.
 
     The writer keeps its descriptor and goes on at the beginning, because it appends.
@@ -43,5 +43,5 @@ def tail(path: Path, start: int = 0) -> str:
             lines = log.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    telling = [line for line in lines if not line.endswith(KNOCKED)]
+    telling = [line for line in lines if not line.endswith(PROBE_LINE)]
     return "\n".join(telling[-TAIL_LINES:])

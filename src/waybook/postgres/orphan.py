@@ -10,27 +10,33 @@ import time
 from pathlib import Path
 
 from waybook.errors import Unavailable
-from waybook.postgres.layout import SOCKET_NAME, ServerHome
-from waybook.postgres.postmaster import FAST_STOP, LONGEST_POLL_SECONDS, Orphan, hold, stop
-from waybook.postgres.probe import Condition, ask
+from waybook.postgres.layout import SOCKET_NAME, ServerDirectory
+from waybook.postgres.postmaster import (
+    FAST_STOP,
+    MAX_POLL_SECONDS,
+    AdoptedServer,
+    open_process,
+    stop,
+)
+from waybook.postgres.probe import ProbeStatus, probe
 
 PROC = Path("/proc")
-LONE_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
+SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
 """For a single-user session, which ends with its input anyway."""
 
 
-def take_over(home: ServerHome, socket_dir: Path, deadline: float) -> Orphan | None:
+def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> AdoptedServer | None:
     """The server that is running already, once it takes connections; nothing if there is none.
 
     Raises:
         Unavailable: there is one, but it cannot be told which process it is.
     """
-    while (answer := ask(socket_dir)).condition is not Condition.SILENT:
-        if answer.condition is Condition.READY:
+    while (answer := probe(socket_dir)).condition is not ProbeStatus.SILENT:
+        if answer.condition is ProbeStatus.READY:
             return _listener(answer.pid, socket_dir)
         if time.monotonic() > deadline:
             raise Unavailable(f"the server at {socket_dir} is still starting; try again")
-        time.sleep(LONGEST_POLL_SECONDS)
+        time.sleep(MAX_POLL_SECONDS)
     for record in (home.cluster / "postmaster.pid", socket_dir / f"{SOCKET_NAME}.lock"):
         _clear(record, home.cluster)
     return None
@@ -42,16 +48,16 @@ def _clear(record: Path, cluster: Path) -> None:
     PostgreSQL would take whatever process the record names for a server, dead and unreaped too.
     """
     number = _number(record)
-    process = hold(abs(number)) if number else None
+    process = open_process(abs(number)) if number else None
     if process and _works_in(process.pid, cluster):
-        stop(process, FAST_STOP if number > 0 else LONE_STOP)
+        stop(process, FAST_STOP if number > 0 else SINGLE_USER_STOP)
     elif process or not number:
         record.unlink(missing_ok=True)
 
 
-def _listener(pid: int | None, socket_dir: Path) -> Orphan:
-    orphan = hold(pid) if pid else None
-    if orphan and ask(socket_dir).pid == pid:  # still the same, so the handle is the listener's
+def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
+    orphan = open_process(pid) if pid else None
+    if orphan and probe(socket_dir).pid == pid:  # still the same, so the handle is the listener's
         return orphan
     raise Unavailable(
         f"a server without a keeper answers at {socket_dir}, and the system does not tell which "

@@ -11,18 +11,18 @@ from pathlib import Path
 
 from waybook.postgres import settings
 from waybook.postgres.binaries import Binaries
-from waybook.postgres.layout import ServerHome
+from waybook.postgres.layout import ServerDirectory
 from waybook.postgres.logs import open_log
-from waybook.postgres.probe import Condition, ask
+from waybook.postgres.probe import ProbeStatus, probe
 
 POLL_SECONDS = 0.002
-LONGEST_POLL_SECONDS = 0.1
+MAX_POLL_SECONDS = 0.1
 FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
 """What to send, and how long to wait for it: first fast, then at once (and recover later)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildServer:
     """A server we started."""
 
     process: subprocess.Popen[bytes]
@@ -41,7 +41,7 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Orphan:
+class AdoptedServer:
     """A server that another keeper started."""
 
     pid: int
@@ -65,16 +65,16 @@ class Orphan:
             return
 
 
-Postmaster = Child | Orphan
+Postmaster = ChildServer | AdoptedServer
 
 
-def hold(pid: int) -> Orphan | None:
+def open_process(pid: int) -> AdoptedServer | None:
     """A handle on this process, whatever it is, if it lives."""
     try:
         handle = os.pidfd_open(pid) if sys.platform == "linux" else None
     except ProcessLookupError:
         return None
-    return Orphan(pid, handle) if is_alive(pid) else None
+    return AdoptedServer(pid, handle) if is_alive(pid) else None
 
 
 def is_alive(pid: int) -> bool:
@@ -88,9 +88,11 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def spawn(home: ServerHome, binaries: Binaries, socket_dir: Path, *, durable: bool) -> Child:
+def spawn(
+    home: ServerDirectory, binaries: Binaries, socket_dir: Path, *, durable: bool
+) -> ChildServer:
     """Start the server, and wait for nothing."""
-    options = [*settings.arguments(durable=durable), *settings.socket_argument(socket_dir)]
+    options = [*settings.server_arguments(durable=durable), *settings.socket_argument(socket_dir)]
     log = open_log(home.log)
     try:
         process = subprocess.Popen(  # noqa: S603 - our own command line
@@ -103,18 +105,18 @@ def spawn(home: ServerHome, binaries: Binaries, socket_dir: Path, *, durable: bo
         )
     finally:
         os.close(log)
-    return Child(process)
+    return ChildServer(process)
 
 
-def becomes_ready(child: Child, socket_dir: Path, deadline: float) -> bool:
+def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
     """Wait until the server takes connections, ends, or the deadline has passed."""
     pause = POLL_SECONDS
     while not child.is_gone() and time.monotonic() < deadline:
-        condition = ask(socket_dir).condition
-        if condition is Condition.READY:
+        condition = probe(socket_dir).condition
+        if condition is ProbeStatus.READY:
             return True
-        if condition is Condition.BUSY:  # it notes every question in its log: ask less and less
-            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
+        if condition is ProbeStatus.BUSY:  # it notes every question in its log: ask less and less
+            pause = min(pause * 1.5, MAX_POLL_SECONDS)
         time.sleep(pause)
     return False
 

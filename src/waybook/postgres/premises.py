@@ -5,29 +5,29 @@ import stat
 from pathlib import Path
 
 from waybook.errors import Misconfigured
-from waybook.postgres.account import Account, can_enter, server_account
+from waybook.postgres.account import Account, can_access, server_account
 from waybook.postgres.connection import write_private
-from waybook.postgres.layout import Desk, ServerHome, fingerprint
+from waybook.postgres.layout import ControlDirectory, ServerDirectory, fingerprint
 from waybook.postgres.leftovers import remove_orphans
 
 PRIVATE = 0o700
-PASSABLE = 0o711
+TRAVERSABLE = 0o711
 """Others may pass through to what is theirs, and see nothing."""
 
 BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  # noqa: S108 - checked to be ours
 
 
-def make_desk(data_dir: Path) -> Desk:
+def create_control_directory(data_dir: Path) -> ControlDirectory:
     """The data directory with the keeper's corner in it.
 
     Raises:
         Misconfigured: it cannot be made, or it is somebody else's.
     """
-    desk = Desk(data_dir)
+    desk = ControlDirectory(data_dir)
     try:
         if not desk.directory.exists():
             data_dir.parent.mkdir(parents=True, exist_ok=True)
-            _make(data_dir, PASSABLE if os.geteuid() == 0 else PRIVATE)
+            _make(data_dir, TRAVERSABLE if os.geteuid() == 0 else PRIVATE)
             _make(desk.directory, PRIVATE)
     except OSError as error:
         raise Misconfigured(
@@ -38,7 +38,7 @@ def make_desk(data_dir: Path) -> Desk:
     return desk
 
 
-def make_home(desk: Desk) -> tuple[ServerHome, Account]:
+def create_server_directory(desk: ControlDirectory) -> tuple[ServerDirectory, Account]:
     """The server's directory, and the account that owns it.
 
     Raises:
@@ -48,10 +48,10 @@ def make_home(desk: Desk) -> tuple[ServerHome, Account]:
     home = _home(desk, account)
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
-    if account.borrowed and owner == os.geteuid():
+    if account.is_other_user and owner == os.geteuid():
         check_private(home.directory, owner)  # made by us just now, or before we were killed
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
-    elif account.borrowed:
+    elif account.is_other_user:
         account = server_account(owner)
     check_private(home.directory, account.uid)
     if home.directory.parent != desk.data_dir:
@@ -68,7 +68,7 @@ def _places() -> tuple[Path, ...]:
     return tuple(base / "waybook" for base in BASES)
 
 
-def make_socket_directory(directory: Path) -> None:
+def create_socket_directory(directory: Path) -> None:
     """Where the socket is put, by the server's user.
 
     Raises:
@@ -86,10 +86,10 @@ def shared_base(account: Account) -> Path:
     """
     for place in _places():
         try:
-            _make(place, PASSABLE)
+            _make(place, TRAVERSABLE)
         except OSError:
             continue
-        if _is_ours(place) and can_enter(account, place):
+        if _is_ours(place) and can_access(account, place):
             return place
     raise Misconfigured(
         f"PostgreSQL would run as `{account.name}`, who reaches neither the data directory nor "
@@ -115,17 +115,17 @@ def check_private(directory: Path, uid: int) -> None:
     )
 
 
-def _home(desk: Desk, account: Account) -> ServerHome:
+def _home(desk: ControlDirectory, account: Account) -> ServerDirectory:
     inside = desk.data_dir / "server"
     if desk.home.exists():
         return _recorded(desk)
-    if not account.borrowed or inside.exists() or can_enter(account, desk.data_dir):
-        return ServerHome(inside)
-    return ServerHome(shared_base(account) / fingerprint(desk.data_dir))
+    if not account.is_other_user or inside.exists() or can_access(account, desk.data_dir):
+        return ServerDirectory(inside)
+    return ServerDirectory(shared_base(account) / fingerprint(desk.data_dir))
 
 
-def _recorded(desk: Desk) -> ServerHome:
-    home = ServerHome(Path(os.fsdecode(desk.home.read_bytes())))
+def _recorded(desk: ControlDirectory) -> ServerDirectory:
+    home = ServerDirectory(Path(os.fsdecode(desk.home.read_bytes())))
     if home.directory.is_dir():
         return home
     raise Misconfigured(

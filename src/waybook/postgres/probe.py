@@ -14,13 +14,13 @@ from waybook.postgres.layout import SOCKET_NAME
 
 ANSWER_SECONDS = 5.0
 PROTOCOL_VERSION = 196608
-NOT_NOW = b"57P03"
+STARTING_UP = b"57P03"
 PEER_CREDENTIALS = struct.Struct("3i")
 DARWIN_SOL_LOCAL = 0
 DARWIN_LOCAL_PEERPID = 2
 
 
-class Condition(StrEnum):
+class ProbeStatus(StrEnum):
     READY = "ready"
     BUSY = "busy"
     """Somebody listens, and takes no connections now."""
@@ -29,29 +29,29 @@ class Condition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    condition: Condition
+class ProbeResult:
+    condition: ProbeStatus
     pid: int | None = None
     """The process that listens, as the kernel knows it."""
 
 
-def ask(socket_dir: Path) -> Answer:
+def probe(socket_dir: Path) -> ProbeResult:
     """Knock at the socket in this directory and say what answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_SECONDS)
         try:
             connection.connect(str(socket_dir / SOCKET_NAME))
         except (FileNotFoundError, ConnectionRefusedError):
-            return Answer(Condition.SILENT)
+            return ProbeResult(ProbeStatus.SILENT)
         except (BlockingIOError, TimeoutError):
-            return Answer(Condition.BUSY)
+            return ProbeResult(ProbeStatus.BUSY)
         pid = _listener(connection)
         try:
             connection.sendall(_greeting())
             reply = connection.recv(4096)
         except OSError:
-            return Answer(Condition.BUSY, pid)
-    return Answer(_condition(reply), pid)
+            return ProbeResult(ProbeStatus.BUSY, pid)
+    return ProbeResult(_condition(reply), pid)
 
 
 def _greeting() -> bytes:
@@ -59,12 +59,12 @@ def _greeting() -> bytes:
     return struct.pack("!i", len(body) + 4) + body
 
 
-def _condition(reply: bytes) -> Condition:
+def _condition(reply: bytes) -> ProbeStatus:
     if reply.startswith(b"R"):
-        return Condition.READY
-    if reply.startswith(b"E") and NOT_NOW not in reply:
-        return Condition.READY
-    return Condition.BUSY
+        return ProbeStatus.READY
+    if reply.startswith(b"E") and STARTING_UP not in reply:
+        return ProbeStatus.READY
+    return ProbeStatus.BUSY
 
 
 def _listener(connection: socket.socket) -> int | None:

@@ -22,15 +22,15 @@ BASE = {
 }
 
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
-FLEETING = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+EPHEMERAL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 """Nothing of the client's surroundings reaches the server."""
 
 
-def arguments(*, durable: bool) -> list[str]:
+def server_arguments(*, durable: bool) -> list[str]:
     """The settings as arguments of `postgres`."""
-    chosen = BASE | (DURABLE if durable else FLEETING)
+    chosen = BASE | (DURABLE if durable else EPHEMERAL)
     return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
 
 

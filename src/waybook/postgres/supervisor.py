@@ -15,10 +15,10 @@ from typing import Self
 
 from waybook.errors import Misconfigured, Unavailable
 from waybook.postgres import locks
-from waybook.postgres.connection import ADMIN, APP, OWNER, Connection
+from waybook.postgres.connection import ADMIN, APP, OWNER, ConnectionInfo
 from waybook.postgres.launch import START_SECONDS, Options, ensure_running
-from waybook.postgres.premises import make_desk
-from waybook.postgres.watch import Watch
+from waybook.postgres.premises import create_control_directory
+from waybook.postgres.watch import SupervisorMonitor
 
 GRACE_SECONDS = 2.0
 
@@ -26,7 +26,9 @@ GRACE_SECONDS = 2.0
 class Attachment:
     """A claim on the running server; the server stays until the last claim is closed."""
 
-    def __init__(self, data_dir: Path, connection: Connection, claim: int, watch: Watch) -> None:
+    def __init__(
+        self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor
+    ) -> None:
         self.data_dir = data_dir
         self.version = connection.version
         self.app_dsn = connection.dsn(APP, connection.passwords.app)
@@ -70,7 +72,7 @@ def attach(
         raise Misconfigured(
             "the embedded PostgreSQL does not run on Windows; name a server with --database-url"
         )
-    desk = make_desk(Path(os.path.abspath(data_dir)))  # noqa: PTH100 - symbolic links stay as they are
+    desk = create_control_directory(Path(os.path.abspath(data_dir)))  # noqa: PTH100 - symbolic links stay as they are
     options = Options(durable=durable, grace_seconds=grace_seconds)
     claim = locks.open_lock(desk.clients_lock)
     try:
@@ -84,10 +86,10 @@ def attach(
     except BaseException:
         os.close(claim)
         raise
-    return Attachment(desk.data_dir, connection, claim, Watch(desk, options))
+    return Attachment(desk.data_dir, connection, claim, SupervisorMonitor(desk, options))
 
 
-def _check_durable(connection: Connection, *, wanted: bool) -> None:
+def _check_durable(connection: ConnectionInfo, *, wanted: bool) -> None:
     if wanted and not connection.durable:
         raise Misconfigured(
             f"the server at {connection.socket_dir} was started without durability, as tests do; "

@@ -9,18 +9,18 @@ import threading
 from waybook.errors import WaybookError
 from waybook.postgres import locks
 from waybook.postgres.launch import Options, ensure_running
-from waybook.postgres.layout import Desk
+from waybook.postgres.layout import ControlDirectory
 
-LOOK_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 8.0
+POLL_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 8.0
 
 logger = logging.getLogger(__name__)
 
 
-class Watch:
+class SupervisorMonitor:
     """Looks for the keeper once a second, in a thread, until it is closed."""
 
-    def __init__(self, desk: Desk, options: Options) -> None:
+    def __init__(self, desk: ControlDirectory, options: Options) -> None:
         self._desk = desk
         self._options = options
         self._closed = threading.Event()
@@ -32,18 +32,18 @@ class Watch:
     def close(self) -> None:
         """Look a last time, and no more."""
         self._closed.set()
-        self._thread.join(LOOK_SECONDS)
+        self._thread.join(POLL_SECONDS)
         self._found()
 
     def _look(self) -> None:
-        pause = LOOK_SECONDS
+        pause = POLL_SECONDS
         while not self._closed.wait(pause):
-            pause = LOOK_SECONDS if self._found() else min(pause * 2, LONGEST_PAUSE_SECONDS)
+            pause = POLL_SECONDS if self._found() else min(pause * 2, MAX_PAUSE_SECONDS)
 
     def _found(self) -> bool:
         """Whether there is a keeper, if need be a new one."""
         try:
-            if not locks.is_held(self._desk.keeper_lock):
+            if not locks.is_held(self._desk.supervisor_lock):
                 ensure_running(self._desk, self._options)
         except (WaybookError, OSError) as error:
             logger.error("the embedded PostgreSQL has no keeper: %s", error)  # noqa: TRY400 - the message says it

@@ -47,7 +47,7 @@ class Actor(NamedTuple):
         return Holder(self.user, self.session)
 
 
-class Moment(NamedTuple):
+class DecisionContext(NamedTuple):
     """What a rule is told of the world: the time, the actor, and fresh ids."""
 
     now: datetime

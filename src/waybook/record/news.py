@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 #: A payload of PostgreSQL's NOTIFY has fewer than 8,000 bytes.
-LONGEST_PAYLOAD: Final = 7_900
+MAX_PAYLOAD_BYTES: Final = 7_900
 
 PLAN: Final = "plan"
 RUN: Final = "run"
@@ -19,49 +19,49 @@ _TOLD = pattern(r"(plan|run):([0-9a-f-]{36}):([0-9]{1,10})(!?)")
 _HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
 
 
-class News(NamedTuple):
+class ChangeEvent(NamedTuple):
     """A plan or a run stands at this number of its audit."""
 
     kind: str
     id: str
     version: int
     #: Whether it may stand otherwise as a whole: as a list shows it, or before a person.
-    standing: bool = False
+    list_changed: bool = False
 
 
-class Packet(NamedTuple):
+class EventBatch(NamedTuple):
     """News of one org, and which process sends them."""
 
     sender: str
     org_id: UUID
-    news: tuple[News, ...]
+    news: tuple[ChangeEvent, ...]
 
 
-def topics_of(news: News) -> tuple[str, ...]:
+def event_topics(event: ChangeEvent) -> tuple[str, ...]:
     """What somebody may have asked to be told of.
 
     >>> topics_of(News("plan", "7", 3, standing=True))
     ('plan:7', 'plans', 'inbox')
     """
-    told = (f"{news.kind}:{news.id}", f"{news.kind}s")
-    return (*told, "inbox") if news.standing else told
+    told = (f"{event.kind}:{event.id}", f"{event.kind}s")
+    return (*told, "inbox") if event.list_changed else told
 
 
-def newest(known: News | None, news: News) -> News:
+def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
     """Two news of the same plan or run as one."""
     if known is None:
-        return news
-    later = max(known.version, news.version)
-    return news._replace(version=later, standing=known.standing or news.standing)
+        return event
+    later = max(known.version, event.version)
+    return event._replace(version=later, list_changed=known.list_changed or event.list_changed)
 
 
-def packed(sender: str, org_id: UUID, news: Iterable[News]) -> Iterator[str]:
+def encode_batches(sender: str, org_id: UUID, news: Iterable[ChangeEvent]) -> Iterator[str]:
     """Texts that hold all these news of an org, none too long to be sent."""
     head = f"{sender} {org_id}"
     text = head
     for one in news:
-        told = f" {one.kind}:{one.id}:{one.version}{'!' if one.standing else ''}"
-        if len(text) + len(told) > LONGEST_PAYLOAD:
+        told = f" {one.kind}:{one.id}:{one.version}{'!' if one.list_changed else ''}"
+        if len(text) + len(told) > MAX_PAYLOAD_BYTES:
             yield text
             text = head
         text += told
@@ -69,7 +69,7 @@ def packed(sender: str, org_id: UUID, news: Iterable[News]) -> Iterator[str]:
         yield text
 
 
-def unpacked(payload: str) -> Packet | None:
+def decode_batch(payload: str) -> EventBatch | None:
     """The news in a text; none if it is not one of ours."""
     head = _HEAD.match(payload)
     if head is None:
@@ -79,5 +79,5 @@ def unpacked(payload: str) -> Packet | None:
         org_id = UUID(head[2])
     except ValueError:
         return None
-    news = tuple(News(one[1], one[2], int(one[3]), one[4] == "!") for one in told if one)
-    return Packet(head[1], org_id, news)
+    news = tuple(ChangeEvent(one[1], one[2], int(one[3]), one[4] == "!") for one in told if one)
+    return EventBatch(head[1], org_id, news)

@@ -6,13 +6,13 @@ from typing import NamedTuple
 from waybook.record.moment import Json
 
 #: The characters a name may have in a notice, and a summary.
-LONGEST_NAME = 200
-LONGEST_SUMMARY = 500
+MAX_NAME_LENGTH = 200
+MAX_SUMMARY_LENGTH = 500
 #: The parts a notice names, at most.
-MOST_NAMED = 10
+MAX_NAMES_LISTED = 10
 
 
-class Occasion(StrEnum):
+class NotificationKind(StrEnum):
     """What a notice can be about."""
 
     REVIEW_REQUESTED = "plan.review_requested"
@@ -26,15 +26,15 @@ class Occasion(StrEnum):
     TEST = "webhook.test"
 
 
-class Notice(NamedTuple):
+class Notification(NamedTuple):
     """One thing to tell, of one plan or run: ids, names and counts, never what a result says."""
 
-    occasion: Occasion
+    kind: NotificationKind
     subject_id: str
     data: dict[str, Json]
 
 
-def in_short(text: str, most: int = LONGEST_NAME) -> str:
+def shorten(text: str, most: int = MAX_NAME_LENGTH) -> str:
     r"""A text on one line, of so many characters at most.
 
     >>> in_short("Rivers\n of  Asia"), in_short("abcdef", 4)

@@ -27,8 +27,8 @@ KINDS: Final = (
     ("surrogate", "\ud800-\udfff"),
 )
 #: A reply names so many fields that have such characters; of the others it says how many.
-MOST_NAMED: Final = 8
-LONGEST_PATH: Final = 80
+MAX_NAMES_LISTED: Final = 8
+MAX_PATH_LENGTH: Final = 80
 
 _EMOJI: Final = "\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
 _ARABIC: Final = "\u0600-\u07ff\u0840-\u08ff\u1800-\u18af\ufb50-\ufdff\ufe70-\ufefc"
@@ -73,12 +73,12 @@ def _found() -> re.Pattern[str]:
     return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
 
 
-def may_be_odd(json: bytes) -> bool:
+def may_contain_hidden(json: bytes) -> bool:
     """Whether texts in this JSON may be odd: a glance, for whatever is answered."""
     return _has_odd(json) or any(escaped in json for escaped in _ESCAPED)
 
 
-def is_odd(text: str) -> bool:
+def contains_hidden(text: str) -> bool:
     """Whether there may be something odd in a text; most texts are through here at once."""
     return _has_odd(text.encode("utf-8", "surrogatepass"))
 
@@ -88,30 +88,30 @@ def _has_odd(utf8: bytes) -> bool:
     return bool(rest) and _odd().search(rest.decode("utf-8", "surrogatepass")) is not None
 
 
-def oddities(text: str) -> dict[str, int]:
+def count_hidden(text: str) -> dict[str, int]:
     r"""How many odd characters of each kind a text has.
 
     >>> oddities("Pay \u202eeno on"), oddities("\u06cc\u200c\u06a9, \U0001f469\u200d\U0001f680")
     ({'bidi': 1}, {})
     """
-    if not is_odd(text):
+    if not contains_hidden(text):
         return {}
     found = Counter(match.lastgroup for match in _found().finditer(text) if match.lastgroup)
     return {kind: found[f"k{n}"] for n, (kind, _) in enumerate(KINDS) if found[f"k{n}"]}
 
 
-def visible(text: str) -> str:
+def escape_hidden(text: str) -> str:
     r"""The text with its odd characters written out, so that nothing in it hides or acts.
 
     >>> print(visible("\x1b[31mred"))
     ⟦U+001B⟧[31mred
     """
-    return _found().sub(_written_out, text) if is_odd(text) else text
+    return _found().sub(_written_out, text) if contains_hidden(text) else text
 
 
-def replaced(text: str, mark: str) -> str:
+def replace_hidden(text: str, mark: str) -> str:
     """The text with one mark for each odd character, where there is no room to write them out."""
-    if not is_odd(text):
+    if not contains_hidden(text):
         return text
     return _found().sub(lambda found: mark if found.lastgroup else found[0], text)
 
@@ -120,7 +120,7 @@ def _written_out(match: re.Match[str]) -> str:
     return f"⟦U+{ord(match[0]):04X}⟧" if match.lastgroup else match[0]
 
 
-def odd_fields(value: Json) -> dict[str, Json]:
+def hidden_by_field(value: Json) -> dict[str, Json]:
     r"""Where in a reply odd characters are: kinds and counts by field, a few fields, then how many.
 
     >>> odd_fields({"steps": [{"title": "a\u200bb"}]})
@@ -129,8 +129,8 @@ def odd_fields(value: Json) -> dict[str, Json]:
     named: dict[str, Json] = {}
     more = 0
     for place, kinds in _walk(value, ""):
-        path = place[:LONGEST_PATH]
-        if path in named or len(named) < MOST_NAMED:
+        path = place[:MAX_PATH_LENGTH]
+        if path in named or len(named) < MAX_NAMES_LISTED:
             named[path] = {**kinds}
         else:
             more += 1
@@ -139,12 +139,12 @@ def odd_fields(value: Json) -> dict[str, Json]:
 
 def _walk(value: Json, path: str) -> Iterator[tuple[str, dict[str, int]]]:
     if isinstance(value, str):
-        kinds = oddities(value)
+        kinds = count_hidden(value)
         if kinds:
             yield path, kinds
     elif isinstance(value, dict):
         for key, inner in value.items():
-            kinds = oddities(key)
+            kinds = count_hidden(key)
             # A key may be anybody's text: only what looks like a name of ours is said.
             name = key if _NAME.fullmatch(key) else "*"
             at = f"{path}.{name}" if path else name

@@ -11,14 +11,14 @@ from waybook.record.changes import WHOLE_ROW
 from waybook.record.moment import Channel, Json
 
 #: Fields of rows that name a person, the credential a person showed, or why something ended.
-NAMING_ENDS = ("_by", "_as")
-NAMING_FIELDS = frozenset({"by", "actor", "fail_reason"})
+PERSON_FIELD_SUFFIXES = ("_by", "_as")
+PERSON_FIELDS = frozenset({"by", "actor", "fail_reason"})
 #: The same for what entries tell beside their changes, and for what answers say.
-TELLING_ENDS = ("By", "As")
-TELLING_WORDS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
+PERSON_DETAIL_SUFFIXES = ("By", "As")
+PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
 
-def rejected_by(user: str) -> str:
+def rejection_reason(user: str) -> str:
     """Why a plan ended that somebody rejected, as far as it is in our words.
 
     >>> rejected_by("ann")
@@ -27,13 +27,13 @@ def rejected_by(user: str) -> str:
     return f"rejected by {user}"
 
 
-class Renaming(NamedTuple):
+class Pseudonymization(NamedTuple):
     """A name, and what stands in its place from now on."""
 
     name: str
     pseudonym: str
 
-    def of(self, value: Json) -> Json:
+    def replace(self, value: Json) -> Json:
         """What stands in the place of this value: itself, unless it names the person.
 
         >>> to = Renaming("ann", "erased-1a2b")
@@ -44,35 +44,36 @@ class Renaming(NamedTuple):
         """
         if not isinstance(value, str):
             return value
-        for begin in ("", rejected_by(""), *(f"{door}:" for door in Channel)):
+        for begin in ("", rejection_reason(""), *(f"{door}:" for door in Channel)):
             told = f"{begin}{self.name}"
-            if value == told or (begin == rejected_by("") and value.startswith(f"{told}: ")):
+            if value == told or (begin == rejection_reason("") and value.startswith(f"{told}: ")):
                 return f"{begin}{self.pseudonym}{value[len(told) :]}"
         return value
 
 
-def names_a_person(field: str) -> bool:
+def is_person_field(field: str) -> bool:
     """Whether a field of a row names somebody.
 
     >>> names_a_person("held_by"), names_a_person("requested_as"), names_a_person("name")
     (True, True, False)
     """
-    return field in NAMING_FIELDS or field.endswith(NAMING_ENDS)
+    return field in PERSON_FIELDS or field.endswith(PERSON_FIELD_SUFFIXES)
 
 
-def tells_of_a_person(word: str) -> bool:
+def is_person_detail(word: str) -> bool:
     """Whether what stands under this word names somebody.
 
     >>> tells_of_a_person("decidedBy"), tells_of_a_person("takenFrom"), tells_of_a_person("title")
     (True, True, False)
     """
-    return word in TELLING_WORDS or word.endswith(TELLING_ENDS)
+    return word in PERSON_DETAIL_KEYS or word.endswith(PERSON_DETAIL_SUFFIXES)
 
 
-def renamed_details(details: Mapping[str, Json], to: Renaming) -> dict[str, Json]:
+def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> dict[str, Json]:
     """An audit entry's details without the name."""
     told: dict[str, Json] = {
-        word: to.of(value) if tells_of_a_person(word) else value for word, value in details.items()
+        word: to.replace(value) if is_person_detail(word) else value
+        for word, value in details.items()
     }
     changes = details.get("changes")
     if isinstance(changes, list):
@@ -80,25 +81,31 @@ def renamed_details(details: Mapping[str, Json], to: Renaming) -> dict[str, Json
     return told
 
 
-def _renamed_change(change: Json, to: Renaming) -> Json:
+def _renamed_change(change: Json, to: Pseudonymization) -> Json:
     if not isinstance(change, dict):
         return change
     field = str(change.get("field"))
     if field == WHOLE_ROW:
         return {**change, "from": _row(change.get("from"), to), "to": _row(change.get("to"), to)}
-    if names_a_person(field):
-        return {**change, "from": to.of(change.get("from")), "to": to.of(change.get("to"))}
+    if is_person_field(field):
+        return {
+            **change,
+            "from": to.replace(change.get("from")),
+            "to": to.replace(change.get("to")),
+        }
     return change
 
 
-def _row(row: Json, to: Renaming) -> Json:
+def _row(row: Json, to: Pseudonymization) -> Json:
     if not isinstance(row, dict):
         return row
-    return {name: to.of(value) if names_a_person(name) else value for name, value in row.items()}
+    return {
+        name: to.replace(value) if is_person_field(name) else value for name, value in row.items()
+    }
 
 
-def without_members(
-    details: Mapping[str, Json], gone: frozenset[str], to: Renaming
+def remove_member_details(
+    details: Mapping[str, Json], gone: frozenset[str], to: Pseudonymization
 ) -> dict[str, Json]:
     """The details of an entry of an org's chain without what is personal of those who are gone.
 
@@ -110,7 +117,7 @@ def without_members(
     return {**details, "changes": [_without_member(change, gone, to) for change in changes]}
 
 
-def _without_member(change: Json, gone: frozenset[str], to: Renaming) -> Json:
+def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) -> Json:
     if not isinstance(change, dict) or change.get("id") not in gone:
         return change
     blank: dict[str, Json] = {
@@ -125,14 +132,14 @@ def _without_member(change: Json, gone: frozenset[str], to: Renaming) -> Json:
     }
 
 
-def renamed_answer(answer: Json, to: Renaming, *, ours: bool = False) -> Json:
+def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:
     """An answer without the name: where it names somebody, and in the words of an error.
 
     >>> renamed_answer({"error": {"message": "held by ann."}}, Renaming("ann", "erased-1a2b"))
     {'error': {'message': 'held by erased-1a2b.'}}
     """
     if isinstance(answer, list):
-        return [renamed_answer(inner, to) for inner in answer]
+        return [pseudonymize_answer(inner, to) for inner in answer]
     if isinstance(answer, dict):
         return {
             word: _renamed_word(word, value, to, ours=ours or word == "error")
@@ -141,9 +148,9 @@ def renamed_answer(answer: Json, to: Renaming, *, ours: bool = False) -> Json:
     return answer
 
 
-def _renamed_word(word: str, value: Json, to: Renaming, *, ours: bool) -> Json:
+def _renamed_word(word: str, value: Json, to: Pseudonymization, *, ours: bool) -> Json:
     if isinstance(value, str):
         if ours and word == "message":
             return value.replace(to.name, to.pseudonym)
-        return to.of(value) if tells_of_a_person(word) else value
-    return renamed_answer(value, to, ours=ours)
+        return to.replace(value) if is_person_detail(word) else value
+    return pseudonymize_answer(value, to, ours=ours)

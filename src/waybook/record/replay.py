@@ -12,7 +12,7 @@ Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
 
 
-class Unreplayable(ValueError):
+class ReplayError(ValueError):
     """A change says it started from a value that is not there."""
 
 
@@ -32,16 +32,14 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
     if change.field != WHOLE_ROW:
         row = kind.get(change.id)
         if row is None or row.get(change.field) != change.old:
-            raise Unreplayable(
-                f"{change.entity} {change.id}: {change.field} was not {change.old!r}"
-            )
+            raise ReplayError(f"{change.entity} {change.id}: {change.field} was not {change.old!r}")
         row[change.field] = change.new
     elif isinstance(change.new, dict) and change.old is None and change.id not in kind:
         kind[change.id] = dict(change.new)
     elif change.new is None and change.id in kind and kind[change.id] == change.old:
         del kind[change.id]
     else:
-        raise Unreplayable(f"{change.entity} {change.id}: cannot make or remove this row")
+        raise ReplayError(f"{change.entity} {change.id}: cannot make or remove this row")
 
 
 def differences(replayed: Rows, stored: Rows) -> list[str]:
@@ -75,5 +73,5 @@ def change_from_json(told: Mapping[str, Json]) -> Change:
     try:
         entity = Entity(str(told["entity"]))
         return Change(entity, str(told["id"]), str(told["field"]), told["from"], told["to"])
-    except (KeyError, ValueError) as fault:
-        raise Unreplayable(f"not a change: {dict(told)!r}") from fault
+    except (KeyError, ValueError) as error:
+        raise ReplayError(f"not a change: {dict(told)!r}") from error

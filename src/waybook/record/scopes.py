@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from waybook.errors import Forbidden, NextCall
-from waybook.record.moment import Moment, ReviewPolicy
+from waybook.record.moment import DecisionContext, ReviewPolicy
 
 
 class Scope(StrEnum):
@@ -26,10 +26,10 @@ IMPLIED: Final = {
     Scope.REVIEW: frozenset({Scope.PLAN_READ, Scope.REVIEW}),
     Scope.ADMIN: frozenset(Scope),
 }
-EVERY: Final = frozenset(Scope)
+ALL_SCOPES: Final = frozenset(Scope)
 
 
-def granted(scopes: Iterable[Scope]) -> frozenset[Scope]:
+def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
     """All that these scopes let one do, those they imply included.
 
     >>> sorted(granted([Scope.REVIEW]))
@@ -40,7 +40,7 @@ def granted(scopes: Iterable[Scope]) -> frozenset[Scope]:
     return frozenset[Scope]().union(*(IMPLIED[scope] for scope in scopes))
 
 
-def refuse_decider(moment: Moment, *, requested_as: str | None, look: NextCall) -> None:
+def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
     """Let nobody decide who may not.
 
     `requested_as` is the credential that asked for the decision, if one did.
@@ -48,7 +48,7 @@ def refuse_decider(moment: Moment, *, requested_as: str | None, look: NextCall) 
     Raises:
         Forbidden: a person has to decide, and this is not known to be one.
     """
-    actor, policy = moment.actor, moment.policy
+    actor, policy = context.actor, context.policy
     if policy is ReviewPolicy.RELAYED:
         return
     if not actor.reviews:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
-def span(gap: timedelta) -> str:
+def format_duration(gap: timedelta) -> str:
     """A length of time, as short as it can be told.
 
     >>> span(timedelta(seconds=5.4)), span(timedelta(seconds=761)), span(timedelta(hours=5))
@@ -23,7 +23,7 @@ def span(gap: timedelta) -> str:
     return f"{seconds // DAY}d{seconds % DAY // HOUR:02}h"
 
 
-def ago(at: datetime, now: datetime) -> str:
+def format_age(at: datetime, now: datetime) -> str:
     """When something was, seen from now.
 
     >>> noon = datetime.fromisoformat("2030-01-01T12:00:00Z")

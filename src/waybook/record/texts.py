@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 
-def digest(*texts: str) -> str:
+def text_hash(*texts: str) -> str:
     """The hash of a text, or of several, by which the audit knows them.
 
     >>> digest("a")[:8], digest("a", "b") == digest("ab")

@@ -80,7 +80,7 @@ class Totals:
             "results": self.results,
         }
 
-    def as_told(self) -> dict[str, Json]:
+    def as_reply(self) -> dict[str, Json]:
         """The totals as they are told.
 
         >>> Totals(input_tokens=3, output_tokens=1, cost_micros=150, results=1).as_told()
@@ -89,21 +89,21 @@ class Totals:
         return {
             "inputTokens": self.input_tokens,
             "outputTokens": self.output_tokens,
-            "costUsd": dollars(self.cost_micros),
+            "costUsd": to_dollars(self.cost_micros),
             "results": self.results,
         }
 
 
 #: Nobody has told anything yet.
-NOTHING = Totals()
+NO_USAGE = Totals()
 
 
-def read_totals(stored: Mapping[str, int] | None) -> Totals:
+def totals_from_json(stored: Mapping[str, int] | None) -> Totals:
     """The totals as they were stored; nothing is stored until somebody tells."""
-    return Totals(**stored) if stored else NOTHING
+    return Totals(**stored) if stored else NO_USAGE
 
 
-def micros(dollars: float) -> int:
+def to_micros(dollars: float) -> int:
     """An amount in millionths of a dollar, rounded half up.
 
     >>> micros(0.1 + 0.2), micros(0.0000005), micros(1e-9), micros(12)
@@ -112,7 +112,7 @@ def micros(dollars: float) -> int:
     return int((Decimal(repr(dollars)) * DOLLAR).to_integral_value(ROUND_HALF_UP))
 
 
-def dollars(micros: int) -> float:
+def to_dollars(micros: int) -> float:
     """The same amount in dollars.
 
     >>> dollars(300_000), dollars(1)
@@ -121,7 +121,7 @@ def dollars(micros: int) -> float:
     return micros / DOLLAR
 
 
-def money(micros: int) -> str:
+def format_cost(micros: int) -> str:
     """An amount, to the cent, or as small as it is.
 
     >>> money(1_234_560_000), money(450_000), money(150), money(0)

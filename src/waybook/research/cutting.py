@@ -13,10 +13,10 @@ import orjson
 from waybook.record.moment import Json
 
 #: What somebody can use at most, what it needs at least, and how much it counts.
-Claim: TypeAlias = tuple[int, int, int]
+SpaceClaim: TypeAlias = tuple[int, int, int]
 
 
-def size(value: Json) -> int:
+def json_size(value: Json) -> int:
     """What a value takes in a reply, in bytes."""
     return len(orjson.dumps(value))
 
@@ -30,7 +30,7 @@ def as_text(value: Json) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def weight(text: str) -> int:
+def escaped_size(text: str) -> int:
     r"""What a text takes in a reply, in bytes, without its quotes.
 
     >>> weight("abc"), weight("a\n"), weight("☃")
@@ -39,7 +39,7 @@ def weight(text: str) -> int:
     return len(orjson.dumps(text)) - 2
 
 
-def beginning(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """As much of a text as takes at most so many bytes in a reply.
 
     >>> beginning("a☃b", 4), beginning("abc", 9)
@@ -48,7 +48,7 @@ def beginning(text: str, most: int) -> str:
     fits, beyond = 0, min(len(text), max(0, most)) + 1
     while beyond - fits > 1:
         middle = (fits + beyond) // 2
-        if weight(text[:middle]) <= most:
+        if escaped_size(text[:middle]) <= most:
             fits = middle
         else:
             beyond = middle
@@ -69,7 +69,7 @@ def fair_share(lengths: list[int], budget: int) -> int:
     return budget
 
 
-def shares(claims: Sequence[Claim], room: int) -> list[int]:
+def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
     """What each gets of the room: all it can use, or its floor, or a share by its weight.
 
     There is one level for all: nobody gets less because somebody else is long. The floors
@@ -88,5 +88,5 @@ def shares(claims: Sequence[Claim], room: int) -> list[int]:
     return _given(claims, low)
 
 
-def _given(claims: Sequence[Claim], level: int) -> list[int]:
+def _given(claims: Sequence[SpaceClaim], level: int) -> list[int]:
     return [min(most, max(floor, level * counts)) for most, floor, counts in claims]

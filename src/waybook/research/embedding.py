@@ -13,15 +13,15 @@ from math import log, sqrt
 from struct import Struct
 from typing import Protocol, TypeAlias
 
-from waybook.research.table import LONGEST_WORD, SHIFT, Table, shipped_table
-from waybook.research.words import words
+from waybook.research.table import BYTE_OFFSET, MAX_WORD_LENGTH, WordVectors, builtin_word_vectors
+from waybook.research.words import split_words
 
 #: Of unit length, so that the nearest are those with the greatest product.
 Vector: TypeAlias = tuple[float, ...]
 
 DIMENSIONS = 256
 #: Of a longer text only the beginning is looked at. Whoever indexes cuts texts into passages.
-LONGEST_TEXT = 100_000
+MAX_TEXT_LENGTH = 100_000
 REMEMBERED_WORDS = 50_000
 REMEMBERED_ROWS = 8_000
 
@@ -47,9 +47,9 @@ class StaticEmbedder:
 
     model = "static-1"
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: WordVectors) -> None:
         self._table = table
-        self._spelled = lru_cache(REMEMBERED_WORDS)(table.spelled)
+        self._spelled = lru_cache(REMEMBERED_WORDS)(table.rows_for_word)
         self._numbers = lru_cache(REMEMBERED_ROWS)(self._read)
         self._lanes = Struct(f"<{table.dimensions // 4}I")
         self._one_of_two = int.from_bytes(b"\xff\0" * (table.dimensions // 2), "little")
@@ -58,11 +58,11 @@ class StaticEmbedder:
     def embed(self, text: str) -> Vector:
         """The text as a vector of unit length; one without a word lies nowhere in particular."""
         counts = Counter[int]()
-        for word, count in Counter(words(text[:LONGEST_TEXT])).items():
-            if len(word) <= LONGEST_WORD:
+        for word, count in Counter(split_words(text[:MAX_TEXT_LENGTH])).items():
+            if len(word) <= MAX_WORD_LENGTH:
                 for number in self._spelled(word):
                     counts[number] += count
-        return self._unit(self._sum(counts), sum(map(weight, counts.values())))
+        return self._unit(self._sum(counts), sum(map(term_weight, counts.values())))
 
     def _read(self, number: int) -> int:
         return int.from_bytes(self._table.row(number), "little")
@@ -76,7 +76,7 @@ class StaticEmbedder:
         """
         by_weight = defaultdict[int, list[int]](list)
         for number, count in counts.items():
-            by_weight[weight(count)].append(number)
+            by_weight[term_weight(count)].append(number)
         mask, sums = self._one_of_four, [0, 0, 0, 0]
         for factor, numbers in by_weight.items():
             for start in range(0, len(numbers), ROWS_AT_ONCE):
@@ -95,27 +95,29 @@ class StaticEmbedder:
         return even, odd
 
     def _unit(self, sums: Iterable[int], weights: int) -> Vector:
-        shift = weights * SHIFT
+        shift = weights * BYTE_OFFSET
         found = [(n - shift) * scale for n, scale in zip(sums, self._table.scale, strict=True)]
         length = sqrt(sum([n * n for n in found]))
-        return tuple([n / length for n in found]) if length else nowhere(self._table.dimensions)
+        return (
+            tuple([n / length for n in found]) if length else neutral_vector(self._table.dimensions)
+        )
 
 
 @cache
-def weight(count: int) -> int:
+def term_weight(count: int) -> int:
     """How much a word counts that occurs so many times."""
     return round(STEPS * (1 + log(count)))
 
 
-def nowhere(dimensions: int) -> Vector:
+def neutral_vector(dimensions: int) -> Vector:
     """The vector of a text that says nothing."""
     return (1 / sqrt(dimensions),) * dimensions
 
 
 @cache
-def shipped_embedder() -> StaticEmbedder:
+def builtin_embedder() -> StaticEmbedder:
     """The one that comes with the package, and needs nothing else."""
-    return StaticEmbedder(shipped_table())
+    return StaticEmbedder(builtin_word_vectors())
 
 
 def embed(text: str) -> Vector:
@@ -125,9 +127,9 @@ def embed(text: str) -> Vector:
     >>> near > 0.3 > far
     True
     """
-    return shipped_embedder().embed(text)
+    return builtin_embedder().embed(text)
 
 
-def nearness(one: Vector, other: Vector) -> float:
+def cosine_similarity(one: Vector, other: Vector) -> float:
     """The cosine of the angle between two vectors: 1 for the same direction."""
     return sum([a * b for a, b in zip(one, other, strict=True)])

@@ -10,13 +10,13 @@ from functools import lru_cache
 from hashlib import sha256
 from math import isfinite, sqrt
 
-from waybook.research.embedding import DIMENSIONS, Vector, nowhere
+from waybook.research.embedding import DIMENSIONS, Vector, neutral_vector
 
 #: No model makes longer ones.
-LONGEST = 16_384
+MAX_DIMENSIONS = 16_384
 
 
-def fitted(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vector:
+def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vector:
     """A vector of unit length and of the width we keep.
 
     >>> fitted([3.0, 4.0], 4)
@@ -25,7 +25,7 @@ def fitted(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vector:
     Raises:
         ValueError: these are no numbers one could compare.
     """
-    if not 0 < len(numbers) <= LONGEST or not all(map(isfinite, numbers)):
+    if not 0 < len(numbers) <= MAX_DIMENSIONS or not all(map(isfinite, numbers)):
         raise ValueError("not a vector")
     folded = [0.0] * dimensions
     if len(numbers) <= dimensions:
@@ -34,7 +34,7 @@ def fitted(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vector:
         for place, (number, sign) in enumerate(zip(numbers, _signs(len(numbers)), strict=True)):
             folded[place % dimensions] += number * sign
     length = sqrt(sum([n * n for n in folded]))
-    return tuple([n / length for n in folded]) if length else nowhere(dimensions)
+    return tuple([n / length for n in folded]) if length else neutral_vector(dimensions)
 
 
 @lru_cache(16)

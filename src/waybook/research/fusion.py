@@ -12,7 +12,7 @@ CONSTANT = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RankedPassage:
     """A passage in a ranked list, with what put it there."""
 
     subject_id: str
@@ -22,12 +22,12 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
+class MatchReason:
     """One reason for a hit: the list it stands in, at which place, and by what measure."""
 
     by: str
-    place: int
-    measure: float
+    rank: int
+    score: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,24 +37,24 @@ class Hit:
     subject_id: str
     part: int
     score: float
-    why: tuple[Why, ...]
+    why: tuple[MatchReason, ...]
 
 
-def fuse(lists: Mapping[str, Sequence[Found]], constant: int = CONSTANT) -> list[Hit]:
+def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT) -> list[Hit]:
     """Make one list of several, best first. Of each subject its best passage stands for it."""
-    reasons: dict[str, list[Why]] = {}
+    reasons: dict[str, list[MatchReason]] = {}
     parts: dict[str, tuple[int, int]] = {}
     for by, found in lists.items():
         for place, passage in enumerate(_once(found), 1):
             subject = passage.subject_id
-            why = Why(by=by, place=place, measure=passage.measure)
+            why = MatchReason(by=by, rank=place, score=passage.measure)
             reasons.setdefault(subject, []).append(why)
             parts[subject] = min(parts.get(subject, (place, passage.part)), (place, passage.part))
     hits = [
         Hit(
             subject_id=subject,
             part=parts[subject][1],
-            score=sum(1 / (constant + reason.place) for reason in why),
+            score=sum(1 / (constant + reason.rank) for reason in why),
             why=tuple(why),
         )
         for subject, why in reasons.items()
@@ -62,9 +62,9 @@ def fuse(lists: Mapping[str, Sequence[Found]], constant: int = CONSTANT) -> list
     return sorted(hits, key=lambda hit: (-hit.score, parts[hit.subject_id][0], hit.subject_id))
 
 
-def _once(found: Sequence[Found]) -> Sequence[Found]:
+def _once(found: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
     """Each subject where it stands first."""
-    first: dict[str, Found] = {}
+    first: dict[str, RankedPassage] = {}
     for passage in found:
         first.setdefault(passage.subject_id, passage)
     return list(first.values())

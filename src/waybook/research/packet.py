@@ -12,38 +12,38 @@ from functools import cached_property
 from typing import TypeAlias
 
 from waybook.record.moment import Json
-from waybook.research.cutting import as_text, beginning, shares, size
+from waybook.research.cutting import allocate_space, as_text, json_size, truncate
 
 Body: TypeAlias = dict[str, Json]
 
 #: Of a text that is cut at least so much is shown, in bytes.
-LEAST = 240
+MIN_TEXT_BYTES = 240
 #: What `"cut":{},` takes.
-CUT = 9
+CUT_OVERHEAD = 9
 #: Under this name a packet tells of the parts for which there was not even room for a word.
 MORE = "more"
 
 
 @dataclass(frozen=True, slots=True)
-class Get:
+class FetchCall:
     """The call that brings something."""
 
     tool: str
     args: Body
 
-    def told(self, left: Json, **more: Json) -> Body:
+    def to_json(self, left: Json, **more: Json) -> Body:
         """How much is left out, and this call beside it."""
         get: Body = {"tool": self.tool, "args": {**self.args, **more}, "why": "the rest"}
         return {"left": left, "get": get}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
+class TextField:
     """A field that may be cut: a text as it is, anything else as its JSON."""
 
     name: str
     value: Json
-    get: Get
+    get: FetchCall
     #: How long the whole text is, in characters, where only its beginning is at hand.
     length: int | None = None
     #: False if what is shown stands somewhere in the middle: then the call begins at the start.
@@ -57,12 +57,12 @@ class Text:
     @cached_property
     def most(self) -> int:
         """What it can use, in bytes."""
-        whole = size({self.name: self.value}) - 1
+        whole = json_size({self.name: self.value}) - 1
         return whole if self._complete else whole + self._note
 
     @cached_property
     def floor(self) -> int:
-        return min(self.most, len(self.name) + 6 + LEAST + self._note)
+        return min(self.most, len(self.name) + 6 + MIN_TEXT_BYTES + self._note)
 
     @cached_property
     def _complete(self) -> bool:
@@ -72,16 +72,16 @@ class Text:
     def _note(self) -> int:
         """What it takes to say that it was cut, at the most."""
         long = self.length or len(self.text)
-        return size({self.name: self.get.told(long, offset=long)}) - 1
+        return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
         """What is shown in so much room, and what is said of the rest."""
         if self._complete and self.most <= room:
             return self.value, None
-        shown = beginning(self.text, room - len(self.name) - 6 - self._note)
+        shown = truncate(self.text, room - len(self.name) - 6 - self._note)
         left = (self.length or len(self.text)) - len(shown)
         resumed: Body = {"offset": len(shown)} if self.resumes else {}
-        return shown, self.get.told(left, **resumed)
+        return shown, self.get.to_json(left, **resumed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,26 +89,26 @@ class Entry:
     """Fields that are always shown, and texts that may be cut."""
 
     frame: Body
-    texts: tuple[Text, ...] = ()
+    texts: tuple[TextField, ...] = ()
     #: Whether there may be several texts, so that what is cut is told by name.
     several: bool = False
 
     @cached_property
-    def most(self) -> int:
+    def max_size(self) -> int:
         return self._frame + sum(text.most for text in self.texts)
 
     @cached_property
-    def floor(self) -> int:
+    def min_size(self) -> int:
         return self._frame + sum(text.floor for text in self.texts)
 
     @cached_property
     def _frame(self) -> int:
-        return size(self.frame) + 1 + CUT
+        return json_size(self.frame) + 1 + CUT_OVERHEAD
 
-    def fitted(self, room: int) -> Body:
+    def fit(self, room: int) -> Body:
         """The entry in so much room, with what it says of what is cut."""
         claims = [(text.most, text.floor, text.counts) for text in self.texts]
-        given = shares(claims, room - self._frame)
+        given = allocate_space(claims, room - self._frame)
         body, cut = dict(self.frame), Body()
         for text, share in zip(self.texts, given, strict=True):
             body[text.name], note = text.fitted(share)
@@ -120,7 +120,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class One:
+class SingleEntry:
     """A part that is a single entry."""
 
     name: str
@@ -129,24 +129,24 @@ class One:
 
     @cached_property
     def most(self) -> int:
-        return len(self.name) + 4 + self.entry.most
+        return len(self.name) + 4 + self.entry.max_size
 
     @cached_property
     def floor(self) -> int:
-        return len(self.name) + 4 + self.entry.floor
+        return len(self.name) + 4 + self.entry.min_size
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
         """The entry in so much room; what is cut it says itself."""
-        return self.entry.fitted(room - len(self.name) - 4), None
+        return self.entry.fit(room - len(self.name) - 4), None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class EntryList:
     """A part that is a list. Its entries come in order, those nearest to the focus first."""
 
     name: str
     entries: tuple[Entry, ...]
-    get: Get
+    get: FetchCall
     #: How many more there are that are not at hand.
     beyond: int = 0
     #: Where the call goes on, told how many of these were shown; by itself, from the start.
@@ -156,7 +156,7 @@ class Listed:
 
     @cached_property
     def most(self) -> int:
-        whole = sum(entry.most for entry in self.entries)
+        whole = sum(entry.max_size for entry in self.entries)
         return whole + self._note if self.beyond else whole
 
     @cached_property
@@ -172,7 +172,7 @@ class Listed:
     def _note(self) -> int:
         every = len(self.entries)
         left = every + self.beyond
-        ends = (size(self.get.told(left, **self.resume(place))) for place in (0, every))
+        ends = (json_size(self.get.to_json(left, **self.resume(place))) for place in (0, every))
         return len(self.name) + 4 + max(ends)
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
@@ -183,22 +183,22 @@ class Listed:
         shown = self._shown(room)
         entries = self.entries[shown.start : shown.stop]
         complete = len(entries) == len(self.entries) and not self.beyond
-        claims = [(entry.most, entry.floor, 1) for entry in entries]
-        given = shares(claims, room if complete else room - self._note)
-        listed: list[Json] = [e.fitted(g) for e, g in zip(entries, given, strict=True)]
+        claims = [(entry.max_size, entry.min_size, 1) for entry in entries]
+        given = allocate_space(claims, room if complete else room - self._note)
+        listed: list[Json] = [e.fit(g) for e, g in zip(entries, given, strict=True)]
         if complete:
             return listed, None
         left = len(self.entries) - len(entries) + self.beyond
-        return listed, self.get.told(left, **self.resume(0 if shown.start else shown.stop))
+        return listed, self.get.to_json(left, **self.resume(0 if shown.start else shown.stop))
 
     def _shown(self, room: int) -> range:
         """Which entries there is room for, around the focus."""
-        if not self.beyond and sum(entry.floor for entry in self.entries) <= room:
+        if not self.beyond and sum(entry.min_size for entry in self.entries) <= room:
             return range(len(self.entries))
         room -= self._note
         first = last = self.focus
         for place in sorted(range(len(self.entries)), key=self._distance):
-            room -= self.entries[place].floor
+            room -= self.entries[place].min_size
             if room < 0:
                 break
             first, last = min(first, place), max(last, place + 1)
@@ -208,22 +208,24 @@ class Listed:
         return abs(place - self.focus), -place
 
 
-Part: TypeAlias = Text | One | Listed
+Part: TypeAlias = TextField | SingleEntry | EntryList
 
 
-def packet(frame: Body, parts: Sequence[Part], *, ending: Body, room: int, again: Get) -> Body:
+def build_packet(
+    frame: Body, parts: Sequence[Part], *, ending: Body, room: int, again: FetchCall
+) -> Body:
     """These parts in so many bytes, between a frame and an ending that are always there.
 
     `again` asks for the same with more room.
     """
-    lists = [part for part in parts if isinstance(part, Listed)]
-    left = room - size({**frame, **ending}) - CUT - sum(part.empty for part in lists)
+    lists = [part for part in parts if isinstance(part, EntryList)]
+    left = room - json_size({**frame, **ending}) - CUT_OVERHEAD - sum(part.empty for part in lists)
     admitted = _admitted(parts, left, again)
     names = {part.name for part in admitted}
     absent: list[Json] = [part.name for part in parts if part.name not in names]
     if absent:
         left -= _more(absent, again)
-    given = shares([(part.most, part.floor, part.counts) for part in admitted], left)
+    given = allocate_space([(part.most, part.floor, part.counts) for part in admitted], left)
     room_of = {part.name: share for part, share in zip(admitted, given, strict=True)}
     body, cut = dict(frame), Body()
     for part in parts:
@@ -231,14 +233,14 @@ def packet(frame: Body, parts: Sequence[Part], *, ending: Body, room: int, again
             body[part.name], note = part.fitted(room_of[part.name])
             if note is not None:
                 cut[part.name] = note
-        elif isinstance(part, Listed):
+        elif isinstance(part, EntryList):
             body[part.name] = []
     if absent:
-        cut[MORE] = again.told(absent)
+        cut[MORE] = again.to_json(absent)
     return {**body, **({"cut": cut} if cut else {}), **ending}
 
 
-def _admitted(parts: Sequence[Part], room: int, again: Get) -> list[Part]:
+def _admitted(parts: Sequence[Part], room: int, again: FetchCall) -> list[Part]:
     """Those whose floors fit, the first ones first."""
     if sum(part.floor for part in parts) <= room:
         return [*parts]
@@ -251,5 +253,5 @@ def _admitted(parts: Sequence[Part], room: int, again: Get) -> list[Part]:
     return admitted
 
 
-def _more(names: Sequence[Json], again: Get) -> int:
-    return size({MORE: again.told([*names])})
+def _more(names: Sequence[Json], again: FetchCall) -> int:
+    return json_size({MORE: again.to_json([*names])})

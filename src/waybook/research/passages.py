@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from itertools import islice
 
-LONGEST = 1_000
+MAX_PASSAGE_LENGTH = 1_000
 #: Of a text only so many are indexed: its first hundred thousand characters.
-MOST = 100
+MAX_PASSAGES = 100
 #: How deep a structure is read; what lies deeper is left out.
-DEEPEST = 12
+MAX_DEPTH = 12
 
 #: Where to cut, the best places first.
 _ENDS = ("\n\n", "\n", ". ", "! ", "? ", "; ", ", ", " ")
@@ -19,7 +19,7 @@ def passages(text: str) -> tuple[str, ...]:
     >>> passages("One thing.  ")
     ('One thing.',)
     """
-    return tuple(islice(_cut(text), MOST))
+    return tuple(islice(_cut(text), MAX_PASSAGES))
 
 
 def _cut(text: str) -> Iterator[str]:
@@ -34,17 +34,17 @@ def _cut(text: str) -> Iterator[str]:
 
 def _end(text: str, start: int) -> int:
     """Where the passage that begins here ends: as late as it can, at the best place there is."""
-    latest = start + LONGEST
+    latest = start + MAX_PASSAGE_LENGTH
     if latest >= len(text):
         return len(text)
     for mark in _ENDS:
-        place = text.rfind(mark, start + LONGEST // 2, latest)
+        place = text.rfind(mark, start + MAX_PASSAGE_LENGTH // 2, latest)
         if place >= 0:
             return place + len(mark)
     return latest
 
 
-def readable(content: object) -> str:
+def json_to_text(content: object) -> str:
     r"""What can be read in a piece of JSON: a text as it is, a structure line by line.
 
     >>> readable({"finding": "It rains.", "sources": [1, 2]})
@@ -56,7 +56,7 @@ def readable(content: object) -> str:
 
 
 def _lines(value: object, name: str, depth: int) -> Iterator[str]:
-    if depth > DEEPEST or value is None:
+    if depth > MAX_DEPTH or value is None:
         return
     if isinstance(value, dict):
         for key, inner in value.items():

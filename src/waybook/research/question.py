@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from math import log
 
-from waybook.research.spelling import meant
-from waybook.research.table import Table, shipped_table
-from waybook.research.words import words
+from waybook.research.spelling import correct_word
+from waybook.research.table import WordVectors, builtin_word_vectors
+from waybook.research.words import split_words
 
-LONGEST = 1_000
-MOST_TERMS = 12
+MAX_QUERY_LENGTH = 1_000
+MAX_TERMS = 12
 
 #: English words that PostgreSQL leaves out of its indexes.
 _STOP_WORDS = """
@@ -31,22 +31,22 @@ class Term:
 
     text: str
     #: What may have been meant, if it looks like a slip.
-    instead: str | None
+    correction: str | None
     #: Its share of what the question says: rare words say more. All shares make 1.
     weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class SearchQuery:
     text: str
     terms: tuple[Term, ...]
 
     @property
-    def meaning(self) -> str:
+    def embedding_text(self) -> str:
         """The text to be embedded: what was written, and what may have been meant."""
-        return " ".join([self.text, *(term.instead for term in self.terms if term.instead)])
+        return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
-    def needed(self, least: float) -> tuple[Term, ...]:
+    def required_terms(self, least: float) -> tuple[Term, ...]:
         """The terms of which a passage must have one, if those it has are to weigh so much.
 
         The lightest are left out for as long as all that are left out weigh less together.
@@ -59,30 +59,30 @@ class Question:
         return tuple(kept)
 
 
-def read_question(text: str, table: Table | None = None) -> Question:
+def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
     """Read what somebody asks for.
 
     >>> question = read_question("how do vacines work?")
     >>> [(term.text, term.instead) for term in question.terms]
     [('vacines', 'vaccines'), ('work', None)]
     """
-    table = table or shipped_table()
-    text = " ".join(text[:LONGEST].split())
+    table = table or builtin_word_vectors()
+    text = " ".join(text[:MAX_QUERY_LENGTH].split())
     found: dict[str, tuple[str | None, float]] = {}
     for chunk in text.split(" "):
         term = _bare(chunk)
-        inner = words(term)
+        inner = split_words(term)
         if inner and term.lower() not in STOP_WORDS and term not in found:
-            instead = meant(inner[0], table) if len(inner) == 1 else None
+            instead = correct_word(inner[0], table) if len(inner) == 1 else None
             found[term] = instead, max(_information(instead or word, table) for word in inner)
-    heaviest = sorted(found, key=lambda term: -found[term][1])[:MOST_TERMS]
+    heaviest = sorted(found, key=lambda term: -found[term][1])[:MAX_TERMS]
     total = sum(found[term][1] for term in heaviest)
     terms = (
-        Term(text=term, instead=found[term][0], weight=found[term][1] / total)
+        Term(text=term, correction=found[term][0], weight=found[term][1] / total)
         for term in found
         if term in heaviest
     )
-    return Question(text=text, terms=tuple(terms))
+    return SearchQuery(text=text, terms=tuple(terms))
 
 
 def _bare(chunk: str) -> str:
@@ -90,7 +90,7 @@ def _bare(chunk: str) -> str:
     return chunk.strip(_AROUND).replace('"', " ").replace("\\", " ")
 
 
-def _information(word: str, table: Table) -> float:
+def _information(word: str, table: WordVectors) -> float:
     """How much it says that a text has this word: the square of the logarithm of its rank."""
     number = table.numbers.get(word)
     if number is None:

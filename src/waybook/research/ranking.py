@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waybook.research.embedding import DIMENSIONS
-from waybook.research.fusion import Found
+from waybook.research.fusion import RankedPassage
 
 BLOCK_ROWS = 4_096
 #: Room of the first block of a small index; it doubles until the block has its full size.
@@ -151,7 +151,7 @@ class VectorIndex:
         if self._deleted > MAX_DELETED_SHARE * (len(self) + self._deleted):
             self._compact()
 
-    def nearest(self, query: Sequence[float], most: int) -> list[Found]:
+    def nearest(self, query: Sequence[float], most: int) -> list[RankedPassage]:
         """Return the nearest vectors, best first; ties are ordered by key."""
         vector = np.array(query, np.float32)
         blocks = list(self._blocks)
@@ -161,7 +161,7 @@ class VectorIndex:
         for block in blocks:
             best = sorted([*best, *_best_of(block, block.cosines(vector, floats), most)])[:most]
         return [
-            Found(subject_id=str(UUID(int=high << 64 | low)), part=part, measure=-distance)
+            RankedPassage(subject_id=str(UUID(int=high << 64 | low)), part=part, measure=-distance)
             for distance, high, low, part in best
         ]
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from waybook.research.question import Question
-from waybook.research.words import plain, words
+from waybook.research.question import SearchQuery
+from waybook.research.words import fold_text, split_words
 
-LONGEST = 280
+MAX_SNIPPET_LENGTH = 280
 #: Of a longer text only the beginning is looked at.
-LONGEST_TEXT = 20_000
+MAX_TEXT_LENGTH = 20_000
 
 _WORD = re.compile(r"[^\W_]+")
 _BLANK = re.compile(r"\s+")
@@ -26,7 +26,7 @@ class Snippet:
     cut_before: bool
     cut_after: bool
 
-    def marked(self, before: str = "**", after: str = "**") -> str:
+    def highlight(self, before: str = "**", after: str = "**") -> str:
         """The text with its matching words marked, and an ellipsis where it was cut."""
         pieces, at = list[str](), 0
         for start, end in self.marks:
@@ -43,19 +43,19 @@ class _Match:
     root: str
 
 
-def snippet(text: str, question: Question, longest: int = LONGEST) -> Snippet:
+def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
     """The window of at most so many characters that holds most of what the question says.
 
     >>> from waybook.research.question import read_question
     >>> snippet("Rain fell. The dams broke.", read_question("dam break"), 15).marked()
     '…**dams** broke.'
     """
-    text = text[:LONGEST_TEXT]
+    text = text[:MAX_TEXT_LENGTH]
     weights = _weights(question)
     matches = [
         _Match(found.start(), found.end(), root)
         for found in _WORD.finditer(text)
-        if (root := _root(plain(found[0]))) in weights
+        if (root := _root(fold_text(found[0]))) in weights
     ]
     start, end = _window(text, _best(matches, weights, longest), longest)
     inside = [match for match in matches if start <= match.start and match.end <= end]
@@ -67,11 +67,11 @@ def snippet(text: str, question: Question, longest: int = LONGEST) -> Snippet:
     )
 
 
-def _weights(question: Question) -> dict[str, float]:
+def _weights(question: SearchQuery) -> dict[str, float]:
     """What each word of the question weighs, by its root."""
     found: dict[str, float] = {}
     for term in question.terms:
-        for word in words(f"{term.text} {term.instead or ''}"):
+        for word in split_words(f"{term.text} {term.correction or ''}"):
             found[_root(word)] = max(term.weight, found.get(_root(word), 0))
     return found
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from waybook.research.table import Table
+from waybook.research.table import WordVectors
 
-SHORTEST = 4
-LONGEST = 24
+MIN_WORD_LENGTH = 4
+MAX_WORD_LENGTH = 24
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def meant(word: str, table: Table) -> str | None:
+def correct_word(word: str, table: WordVectors) -> str | None:
     """The likeliest known word that is one slip away; None if this one is known, or none is.
 
     A slip is a letter too many, one too few, a wrong one, or two that changed places. The first
@@ -19,7 +19,9 @@ def meant(word: str, table: Table) -> str | None:
     >>> [meant(word, shipped_table()) for word in ("vacine", "vaccine", "collapes")]
     ['vaccine', None, 'collapse']
     """
-    if not SHORTEST <= len(word) <= LONGEST or not (word.isascii() and word.isalpha()):
+    if not MIN_WORD_LENGTH <= len(word) <= MAX_WORD_LENGTH or not (
+        word.isascii() and word.isalpha()
+    ):
         return None
     if word in table.numbers or table.stem(word):
         return None
@@ -30,7 +32,7 @@ def meant(word: str, table: Table) -> str | None:
 def _one_slip_away(word: str) -> Iterator[str]:
     for place in range(len(word) + 1):
         before, after = word[:place], word[place:]
-        if after and len(word) > SHORTEST:
+        if after and len(word) > MIN_WORD_LENGTH:
             yield before + after[1:]
         if len(after) > 1:
             yield before + after[1] + after[0] + after[2:]

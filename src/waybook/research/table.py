@@ -18,15 +18,15 @@ FILE = "words.bin"
 HEAD = Struct("<4sHHII")
 MAGIC = b"WBWT"
 VERSION = 1
-ROUND = 4096
+ROW_ALIGNMENT = 4096
 
 #: Longer ones are keys, hashes and encoded pictures.
-LONGEST_WORD = 40
+MAX_WORD_LENGTH = 40
 #: The longest there are in the table: at the beginning of a word, and within one.
-LONGEST_BEGINNING = 20
-LONGEST_WITHIN = 10
+MAX_PREFIX_LENGTH = 20
+MAX_INFIX_LENGTH = 10
 #: What is added to each number of a row to make it a byte.
-SHIFT = 128
+BYTE_OFFSET = 128
 
 #: What an English word can end in, and what may stand there instead in the table.
 _ENDINGS = (
@@ -41,7 +41,7 @@ _DOUBLING = frozenset({"ing", "ed", "er", "ers"})
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class WordVectors:
     dimensions: int
     #: The number of each word's row; pieces that go on within a word begin with `##`.
     numbers: Mapping[str, int]
@@ -55,7 +55,7 @@ class Table:
         at = self.start + number * self.dimensions
         return self.rows[at : at + self.dimensions]
 
-    def spelled(self, word: str) -> tuple[int, ...]:
+    def rows_for_word(self, word: str) -> tuple[int, ...]:
         """The rows a word is made of: its own, its stem's, or those of its pieces.
 
         A word in letters the table does not know gets one row by chance, always the same, so
@@ -86,18 +86,18 @@ class Table:
 
     def _pieces(self, word: str) -> Iterator[int]:
         """The longest pieces first; nothing of a word in which a piece is unknown."""
-        found, start, mark, longest = list[int](), 0, "", LONGEST_BEGINNING
+        found, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)
             end = next((end for end in ends if mark + word[start:end] in self.numbers), None)
             if end is None:
                 return
             found.append(self.numbers[mark + word[start:end]])
-            start, mark, longest = end, "##", LONGEST_WITHIN
+            start, mark, longest = end, "##", MAX_INFIX_LENGTH
         yield from found
 
 
-def read_table(data: "mmap.mmap | bytes") -> Table:
+def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
     """Read a table from its bytes.
 
     Raises:
@@ -109,17 +109,17 @@ def read_table(data: "mmap.mmap | bytes") -> Table:
     after_scale = HEAD.size + 4 * dimensions
     after_words = after_scale + length
     names = data[after_scale:after_words].decode().split("\n")
-    return Table(
+    return WordVectors(
         dimensions=dimensions,
         numbers=MappingProxyType(dict(zip(names, range(count), strict=True))),
         scale=unpack_from(f"<{dimensions}f", data, HEAD.size),
         rows=data,
-        start=-(-after_words // ROUND) * ROUND,
+        start=-(-after_words // ROW_ALIGNMENT) * ROW_ALIGNMENT,
     )
 
 
 @cache
-def shipped_table() -> Table:
+def builtin_word_vectors() -> WordVectors:
     """The table this package carries, mapped into memory."""
     with as_file(files("waybook.research").joinpath(FILE)) as path, path.open("rb") as file:
-        return read_table(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return parse_word_vectors(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -6,7 +6,7 @@ from typing import Protocol
 from waybook.research.embedding import Vector
 
 
-class TextModel(Protocol):
+class EmbeddingModel(Protocol):
     """Makes vectors of many texts. Vectors of one model are never compared with another's."""
 
     @property

@@ -9,16 +9,16 @@ _ACCENT = re.compile(r"[\u0300-\u036f]+")
 _ALONE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003fffd]")
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words, in order.
 
     >>> words("Café au lait: 2 sizes!")
     ['cafe', 'au', 'lait', '2', 'sizes']
     """
-    return _WORD.findall(plain(text))
+    return _WORD.findall(fold_text(text))
 
 
-def plain(text: str) -> str:
+def fold_text(text: str) -> str:
     """The text in lower case and without accents; its length may change."""
     lowered = text.lower()
     if lowered.isascii():

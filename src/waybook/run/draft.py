@@ -8,26 +8,26 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from waybook.dag.lineage import Made
+from waybook.dag.lineage import ProducedDocument
 from waybook.errors import Refused
 from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
-from waybook.record.moment import Json, Moment
-from waybook.record.texts import digest
-from waybook.record.usage import NOTHING, Usage
+from waybook.record.moment import DecisionContext, Json
+from waybook.record.texts import text_hash
+from waybook.record.usage import NO_USAGE, Usage
 from waybook.run.decision import RunDecision
-from waybook.run.model import Chart, Job, NewDocument, Run, StageRun, StepRun, step_id
+from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun, step_id
 
 ReplyT = TypeVar("ReplyT")
 
 #: What fields are called in their rows, where that is another name.
-COLUMNS = {"continues": "continues_id", "document": "document_id"}
+COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
 
 class RunDraft:
-    def __init__(self, run: Run, chart: Chart, moment: Moment) -> None:
+    def __init__(self, run: Run, compiled_dag: CompiledDag, context: DecisionContext) -> None:
         """Begin with the run as it is."""
-        self.chart = chart
-        self.moment = moment
+        self.chart = compiled_dag
+        self.moment = context
         self.stages = dict(run.stages)
         self.steps = dict(run.steps)
         self._run = run
@@ -57,7 +57,7 @@ class RunDraft:
         self._note(Entity.JOB, job.id, WHOLE_ROW, None, job.as_row())
 
     def add_document(
-        self, job: Job, document_key: str, made: Made, content: str, version: int = 1
+        self, job: Job, document_key: str, made: ProducedDocument, content: str, version: int = 1
     ) -> NewDocument:
         """Keep what a job made."""
         document = NewDocument(
@@ -66,25 +66,25 @@ class RunDraft:
             step_key=job.step_key,
             job_id=job.id,
             document_key=document_key,
-            made=made,
+            origin=made,
             version=version,
             content=content,
-            content_hash=digest(content),
+            content_hash=text_hash(content),
         )
         self._documents.append(document)
         self._note(Entity.DOCUMENT, document.id, WHOLE_ROW, None, document.as_row())
         return document
 
-    def keep_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
+    def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
         """Make a row with texts of its own, which the audit knows by their hash."""
         self._texts[row_id] = texts
-        self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": digest(*texts)})
+        self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
 
     def add_usage(self, usage: Usage, **row: Json) -> None:
         """Keep what a result took, and add it to what the run took so far."""
         self._note(Entity.USAGE, self.moment.new_id(), WHOLE_ROW, None, row)
         old, new = self._run.usage, self._run.usage.plus(usage)
-        before = None if old == NOTHING else old.as_json()
+        before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.RUN, self._run.id, "usage", before, new.as_json())
         self._run = replace(self._run, usage=new)
 
@@ -113,7 +113,7 @@ class RunDraft:
         self._jobs[job.id] = changed = replace(job, **values)  # type: ignore[arg-type]  # names are Job's own
         return changed
 
-    def touch(self, job_id: str) -> None:
+    def record_heartbeat(self, job_id: str) -> None:
         """Take this call as a sign of life of the job."""
         self._touched.append(job_id)
 
@@ -153,7 +153,7 @@ class RunDraft:
 
     def _changed(self, entity: Entity, row_id: str, name: str, old: object, new: object) -> None:
         if old != new:
-            self._note(entity, row_id, COLUMNS.get(name, name), as_json(old), as_json(new))
+            self._note(entity, row_id, COLUMN_NAMES.get(name, name), as_json(old), as_json(new))
 
     def _note(self, entity: Entity, row_id: str, field: str, old: Json, new: Json) -> None:
         self._changes.append(Change(entity, row_id, field, old, new))

@@ -3,21 +3,21 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from waybook.dag.documents import Available
+from waybook.dag.documents import AvailableDocument
 from waybook.dag.overlay import Evidence
 from waybook.dag.report import StageEvidence
 from waybook.run.model import Run, StepRun
 
 
 def run_evidence(
-    run: Run, available: Iterable[tuple[str, Available]] = ()
+    run: Run, available: Iterable[tuple[str, AvailableDocument]] = ()
 ) -> dict[str, StageEvidence]:
     """What is known of each stage that has been started.
 
     `available` are the documents that can be fetched, each with its stage.
     """
     steps: dict[str, dict[str, Evidence]] = {slug: {} for slug in run.stages}
-    documents: dict[str, list[Available]] = {slug: [] for slug in run.stages}
+    documents: dict[str, list[AvailableDocument]] = {slug: [] for slug in run.stages}
     for step in run.steps.values():
         steps[step.stage][step.key] = _step(step)
     for slug, document in available:

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 from waybook.dag.model import JobStatus
 from waybook.record.changes import Event
-from waybook.record.moment import Moment
+from waybook.record.moment import DecisionContext
 from waybook.run.decision import RunDecision
 from waybook.run.draft import RunDraft
-from waybook.run.holding import held_job
-from waybook.run.limits import BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS, MAX_ATTEMPTS
-from waybook.run.model import Chart, Job, Run
+from waybook.run.holding import require_holder
+from waybook.run.limits import BACKOFF_SECONDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS
+from waybook.run.model import CompiledDag, Job, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class JobFailed:
 
 def fail_job(
     run: Run,
-    chart: Chart,
+    compiled_dag: CompiledDag,
     job: Job,
     *,
     attempt: int,
     error: str,
     retryable: bool,
-    moment: Moment,
+    context: DecisionContext,
 ) -> RunDecision[JobFailed]:
     """Take back a job that did not work out.
 
@@ -36,18 +36,18 @@ def fail_job(
         StaleAttempt: somebody else has taken it over.
         IllegalMove: it is not being worked on.
     """
-    held_job(job, attempt)
-    draft = RunDraft(run, chart, moment)
+    require_holder(job, attempt)
+    draft = RunDraft(run, compiled_dag, context)
     if retryable and job.tries < MAX_ATTEMPTS:
-        ready_at = moment.now + backoff(job.tries)
+        ready_at = context.now + backoff(job.tries)
         failed = draft.set_job(job, status=JobStatus.RETRYING, error=error, ready_at=ready_at)
         _record(draft, failed, error)
         return draft.decide(JobFailed(failed))
     status = JobStatus.RETRY_LOOP_FAILED if retryable else JobStatus.FAILED
-    return draft.decide(JobFailed(give_up(draft, job, error, status)))
+    return draft.decide(JobFailed(fail_permanently(draft, job, error, status)))
 
 
-def give_up(
+def fail_permanently(
     draft: RunDraft, job: Job, error: str, status: JobStatus = JobStatus.RETRY_LOOP_FAILED
 ) -> Job:
     """End a job without a result; only a person or an agent brings it back."""
@@ -65,7 +65,7 @@ def backoff(tries: int) -> timedelta:
     >>> [backoff(tries).seconds for tries in (1, 2, 3, 10)]
     [5, 10, 20, 300]
     """
-    return timedelta(seconds=min(BACKOFF_SECONDS * 2 ** (tries - 1), LONGEST_BACKOFF_SECONDS))
+    return timedelta(seconds=min(BACKOFF_SECONDS * 2 ** (tries - 1), MAX_BACKOFF_SECONDS))
 
 
 def _record(draft: RunDraft, job: Job, error: str) -> None:

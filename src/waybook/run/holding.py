@@ -1,14 +1,14 @@
 """Whether somebody still holds the job they speak of."""
 
 from waybook.dag.model import JobStatus
-from waybook.errors import IllegalMove, NextCall, StaleAttempt
+from waybook.errors import InvalidTransition, NextCall, StaleAttempt
 from waybook.run.model import Job
 
-NEXT = NextCall("get_next_job", {}, "ask for another job")
+NEXT_JOB_CALL = NextCall("get_next_job", {}, "ask for another job")
 AGAIN = NextCall("get_next_job", {}, "get your job again; its reply has the attempt")
 
 
-def stale(job: Job, attempt: int) -> StaleAttempt | None:
+def stale_attempt_error(job: Job, attempt: int) -> StaleAttempt | None:
     """The refusal for somebody whose job has moved on; None if it has not."""
     if job.attempt == attempt:
         return None
@@ -21,25 +21,25 @@ def stale(job: Job, attempt: int) -> StaleAttempt | None:
         attempt=attempt,
         currentAttempt=job.attempt,
         status=str(job.status),
-        next_call=NEXT if existed else AGAIN,
+        next_call=NEXT_JOB_CALL if existed else AGAIN,
     )
 
 
-def held_job(job: Job, attempt: int) -> None:
+def require_holder(job: Job, attempt: int) -> None:
     """Let only whoever holds the job pass.
 
     Raises:
         StaleAttempt: the job has moved on to another attempt.
         IllegalMove: it is not being worked on.
     """
-    refusal = stale(job, attempt)
+    refusal = stale_attempt_error(job, attempt)
     if refusal is not None:
         raise refusal
     if job.status is not JobStatus.PROCESSING:
-        raise IllegalMove(
+        raise InvalidTransition(
             f"this job is {job.status}, nobody works on it; take a job with get_next_job first",
             old=job.status,
             new=JobStatus.COMPLETED,
             jobId=job.id,
-            next_call=NEXT,
+            next_call=NEXT_JOB_CALL,
         )

@@ -12,4 +12,4 @@ MAX_ATTEMPTS = 4
 MAX_PARTS = 50
 #: The first wait before a retry, and the longest, in seconds.
 BACKOFF_SECONDS = 5
-LONGEST_BACKOFF_SECONDS = 300
+MAX_BACKOFF_SECONDS = 300

@@ -5,23 +5,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from waybook.dag.counts import pages_of
-from waybook.dag.inputs import Makes, made_in
-from waybook.dag.lineage import Made, Origins
+from waybook.dag.counts import rendered_keys
+from waybook.dag.inputs import ProducedDocuments, produced_documents
+from waybook.dag.lineage import Origins, ProducedDocument
 from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.recipe import Graph
 from waybook.dag.structure import stage_order
 from waybook.dag.units import Unit
 from waybook.record.holder import Holder
 from waybook.record.moment import Json
-from waybook.record.usage import NOTHING, Totals
+from waybook.record.usage import NO_USAGE, Totals
 
 #: Steps of one stage stand within this many ranks of each other.
 RANKS = 100_000
 
 
 @dataclass(frozen=True)
-class Chart:
+class CompiledDag:
     """A definition that has been checked, as a run goes by it."""
 
     dag: Dag
@@ -34,12 +34,12 @@ class Chart:
         return tuple(stage_order(self.dag))
 
     @cached_property
-    def made(self) -> Makes:
+    def produced_documents(self) -> ProducedDocuments:
         """Everything the steps make; any other input is external."""
-        return made_in(self.dag)
+        return produced_documents(self.dag)
 
     @cached_property
-    def ranks(self) -> Mapping[tuple[str, str], int]:
+    def dispatch_ranks(self) -> Mapping[tuple[str, str], int]:
         """Where each step stands in the order in which jobs are handed out."""
         return {
             (slug, key): place * RANKS + number
@@ -48,12 +48,12 @@ class Chart:
         }
 
     @cached_property
-    def pages(self) -> Mapping[tuple[str, str], frozenset[str]]:
+    def rendered_keys(self) -> Mapping[tuple[str, str], frozenset[str]]:
         """The keys of the documents that are rendered, by stage and step."""
         return {
             (stage.slug, key): keys
             for stage in self.dag.stages
-            for key, keys in pages_of(stage).items()
+            for key, keys in rendered_keys(stage).items()
         }
 
     @cached_property
@@ -199,7 +199,7 @@ class Run:
     #: The steps of the stages that were loaded, by their names within the run.
     steps: Mapping[str, StepRun]
     #: What its results took so far.
-    usage: Totals = NOTHING
+    usage: Totals = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +211,7 @@ class NewDocument:
     step_key: str
     job_id: str
     document_key: str
-    made: Made
+    origin: ProducedDocument
     version: int
     content: str
     content_hash: str
@@ -223,9 +223,9 @@ class NewDocument:
             "step_key": self.step_key,
             "job_id": self.job_id,
             "document_key": self.document_key,
-            "model": self.made.model,
-            "lineage": self.made.lineage,
-            "reviewer": self.made.reviewer,
+            "model": self.origin.model,
+            "lineage": self.origin.lineage,
+            "reviewer": self.origin.reviewer,
             "version": self.version,
             "content_hash": self.content_hash,
         }
@@ -252,7 +252,7 @@ def unit_json(unit: Unit | None) -> Json:
     }
 
 
-def _made(made: Made) -> Json:
+def _made(made: ProducedDocument) -> Json:
     return [made.model, made.lineage, made.reviewer]
 
 

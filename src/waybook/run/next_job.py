@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from waybook.dag.model import JobStatus
 from waybook.record.changes import Event
-from waybook.record.moment import Moment
+from waybook.record.moment import DecisionContext
 from waybook.run.decision import RunDecision
 from waybook.run.draft import RunDraft
-from waybook.run.fail import give_up
+from waybook.run.fail import fail_permanently
 from waybook.run.limits import MAX_ATTEMPTS
-from waybook.run.model import Chart, Job, Run
+from waybook.run.model import CompiledDag, Job, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class OpenJobs:
 class NothingReady:
     """Work is going on, or waits for its time or for another model."""
 
-    open: tuple[OpenJobs, ...]
+    open_jobs: tuple[OpenJobs, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +59,23 @@ class RunComplete:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
+class AttemptsExhausted:
     """The job at hand had been tried too often; ask again for another."""
 
     job: Job
 
 
 NextJob: TypeAlias = (
-    JobReady | NothingReady | AwaitingFeedback | StageFailed | RunComplete | GivenUp
+    JobReady | NothingReady | AwaitingFeedback | StageFailed | RunComplete | AttemptsExhausted
 )
 
 
 def next_job(
     run: Run,
-    chart: Chart,
-    moment: Moment,
+    compiled_dag: CompiledDag,
+    context: DecisionContext,
     *,
-    held: Job | None,
+    locked: Job | None,
     candidate: Job | None,
     open_jobs: Sequence[OpenJobs],
 ) -> RunDecision[NextJob]:
@@ -84,15 +84,17 @@ def next_job(
     `held` counts only if it is the caller's own, whatever the store found. The candidate is free:
     it is unclaimed, or its holder has been inactive for too long.
     """
-    draft = RunDraft(run, chart, moment)
-    if held is not None and moment.actor.holder.is_same_conversation(held.holder):
-        draft.touch(held.id)
-        return draft.decide(JobReady(held, resumed=True))
+    draft = RunDraft(run, compiled_dag, context)
+    if locked is not None and context.actor.holder.is_same_conversation(locked.holder):
+        draft.record_heartbeat(locked.id)
+        return draft.decide(JobReady(locked, resumed=True))
     if candidate is None:
-        return draft.decide(_why(run, chart, open_jobs))
+        return draft.decide(_why(run, compiled_dag, open_jobs))
     if candidate.tries >= MAX_ATTEMPTS:
-        give_up(draft, candidate, "whoever held it fell silent, the last time it could be tried")
-        return draft.decide(GivenUp(candidate))
+        fail_permanently(
+            draft, candidate, "whoever held it fell silent, the last time it could be tried"
+        )
+        return draft.decide(AttemptsExhausted(candidate))
     return draft.decide(JobReady(_claim(draft, candidate)))
 
 
@@ -108,7 +110,7 @@ def _claim(draft: RunDraft, job: Job) -> Job:
         started_at=draft.moment.now,
         error=None,
     )
-    draft.touch(job.id)
+    draft.record_heartbeat(job.id)
     draft.record(
         Event.STEP_STARTED,
         jobId=job.id,
@@ -120,20 +122,20 @@ def _claim(draft: RunDraft, job: Job) -> Job:
     return claimed
 
 
-def _why(run: Run, chart: Chart, open_jobs: Sequence[OpenJobs]) -> NextJob:
+def _why(run: Run, compiled_dag: CompiledDag, open_jobs: Sequence[OpenJobs]) -> NextJob:
     if open_jobs:
         return NothingReady(tuple(open_jobs))
-    for slug in chart.order:
+    for slug in compiled_dag.order:
         failed = [s.key for s in run.steps.values() if s.stage == slug and _has_failed(run, s.id)]
         if failed:
             return StageFailed(slug, tuple(failed))
     waiting = [
         slug
-        for slug in chart.order
+        for slug in compiled_dag.order
         if (stage := run.stages.get(slug))
         and stage.completed_at
         and stage.feedback is None
-        and any(after not in run.stages for after in chart.dag.after(slug))
+        and any(after not in run.stages for after in compiled_dag.dag.after(slug))
     ]
     return AwaitingFeedback(tuple(waiting)) if waiting else RunComplete()
 

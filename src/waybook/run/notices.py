@@ -3,28 +3,32 @@
 from collections.abc import Iterator
 
 from waybook.record.moment import Json
-from waybook.record.notice import MOST_NAMED, Notice, Occasion, in_short
-from waybook.run.model import Chart, Run
+from waybook.record.notice import MAX_NAMES_LISTED, Notification, NotificationKind, shorten
+from waybook.run.model import CompiledDag, Run
 
 
-def run_notices(before: Run | None, run: Run, chart: Chart) -> tuple[Notice, ...]:
+def run_notifications(
+    before: Run | None, run: Run, compiled_dag: CompiledDag
+) -> tuple[Notification, ...]:
     """What there is to tell once the run has become so."""
-    return tuple(_notices(before, run, chart))
+    return tuple(_notices(before, run, compiled_dag))
 
 
-def _notices(before: Run | None, run: Run, chart: Chart) -> Iterator[Notice]:
+def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterator[Notification]:
     was_failing = _failing(before)
     for slug, keys in _failing(run).items():
         if slug not in was_failing:
-            failed: list[Json] = [*keys[:MOST_NAMED]]
-            told = {**_stage(run, chart, slug), "failedSteps": failed}
-            yield Notice(Occasion.STAGE_FAILED, run.id, told)
+            failed: list[Json] = [*keys[:MAX_NAMES_LISTED]]
+            told = {**_stage(run, compiled_dag, slug), "failedSteps": failed}
+            yield Notification(NotificationKind.STAGE_FAILED, run.id, told)
     ended = _complete(run) - _complete(before)
-    for slug in chart.order:
-        if slug in ended and run.stages[slug].feedback is None and chart.dag.after(slug):
-            yield Notice(Occasion.AWAITING_FEEDBACK, run.id, _stage(run, chart, slug))
+    for slug in compiled_dag.order:
+        if slug in ended and run.stages[slug].feedback is None and compiled_dag.dag.after(slug):
+            yield Notification(
+                NotificationKind.AWAITING_FEEDBACK, run.id, _stage(run, compiled_dag, slug)
+            )
     if run.completed_at is not None and (before is None or before.completed_at is None):
-        yield Notice(Occasion.RUN_COMPLETED, run.id, _run(run, chart))
+        yield Notification(NotificationKind.RUN_COMPLETED, run.id, _run(run, compiled_dag))
 
 
 def _failing(run: Run | None) -> dict[str, list[str]]:
@@ -41,16 +45,16 @@ def _complete(run: Run | None) -> set[str]:
     return {slug for slug, stage in stages if stage.completed_at is not None}
 
 
-def _run(run: Run, chart: Chart) -> dict[str, Json]:
-    done, total = len(_complete(run)), len(chart.order)
+def _run(run: Run, compiled_dag: CompiledDag) -> dict[str, Json]:
+    done, total = len(_complete(run)), len(compiled_dag.order)
     return {
         "runId": run.id,
-        "runName": in_short(run.name),
-        "dagSlug": chart.dag.slug,
+        "runName": shorten(run.name),
+        "dagSlug": compiled_dag.dag.slug,
         "progress": {"completedStages": done, "totalStages": total},
     }
 
 
-def _stage(run: Run, chart: Chart, slug: str) -> dict[str, Json]:
-    name = in_short(chart.stages[slug].name)
-    return {**_run(run, chart), "stageSlug": slug, "stageName": name}
+def _stage(run: Run, compiled_dag: CompiledDag, slug: str) -> dict[str, Json]:
+    name = shorten(compiled_dag.stages[slug].name)
+    return {**_run(run, compiled_dag), "stageSlug": slug, "stageName": name}

@@ -6,7 +6,7 @@ from waybook.run.draft import RunDraft
 from waybook.run.model import Job
 
 
-def spend(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
+def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
     """Keep what an attempt at a job took. A late result counts too: its tokens were spent.
 
     Whoever does not name a model is taken to have used the one the job is for.

@@ -7,18 +7,18 @@ opened with all its jobs at once, and a stage whose steps are all closed is comp
 from collections.abc import Sequence
 from dataclasses import replace
 
-from waybook.dag.counts import expected
-from waybook.dag.lineage import Origins, distinct, entry_origins, joined
+from waybook.dag.counts import expected_counts
+from waybook.dag.lineage import Origins, distinct, entry_origins, merge_origins
 from waybook.dag.units import Unit, units_of
 from waybook.dag.walker import StepState, walk
 from waybook.errors import InvalidInput, TooLarge
 from waybook.record.changes import Event
 from waybook.run.draft import RunDraft
 from waybook.run.limits import MAX_JOBS, MAX_MODELS, MAX_STEPS
-from waybook.run.model import Chart, Job, StageRun, StepRun, step_id
+from waybook.run.model import CompiledDag, Job, StageRun, StepRun, step_id
 
 #: The names a refusal tells, at most.
-MOST_NAMED = 50
+MAX_NAMES_LISTED = 50
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
         InvalidInput: there are no models.
         TooLarge: too many models, or more jobs than one stage may have.
     """
-    frozen = known_models(models)
+    frozen = validate_models(models)
     prior = _prior(draft, slug, frozen)
     _fits(draft, slug, frozen, prior)
     now = draft.moment.now
@@ -37,7 +37,7 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
     draft.record(Event.PLAN_MODIFIED, action="stage_started", stageSlug=slug, models=[*frozen])
 
 
-def known_models(models: Sequence[str]) -> tuple[str, ...]:
+def validate_models(models: Sequence[str]) -> tuple[str, ...]:
     """The models, each once.
 
     Raises:
@@ -54,30 +54,32 @@ def known_models(models: Sequence[str]) -> tuple[str, ...]:
     return frozen
 
 
-def known_stage(chart: Chart, slug: str) -> None:
+def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
     """Let only a stage of this DAG pass.
 
     Raises:
         InvalidInput: it has no such stage.
     """
-    if slug not in chart.stages:
+    if slug not in compiled_dag.stages:
         raise InvalidInput(
-            f"this DAG has no stage {slug!r}; it has {', '.join(chart.order)}",
+            f"this DAG has no stage {slug!r}; it has {', '.join(compiled_dag.order)}",
             stageSlug=slug,
-            stages=[*chart.order],
+            stages=[*compiled_dag.order],
         )
 
 
-def known_step(chart: Chart, slug: str, key: str) -> None:
+def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
     """Let only a step of this stage pass.
 
     Raises:
         InvalidInput: the stage has no such step.
     """
-    order = chart.graphs[slug].order
+    order = compiled_dag.graphs[slug].order
     if key not in order:
         raise InvalidInput(
-            f"the stage {slug!r} has no step {key!r}", stepKey=key, steps=[*order[:MOST_NAMED]]
+            f"the stage {slug!r} has no step {key!r}",
+            stepKey=key,
+            steps=[*order[:MAX_NAMES_LISTED]],
         )
 
 
@@ -86,12 +88,12 @@ def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
     before = draft.chart.dag.before(slug)
     if not before:
         return entry_origins(models)
-    return joined(_leaves(draft, earlier) for earlier in before)
+    return merge_origins(_leaves(draft, earlier) for earlier in before)
 
 
 def _leaves(draft: RunDraft, slug: str) -> Origins:
     chart, stage = draft.chart, draft.stages[slug]
-    return expected(chart.stages[slug], chart.graphs[slug], stage.models, stage.prior).leaves
+    return expected_counts(chart.stages[slug], chart.graphs[slug], stage.models, stage.prior).leaves
 
 
 def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -> None:
@@ -102,7 +104,7 @@ def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -
             f"the stage {slug!r} has {steps:,} steps; at most {MAX_STEPS} can be carried out",
             limit=MAX_STEPS,
         )
-    total = expected(chart.stages[slug], chart.graphs[slug], models, prior).total
+    total = expected_counts(chart.stages[slug], chart.graphs[slug], models, prior).total
     if total > MAX_JOBS:
         raise TooLarge(
             f"the stage {slug!r} would have {total:,} jobs with these {len(models)} models; at "
@@ -150,13 +152,13 @@ def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
         step_key=unit.step_key,
         job_type=step.job_type,
         model=unit.model,
-        rank=draft.chart.ranks[slug, unit.step_key],
+        rank=draft.chart.dispatch_ranks[slug, unit.step_key],
         unit=unit,
         ready_at=draft.moment.now,
     )
 
 
-def again(draft: RunDraft, job: Job, **values: object) -> Job:
+def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
     """A new job for the same piece of work."""
     fresh = Job(
         id=draft.moment.new_id(),

@@ -3,54 +3,59 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from waybook.errors import IllegalMove, NextCall, NotAwaitingReview
+from waybook.errors import InvalidTransition, NextCall, NotAwaitingReview
 from waybook.record.changes import Event
-from waybook.record.moment import Json, Moment
-from waybook.record.scopes import refuse_decider
+from waybook.record.moment import DecisionContext, Json
+from waybook.record.scopes import require_decider
 from waybook.run.decision import RunDecision
 from waybook.run.draft import RunDraft
-from waybook.run.model import Chart, Run, StageRun
-from waybook.run.stages import known_models, known_stage, start_stage
+from waybook.run.model import CompiledDag, Run, StageRun
+from waybook.run.stages import require_stage, start_stage, validate_models
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedStages:
     """The stages that were started, in their order."""
 
     stages: tuple[StageRun, ...]
 
 
 def new_run(
-    chart: Chart, run_id: str, name: str, given: Json, models: Sequence[str], moment: Moment
-) -> RunDecision[Started]:
+    compiled_dag: CompiledDag,
+    run_id: str,
+    name: str,
+    given: Json,
+    models: Sequence[str],
+    context: DecisionContext,
+) -> RunDecision[StartedStages]:
     """Make a run of a DAG and start its first stage."""
     run = Run(id=run_id, name=name, seq=0, completed_at=None, stages={}, steps={})
-    draft = RunDraft(run, chart, moment)
+    draft = RunDraft(run, compiled_dag, context)
     draft.add_run(
         name=name,
-        dag_slug=chart.dag.slug,
-        dag_version=chart.version,
+        dag_slug=compiled_dag.dag.slug,
+        dag_version=compiled_dag.version,
         input=given,
         completed_at=None,
-        created_at=moment.now.isoformat(),
-        created_by=moment.actor.user,
+        created_at=context.now.isoformat(),
+        created_by=context.actor.user,
     )
-    draft.record(Event.PLAN_MODIFIED, action="run_started", dagSlug=chart.dag.slug)
-    entry = chart.order[0]
+    draft.record(Event.PLAN_MODIFIED, action="run_started", dagSlug=compiled_dag.dag.slug)
+    entry = compiled_dag.order[0]
     start_stage(draft, entry, models)
-    return draft.decide(Started((draft.stages[entry],)))
+    return draft.decide(StartedStages((draft.stages[entry],)))
 
 
 def give_feedback(
     run: Run,
-    chart: Chart,
+    compiled_dag: CompiledDag,
     slug: str,
     feedback: str,
     models: Sequence[str] | None,
-    moment: Moment,
+    context: DecisionContext,
     *,
     place: str | None = None,
-) -> RunDecision[Started]:
+) -> RunDecision[StartedStages]:
     """Keep a person's feedback on a completed stage; it opens the way to what comes next.
 
     Raises:
@@ -59,7 +64,7 @@ def give_feedback(
         NotAwaitingReview: it has had its feedback.
         Forbidden: a person has to say it here.
     """
-    known_stage(chart, slug)
+    require_stage(compiled_dag, slug)
     stage = _completed(run, slug, "feedback is for a completed stage")
     if stage.feedback is not None:
         raise NotAwaitingReview(
@@ -71,50 +76,54 @@ def give_feedback(
             feedback=stage.feedback,
             next_call=_look(run),
         )
-    refuse_decider(moment, requested_as=None, look=_look(run))
-    draft = RunDraft(run, chart, moment)
-    by, now = moment.actor.user, moment.now
+    require_decider(context, requested_as=None, look=_look(run))
+    draft = RunDraft(run, compiled_dag, context)
+    by, now = context.actor.user, context.now
     draft.set_stage(slug, feedback=feedback, feedback_at=now, feedback_by=by)
     said: dict[str, Json] = {
         "stageSlug": slug,
         "feedback": feedback,
-        "decidedAs": moment.actor.principal,
+        "decidedAs": context.actor.principal,
     }
     if place:
         said["place"] = place
     draft.record(Event.USER_REVIEWED, action="stage_feedback", **said)
-    chosen = known_models(models) if models else stage.models
-    ready = [after for after in chart.dag.after(slug) if _is_open(draft, after)]
+    chosen = validate_models(models) if models else stage.models
+    ready = [after for after in compiled_dag.dag.after(slug) if _is_open(draft, after)]
     for after in ready:
         start_stage(draft, after, chosen)
-    return draft.decide(Started(tuple(draft.stages[after] for after in ready)))
+    return draft.decide(StartedStages(tuple(draft.stages[after] for after in ready)))
 
 
-def begin_stage(
-    run: Run, chart: Chart, slug: str, models: Sequence[str] | None, moment: Moment
-) -> RunDecision[Started]:
+def start_open_stage(
+    run: Run,
+    compiled_dag: CompiledDag,
+    slug: str,
+    models: Sequence[str] | None,
+    context: DecisionContext,
+) -> RunDecision[StartedStages]:
     """Start a stage to which the way is open; one that has been started stays as it is.
 
     Raises:
         InvalidInput: there is no such stage.
         IllegalMove: a stage before it is not complete, or has had no feedback.
     """
-    known_stage(chart, slug)
-    draft = RunDraft(run, chart, moment)
+    require_stage(compiled_dag, slug)
+    draft = RunDraft(run, compiled_dag, context)
     if slug in run.stages:
-        return draft.decide(Started(()))
-    for before in chart.dag.before(slug):
+        return draft.decide(StartedStages(()))
+    for before in compiled_dag.dag.before(slug):
         stage = _completed(run, before, f"{slug!r} comes after it")
         if stage.feedback is None:
-            raise IllegalMove(
+            raise InvalidTransition(
                 f"the stage {slug!r} cannot start: a person's feedback on {before!r} opens the "
                 "way to it",
                 old="not_started",
                 new="in_progress",
                 next_call=_ask_feedback(run, before),
             )
-    start_stage(draft, slug, models or run.stages[chart.dag.before(slug)[-1]].models)
-    return draft.decide(Started((draft.stages[slug],)))
+    start_stage(draft, slug, models or run.stages[compiled_dag.dag.before(slug)[-1]].models)
+    return draft.decide(StartedStages((draft.stages[slug],)))
 
 
 def _is_open(draft: RunDraft, slug: str) -> bool:
@@ -127,7 +136,7 @@ def _completed(run: Run, slug: str, why: str) -> StageRun:
     stage = run.stages.get(slug)
     if stage is None or stage.completed_at is None:
         state = "not_started" if stage is None else "in_progress"
-        raise IllegalMove(
+        raise InvalidTransition(
             f"the stage {slug!r} is {state.replace('_', ' ')}; {why}",
             old=state,
             new="completed",

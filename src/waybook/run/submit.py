@@ -3,24 +3,24 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from waybook.dag.lineage import Made
+from waybook.dag.lineage import ProducedDocument
 from waybook.dag.model import JobStatus, JobType, RecipeStep
-from waybook.dag.sources import makes
+from waybook.dag.sources import output_keys
 from waybook.errors import InvalidInput, TooLarge
 from waybook.record.changes import Entity, Event
-from waybook.record.moment import Json, Moment
+from waybook.record.moment import DecisionContext, Json
 from waybook.record.usage import Usage
 from waybook.run.decision import RunDecision
 from waybook.run.draft import RunDraft
-from waybook.run.holding import held_job, stale
+from waybook.run.holding import require_holder, stale_attempt_error
 from waybook.run.limits import MAX_PARTS
-from waybook.run.model import Chart, Job, Run
-from waybook.run.spending import spend
-from waybook.run.stages import advance, again
+from waybook.run.model import CompiledDag, Job, Run
+from waybook.run.spending import record_usage
+from waybook.run.stages import advance, recreate_job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
+class SubmittedDocument:
     """One document as it is handed in; what is None stands for whatever it can be."""
 
     content: str
@@ -30,7 +30,7 @@ class Handed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    documents: tuple[Handed, ...]
+    documents: tuple[SubmittedDocument, ...]
     attempt: int
     continues: bool = False
     usage: Usage | None = None
@@ -47,10 +47,10 @@ class JobDone:
 
 def submit_job(
     run: Run,
-    chart: Chart,
+    compiled_dag: CompiledDag,
     job: Job,
     submission: Submission,
-    moment: Moment,
+    context: DecisionContext,
     *,
     parts: Sequence[str] = (),
     version: int = 1,
@@ -64,12 +64,12 @@ def submit_job(
         IllegalMove: nobody works on the job.
         TooLarge: a unit has too many parts.
     """
-    draft = RunDraft(run, chart, moment)
-    late = stale(job, submission.attempt)
+    draft = RunDraft(run, compiled_dag, context)
+    late = stale_attempt_error(job, submission.attempt)
     if late is not None:
         _keep_late(draft, job, submission)
         return draft.decide(JobDone(job=job), refusal=late)
-    held_job(job, submission.attempt)
+    require_holder(job, submission.attempt)
     if submission.continues:
         return draft.decide(_continued(draft, job, submission))
     return draft.decide(_completed(draft, job, submission, parts, version))
@@ -82,8 +82,8 @@ def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
     at = draft.moment.now.isoformat()
     by = draft.moment.actor.user
     row: dict[str, Json] = {"job_id": job.id, "attempt": submission.attempt}
-    draft.keep_text(Entity.LATE_RESULT, late_id, text, **row, created_at=at, created_by=by)
-    spend(draft, job, submission.attempt, submission.usage)
+    draft.store_text(Entity.LATE_RESULT, late_id, text, **row, created_at=at, created_by=by)
+    record_usage(draft, job, submission.attempt, submission.usage)
     draft.record(
         Event.PLAN_MODIFIED, action="late_result", jobId=job.id, attempt=submission.attempt
     )
@@ -98,8 +98,8 @@ def _continued(draft: RunDraft, job: Job, submission: Submission) -> JobDone:
         )
     (text,) = _alone(submission)
     done = _end(draft, job, submission)
-    draft.keep_text(Entity.JOB_PART, job.id, text, part=job.part)
-    following = again(
+    draft.store_text(Entity.JOB_PART, job.id, text, part=job.part)
+    following = recreate_job(
         draft,
         job,
         continues=job.id,
@@ -126,7 +126,7 @@ def _completed(
     handed = _whole(submission, parts) if parts else submission.documents
     contents = _assigned(step, made, handed)
     done = _end(draft, job, submission)
-    pages = draft.chart.pages.get((job.stage, job.step_key), ())
+    pages = draft.chart.rendered_keys.get((job.stage, job.step_key), ())
     kept = []
     for (key, output), content in contents.items():
         document = draft.add_document(done, key, output, content, version)
@@ -141,22 +141,24 @@ def _completed(
     return JobDone(job=done, documents=tuple(kept))
 
 
-def _whole(submission: Submission, parts: Sequence[str]) -> tuple[Handed, ...]:
+def _whole(submission: Submission, parts: Sequence[str]) -> tuple[SubmittedDocument, ...]:
     """The last part with all that went before it."""
     (text,) = _alone(submission)
     first = submission.documents[0]
     joined = "".join([*parts, text])
-    return (Handed(content=joined, document_key=first.document_key, model=first.model),)
+    return (SubmittedDocument(content=joined, document_key=first.document_key, model=first.model),)
 
 
-Place = tuple[str, Made]
+DocumentTarget = tuple[str, ProducedDocument]
 
 
 def _assigned(
-    step: RecipeStep, made: Sequence[Made], handed: Sequence[Handed]
-) -> Mapping[Place, str]:
+    step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
+) -> Mapping[DocumentTarget, str]:
     """Which text is which document. A text that names neither key nor model is all it can be."""
-    wanted: dict[Place, str | None] = {(key, out): None for key in makes(step) for out in made}
+    wanted: dict[DocumentTarget, str | None] = {
+        (key, out): None for key in output_keys(step) for out in made
+    }
     for document in handed:
         fitting = [place for place in wanted if _fits(place, document)]
         if not fitting:
@@ -180,13 +182,15 @@ def _assigned(
     return {place: content for place, content in wanted.items() if content is not None}
 
 
-def _fits(place: Place, document: Handed) -> bool:
+def _fits(place: DocumentTarget, document: SubmittedDocument) -> bool:
     key, made = place
     return document.document_key in {None, key} and document.model in {None, made.model}
 
 
-def _not_made(step: RecipeStep, made: Sequence[Made], document: Handed) -> InvalidInput:
-    keys, models = [*makes(step)], sorted({output.model for output in made})
+def _not_made(
+    step: RecipeStep, made: Sequence[ProducedDocument], document: SubmittedDocument
+) -> InvalidInput:
+    keys, models = [*output_keys(step)], sorted({output.model for output in made})
     return InvalidInput(
         f"this step makes no document {document.document_key!r} of {document.model!r}; it makes "
         f"{', '.join(keys)}",
@@ -196,11 +200,11 @@ def _not_made(step: RecipeStep, made: Sequence[Made], document: Handed) -> Inval
 
 
 def _end(draft: RunDraft, job: Job, submission: Submission) -> Job:
-    spend(draft, job, job.attempt, submission.usage)
+    record_usage(draft, job, job.attempt, submission.usage)
     return draft.set_job(job, status=JobStatus.COMPLETED, completed_at=draft.moment.now)
 
 
-def _render_job(draft: RunDraft, job: Job, made: Made, document_id: str) -> Job:
+def _render_job(draft: RunDraft, job: Job, made: ProducedDocument, document_id: str) -> Job:
     return Job(
         id=draft.moment.new_id(),
         stage=job.stage,

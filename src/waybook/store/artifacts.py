@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from waybook.plan.research import Before
+from waybook.plan.research import ExistingResearch
 from waybook.store.sql import Ids, Statement, load
 
 SQL = load("artifacts")
 
 
-def before_in_plan_statements(
+def existing_in_plan_statements(
     plan_id: str, kind: str, title: str, source_ids: Iterable[str]
 ) -> list[Statement]:
     """Ask what a plan has under this name, and which of these sources it has met."""
@@ -19,28 +19,28 @@ def before_in_plan_statements(
     ]
 
 
-def before_apart_statements(kind: str, title: str) -> list[Statement]:
+def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
     """Wait for our turn, then ask what there is under this name without a plan."""
     return [
         SQL["lock_name"](kind=kind, title=title),
-        SQL["latest_apart"](kind=kind, title=title),
+        SQL["latest_standalone"](kind=kind, title=title),
     ]
 
 
-def read_before(
+def read_existing(
     latest: Sequence[tuple[Any, ...]], sources: Sequence[tuple[Any, ...]] = ()
-) -> Before:
+) -> ExistingResearch:
     """What these statements found."""
     known = frozenset(row[0] for row in sources)
     if not latest:
-        return Before(sources=known)
+        return ExistingResearch(sources=known)
     artifact_id, version, content_hash = latest[0]
-    return Before(artifact_id, version, content_hash, known)
+    return ExistingResearch(artifact_id, version, content_hash, known)
 
 
 def rows_statement(artifact_id: str) -> Statement:
     """Everything the audit of an artifact without a plan accounts for."""
-    return SQL["stored_apart"](artifact_id=artifact_id)
+    return SQL["stored_standalone_rows"](artifact_id=artifact_id)
 
 
 def artifact_statement(artifact_id: str) -> Statement:

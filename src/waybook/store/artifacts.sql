@@ -3,7 +3,7 @@
 select pg_advisory_xact_lock(hashtextextended(
          app_org() || chr(31) || %(kind)s::text || chr(31) || %(title)s::text, 718291004528));
 
--- name: latest_apart
+-- name: latest_standalone
 -- The latest version of what was stored under this name without a plan.
 select id::text, version, content_hash
   from artifact
@@ -25,7 +25,7 @@ select distinct l.source_id::text
   join artifact a on a.id = l.artifact_id
  where l.source_id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
--- name: stored_apart
+-- name: stored_standalone_rows
 -- Everything the audit of an artifact without a plan accounts for, to hold against its replay.
 select 'artifact', a.id::text, json_build_object(
          'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,

@@ -16,7 +16,7 @@ SQL = load("audit")
 GENESIS = bytes(32)
 
 
-class Sealed(NamedTuple):
+class SealedEntry(NamedTuple):
     """One entry as it is stored."""
 
     subject_id: str
@@ -31,7 +31,7 @@ class Sealed(NamedTuple):
     hash: bytes = b""
 
 
-class Head(NamedTuple):
+class ChainHead(NamedTuple):
     """The end of a chain: the last number, its seal, and its time."""
 
     seq: int = 0
@@ -47,7 +47,7 @@ class Head(NamedTuple):
         return now if self.at is None else max(now, self.at)
 
 
-def seal(entry: Sealed, previous: bytes) -> bytes:
+def seal(entry: SealedEntry, previous: bytes) -> bytes:
     """The hash of an entry upon the one before it: over everything it says, to the letter."""
     said = (
         entry.subject,
@@ -70,15 +70,15 @@ def seal(entry: Sealed, previous: bytes) -> bytes:
 def chain(
     entries: Sequence[Entry],
     *,
-    head: Head,
+    head: ChainHead,
     subject: tuple[str, str],
     now: datetime,
     actor: Actor,
-) -> Iterator[Sealed]:
+) -> Iterator[SealedEntry]:
     """Number and seal new entries behind the head of their subject's chain."""
     previous, at = head.hash, head.after(now)
     for seq, new in enumerate(entries, start=head.seq + 1):
-        entry = Sealed(
+        entry = SealedEntry(
             subject_id=subject[1],
             subject=subject[0],
             seq=seq,
@@ -92,10 +92,10 @@ def chain(
             ),
         )
         previous = seal(entry, previous)
-        yield Sealed(*entry[:-1], hash=previous)
+        yield SealedEntry(*entry[:-1], hash=previous)
 
 
-def first_broken(entries: Sequence[Sealed]) -> tuple[int, str] | None:
+def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
     """The number of the first entry that does not belong, and why; None if all do."""
     previous = GENESIS
     for expected, entry in enumerate(entries, start=1):
@@ -118,10 +118,10 @@ def changes_of(details: Json) -> Iterator[Change]:
                 yield change_from_json(change)
 
 
-def read_entries(rows: Iterable[tuple[Any, ...]]) -> list[Sealed]:
+def read_entries(rows: Iterable[tuple[Any, ...]]) -> list[SealedEntry]:
     """Entries as the queries here bring them: their columns are an entry's fields, in order.
 
     Times come back in UTC, in which they were sealed, whatever the time zone of the connection.
     """
-    entries = (Sealed(*row) for row in rows)
+    entries = (SealedEntry(*row) for row in rows)
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]

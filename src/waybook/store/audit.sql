@@ -86,7 +86,7 @@ select coalesce(max(seq), 0)
   from audit_entry
  where subject_id = %(subject_id)s and at <= %(at)s;
 
--- name: moves
+-- name: status_changes
 -- When each step of a plan went into which status, and the last thing that happened to the plan.
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
        (select json_agg(json_build_array(c.value ->> 'id', c.value ->> 'to'))

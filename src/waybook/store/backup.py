@@ -23,7 +23,7 @@ from waybook.store.archive import (
     blocks_of,
     count_rows,
 )
-from waybook.store.migrate import connected, pending_in
+from waybook.store.migrate import owner_connection, pending_in
 from waybook.store.org_tables import (
     OrgTable,
     all_orgs,
@@ -57,7 +57,7 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
         Busy: a table is being altered right now.
         Unavailable: the database cannot be reached.
     """
-    with connected(owner_dsn) as connection:
+    with owner_connection(owner_dsn) as connection:
         _check_migrations(connection)
         tables = org_tables(connection)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

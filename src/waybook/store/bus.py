@@ -13,30 +13,30 @@ from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
-from waybook.record.news import News, newest
+from waybook.record.news import ChangeEvent, merge_events
 
-Which: TypeAlias = tuple[UUID, str, str]
+SubjectKey: TypeAlias = tuple[UUID, str, str]
 
 #: News that may wait to be sent to other processes; what is too much, they find by looking.
-MOST_WAITING = 10_000
+MAX_QUEUED = 10_000
 #: News that are remembered for whoever was away for a moment.
-MOST_REMEMBERED = 2_000
+MAX_REPLAYED = 2_000
 #: Plans and runs of which it is known how far their news were told.
-MOST_KNOWN = 10_000
+MAX_TRACKED_SUBJECTS = 10_000
 #: Orgs whose news are counted; whoever comes back after that hears that anything may have changed.
-MOST_ORGS = 10_000
+MAX_TRACKED_ORGS = 10_000
 
 
 class Subscriber(Protocol):
     """Somebody who wants to know. None of these may wait or fail."""
 
-    def hear(self, news: News, /) -> None:
+    def on_event(self, event: ChangeEvent, /) -> None:
         """Something changed."""
 
-    def lose_track(self) -> None:
+    def on_gap(self) -> None:
         """Anything may have changed."""
 
-    def end(self) -> None:
+    def on_close(self) -> None:
         """There will be no more news: the process stops."""
 
 
@@ -51,36 +51,36 @@ class Bus:
         self.is_wanted = asyncio.Event()
         #: Set when an org has its first subscriber: for whoever looks for news, to look now.
         self.has_newcomers = asyncio.Event()
-        self._outgoing: dict[Which, News] = {}
+        self._outgoing: dict[SubjectKey, ChangeEvent] = {}
         self._subscribers: dict[UUID, list[Subscriber]] = {}
-        self._known: OrderedDict[Which, int] = OrderedDict()
-        self._told: deque[tuple[UUID, News]] = deque(maxlen=MOST_REMEMBERED)
+        self._known: OrderedDict[SubjectKey, int] = OrderedDict()
+        self._told: deque[tuple[UUID, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
         #: How much each org was told. It begins anywhere, so that no two beginnings are taken for
         #: one another; and by org, so that nobody can count what others do.
         self._counts: OrderedDict[UUID, int] = OrderedDict()
         self._closed = False
 
-    def publish(self, org_id: UUID, news: News) -> None:
+    def publish(self, org_id: UUID, event: ChangeEvent) -> None:
         """Something has changed here, and is committed."""
-        which = org_id, news.kind, news.id
-        if len(self._outgoing) < MOST_WAITING:
-            self._outgoing[which] = newest(self._outgoing.get(which), news)
+        which = org_id, event.kind, event.id
+        if len(self._outgoing) < MAX_QUEUED:
+            self._outgoing[which] = merge_events(self._outgoing.get(which), event)
             self.has_outgoing.set()
-        self._tell(which, news)
+        self._tell(which, event)
 
-    def hear(self, org_id: UUID, news: News) -> None:
+    def receive(self, org_id: UUID, event: ChangeEvent) -> None:
         """Something has changed elsewhere; what is known already is not told again."""
-        which = org_id, news.kind, news.id
-        if org_id in self._subscribers and self._known.get(which, -1) < news.version:
-            self._tell(which, news)
+        which = org_id, event.kind, event.id
+        if org_id in self._subscribers and self._known.get(which, -1) < event.version:
+            self._tell(which, event)
 
-    def lose_track(self, org_id: UUID) -> None:
+    def invalidate(self, org_id: UUID) -> None:
         """So much has changed in an org that nobody knows what."""
         for subscriber in self._subscribers.get(org_id, ()):
-            subscriber.lose_track()
+            subscriber.on_gap()
 
     @contextmanager
-    def told(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
+    def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
         """Tell somebody of this org's news, while inside, and of those since a position."""
         self._catch_up(org_id, subscriber, since)
         leave = self.subscribe(org_id, subscriber)
@@ -97,7 +97,7 @@ class Bus:
         others.append(subscriber)
         self.is_wanted.set()
         if self._closed:
-            subscriber.end()
+            subscriber.on_close()
 
         def leave() -> None:
             if subscriber in others:
@@ -111,15 +111,15 @@ class Bus:
         """How much was told of an org; who has read what is kept, and says this, misses nothing."""
         return f"{self.sender}.{self._counted(org_id)}"
 
-    def orgs(self) -> list[UUID]:
+    def subscribed_orgs(self) -> list[UUID]:
         """Whose news somebody waits for."""
         return list(self._subscribers)
 
-    def take_outgoing(self) -> dict[UUID, list[News]]:
+    def take_outgoing(self) -> dict[UUID, list[ChangeEvent]]:
         """What is to be sent to other processes, by org; whoever takes it must send it."""
         self.has_outgoing.clear()
         taken, self._outgoing = self._outgoing, {}
-        by_org: dict[UUID, list[News]] = {}
+        by_org: dict[UUID, list[ChangeEvent]] = {}
         for (org_id, _, _), news in taken.items():
             by_org.setdefault(org_id, []).append(news)
         return by_org
@@ -133,20 +133,20 @@ class Bus:
         self._closed = True
         for subscribers in list(self._subscribers.values()):
             for subscriber in list(subscribers):
-                subscriber.end()
+                subscriber.on_close()
 
-    def _tell(self, which: Which, news: News) -> None:
+    def _tell(self, which: SubjectKey, event: ChangeEvent) -> None:
         org_id = which[0]
         self._counts[org_id] = self._counted(org_id) + 1
-        self._told.append((org_id, news))
+        self._told.append((org_id, event))
         subscribers = self._subscribers.get(org_id)
         if not subscribers:
             return
-        self._known[which] = max(news.version, self._known.pop(which, 0))
-        if len(self._known) > MOST_KNOWN:
+        self._known[which] = max(event.version, self._known.pop(which, 0))
+        if len(self._known) > MAX_TRACKED_SUBJECTS:
             self._known.popitem(last=False)
         for subscriber in list(subscribers):
-            subscriber.hear(news)
+            subscriber.on_event(event)
 
     def _catch_up(self, org_id: UUID, subscriber: Subscriber, since: str) -> None:
         if not since:
@@ -156,14 +156,14 @@ class Bus:
         missed = self._counted(org_id) - int(number[:18]) if known else -1
         told = [news for other, news in self._told if other == org_id]
         if not 0 <= missed <= len(told):
-            subscriber.lose_track()
+            subscriber.on_gap()
             return
         for news in told[len(told) - missed :]:
-            subscriber.hear(news)
+            subscriber.on_event(news)
 
     def _counted(self, org_id: UUID) -> int:
         count = self._counts.pop(org_id, None)
         self._counts[org_id] = secrets.randbits(48) if count is None else count
-        if len(self._counts) > MOST_ORGS:
+        if len(self._counts) > MAX_TRACKED_ORGS:
             self._counts.popitem(last=False)
         return self._counts[org_id]

@@ -14,19 +14,19 @@ from uuid import UUID
 from waybook.errors import WaybookError
 from waybook.store.database import Database
 from waybook.store.ids import new_id
-from waybook.store.sql import BATCH, Rows, Statement, Value, load
+from waybook.store.sql import BATCH_SIZE, Rows, Statement, Value, load
 
 log = logging.getLogger(__name__)
 
 SQL = load("calls")
 
 #: How many calls may wait to be written, and how many go into one statement.
-MOST_WAITING = 10_000
-MOST_AT_ONCE = 500
+MAX_QUEUED = 10_000
+MAX_BATCH_SIZE = 500
 #: How long a call may wait for company, in seconds.
-LINGER = 0.2
+BATCH_DELAY_SECONDS = 0.2
 #: As many calls are shown of a step.
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 class LoggedCall(NamedTuple):
@@ -48,7 +48,7 @@ class LoggedCall(NamedTuple):
     step_id: str | None = None
 
 
-class SeenCall(NamedTuple):
+class CallRecord(NamedTuple):
     """One call as people look at it."""
 
     at: datetime
@@ -63,12 +63,12 @@ class SeenCall(NamedTuple):
 
 def calls_of_step(step_id: str) -> Statement:
     """Ask for the latest calls about a step."""
-    return SQL["calls_of_step"](step_id=step_id, most=MOST_SHOWN)
+    return SQL["calls_of_step"](step_id=step_id, most=MAX_SHOWN)
 
 
-def read_calls(rows: Iterable[tuple[Any, ...]]) -> list[SeenCall]:
+def read_calls(rows: Iterable[tuple[Any, ...]]) -> list[CallRecord]:
     """The calls that were found, in UTC."""
-    found = (SeenCall(*row) for row in rows)
+    found = (CallRecord(*row) for row in rows)
     return [one._replace(at=one.at.astimezone(UTC)) for one in found]
 
 
@@ -76,7 +76,7 @@ class CallLog:
     def __init__(self, database: Database) -> None:
         """Nothing is written until `write_next` is called."""
         self._database = database
-        self._waiting: asyncio.Queue[LoggedCall] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[LoggedCall] = asyncio.Queue(MAX_QUEUED)
         #: How many calls of each org were answered and not logged.
         self.dropped_of: Counter[UUID] = Counter()
 
@@ -85,7 +85,7 @@ class CallLog:
         """How many there were of all orgs."""
         return self.dropped_of.total()
 
-    def note(self, call: LoggedCall) -> None:
+    def record(self, call: LoggedCall) -> None:
         """Remember a call, or count it as dropped; never wait, never fail."""
         try:
             self._waiting.put_nowait(call)
@@ -95,7 +95,7 @@ class CallLog:
     async def write_next(self) -> None:
         """Wait for a call, and write it with those that come soon after."""
         first = await self._waiting.get()
-        await asyncio.sleep(LINGER)
+        await asyncio.sleep(BATCH_DELAY_SECONDS)
         await self._write([first, *self._take()])
 
     async def flush(self) -> None:
@@ -104,7 +104,7 @@ class CallLog:
             await self._write(batch)
 
     def _take(self) -> list[LoggedCall]:
-        waiting = min(self._waiting.qsize(), MOST_AT_ONCE)
+        waiting = min(self._waiting.qsize(), MAX_BATCH_SIZE)
         return [self._waiting.get_nowait() for _ in range(waiting)]
 
     async def _write(self, batch: list[LoggedCall]) -> None:
@@ -113,18 +113,18 @@ class CallLog:
             by_org[call.org_id].append(call)
         for org_id, calls in by_org.items():
             try:
-                async with self._database.tenant(org_id) as tx:
+                async with self._database.org_transaction(org_id) as tx:
                     await tx.commit(*_statements(calls))
-            except Exception as fault:
+            except Exception as error:
                 self.dropped_of[org_id] += len(calls)
-                ours = isinstance(fault, WaybookError)
-                log.warning("%d calls not logged: %s", len(calls), fault, exc_info=not ours)
+                ours = isinstance(error, WaybookError)
+                log.warning("%d calls not logged: %s", len(calls), error, exc_info=not ours)
 
 
 def _statements(calls: list[LoggedCall]) -> Iterator[Statement]:
     rows = [_row(call) for call in calls]
-    for start in range(0, len(rows), BATCH):
-        yield SQL["insert_calls"](rows=Rows(rows[start : start + BATCH]))
+    for start in range(0, len(rows), BATCH_SIZE):
+        yield SQL["insert_calls"](rows=Rows(rows[start : start + BATCH_SIZE]))
 
 
 def _row(call: LoggedCall) -> tuple[Value, ...]:

@@ -18,17 +18,17 @@ SQL = load("contexts")
 #: How many entries of a list are read at a time.
 PAGE = 40
 #: How much of each text of a plan search asks for.
-ASKED = 500
+QUERY_TEXT_LENGTH = 500
 
 
-class Beginning(NamedTuple):
+class TextPrefix(NamedTuple):
     """As much of a text as was read; anything but a text is read if it is whole."""
 
     value: Json
     length: int
 
 
-class Stored(NamedTuple):
+class StoredArtifact(NamedTuple):
     """An artifact: what it is, how it begins, and the passage that was found in it, if any."""
 
     id: str
@@ -38,7 +38,7 @@ class Stored(NamedTuple):
     superseded: bool
     created_at: datetime
     created_by: str
-    content: Beginning
+    content: TextPrefix
     passage: str | None
 
 
@@ -49,22 +49,22 @@ class Page(NamedTuple):
     most: int = 1_200
 
 
-FIRST = Page()
+FIRST_PAGE = Page()
 
 
 def about_step_statement(step_id: str) -> Statement:
     """Ask what a step is about."""
-    return SQL["about_step"](step_id=step_id, most=ASKED)
+    return SQL["about_step"](step_id=step_id, most=QUERY_TEXT_LENGTH)
 
 
 def results_statement(plan_id: str, most: int) -> Statement:
     """The results of a plan's steps, as far as there may be room for them."""
-    return SQL["result_beginnings"](plan_id=plan_id, most=most)
+    return SQL["result_prefixes"](plan_id=plan_id, most=most)
 
 
 def instructions_statement(plan_id: str, most: int) -> Statement:
     """The same for the instructions."""
-    return SQL["instruction_beginnings"](plan_id=plan_id, most=most)
+    return SQL["instruction_prefixes"](plan_id=plan_id, most=most)
 
 
 def feedback_statement(plan_id: str, step_id: str, page: Page) -> Statement:
@@ -95,10 +95,10 @@ def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> St
     )
 
 
-def piece_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
+def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
     """A piece of one of the texts of a plan. An id is an id, and an entry has a number."""
     numbered = which is not None and which.isdecimal()
-    return SQL["piece_of_plan"](
+    return SQL["plan_text_slice"](
         plan_id=plan_id,
         kind=kind,
         id=None if numbered else which,
@@ -108,22 +108,22 @@ def piece_statement(plan_id: str, kind: str, which: str | None, page: Page) -> S
     )
 
 
-def piece_of_step_statement(plan_id: str, kind: str, step_id: str, page: Page) -> Statement:
+def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page) -> Statement:
     """A piece of one of the texts of a step."""
-    return SQL["piece_of_step"](
+    return SQL["step_text_slice"](
         plan_id=plan_id, kind=kind, id=step_id, offset=page.offset, most=page.most
     )
 
 
-def read_beginning(kind: str, length: int, text: str) -> Beginning:
+def read_prefix(kind: str, length: int, text: str) -> TextPrefix:
     """What was read of a JSON value: a text, or if it is whole the value itself."""
     if kind == "string" or len(text) < length:
-        return Beginning(text, length)
-    return Beginning(orjson.loads(text), length)
+        return TextPrefix(text, length)
+    return TextPrefix(orjson.loads(text), length)
 
 
-def read_stored(row: tuple[Any, ...]) -> Stored:
+def read_stored(row: tuple[Any, ...]) -> StoredArtifact:
     """An artifact as the queries here bring it."""
     named, (kind, length, text, passage, _) = row[:7], row[7:]
-    content = Beginning(None, 4) if text is None else read_beginning(kind, length, text)
-    return Stored(*(*named, content, passage))
+    content = TextPrefix(None, 4) if text is None else read_prefix(kind, length, text)
+    return StoredArtifact(*(*named, content, passage))

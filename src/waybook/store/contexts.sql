@@ -7,7 +7,7 @@ select s.plan_id::text, left(p.research_question, %(most)s) || chr(10) || left(b
   join plan_brief p on p.plan_id = s.plan_id
  where s.id = %(step_id)s;
 
--- name: result_beginnings
+-- name: result_prefixes
 -- The results of a plan's steps, each as far as there may be room for it.
 select s.id::text, r.confidence, json_typeof(r.result_summary),
        length(r.result_summary #>> '{}'), left(r.result_summary #>> '{}', %(most)s)
@@ -16,7 +16,7 @@ select s.id::text, r.confidence, json_typeof(r.result_summary),
  where s.plan_id = %(plan_id)s
  order by s.step_order;
 
--- name: instruction_beginnings
+-- name: instruction_prefixes
 select s.id::text, length(b.instructions), left(b.instructions, %(most)s)
   from plan_step s
   join step_brief b on b.step_id = s.id
@@ -67,7 +67,7 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
   from artifact a
  where a.id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
--- name: piece_of_plan
+-- name: plan_text_slice
 -- A piece of one of the texts a packet may have cut, and how long the whole is.
 select length(t.whole), substr(t.whole, %(offset)s::integer + 1, %(most)s::integer)
   from (select case %(kind)s::text
@@ -103,7 +103,7 @@ select length(t.whole), substr(t.whole, %(offset)s::integer + 1, %(most)s::integ
               where e.subject_id = %(plan_id)s and e.seq = %(seq)s::integer)
         end as whole) t;
 
--- name: piece_of_step
+-- name: step_text_slice
 -- The same for the texts of one of its steps.
 select length(t.whole), substr(t.whole, %(offset)s::integer + 1, %(most)s::integer)
   from plan_step s

@@ -9,22 +9,22 @@ from hashlib import sha256
 from uuid import UUID
 
 from waybook.store.clock import Clock
-from waybook.store.line import Line, Message, Results
+from waybook.store.line import DbConnection, Message, Results
 from waybook.store.pool import ConnectionPool
 from waybook.store.sql import Query, Statement
-from waybook.store.wire import LOCK_TIMEOUT, Outdated, Taken, Wire
+from waybook.store.wire import LOCK_TIMEOUT, KeyConflict, StaleCache, WireSettings
 
 __all__ = [
     "LOCK_TIMEOUT",
     "ConnectionPool",
     "Database",
-    "Lent",
-    "Line",
-    "Outdated",
+    "DbConnection",
+    "KeyConflict",
     "Results",
-    "Taken",
-    "Tx",
-    "Wire",
+    "StaleCache",
+    "Transaction",
+    "TransactionScope",
+    "WireSettings",
 ]
 
 BEGIN = Query("begin", "begin")()
@@ -32,10 +32,10 @@ BEGIN_READING = Query("begin_reading", "begin isolation level repeatable read re
 COMMIT = Query("commit", "commit")()
 
 
-class Tx:
+class Transaction:
     """A transaction of one tenant. It begins with the first message and ends with the last."""
 
-    def __init__(self, line: Line, opening: Message) -> None:
+    def __init__(self, line: DbConnection, opening: Message) -> None:
         self._line = line
         self._opening = opening
 
@@ -49,18 +49,18 @@ class Tx:
         return (await self.send(*statements, COMMIT))[:-1]
 
 
-class Lent:
+class TransactionScope:
     """A line lent for one transaction."""
 
     def __init__(self, pool: ConnectionPool, opening: Message, org_id: UUID | None) -> None:
         self._pool = pool
         self._org = None if org_id is None else org_id.int
         self._opening = opening
-        self._line: Line | None = None
+        self._line: DbConnection | None = None
 
-    async def __aenter__(self) -> Tx:
+    async def __aenter__(self) -> Transaction:
         self._line = await self._pool.acquire(self._org)
-        return Tx(self._line, self._opening)
+        return Transaction(self._line, self._opening)
 
     async def __aexit__(self, *_: object) -> None:
         line, self._line = self._line, None
@@ -78,7 +78,7 @@ class Database:
         self.clock = Clock()
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> WireSettings:
         """The settings of every connection."""
         return self.pool.wire
 
@@ -90,17 +90,17 @@ class Database:
         """The database's time, as far as it can be told without asking."""
         return self.frozen_now or self.clock.now()
 
-    def tenant(self, org_id: UUID) -> Lent:
+    def org_transaction(self, org_id: UUID) -> TransactionScope:
         """A transaction in which only this org exists. Unless committed, nothing happened."""
-        return Lent(self.pool, self._opening(BEGIN, org_id), org_id)
+        return TransactionScope(self.pool, self._opening(BEGIN, org_id), org_id)
 
-    async def read(self, org_id: UUID, *statements: Statement | str) -> Results:
+    async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
         """One snapshot of this org, in one message."""
         opening = self._opening(BEGIN_READING, org_id)
-        async with Lent(self.pool, opening, org_id) as tx:
+        async with TransactionScope(self.pool, opening, org_id) as tx:
             return await tx.commit(*statements)
 
-    async def bearing(self, secret_hash: bytes, *statements: Statement | str) -> Results:
+    async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
         """One look, in one message, by whoever shows a secret that is known by this hash.
 
         Only the row that has the hash is seen, until a statement names the org it is in. Secrets
@@ -108,34 +108,34 @@ class Database:
         """
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
-        async with Lent(self.pool, opening, turn) as tx:
+        async with TransactionScope(self.pool, opening, turn) as tx:
             return await tx.commit(*statements)
 
-    async def finding(self, slug: str, *statements: Statement | str) -> Results:
+    async def read_by_slug(self, slug: str, *statements: Statement | str) -> Results:
         """One look, in one message, for the org of this slug: it begins with the directory."""
         opening = self._opened(BEGIN_READING, "set local app.sweep = 'on'")
         turn = UUID(bytes=sha256(slug.encode()).digest()[:16])
-        async with Lent(self.pool, opening, turn) as tx:
+        async with TransactionScope(self.pool, opening, turn) as tx:
             return await tx.commit(*statements)
 
-    async def directory(self, asked: Statement | str = "select org_id from org") -> list[UUID]:
+    async def list_org_ids(self, asked: Statement | str = "select org_id from org") -> list[UUID]:
         """The ids of all orgs, or of those that are asked for, to visit one by one."""
-        (found,) = await self.overlooking(asked)
+        (found,) = await self.read_directory(asked)
         return [row[0] for row in found]
 
-    async def overlooking(self, *statements: Statement | str) -> Results:
+    async def read_directory(self, *statements: Statement | str) -> Results:
         """A look at the directory of orgs, in one message; nothing of theirs is seen."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
-        async with Lent(self.pool, opening, None) as tx:
+        async with TransactionScope(self.pool, opening, None) as tx:
             return await tx.commit(*statements)
 
-    async def beside(self, *statements: Statement | str) -> Results:
+    async def read_global(self, *statements: Statement | str) -> Results:
         """Something that is no tenant's, in one message; no row of anybody is seen."""
-        async with Lent(self.pool, (BEGIN, *self._role), None) as tx:
+        async with TransactionScope(self.pool, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
 
     @property
-    def address(self) -> str:
+    def dsn(self) -> str:
         """Where the database is, for a connection that is not of the pool."""
         return self.pool.dsn
 

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from waybook.notices.letter import Letter, Outcome
-from waybook.notices.schedule import PATIENCE, Standing, Verdict
+from waybook.notices.letter import DeliveryOutcome, WebhookMessage
+from waybook.notices.schedule import MAX_DELIVERY_TIME, DeliveryStatus, RetryDecision
 from waybook.record.moment import Json
-from waybook.record.notice import Notice
+from waybook.record.notice import Notification
 from waybook.store.database import Results
 from waybook.store.sql import AsJson, Statement, load
 
 SQL = load("deliveries")
 
 #: For how long what is settled is kept.
-KEPT_DAYS = 30
+RETENTION_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Delivery:
     event: str
     subject_id: str | None
     data: dict[str, Json]
-    status: Standing
+    status: DeliveryStatus
     attempt: int
     at: datetime
     #: When it is tried next, while it waits.
@@ -46,15 +46,15 @@ class Deliveries:
     last_delivered_at: datetime | None
 
 
-def insert_statement(letter_id: str, notice: Notice, now: datetime) -> Statement:
+def insert_statement(letter_id: str, notification: Notification, now: datetime) -> Statement:
     """Keep a notice, under its id, until it is delivered."""
     return SQL["insert_delivery"](
         id=letter_id,
-        event=notice.occasion,
-        subject_id=notice.subject_id or None,
-        data=AsJson(notice.data),
+        event=notification.kind,
+        subject_id=notification.subject_id or None,
+        data=AsJson(notification.data),
         at=now,
-        expires_at=now + PATIENCE,
+        expires_at=now + MAX_DELIVERY_TIME,
     )
 
 
@@ -63,25 +63,29 @@ def claim_statement(most: int, lease: timedelta) -> Statement:
     return SQL["claim"](most=most, lease=lease.total_seconds())
 
 
-def read_claimed(rows: list[tuple[Any, ...]]) -> list[Letter]:
+def read_claimed(rows: list[tuple[Any, ...]]) -> list[WebhookMessage]:
     """The letters that were claimed."""
     return [
-        Letter(id=i, event=event, data=data, at=at, now=now, attempt=attempt, expires_at=expires)
+        WebhookMessage(
+            id=i, event=event, data=data, at=at, now=now, attempt=attempt, expires_at=expires
+        )
         for i, event, data, at, now, attempt, expires in rows
     ]
 
 
-def note_statements(letter: Letter, outcome: Outcome, found: Verdict) -> list[Statement]:
+def outcome_statements(
+    letter: WebhookMessage, outcome: DeliveryOutcome, found: RetryDecision
+) -> list[Statement]:
     """Note what came of an attempt, and forget what is long settled."""
-    noted = SQL["note"](
+    noted = SQL["record_outcome"](
         id=letter.id,
         attempt=letter.attempt,
-        status=found.standing,
+        status=found.status,
         due_at=found.due_at,
         answered=outcome.status,
-        fault=outcome.fault,
+        fault=outcome.error,
     )
-    return [noted, SQL["forget"](days=KEPT_DAYS)]
+    return [noted, SQL["unindex"](days=RETENTION_DAYS)]
 
 
 def latest_statement(most: int, letter_id: str | None = None) -> Statement:
@@ -92,20 +96,20 @@ def latest_statement(most: int, letter_id: str | None = None) -> Statement:
 def read_latest(rows: list[tuple[Any, ...]]) -> list[Delivery]:
     """What was found of them."""
     found = (dict(zip(Delivery.__slots__, row, strict=True)) for row in rows)
-    return [Delivery(**{**one, "status": Standing(one["status"])}) for one in found]
+    return [Delivery(**{**one, "status": DeliveryStatus(one["status"])}) for one in found]
 
 
-def again_statement(letter_id: str) -> Statement:
+def retry_statement(letter_id: str) -> Statement:
     """Deliver it as if it had never been tried."""
-    return SQL["again"](id=letter_id, patience=PATIENCE.total_seconds())
+    return SQL["retry_delivery"](id=letter_id, patience=MAX_DELIVERY_TIME.total_seconds())
 
 
-def standing_statement() -> Statement:
+def counts_statement() -> Statement:
     """Count them."""
-    return SQL["standing"]()
+    return SQL["delivery_counts"]()
 
 
-def read_standing(found: Results) -> Deliveries:
+def read_counts(found: Results) -> Deliveries:
     """What was counted."""
     ((row,),) = found
     return Deliveries(**dict(zip(Deliveries.__slots__, row, strict=True)))

@@ -19,7 +19,7 @@ update webhook_delivery d
  where d.org_id = due.org_id and d.id = due.id
 returning d.id::text, d.event, d.data, d.at, app_now(), d.attempt, d.expires_at;
 
--- name: note
+-- name: record_outcome
 -- What came of an attempt. A success counts, whoever has claimed it since.
 update webhook_delivery
    set status = %(status)s,
@@ -30,7 +30,7 @@ update webhook_delivery
  where id = %(id)s and status = 'waiting'
    and (attempt = %(attempt)s or %(status)s = 'delivered');
 
--- name: forget
+-- name: unindex
 -- What was settled long ago.
 delete from webhook_delivery
  where status <> 'waiting' and at < app_now() - make_interval(days => %(days)s);
@@ -43,7 +43,7 @@ select id::text, event, subject_id::text, data, status, attempt, at, due_at, set
  order by at desc, id desc
  limit %(most)s;
 
--- name: again
+-- name: retry_delivery
 -- From the beginning, with the same id.
 update webhook_delivery
    set status = 'waiting', attempt = 0, due_at = app_now(), settled_at = null, answered = null,
@@ -51,7 +51,7 @@ update webhook_delivery
  where id = %(id)s
 returning id::text;
 
--- name: standing
+-- name: delivery_counts
 select count(*) filter (where status = 'waiting'),
        count(*) filter (where status = 'given_up'),
        min(at) filter (where status = 'waiting'),

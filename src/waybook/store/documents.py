@@ -10,7 +10,7 @@ from waybook.store.sql import AsJson, Ids, Statement, load
 SQL = load("documents")
 
 
-class Kept(NamedTuple):
+class DocumentInfo(NamedTuple):
     """A document without its text: how long that is, who handed it in, and when."""
 
     document: Document
@@ -59,10 +59,10 @@ def rendered_statement(resource_id: str) -> Statement:
     return SQL["rendered"](resource_id=resource_id)
 
 
-def read_documents(rows: Iterable[Sequence[Any]]) -> dict[str, Kept]:
+def read_documents(rows: Iterable[Sequence[Any]]) -> dict[str, DocumentInfo]:
     """The documents by their ids."""
     return {
-        row[0]: Kept(
+        row[0]: DocumentInfo(
             Document(
                 id=row[0],
                 stage=row[1],

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from waybook.research.embedding import DIMENSIONS, Vector
-from waybook.research.fusion import Found
+from waybook.research.fusion import RankedPassage
 from waybook.research.quantization import quantize
 from waybook.store.sql import Ids, Rows, Statement, Value, load
 
@@ -117,13 +117,15 @@ def read_packed(rows: Sequence[Sequence[Any]]) -> bytes:
     return packed or b""
 
 
-def which_fit_statement(found: Sequence[Found], **filters: Value) -> Statement:
+def which_fit_statement(found: Sequence[RankedPassage], **filters: Value) -> Statement:
     """Ask which of these passages a search was narrowed to."""
     parts = f"{{{','.join(str(one.part) for one in found)}}}"
     return SQL["which_fit"](subjects=Ids(one.subject_id for one in found), parts=parts, **filters)
 
 
-def read_which_fit(rows: Iterable[Sequence[Any]], found: Sequence[Found]) -> list[Found]:
+def read_which_fit(
+    rows: Iterable[Sequence[Any]], found: Sequence[RankedPassage]
+) -> list[RankedPassage]:
     """Return those that fit, in the order they were given."""
     return [found[place - 1] for place in sorted(row[0] for row in rows)]
 

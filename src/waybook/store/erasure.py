@@ -10,11 +10,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from waybook.errors import NotFound
-from waybook.store.audit import GENESIS, Head, Sealed, first_broken, read_entries
-from waybook.store.owners import Owner, office, owning
+from waybook.store.audit import GENESIS, ChainHead, SealedEntry, first_broken, read_entries
+from waybook.store.owners import OwnerTransaction, open_owner_session, owner_transaction
 from waybook.store.sql import as_json_text, load
 from waybook.store.tenants import LOCAL_ORG
-from waybook.store.tombstones import Erasure, Tombstone, sealed
+from waybook.store.tombstones import Erasure, Tombstone, seal_erasure
 
 SQL = load("erasure")
 
@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 #: What is locked while it is worked on.
 LOCKED = ("plan", "run", "skill_execution")
 #: How often to look for what came in while we were at it.
-MOST_PASSES = 5
+MAX_PASSES = 5
 
 
 class Erased(NamedTuple):
@@ -42,8 +42,8 @@ def find_org(owner_dsn: str, slug: str) -> UUID:
     Raises:
         NotFound: there is none.
     """
-    with office(owner_dsn) as here, here.everybody() as owner:
-        found = owner.ask(SQL["find_org"], slug=slug)
+    with open_owner_session(owner_dsn) as here, here.directory_transaction() as owner:
+        found = owner.fetch(SQL["find_org"], slug=slug)
     if not found:
         raise NotFound(f"there is no org “{slug}” here", org=slug)
     org_id: UUID = found[0][0]
@@ -52,33 +52,35 @@ def find_org(owner_dsn: str, slug: str) -> UUID:
 
 def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Erased:
     """Erase an org and all that is its own; the org of local mode stays, empty."""
-    with owning(owner_dsn, org_id) as owner:
+    with owner_transaction(owner_dsn, org_id) as owner:
         head = lock_org(owner)
         for table in LOCKED:
-            owner.ask(SQL["lock_rows"], table)
+            owner.fetch(SQL["lock_rows"], table)
         gone = [
             Tombstone(subject, subject_id, entries, bytes(seal))
-            for subject, subject_id, entries, seal in owner.ask(SQL["ends"])
+            for subject, subject_id, entries, seal in owner.fetch(SQL["ends"])
         ]
-        counts = delete_everything(owner, progress)
-        written = record(owner, head, Written(what="org", by=by, counts=counts, stones=gone))
+        counts = delete_org_rows(owner, progress)
+        written = record_erasure(
+            owner, head, ErasureRecord(what="org", by=by, counts=counts, stones=gone)
+        )
         if org_id == LOCAL_ORG:
-            owner.do(SQL["keep_local_org"], number=written.number, hash=written.hash)
-    clear_up(owner_dsn, org_id)
+            owner.execute(SQL["upsert_local_org"], number=written.number, hash=written.hash)
+    erase_late_rows(owner_dsn, org_id)
     return Erased(org_id, written.number, counts)
 
 
-def clear_up(owner_dsn: str, org_id: UUID) -> None:
+def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
     """Erase what came in from calls that were on their way: they had been logged a little later."""
-    for _ in range(MOST_PASSES):
-        with owning(owner_dsn, org_id) as owner:
+    for _ in range(MAX_PASSES):
+        with owner_transaction(owner_dsn, org_id) as owner:
             spared = {"org"} if org_id == LOCAL_ORG else set()
-            if not delete_everything(owner, lambda *_: None, spared):
+            if not delete_org_rows(owner, lambda *_: None, spared):
                 return
 
 
-def delete_everything(
-    owner: Owner, progress: Progress, spared: Iterable[str] = ()
+def delete_org_rows(
+    owner: OwnerTransaction, progress: Progress, spared: Iterable[str] = ()
 ) -> dict[str, int]:
     """Delete every row of the org, of every table there is; returns how many of each."""
     tables = [table for table in tables_in_order(owner) if table not in {*spared}]
@@ -89,17 +91,17 @@ def delete_everything(
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 
-def tables_in_order(owner: Owner) -> list[str]:
+def tables_in_order(owner: OwnerTransaction) -> list[str]:
     """Every table of orgs, those first to which no other one points."""
-    return [table for (table,) in owner.ask(SQL["tables"])]
+    return [table for (table,) in owner.fetch(SQL["tables"])]
 
 
-def whole_chain(owner: Owner, subject_id: str) -> list[Sealed]:
+def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
     """All entries of a chain, oldest first."""
-    return read_entries(owner.ask(SQL["whole_chain"], id=subject_id))
+    return read_entries(owner.fetch(SQL["chain_entries"], id=subject_id))
 
 
-def is_sound(entries: list[Sealed], end: bytes) -> bool:
+def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
     """Whether every seal holds, and the last one is the one that is remembered."""
     return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
@@ -107,7 +109,7 @@ def is_sound(entries: list[Sealed], end: bytes) -> bool:
 # What is left
 
 
-class Written(NamedTuple):
+class ErasureRecord(NamedTuple):
     """An erasure to be recorded."""
 
     what: str
@@ -117,37 +119,37 @@ class Written(NamedTuple):
     who: str | None = None
 
 
-def lock_org(owner: Owner) -> Head:
+def lock_org(owner: OwnerTransaction) -> ChainHead:
     """The end of the org's chain of erasures; nobody makes anything new there until we are done.
 
     Raises:
         NotFound: there is no such org any more.
     """
-    found = owner.ask(SQL["lock_org"])
+    found = owner.fetch(SQL["lock_org"])
     if not found:
         raise NotFound("this org is not there any more: somebody has erased it")
     number, digest = found[0]
-    return Head(number, bytes(digest) if digest else GENESIS)
+    return ChainHead(number, bytes(digest) if digest else GENESIS)
 
 
-def the_time(owner: Owner) -> datetime:
+def transaction_time(owner: OwnerTransaction) -> datetime:
     """What time it is in the database, for this transaction."""
-    ((at,),) = owner.ask(SQL["now"])
+    ((at,),) = owner.fetch(SQL["now"])
     now: datetime = at
     return now
 
 
-def record(owner: Owner, head: Head, asked: Written) -> Erasure:
+def record_erasure(owner: OwnerTransaction, head: ChainHead, asked: ErasureRecord) -> Erasure:
     """Write down that something was erased, sealed, with what is left of it."""
-    at, stones = the_time(owner), tuple(asked.stones)
+    at, stones = transaction_time(owner), tuple(asked.stones)
     counts = as_json_text(asked.counts)
     told = Erasure(0, at, asked.by, asked.what, asked.who, counts, tombstones=stones)
-    erasure = sealed(told, head)
+    erasure = seal_erasure(told, head)
     values = erasure._asdict()
     del values["tombstones"]
-    owner.do(SQL["insert_erasure"], **values)
-    owner.do_each(
+    owner.execute(SQL["insert_erasure"], **values)
+    owner.execute_many(
         SQL["insert_tombstone"], [{"erasure": erasure.number, **s._asdict()} for s in stones]
     )
-    owner.change(SQL["note_head"], number=erasure.number, hash=erasure.hash)
+    owner.change(SQL["record_chain_head"], number=erasure.number, hash=erasure.hash)
     return erasure

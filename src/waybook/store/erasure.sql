@@ -53,11 +53,11 @@ select 'org', org_id::text, audit_seq, audit_hash
   from org
  where org_id = %(org_id)s and audit_seq > 0;
 
--- name: keep_local_org
+-- name: upsert_local_org
 insert into org (org_id, slug, erasures, erasure_hash)
 values (%(org_id)s, 'local', %(number)s, %(hash)s);
 
--- name: note_head
+-- name: record_chain_head
 update org set erasures = %(number)s, erasure_hash = %(hash)s where org_id = %(org_id)s
 returning org_id;
 
@@ -73,7 +73,7 @@ values (%(org_id)s, %(erasure)s, %(subject)s, %(subject_id)s, %(entries)s, %(sea
 -- name: now
 select app_now();
 
--- name: whole_chain
+-- name: chain_entries
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
  where org_id = %(org_id)s and subject_id = %(id)s

@@ -2,15 +2,15 @@
 
 import asyncio
 
-from waybook.record.news import News, topics_of
+from waybook.record.news import ChangeEvent, event_topics
 
 #: Topics that may wait for a slow reader; beyond, all is said to have changed.
-MOST_TOPICS = 200
+MAX_TOPICS = 200
 #: The topic of everything.
-EVERYTHING = "*"
+ALL_TOPICS = "*"
 
 
-class Feed:
+class ChangeFeed:
     """Topics, each once however often it changed, until they are read."""
 
     def __init__(self) -> None:
@@ -19,21 +19,21 @@ class Feed:
         self._ended = False
         self._has_news = asyncio.Event()
 
-    def hear(self, news: News) -> None:
+    def on_event(self, event: ChangeEvent) -> None:
         """Something changed."""
-        if EVERYTHING in self._topics:
+        if ALL_TOPICS in self._topics:
             return
-        self._topics |= dict.fromkeys(topics_of(news))
-        if len(self._topics) > MOST_TOPICS:
-            self._topics = {EVERYTHING: None}
+        self._topics |= dict.fromkeys(event_topics(event))
+        if len(self._topics) > MAX_TOPICS:
+            self._topics = {ALL_TOPICS: None}
         self._has_news.set()
 
-    def lose_track(self) -> None:
+    def on_gap(self) -> None:
         """Anything may have changed."""
-        self._topics = {EVERYTHING: None}
+        self._topics = {ALL_TOPICS: None}
         self._has_news.set()
 
-    def end(self) -> None:
+    def on_close(self) -> None:
         """There will be no more."""
         self._ended = True
         self._has_news.set()

@@ -3,13 +3,13 @@
 import psycopg
 
 from waybook.errors import Unavailable
-from waybook.store.database import Results, Tx
+from waybook.store.database import Results, Transaction
 from waybook.store.sql import Statement, load
 
 SQL = load("health")
 
 
-async def attempt(tx: Tx, *statements: Statement | str) -> Results:
+async def attempt(tx: Transaction, *statements: Statement | str) -> Results:
     """Send statements, and return their results.
 
     Raises:
@@ -17,5 +17,5 @@ async def attempt(tx: Tx, *statements: Statement | str) -> Results:
     """
     try:
         return await tx.send(*statements)
-    except psycopg.Error as fault:
-        raise Unavailable(str(fault).strip().splitlines()[0]) from fault
+    except psycopg.Error as error:
+        raise Unavailable(str(error).strip().splitlines()[0]) from error

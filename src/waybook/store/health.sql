@@ -5,7 +5,7 @@ select current_setting('server_version'), current_user::text, r.rolsuper, r.rolb
   from pg_roles r
  where r.rolname = current_user;
 
--- name: unguarded
+-- name: tables_without_rls
 -- Tables without row-level security, or whose owner escapes it.
 select c.relname::text
   from pg_class c

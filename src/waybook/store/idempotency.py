@@ -31,7 +31,7 @@ class StoredAnswer:
     is_error: bool
 
 
-def hash_of(arguments: Json) -> bytes:
+def hash_arguments(arguments: Json) -> bytes:
     """What was asked, as a hash that does not depend on the order of names."""
     return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
 
@@ -49,7 +49,7 @@ def read_answer(told: Sequence[Any], key: Key) -> StoredAnswer:
     """
     arguments_hash, is_error, body = told
     stored = bytes.fromhex(arguments_hash)
-    if stored not in {key.arguments_hash, hash_of(key.arguments)}:
+    if stored not in {key.arguments_hash, hash_arguments(key.arguments)}:
         raise IdempotencyConflict(
             f"idempotencyKey was used before for {key.tool} with other arguments or by another "
             "user; use a new key for a new call, the same key only to repeat the very same call",

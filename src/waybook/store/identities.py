@@ -8,14 +8,14 @@ from uuid import UUID
 from waybook.orgs.model import Org, Token, User
 from waybook.record.moment import ReviewPolicy
 from waybook.record.replay import Row, Rows
-from waybook.record.scopes import Scope, granted
-from waybook.store.audit import Head
+from waybook.record.scopes import Scope, expand_scopes
+from waybook.store.audit import ChainHead
 from waybook.store.sql import Ids, Statement, load
 
 SQL = load("identities")
 
 
-class Bearer(NamedTuple):
+class TokenIdentity(NamedTuple):
     """Whoever showed a token that counts."""
 
     org_id: UUID
@@ -24,17 +24,17 @@ class Bearer(NamedTuple):
     #: What both the token and its user may do.
     scopes: frozenset[Scope]
     #: Whether it was last seen so long ago that it should be noted.
-    to_note: bool
+    record_use: bool
 
 
 class LoadedOrg(NamedTuple):
     """An org, and the end of its chain."""
 
     org: Org
-    head: Head
+    head: ChainHead
 
 
-class Used(NamedTuple):
+class TokenUse(NamedTuple):
     """A token, whose it is, and when it was last used, to the minute."""
 
     token: Token
@@ -47,13 +47,13 @@ def by_token_statements() -> list[Statement]:
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
 
 
-def read_bearer(rows: list[tuple[Any, ...]]) -> Bearer | None:
+def read_bearer(rows: list[tuple[Any, ...]]) -> TokenIdentity | None:
     """The bearer these statements found, if the token counts."""
     if not rows:
         return None
     org_id, user, token_id, scopes, users, to_note = rows[0]
-    both = granted(map(Scope, scopes)) & granted(map(Scope, users))
-    return Bearer(org_id, user, token_id, both, to_note)
+    both = expand_scopes(map(Scope, scopes)) & expand_scopes(map(Scope, users))
+    return TokenIdentity(org_id, user, token_id, both, to_note)
 
 
 def used_statement(token_ids: Iterable[str]) -> Statement:
@@ -66,7 +66,7 @@ def read_org(rows: list[tuple[Any, ...]], last: Sequence[tuple[Any, ...]] = ()) 
     org_id, slug, name, policy, seq, seal = rows[0]
     org = Org(id=org_id, slug=slug, name=name, review_policy=ReviewPolicy(policy))
     at = last[0][0].astimezone(UTC) if last else None
-    return LoadedOrg(org, Head(seq, bytes(seal), at) if seq else Head())
+    return LoadedOrg(org, ChainHead(seq, bytes(seal), at) if seq else ChainHead())
 
 
 def user_statement(name: str) -> Statement:
@@ -94,9 +94,9 @@ def _user(row: tuple[Any, ...]) -> User:
     )
 
 
-def read_tokens(rows: Iterable[tuple[Any, ...]]) -> list[Used]:
+def read_tokens(rows: Iterable[tuple[Any, ...]]) -> list[TokenUse]:
     """The tokens that were found."""
-    return [Used(_token(row[:-2]), row[-1], _in_utc(row[-2])) for row in rows]
+    return [TokenUse(_token(row[:-2]), row[-1], _in_utc(row[-2])) for row in rows]
 
 
 def _token(row: tuple[Any, ...]) -> Token:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
-from waybook.dag.lineage import Made
+from waybook.dag.lineage import ProducedDocument
 from waybook.dag.model import JobStatus, JobType
 from waybook.dag.units import Unit
 from waybook.record.holder import Holder
@@ -17,13 +17,13 @@ from waybook.store.sql import Statement, load
 SQL = load("jobs")
 
 #: How many jobs are looked at to say what is not over.
-FIRST = 1_000
+MAX_OPEN_COUNTED = 1_000
 #: The columns of a job, as every query here brings them first.
 COLUMNS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class JobRequest:
     """Which job somebody asks for, and how long a silent one is theirs."""
 
     model: str | None
@@ -48,31 +48,31 @@ def failures_statement(run_id: str, most: int) -> Statement:
     return SQL["failures"](run_id=run_id, most=most)
 
 
-def held_statement(run_id: str, asked: Asked) -> Statement:
+def held_statement(run_id: str, asked: JobRequest) -> Statement:
     """Find the job that the caller holds."""
     return SQL["held_job"](
         run_id=run_id, model=asked.model, job_type=asked.job_type, **_holder_values(asked)
     )
 
 
-def _holder_values(asked: Asked) -> dict[str, str | None]:
+def _holder_values(asked: JobRequest) -> dict[str, str | None]:
     user, session = asked.holder or (None, None)
     return {"holder": user, "session": session}
 
 
-def free_statement(run_id: str, asked: Asked) -> Statement:
+def claimable_statement(run_id: str, asked: JobRequest) -> Statement:
     """The next job that is free."""
     job_type, lease = asked.job_type, asked.lease_seconds
     if asked.model is None:
-        return SQL["free_job"](run_id=run_id, job_type=job_type, lease=lease)
-    return SQL["free_job_for_model"](
+        return SQL["claimable_job"](run_id=run_id, job_type=job_type, lease=lease)
+    return SQL["claimable_job_for_model"](
         run_id=run_id, model=asked.model, job_type=job_type, lease=lease
     )
 
 
-def run_with_free_job_statement(asked: Asked) -> Statement:
+def run_with_claimable_job_statement(asked: JobRequest) -> Statement:
     """A run that has something for whoever asks."""
-    return SQL["run_with_free_job"](
+    return SQL["run_with_claimable_job"](
         model=asked.model,
         job_type=asked.job_type,
         lease=asked.lease_seconds,
@@ -82,7 +82,7 @@ def run_with_free_job_statement(asked: Asked) -> Statement:
 
 def open_statement(run_id: str, most: int) -> Statement:
     """What is not over, counted as far as the first so many jobs go."""
-    return SQL["open_jobs"](run_id=run_id, first=FIRST, most=most)
+    return SQL["open_jobs"](run_id=run_id, first=MAX_OPEN_COUNTED, most=most)
 
 
 def workers_statement(run_id: str, most: int) -> Statement:
@@ -170,8 +170,8 @@ def _unit(step_key: str, model: str, told: dict[str, Any]) -> Unit:
         model=model,
         lineage=told["lineage"],
         reviewer=told["reviewer"],
-        source=Made(*told["source"]) if told["source"] else None,
-        makes=tuple(Made(*made) for made in told["makes"]),
+        source=ProducedDocument(*told["source"]) if told["source"] else None,
+        makes=tuple(ProducedDocument(*made) for made in told["makes"]),
     )
 
 

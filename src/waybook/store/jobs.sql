@@ -21,29 +21,29 @@ select :row_of_job
  order by j.started_at, j.id
  limit 1;
 
--- name: free_job
+-- name: claimable_job
 -- The first job nobody works on; one that was claimed by somebody who has been silent too long is
 -- free again.
 select :row_of_job
   from job j
  where j.run_id = %(run_id)s
-   and :job_is_free
+   and :job_is_claimable
  order by j.rank, j.id
  limit 1
    for update of j skip locked;
 
--- name: free_job_for_model
+-- name: claimable_job_for_model
 -- The same for whoever asks for one model.
 select :row_of_job
   from job j
  where j.run_id = %(run_id)s
    and j.model = %(model)s
-   and :job_is_free
+   and :job_is_claimable
  order by j.rank, j.id
  limit 1
    for update of j skip locked;
 
--- name: run_with_free_job
+-- name: run_with_claimable_job
 -- A run with something to hand out: one of which the caller holds a job, else the oldest.
 select found.run_id::text
   from ((select j.run_id, 1 as turn

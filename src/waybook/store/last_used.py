@@ -13,7 +13,7 @@ from waybook.store.database import Database
 log = logging.getLogger(__name__)
 
 #: How many uses may wait to be written; what is beyond is noted at the next use.
-MOST_WAITING: Final = 10_000
+MAX_QUEUED: Final = 10_000
 
 
 class LastUsed:
@@ -22,17 +22,17 @@ class LastUsed:
         self._waiting: dict[tuple[UUID, str], None] = {}
         self._some = asyncio.Event()
 
-    def note(self, org_id: UUID, token_id: str) -> None:
+    def record(self, org_id: UUID, token_id: str) -> None:
         """Remember that a token was used; never wait, never fail."""
-        if len(self._waiting) < MOST_WAITING:
+        if len(self._waiting) < MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()
 
-    async def some(self) -> None:
+    async def wait_pending(self) -> None:
         """Wait until there is something to write."""
         await self._some.wait()
 
-    async def write(self, database: Database) -> None:
+    async def flush(self, database: Database) -> None:
         """Write what waits, org by org."""
         waiting, self._waiting = self._waiting, {}
         self._some.clear()
@@ -41,7 +41,7 @@ class LastUsed:
             by_org[org_id].append(token_id)
         for org_id, token_ids in by_org.items():
             try:
-                async with database.tenant(org_id) as tx:
+                async with database.org_transaction(org_id) as tx:
                     await tx.commit(identities.used_statement(token_ids))
-            except WaybookError as fault:
-                log.warning("the use of %d tokens was not noted: %s", len(token_ids), fault)
+            except WaybookError as error:
+                log.warning("the use of %d tokens was not noted: %s", len(token_ids), error)

@@ -14,7 +14,7 @@ from waybook.plan.draft import RESULT_FIELDS
 from waybook.plan.model import Plan, StepId
 from waybook.record.changes import Entity, Entry
 from waybook.record.moment import Actor, Json
-from waybook.store.audit import Head, Sealed, chain
+from waybook.store.audit import ChainHead, SealedEntry, chain
 from waybook.store.patches import Patch, Patches
 from waybook.store.sql import AsJson, Ids, Query, Rows, Statement, Value, load
 
@@ -29,47 +29,53 @@ JSON_FIELDS = frozenset(
 )
 NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
 #: What only some artifacts have.
-NO_VERSION: Mapping[str, Json] = dict.fromkeys(
+OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
     ("media_type", "tags", "metadata", "version", "content_hash")
 )
 
 
-class Hand(NamedTuple):
+class WriteContext(NamedTuple):
     """Who writes, when, and upon which end of the audit chain."""
 
     now: datetime
     actor: Actor
-    head: Head = Head()
+    head: ChainHead = ChainHead()
 
 
-class Written(NamedTuple):
+class LedgerWrite(NamedTuple):
     """The statements of a decision, and where the audit chain ends with them."""
 
     statements: list[Statement]
-    head: Head
+    head: ChainHead
 
 
-def statements(before: Plan | None, decision: Decision[object], hand: Hand) -> Written:
+def statements(
+    before: Plan | None, decision: Decision[object], write_context: WriteContext
+) -> LedgerWrite:
     """Everything this decision asks to be written, in an order foreign keys allow."""
     if not decision.entries and not decision.touched:
-        return Written([], hand.head)
+        return LedgerWrite([], write_context.head)
     patches = Patches([change for entry in decision.entries for change in entry.changes])
-    sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), hand)
-    written = _plan(before, decision.plan, patches, sealed, hand)
-    written += _steps(before, decision, patches, hand)
-    for entity, write in REST.items():
+    sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), write_context)
+    written = _plan(before, decision.plan, patches, sealed, write_context)
+    written += _steps(before, decision, patches, write_context)
+    for entity, write in CHILD_WRITERS.items():
         if entity in patches:
             written += write(decision.plan, patches)
     if Entity.ARTIFACT in patches:
         written += _artifacts(decision, patches)
-        written += _origins(patches, hand)
-    head = Head(sealed[-1].seq, sealed[-1].hash, sealed[-1].at) if sealed else hand.head
-    return Written(written + audit_statements(sealed), head)
+        written += _origins(patches, write_context)
+    head = (
+        ChainHead(sealed[-1].seq, sealed[-1].hash, sealed[-1].at) if sealed else write_context.head
+    )
+    return LedgerWrite(written + audit_statements(sealed), head)
 
 
-def start_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -> list[Statement]:
+def start_skill(
+    row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
+) -> list[Statement]:
     """Write the start of a skill execution, with its audit."""
-    sealed = sealed_entries((entry,), ("skill_execution", skill_id), hand)
+    sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
         _fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
         *audit_statements(sealed),
@@ -77,29 +83,31 @@ def start_skill(row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand) -
 
 
 def complete_skill(
-    row: dict[str, Json], skill_id: str, entry: Entry, hand: Hand
+    row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
     """Write the end of a skill execution, with its audit."""
-    sealed = sealed_entries((entry,), ("skill_execution", skill_id), hand)
+    sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
         _fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
         *audit_statements(sealed),
     ]
 
 
-def store_apart(artifact_id: str, entry: Entry, hand: Hand) -> list[Statement]:
+def store_standalone(
+    artifact_id: str, entry: Entry, write_context: WriteContext
+) -> list[Statement]:
     """Write research that belongs to no plan, with its audit."""
     patches = Patches(entry.changes)
-    sealed = sealed_entries((entry,), ("artifact", artifact_id), hand)
-    (made,) = patches.made(Entity.ARTIFACT)
+    sealed = sealed_entries((entry,), ("artifact", artifact_id), write_context)
+    (made,) = patches.inserts(Entity.ARTIFACT)
     return [
         _artifact(made.id, made.values, plan_id=None, **_head(sealed)),
-        *_origins(patches, hand),
+        *_origins(patches, write_context),
         *audit_statements(sealed),
     ]
 
 
-def keep_answer(
+def store_answer(
     *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
 ) -> Statement:
     """Keep the answer to an idempotency key."""
@@ -117,17 +125,25 @@ def keep_answer(
 
 
 def sealed_entries(
-    entries: tuple[Entry, ...], subject: tuple[str, str], hand: Hand
-) -> list[Sealed]:
+    entries: tuple[Entry, ...], subject: tuple[str, str], write_context: WriteContext
+) -> list[SealedEntry]:
     """The entries as they will stand in their subject's chain."""
-    return list(chain(entries, head=hand.head, subject=subject, now=hand.now, actor=hand.actor))
+    return list(
+        chain(
+            entries,
+            head=write_context.head,
+            subject=subject,
+            now=write_context.now,
+            actor=write_context.actor,
+        )
+    )
 
 
-def _head(sealed: list[Sealed]) -> dict[str, Value]:
+def _head(sealed: list[SealedEntry]) -> dict[str, Value]:
     return {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
 
 
-def audit_statements(sealed: list[Sealed]) -> list[Statement]:
+def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
     """Write the entries."""
     return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []
 
@@ -136,17 +152,23 @@ def audit_statements(sealed: list[Sealed]) -> list[Statement]:
 
 
 def _plan(
-    before: Plan | None, plan: Plan, patches: Patches, sealed: list[Sealed], hand: Hand
+    before: Plan | None,
+    plan: Plan,
+    patches: Patches,
+    sealed: list[SealedEntry],
+    write_context: WriteContext,
 ) -> list[Statement]:
     if before is None:
-        (made,) = patches.made(Entity.PLAN)
+        (made,) = patches.inserts(Entity.PLAN)
         return [
-            _fill(SQL["insert_plan"], made.values, id=plan.id, now=hand.now, **_head(sealed)),
+            _fill(
+                SQL["insert_plan"], made.values, id=plan.id, now=write_context.now, **_head(sealed)
+            ),
             _fill(SQL["insert_plan_brief"], made.values, plan_id=plan.id),
         ]
     if not sealed:
         return []
-    changes = patches.changed(Entity.PLAN)
+    changes = patches.updates(Entity.PLAN)
     told = changes[0].values if changes else {}
     changed = SQL["update_plan"](
         id=plan.id,
@@ -156,9 +178,9 @@ def _plan(
         completed_at=_scalar(told.get("completed_at")),
         fail_reason=plan.fail_reason,
         usage=AsJson(told.get("usage")),
-        now=hand.now,
+        now=write_context.now,
         old_status=before.status,
-        old_seq=hand.head.seq,
+        old_seq=write_context.head.seq,
         **_head(sealed),
     )
     return [changed]
@@ -168,24 +190,24 @@ def _plan(
 
 
 def _steps(
-    before: Plan | None, decision: Decision[object], patches: Patches, hand: Hand
+    before: Plan | None, decision: Decision[object], patches: Patches, write_context: WriteContext
 ) -> list[Statement]:
     if before is None:
         return _new_steps(decision.plan, patches)
     written: list[Statement] = []
     if Entity.STEP in patches:
         written += _new_steps(decision.plan, patches)
-        for patch in patches.changed(Entity.STEP):
-            written += _changed_step(before, decision, patch, hand)
+        for patch in patches.updates(Entity.STEP):
+            written += _changed_step(before, decision, patch, write_context)
         written += _removed_steps(patches)
     same = [i for i in decision.touched if before.step(i) is decision.plan.step(i)]
     if same:
-        written.append(SQL["touch_steps"](ids=Ids(same), now=hand.now))
+        written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
     return written
 
 
 def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
-    made = patches.made(Entity.STEP)
+    made = patches.inserts(Entity.STEP)
     if not made:
         return []
     return [
@@ -199,8 +221,8 @@ def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)
-    held = (step.held_by, step.held_session, step.fail_reason)
-    return (*what, *when, *held, Ids(step.depends_on) if step.depends_on else None)
+    locked = (step.held_by, step.held_session, step.fail_reason)
+    return (*what, *when, *locked, Ids(step.depends_on) if step.depends_on else None)
 
 
 def _new_brief(patch: Patch) -> tuple[Value, ...]:
@@ -210,7 +232,7 @@ def _new_brief(patch: Patch) -> tuple[Value, ...]:
 
 
 def _changed_step(
-    before: Plan, decision: Decision[object], patch: Patch, hand: Hand
+    before: Plan, decision: Decision[object], patch: Patch, write_context: WriteContext
 ) -> Iterator[Statement]:
     step_id, values = StepId(patch.id), patch.values
     old, new = before.step(step_id), decision.plan.step(step_id)
@@ -223,7 +245,7 @@ def _changed_step(
             status=new.status,
             attempt=new.attempt,
             in_progress_since=new.in_progress_since,
-            seen_at=hand.now if step_id in decision.touched else None,
+            seen_at=write_context.now if step_id in decision.touched else None,
             completed_at=new.completed_at,
             held_by=new.held_by,
             held_session=new.held_session,
@@ -239,11 +261,11 @@ def _changed_step(
 
 
 def _removed_steps(patches: Patches) -> list[Statement]:
-    removed = patches.removed(Entity.STEP)
+    removed = patches.deletes(Entity.STEP)
     if not removed:
         return []
     return [
-        SQL["delete_conditions"](ids=Ids(patches.removed(Entity.CONDITION))),
+        SQL["delete_conditions"](ids=Ids(patches.deletes(Entity.CONDITION))),
         SQL["delete_step_briefs"](ids=Ids(removed)),
         SQL["delete_steps"](ids=Ids(removed)),
     ]
@@ -253,10 +275,10 @@ def _removed_steps(patches: Patches) -> list[Statement]:
 
 
 def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    made = patches.made(Entity.CONDITION)
+    made = patches.inserts(Entity.CONDITION)
     if made:
         yield SQL["insert_conditions"](rows=Rows([_new_condition(plan, patch) for patch in made]))
-    for patch in patches.changed(Entity.CONDITION):
+    for patch in patches.updates(Entity.CONDITION):
         yield _fill(SQL["update_condition"], patch.values, id=patch.id)
 
 
@@ -268,21 +290,21 @@ def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
 
 
 def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.made(Entity.REVIEW):
+    for patch in patches.inserts(Entity.REVIEW):
         yield _fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
-    for patch in patches.changed(Entity.REVIEW):
+    for patch in patches.updates(Entity.REVIEW):
         told = {"feedback": None, "decided_as": None, **patch.values}
         yield _fill(SQL["decide_review"], told, id=patch.id)
 
 
 def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.made(Entity.SESSION):
+    for patch in patches.inserts(Entity.SESSION):
         yield _fill(SQL["insert_session"], patch.values, plan_id=plan.id, session=patch.id)
 
 
 def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
     """The artifacts, each with its text, where the audit has but the hash of it."""
-    for patch in patches.made(Entity.ARTIFACT):
+    for patch in patches.inserts(Entity.ARTIFACT):
         text = decision.texts.get(patch.id)
         told = patch.values if text is None else {**patch.values, "content": text}
         head = {"audit_seq": None, "audit_hash": None}
@@ -290,15 +312,20 @@ def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Stateme
 
 
 def _artifact(artifact_id: str, values: dict[str, Json], **given: Value) -> Statement:
-    return _fill(SQL["insert_artifact"], {**NO_VERSION, **values}, id=artifact_id, **given)
+    return _fill(
+        SQL["insert_artifact"], {**OPTIONAL_ARTIFACT_FIELDS, **values}, id=artifact_id, **given
+    )
 
 
-def _origins(patches: Patches, hand: Hand) -> Iterator[Statement]:
+def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statement]:
     """The sources that are new here, and which artifact came from which."""
-    sources, links = patches.made(Entity.SOURCE), patches.made(Entity.ARTIFACT_SOURCE)
+    sources, links = patches.inserts(Entity.SOURCE), patches.inserts(Entity.ARTIFACT_SOURCE)
     if sources:
         names = ("url", "title", "quote", "content_hash")
-        rows = [(p.id, *_scalars(p, names), hand.now, hand.actor.user) for p in sources]
+        rows = [
+            (p.id, *_scalars(p, names), write_context.now, write_context.actor.user)
+            for p in sources
+        ]
         yield SQL["insert_sources"](rows=Rows(rows))
     if links:
         named = ("artifact_id", "source_id", "position", "retrieved_at")
@@ -306,12 +333,12 @@ def _origins(patches: Patches, hand: Hand) -> Iterator[Statement]:
 
 
 def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.made(Entity.USAGE):
+    for patch in patches.inserts(Entity.USAGE):
         yield _fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
 
 
 #: What is written behind plan and steps, which it points to.
-REST: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
+CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,
     Entity.SESSION: _sessions,

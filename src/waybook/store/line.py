@@ -32,8 +32,15 @@ from psycopg.types.json import set_json_loads
 from psycopg.waiting import Ready, Wait, wait_async
 
 from waybook.errors import Busy, Unavailable
-from waybook.store.sql import Form, Query, Statement, plain
-from waybook.store.wire import NO_PROCESS, Forgotten, Outdated, PlansInUse, Taken, Wire
+from waybook.store.sql import PreparedForm, Query, Statement, raw_statement
+from waybook.store.wire import (
+    NO_BACKEND_PID,
+    KeyConflict,
+    PreparedPlans,
+    PreparedStatementLost,
+    StaleCache,
+    WireSettings,
+)
 
 log = logging.getLogger(__name__)
 
@@ -53,15 +60,15 @@ ROLLBACK = "rollback"
 DEALLOCATE_ALL = "deallocate all"
 
 
-class Line:
-    def __init__(self, connection: Connection, wire: Wire) -> None:
+class DbConnection:
+    def __init__(self, connection: Connection, wire: WireSettings) -> None:
         """Wrap a connection that has not been used yet."""
         set_json_loads(orjson.loads, connection)
         self.connection = connection
         self._wire = wire
         self._transformer = Transformer(connection)
         self._prepared: set[bytes] = set()
-        self._plans = PlansInUse()
+        self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
         #: The socket the loop listens to for us; the driver forgets it when it breaks.
@@ -83,11 +90,11 @@ class Line:
             if not self._greeted and not self._wire.pooled:
                 await self._greet()
             return await self._send(opening, statements)
-        except Forgotten as fault:
-            self._wire.notice_a_pooler()
+        except PreparedStatementLost as error:
+            self._wire.assume_pooler()
             await self._reset()
             if not opening:
-                raise Busy from fault
+                raise Busy from error
             return await self._send(opening, statements)
         except BaseException:
             await self._reset()
@@ -96,10 +103,10 @@ class Line:
     async def _greet(self) -> None:
         """Settle in, in a message of its own, for what is set in a transaction goes with it."""
         process = self.connection.pgconn.backend_pid
-        ((told,),) = await self._send((), (_unprepared(self._wire.greeting(process)),))
+        ((told,),) = await self._send((), (_unprepared(self._wire.session_settings(process)),))
         self._greeted = True
         if told[0] != process:
-            self._wire.notice_a_pooler()
+            self._wire.assume_pooler()
 
     async def _send(self, opening: Message, statements: Message) -> Results:
         if opening:
@@ -107,21 +114,21 @@ class Line:
         try:
             places, results = await self._exchange((*opening, *statements))
             _check(results)
-        except errors.UniqueViolation as fault:
-            raise Taken(fault.diag.constraint_name or "") from fault
-        except errors.DivisionByZero as fault:
-            raise Outdated from fault
-        except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as fault:
-            raise Forgotten from fault
-        except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as fault:
-            raise Busy from fault
-        except (psycopg.OperationalError, TimeoutError) as fault:
+        except errors.UniqueViolation as error:
+            raise KeyConflict(error.diag.constraint_name or "") from error
+        except errors.DivisionByZero as error:
+            raise StaleCache from error
+        except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as error:
+            raise PreparedStatementLost from error
+        except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as error:
+            raise Busy from error
+        except (psycopg.OperationalError, TimeoutError) as error:
             self.close()
-            log.warning("the connection to the database is given up: %s", str(fault) or "no answer")
+            log.warning("the connection to the database is given up: %s", str(error) or "no answer")
             raise Unavailable(
                 "the connection to the database broke; whether the call took effect is not known. "
                 "Repeat it with the same idempotencyKey: it will not count twice"
-            ) from fault
+            ) from error
         return [self._rows(results[place]) for place in places[len(opening) :]]
 
     async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
@@ -150,15 +157,15 @@ class Line:
     def _opening(self, opening: Message) -> Message:
         if self._wire.pooled:
             begin, *rest = opening
-            return (begin, self._wire.greeting(NO_PROCESS), *rest)
-        return (*opening, DISCARD_PLANS) if self._plans.grown_old() else opening
+            return (begin, self._wire.session_settings(NO_BACKEND_PID), *rest)
+        return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
         """Hand the message to the driver; returns which of its results each statement gets."""
         pgconn, prepared = self.connection.pgconn, self._prepared
         places, sent = [], 0
         for asked in message:
-            (name, text), told = plain(asked) if isinstance(asked, str) else asked
+            (name, text), told = raw_statement(asked) if isinstance(asked, str) else asked
             if name is None or not preparing:
                 pgconn.send_query_params(text, told, result_format=Format.BINARY)
             else:
@@ -312,7 +319,7 @@ class Line:
 
 
 def _unprepared(statement: Statement) -> Statement:
-    return Statement(Form(None, statement.form.text), statement.parameters)
+    return Statement(PreparedForm(None, statement.form.text), statement.parameters)
 
 
 def _flushing(connection: Connection) -> PQGen[None]:

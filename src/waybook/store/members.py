@@ -20,7 +20,7 @@ class Member(NamedTuple):
     is_disabled: bool
 
 
-class Looked(NamedTuple):
+class MemberLookup(NamedTuple):
     """An org, the time there, and its user, if it has one by this sign-in."""
 
     org_id: UUID
@@ -37,11 +37,11 @@ def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
     ]
 
 
-def read_member(rows: list[tuple[Any, ...]]) -> Looked | None:
+def read_member(rows: list[tuple[Any, ...]]) -> MemberLookup | None:
     """What these statements found; nothing if there is no such org."""
     if not rows:
         return None
     org_id, now, user_id, name, scopes, is_disabled = rows[0]
     if user_id is None:
-        return Looked(org_id, now, None)
-    return Looked(org_id, now, Member(user_id, name, tuple(map(Scope, scopes)), is_disabled))
+        return MemberLookup(org_id, now, None)
+    return MemberLookup(org_id, now, Member(user_id, name, tuple(map(Scope, scopes)), is_disabled))

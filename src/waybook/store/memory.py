@@ -13,50 +13,50 @@ from uuid import UUID
 from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
 from waybook.store.plans import LoadedPlan
-from waybook.store.wire import Outdated
+from waybook.store.wire import StaleCache
 
-Which: TypeAlias = tuple[UUID, str]
+PlanKey: TypeAlias = tuple[UUID, str]
 
-MOST_PLANS = 256
-MOST_TEXTS = 32
-LONGEST_TEXT = 4_000
-MOST_SESSIONS = 32
+MAX_PLANS = 256
+MAX_TEXTS = 32
+MAX_TEXT_LENGTH = 4_000
+MAX_SESSIONS = 32
 #: How many calls load a plan that somebody else has changed, before memory is relied upon.
-WARY = 8
+RELOADS_AFTER_CONFLICT = 8
 
 
-class KnownTexts(dict[StepId, StepText]):
+class CachedTexts(dict[StepId, StepText]):
     """Texts of steps; who needs another one must load it."""
 
     def __missing__(self, step_id: StepId) -> StepText:
-        raise Outdated
+        raise StaleCache
 
 
-class Remembered(NamedTuple):
+class CacheEntry(NamedTuple):
     loaded: LoadedPlan
     #: Whether the plan has met no other session than it names.
     all_sessions: bool
 
 
-class PlanMemory:
-    def __init__(self, most: int = MOST_PLANS) -> None:
+class PlanCache:
+    def __init__(self, most: int = MAX_PLANS) -> None:
         """Remember so many plans, the ones used last."""
-        self._plans: OrderedDict[Which, Remembered] = OrderedDict()
+        self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
-        self._at_work: Counter[Which] = Counter()
-        self._wary: OrderedDict[Which, int] = OrderedDict()
+        self._at_work: Counter[PlanKey] = Counter()
+        self._wary: OrderedDict[PlanKey, int] = OrderedDict()
 
-    def enter(self, which: Which) -> None:
+    def begin_use(self, which: PlanKey) -> None:
         """Somebody here has begun to work on this plan."""
         self._at_work[which] += 1
 
-    def leave(self, which: Which) -> None:
+    def end_use(self, which: PlanKey) -> None:
         """And has ended."""
         self._at_work[which] -= 1
         if not self._at_work[which]:
             del self._at_work[which]
 
-    def recall(self, which: Which, session: str | None) -> LoadedPlan | None:
+    def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
         """The plan, for a call that has entered: unless others are at it, or may have been."""
         found = self._plans.get(which)
         if found is None or self._at_work[which] > 1:
@@ -64,7 +64,7 @@ class PlanMemory:
         known = session is None or found.all_sessions or session in found.loaded.plan.sessions
         return found.loaded if known else None
 
-    def keep(self, which: Which, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
+    def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
         """The plan is so now; what was known of it before still is, where it is not said anew."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
@@ -73,25 +73,25 @@ class PlanMemory:
         if before is not None:
             all_sessions = all_sessions or before.all_sessions
             sessions |= before.loaded.plan.sessions
-        if len(sessions) > MOST_SESSIONS:
+        if len(sessions) > MAX_SESSIONS:
             return
         plan = loaded.plan._replace(sessions=sessions, texts=_worth_keeping(loaded.plan))
-        self._plans[which] = Remembered(loaded._replace(plan=plan), all_sessions)
+        self._plans[which] = CacheEntry(loaded._replace(plan=plan), all_sessions)
         if len(self._plans) > self._most:
             self._plans.popitem(last=False)
 
-    def forget(self, which: Which) -> None:
+    def invalidate(self, which: PlanKey) -> None:
         """The plan may be otherwise now."""
         self._plans.pop(which, None)
 
-    def distrust(self, which: Which) -> None:
+    def mark_contended(self, which: PlanKey) -> None:
         """The plan was otherwise: somebody else works on it too."""
-        self.forget(which)
-        self._wary[which] = WARY
+        self.invalidate(which)
+        self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:
             self._wary.popitem(last=False)
 
-    def _is_wary(self, which: Which) -> bool:
+    def _is_wary(self, which: PlanKey) -> bool:
         left = self._wary.get(which, 0)
         if left > 1:
             self._wary[which] = left - 1
@@ -100,11 +100,11 @@ class PlanMemory:
         return left > 0
 
 
-def _worth_keeping(plan: Plan) -> KnownTexts:
+def _worth_keeping(plan: Plan) -> CachedTexts:
     """The texts that may be asked for again, as far as they are short."""
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]
-    few = open_steps[:MOST_TEXTS]
-    return KnownTexts(
-        {step: texts[step] for step in few if len(texts[step].instructions) <= LONGEST_TEXT}
+    few = open_steps[:MAX_TEXTS]
+    return CachedTexts(
+        {step: texts[step] for step in few if len(texts[step].instructions) <= MAX_TEXT_LENGTH}
     )

@@ -29,7 +29,7 @@ SQL = load("migrate")
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
 #: The oldest PostgreSQL we are tested on.
-OLDEST = 150_000
+MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
 #: The role that an owner exempt from row-level security takes on to change an org's rows.
 MAINTENANCE_ROLE = "waybook_maintenance"
@@ -61,7 +61,7 @@ class Migration:
         return sha256(self.text.encode()).hexdigest()
 
 
-def shipped() -> list[Migration]:
+def bundled_migrations() -> list[Migration]:
     """The migrations of this program, in order."""
     found = []
     for file in files("waybook.store").joinpath("migrations").iterdir():
@@ -80,7 +80,7 @@ def migrate(
         Misconfigured: the server is too old, the database too new, or a file was edited.
         Unavailable: the database cannot be reached.
     """
-    with connected(dsn) as connection:
+    with owner_connection(dsn) as connection:
         if vectors is VectorTable.DROP:
             _drop_vectors(connection)
         ran = _migrate(connection, up_to)
@@ -90,14 +90,14 @@ def migrate(
         return ran
 
 
-def pending(dsn: str) -> list[str]:
+def list_pending(dsn: str) -> list[str]:
     """The names of what `migrate` would run; nothing is changed.
 
     Raises:
         Misconfigured: as for `migrate`.
         Unavailable: the database cannot be reached.
     """
-    with connected(dsn) as connection:
+    with owner_connection(dsn) as connection:
         return [migration.title for migration in pending_in(connection)]
 
 
@@ -116,7 +116,7 @@ def applied_migrations(connection: psycopg.Connection) -> dict[int, str]:
 
 
 @contextmanager
-def connected(dsn: str) -> Iterator[psycopg.Connection]:
+def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
     """A connection as the owner, on which each statement is a transaction unless told otherwise.
 
     Raises:
@@ -126,17 +126,17 @@ def connected(dsn: str) -> Iterator[psycopg.Connection]:
     address = bounded_dsn(dsn)
     try:
         with psycopg.connect(address, autocommit=True, prepare_threshold=None) as connection:
-            if connection.info.server_version < OLDEST:
+            if connection.info.server_version < MIN_SERVER_VERSION:
                 raise Misconfigured(
                     f"this PostgreSQL is {connection.info.server_version // 10_000}; "
                     "Waybook needs 15 or newer"
                 )
             try:
                 yield connection
-            except psycopg.errors.InsufficientPrivilege as fault:
-                raise _no_owner(connection) from fault
-    except psycopg.OperationalError as fault:
-        raise Unavailable(f"cannot reach the database: {fault}") from fault
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise _no_owner(connection) from error
+    except psycopg.OperationalError as error:
+        raise Unavailable(f"cannot reach the database: {error}") from error
 
 
 def _no_owner(connection: psycopg.Connection) -> Misconfigured:
@@ -225,7 +225,7 @@ def _done(connection: psycopg.Connection) -> dict[int, str] | None:
 
 
 def _pending(done: dict[int, str]) -> list[Migration]:
-    ours = {migration.number: migration for migration in shipped()}
+    ours = {migration.number: migration for migration in bundled_migrations()}
     unknown = sorted(set(done) - set(ours))
     if unknown:
         raise Misconfigured(
@@ -248,11 +248,11 @@ def _ensure_role(connection: psycopg.Connection) -> None:
         return
     try:
         connection.execute(_text("create_role"))
-    except psycopg.errors.InsufficientPrivilege as fault:
+    except psycopg.errors.InsufficientPrivilege as error:
         raise Misconfigured(
             f"the role {APP_ROLE} is missing and this user may not create it; as an administrator "
             f"run: create role {APP_ROLE} nologin; grant {APP_ROLE} to the user of the database URL"
-        ) from fault
+        ) from error
 
 
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:

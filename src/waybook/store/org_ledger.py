@@ -5,24 +5,26 @@ from collections.abc import Iterator
 from waybook.orgs.model import Org
 from waybook.record.changes import Entity, Entry
 from waybook.record.moment import Json
-from waybook.store.ledger import Hand, audit_statements, sealed_entries
+from waybook.store.ledger import WriteContext, audit_statements, sealed_entries
 from waybook.store.patches import Patches
 from waybook.store.sql import Query, Statement, Value, load
 
 SQL = load("org_ledger")
 
 
-def statements(org: Org, entries: tuple[Entry, ...], hand: Hand) -> list[Statement]:
+def statements(
+    org: Org, entries: tuple[Entry, ...], write_context: WriteContext
+) -> list[Statement]:
     """Write the org as it is now, and whatever else these entries account for."""
     patches = Patches(change for entry in entries for change in entry.changes)
-    sealed = sealed_entries(entries, ("org", org.id), hand)
+    sealed = sealed_entries(entries, ("org", org.id), write_context)
     return [
         SQL["update_org"](
             name=org.name,
             review_policy=org.review_policy,
             audit_seq=sealed[-1].seq,
             audit_hash=sealed[-1].hash,
-            old_seq=hand.head.seq,
+            old_seq=write_context.head.seq,
         ),
         *_users(patches),
         *_tokens(patches),
@@ -31,19 +33,19 @@ def statements(org: Org, entries: tuple[Entry, ...], hand: Hand) -> list[Stateme
 
 
 def _users(patches: Patches) -> Iterator[Statement]:
-    for patch in patches.made(Entity.USER):
+    for patch in patches.inserts(Entity.USER):
         yield _filled(SQL["insert_user"], patch.id, patch.values)
-    for patch in patches.changed(Entity.USER):
+    for patch in patches.updates(Entity.USER):
         if "disabled_at" in patch.values:
-            yield _filled(SQL["admit_user"], patch.id, patch.values)
+            yield _filled(SQL["enable_user"], patch.id, patch.values)
         if "scopes" in patch.values:
-            yield _filled(SQL["limit_user"], patch.id, patch.values)
+            yield _filled(SQL["set_user_scopes"], patch.id, patch.values)
 
 
 def _tokens(patches: Patches) -> Iterator[Statement]:
-    for patch in patches.made(Entity.TOKEN):
+    for patch in patches.inserts(Entity.TOKEN):
         yield _filled(SQL["insert_token"], patch.id, patch.values)
-    for patch in patches.changed(Entity.TOKEN):
+    for patch in patches.updates(Entity.TOKEN):
         yield _filled(SQL["revoke_token"], patch.id, patch.values)
 
 

@@ -3,10 +3,10 @@ insert into org_user (id, name, email, issuer, subject, scopes, created_at, crea
 values (%(id)s, %(name)s, %(email)s, %(issuer)s, %(subject)s, %(scopes)s::text[], %(created_at)s,
         %(created_by)s);
 
--- name: admit_user
+-- name: enable_user
 update org_user set disabled_at = %(disabled_at)s where id = %(id)s;
 
--- name: limit_user
+-- name: set_user_scopes
 update org_user set scopes = %(scopes)s::text[] where id = %(id)s;
 
 -- name: insert_token

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import psycopg
 
 from waybook.errors import Misconfigured
-from waybook.store.migrate import MAINTENANCE_ROLE, connected
+from waybook.store.migrate import MAINTENANCE_ROLE, owner_connection
 from waybook.store.sql import Query, load
 
 SQL = load("owner_role")
@@ -38,13 +38,13 @@ def examine_owner(dsn: str) -> OwnerRole:
         Misconfigured: the address cannot be read, or the server is too old.
         Unavailable: the database cannot be reached.
     """
-    with connected(dsn) as connection:
+    with owner_connection(dsn) as connection:
         role, _ = _read_role(connection)
         try:
             with connection.transaction(force_rollback=True):
                 confine(connection)
-        except Misconfigured as fault:
-            return role._replace(refusal=fault.message)
+        except Misconfigured as error:
+            return role._replace(refusal=error.message)
         return role
 
 

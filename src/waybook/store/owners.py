@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from waybook.errors import Busy, Misconfigured, Refused
-from waybook.store.migrate import connected
+from waybook.store.migrate import owner_connection
 from waybook.store.owner_role import confine
 from waybook.store.sql import Query, load
 
@@ -26,7 +26,7 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 LOCK_TIMEOUT = "30s"
 
 
-class Owner:
+class OwnerTransaction:
     """One transaction of the owner, confined to one org if it names one."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
@@ -35,7 +35,7 @@ class Owner:
         self._org_id = org_id
 
     @contextmanager
-    def of(self, org_id: UUID) -> Iterator["Owner"]:
+    def of(self, org_id: UUID) -> Iterator["OwnerTransaction"]:
         """Confine a part of this transaction to one org.
 
         Raises:
@@ -43,15 +43,15 @@ class Owner:
         """
         confine(self._connection)
         self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
-        yield Owner(self._connection, org_id)
+        yield OwnerTransaction(self._connection, org_id)
         self._connection.execute(b"reset role")
 
-    def ask(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
+    def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
         """Run a query, for a table and a column where it has places for them; returns its rows."""
         cursor = self._run(query, table, column, values)
         return cursor.fetchall() if cursor.description else []
 
-    def do(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
+    def execute(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
         """Run a query; returns how many rows it touched."""
         return self._run(query, table, column, values).rowcount
 
@@ -71,13 +71,13 @@ class Owner:
             raise _reached_others(sum(touched.values()), table or query.name)
         return own
 
-    def make(self, query: Query, table: str, **literals: str) -> None:
+    def execute_ddl(self, query: Query, table: str, **literals: str) -> None:
         """Run statements that make something, with these values in their texts."""
         told = {name: sql.Literal(value) for name, value in literals.items()}
         text = sql.SQL(query.text).format(table=sql.Identifier(table), **told)
         self._connection.execute(text)
 
-    def do_each(self, query: Query, every: list[Mapping[str, object]]) -> None:
+    def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
         """Run a query for each of these values, many in one message; each touches one row.
 
         Raises:
@@ -120,7 +120,7 @@ def _reached_others(rows: int, where: str) -> Refused:
     )
 
 
-class Office:
+class OwnerSession:
     """Where the owner works: one connection, a transaction for each thing that is done."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
@@ -128,7 +128,7 @@ class Office:
         self._connection = connection
 
     @contextmanager
-    def org(self, org_id: UUID) -> Iterator[Owner]:
+    def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction]:
         """A transaction in which only this org exists; it is committed at the end.
 
         Raises:
@@ -138,42 +138,42 @@ class Office:
         with self._transaction(LOCK_TIMEOUT):
             confine(self._connection)
             self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
-            yield Owner(self._connection, org_id)
+            yield OwnerTransaction(self._connection, org_id)
 
     @contextmanager
-    def everybody(self, lock_timeout: str | None = None) -> Iterator[Owner]:
+    def directory_transaction(self, lock_timeout: str | None = None) -> Iterator[OwnerTransaction]:
         """A transaction that sees who there is, and nothing of theirs."""
         with self._transaction(lock_timeout or LOCK_TIMEOUT) as owner:
             self._connection.execute(b"set local app.sweep = 'on'")
             yield owner
 
     @contextmanager
-    def _transaction(self, lock_timeout: str) -> Iterator[Owner]:
+    def _transaction(self, lock_timeout: str) -> Iterator[OwnerTransaction]:
         try:
             with self._connection.transaction():
                 self._connection.execute(f"set local lock_timeout = '{lock_timeout}'".encode())
-                yield Owner(self._connection)
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as fault:
-            raise Busy("somebody is at work there; nothing was erased, try again") from fault
-        except psycopg.errors.InsufficientPrivilege as fault:
+                yield OwnerTransaction(self._connection)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
+            raise Busy("somebody is at work there; nothing was erased, try again") from error
+        except psycopg.errors.InsufficientPrivilege as error:
             raise Misconfigured(
                 "only the owner of the database may do this; owner_url names the owner"
-            ) from fault
+            ) from error
 
 
 @contextmanager
-def office(dsn: str) -> Iterator[Office]:
+def open_owner_session(dsn: str) -> Iterator[OwnerSession]:
     """The owner at work.
 
     Raises:
         Unavailable: the database cannot be reached.
     """
-    with connected(dsn) as connection:
-        yield Office(connection)
+    with owner_connection(dsn) as connection:
+        yield OwnerSession(connection)
 
 
 @contextmanager
-def owning(dsn: str, org_id: UUID) -> Iterator[Owner]:
+def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
     """One transaction of the owner in which only this org exists."""
-    with office(dsn) as here, here.org(org_id) as owner:
+    with open_owner_session(dsn) as here, here.org_transaction(org_id) as owner:
         yield owner

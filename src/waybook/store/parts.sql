@@ -11,7 +11,7 @@ j.error, j.continues_id::text, j.part, j.document_id::text, j.counted;
 -- different users may have the same name. Without a session, the comparison is not true.
 held_by = %(holder)s::text and held_session = %(session)s::text;
 
--- name: job_is_free
+-- name: job_is_claimable
 -- Nobody works on it; whoever claimed it and has been silent too long does not.
 j.completed_at is null
 and j.job_type <> 'RENDER'

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from waybook.plan.research import Origin
+from waybook.plan.research import ResearchSource
 from waybook.research.embedding import Vector
-from waybook.research.passages import passages, readable
+from waybook.research.passages import json_to_text, passages
 from waybook.store import embeddings, vectors
 from waybook.store.backend import Backend
 from waybook.store.sql import Ids, Rows, Statement, load
@@ -26,7 +26,7 @@ SEPARATOR = "\x1f"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class IndexedSubject:
     """An artifact or a source, as search is to know it."""
 
     id: str
@@ -39,20 +39,20 @@ class Subject:
     tags: tuple[str, ...] = ()
 
 
-class Piece(NamedTuple):
+class PassageDraft(NamedTuple):
     """A passage to be."""
 
-    subject: Subject
+    subject: IndexedSubject
     part: int
     body: str
 
     @property
-    def said(self) -> str:
+    def embedding_text(self) -> str:
         """What its vector is made of."""
-        return said(self.subject.title, self.body)
+        return embedding_text(self.subject.title, self.body)
 
 
-class Meanings(NamedTuple):
+class Embeddings(NamedTuple):
     """A vector for each of some pieces, and the model they are of."""
 
     model: str
@@ -60,7 +60,7 @@ class Meanings(NamedTuple):
     backend: Backend = Backend.PORTABLE
 
 
-def of_artifact(
+def index_artifact(
     *,
     artifact_id: str,
     plan_id: str | None,
@@ -69,9 +69,9 @@ def of_artifact(
     tags: Sequence[str],
     text: str,
     created_at: datetime,
-) -> Subject:
+) -> IndexedSubject:
     """An artifact as search is to know it: it is found by its tags too."""
-    return Subject(
+    return IndexedSubject(
         id=artifact_id,
         subject="artifact",
         plan_id=plan_id,
@@ -83,9 +83,9 @@ def of_artifact(
     )
 
 
-def of_source(source: Origin, created_at: datetime) -> Subject:
+def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject:
     """A source as search is to know it. It belongs to no plan: several may share it."""
-    return Subject(
+    return IndexedSubject(
         id=source.id,
         subject="source",
         plan_id=None,
@@ -96,21 +96,23 @@ def of_source(source: Origin, created_at: datetime) -> Subject:
     )
 
 
-def cut(subjects: Iterable[Subject]) -> list[Piece]:
+def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
     """The subjects in passages."""
     return [
-        Piece(subject, part, body)
+        PassageDraft(subject, part, body)
         for subject in subjects
         for part, body in enumerate(passages(subject.text) or (subject.title,), 1)
     ]
 
 
-def said(title: str, body: str) -> str:
+def embedding_text(title: str, body: str) -> str:
     """What a passage's vector is made of. Its title says what it is about, so it counts twice."""
     return f"{title}\n{title}\n{body}"
 
 
-def index(pieces: Sequence[Piece], meanings: Meanings | None, org_id: UUID) -> Iterator[Statement]:
+def index_statements(
+    pieces: Sequence[PassageDraft], meanings: Embeddings | None, org_id: UUID
+) -> Iterator[Statement]:
     """Make subjects of this org findable by their words, and with vectors by their meaning.
 
     A subject that is known stays as it is.
@@ -123,7 +125,7 @@ def index(pieces: Sequence[Piece], meanings: Meanings | None, org_id: UUID) -> I
 
 
 def vectors_statement(
-    parts: Sequence[tuple[str, int]], meanings: Meanings, org_id: UUID
+    parts: Sequence[tuple[str, int]], meanings: Embeddings, org_id: UUID
 ) -> Statement:
     """Keep the vectors of these passages."""
     told = zip(parts, meanings.vectors, strict=True)
@@ -133,7 +135,7 @@ def vectors_statement(
     return vectors.insert_statement(rows, model=meanings.model, org_id=org_id)
 
 
-def _row(piece: Piece) -> tuple[str | int | datetime | None, ...]:
+def _row(piece: PassageDraft) -> tuple[str | int | datetime | None, ...]:
     s = piece.subject
     tags = SEPARATOR.join(s.tags) or None
     return (
@@ -142,31 +144,31 @@ def _row(piece: Piece) -> tuple[str | int | datetime | None, ...]:
     )
 
 
-def forget_statement(artifact_id: str) -> Statement:
+def unindex_statement(artifact_id: str) -> Statement:
     """Let search pass by an artifact of which there is a later version."""
-    return SQL["forget"](artifact_id=artifact_id)
+    return SQL["unindex"](artifact_id=artifact_id)
 
 
-def forget_earlier_statement(artifact_ids: Iterable[str]) -> Statement:
+def unindex_earlier_statement(artifact_ids: Iterable[str]) -> Statement:
     """Let search pass by what these artifacts of plans are later versions of."""
-    return SQL["forget_earlier"](ids=Ids(artifact_ids))
+    return SQL["unindex_earlier"](ids=Ids(artifact_ids))
 
 
-def without_passages_statement(since: datetime | None, most: int) -> Statement:
+def unindexed_statement(since: datetime | None, most: int) -> Statement:
     """Artifacts, all or those since then, that search does not know yet."""
     return SQL["without_passages"](since=since, most=most)
 
 
-def read_unknown(rows: Iterable[tuple[Any, ...]]) -> list[Subject]:
+def read_unindexed(rows: Iterable[tuple[Any, ...]]) -> list[IndexedSubject]:
     """What `without_passages_statement` found, as search is to know it."""
     return [
-        of_artifact(
+        index_artifact(
             artifact_id=artifact_id,
             plan_id=plan_id,
             kind=kind,
             title=title,
             tags=tags,
-            text=readable(content),
+            text=json_to_text(content),
             created_at=created_at,
         )
         for artifact_id, plan_id, kind, title, tags, content, created_at in rows

@@ -3,10 +3,10 @@ insert into passage (subject, subject_id, part, plan_id, kind, title, body, crea
 values %(rows)s
     on conflict (org_id, subject_id, part) do nothing;
 
--- name: forget
+-- name: unindex
 delete from passage where subject_id = %(artifact_id)s;
 
--- name: forget_earlier
+-- name: unindex_earlier
 -- Of what is in several versions search knows the latest alone.
 delete from passage p
  using artifact a, artifact n

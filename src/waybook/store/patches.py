@@ -32,15 +32,15 @@ class Patches:
         """Whether something happened to rows of this kind."""
         return entity in self._patches
 
-    def made(self, entity: Entity) -> list[Patch]:
+    def inserts(self, entity: Entity) -> list[Patch]:
         """The rows to insert."""
         return [p for p in self._of(entity) if p.made and not p.removed]
 
-    def changed(self, entity: Entity) -> list[Patch]:
+    def updates(self, entity: Entity) -> list[Patch]:
         """The rows to update."""
         return [p for p in self._of(entity) if not p.made and not p.removed]
 
-    def removed(self, entity: Entity) -> list[str]:
+    def deletes(self, entity: Entity) -> list[str]:
         """The ids of the rows to delete."""
         return [p.id for p in self._of(entity) if p.removed and not p.made]
 

@@ -27,9 +27,9 @@ from waybook.plan.states import PlanStatus, StepStatus
 from waybook.record.holder import Holder
 from waybook.record.moment import Channel
 from waybook.record.replay import Rows as PlanRows
-from waybook.record.usage import read_totals
+from waybook.record.usage import totals_from_json
 from waybook.store import idempotency
-from waybook.store.audit import Head
+from waybook.store.audit import ChainHead
 from waybook.store.database import Results
 from waybook.store.idempotency import Key, StoredAnswer
 from waybook.store.sql import Ids, Statement, load
@@ -57,14 +57,14 @@ class LoadedPlan(NamedTuple):
 
     plan: Plan
     now: datetime
-    head: Head
+    head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
         """Return the plan at a time that is not before its last audit entry."""
         return self._replace(now=self.head.after(self.now))
 
 
-class Wanted(NamedTuple):
+class PlanRequest(NamedTuple):
     """Which plan to load, and how much of it."""
 
     plan_id: str
@@ -79,20 +79,20 @@ class Wanted(NamedTuple):
 
 
 LOAD_PLAN = SQL["load_plan"]
-LOCK_PLAN = LOAD_PLAN.locking("p")
+LOCK_PLAN = LOAD_PLAN.for_update("p")
 
 
-def lock_statements(wanted: Wanted, key: Key | None = None) -> list[Statement]:
+def lock_statements(wanted: PlanRequest, key: Key | None = None) -> list[Statement]:
     """Lock the plan, then load it; beside it the answer to a repeated call."""
     return [LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
 
 
-def look_statements(wanted: Wanted) -> list[Statement]:
+def snapshot_statements(wanted: PlanRequest) -> list[Statement]:
     """Load the plan as it is, without a lock."""
     return [LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None)]
 
 
-def _rest(wanted: Wanted, key: Key | None) -> list[Statement]:
+def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
     plan_id, texts = wanted.plan_id, Ids(wanted.texts)
     user, session = wanted.holder
     rest = [
@@ -112,10 +112,10 @@ def _rest(wanted: Wanted, key: Key | None) -> list[Statement]:
     return rest
 
 
-def still_so_statement(loaded: LoadedPlan) -> Statement:
+def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
     """Lock a plan that is remembered, if it is still so; else refuse whatever follows."""
     plan, now, head = loaded
-    return SQL["still_so"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
+    return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
 
 def review_statement(plan_id: str) -> Statement:
@@ -143,7 +143,7 @@ def results_cut_statement(plan_id: str | None, most: int) -> Statement:
     return SQL["results_cut"](plan_id=plan_id, most=most)
 
 
-def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
+def read_plan(found: Results, wanted: PlanRequest) -> LoadedPlan | None:
     """The plan that these statements found, if any."""
     plans, steps, ((known, _),), *rest = found
     session = wanted.holder.session
@@ -166,12 +166,12 @@ def read_plan(found: Results, wanted: Wanted) -> LoadedPlan | None:
         conditions=tuple([read_condition(row) for row in rest[0]]),
         review=read_review(rest[1]) if wanted.review else None,
         sessions=frozenset((session,)) if known and session else NO_SESSIONS,
-        usage=read_totals(usage),
+        usage=totals_from_json(usage),
         budget=Budget(**budget) if budget else None,
         created_by=created_by,
         created_at=_in_utc(created_at),
     )
-    head = Head(seq, digest, written_at.astimezone(UTC))
+    head = ChainHead(seq, digest, written_at.astimezone(UTC))
     return LoadedPlan(plan, now.astimezone(UTC), head)
 
 
@@ -181,7 +181,7 @@ def read_answer(found: Results, key: Key) -> StoredAnswer | None:
     return None if told is None else idempotency.read_answer(told, key)
 
 
-def stored_statement(plan_id: str) -> Statement:
+def stored_rows_statement(plan_id: str) -> Statement:
     """The rows of a plan that its audit accounts for."""
     return SQL["stored_rows"](plan_id=plan_id)
 

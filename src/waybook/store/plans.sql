@@ -13,7 +13,7 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
   join plan_brief b on b.plan_id = p.id
  where p.id = %(plan_id)s;
 
--- name: still_so
+-- name: lock_if_unchanged
 -- Lock the plan if it is as it was when we last saw it, and if it is the time we think; else the
 -- division is refused, and all that stands behind it in the message.
 select 1 / count(*), max(same.now)
@@ -182,7 +182,7 @@ update plan_step
  where id = %(step_id)s and status = 'in_progress'
 returning plan_id::text;
 
--- name: silent_plans
+-- name: inactive_plans
 -- The executing plans with a step that may have been silent for too long. A hint: what is true is
 -- decided under each plan's lock.
 select p.id::text

@@ -15,9 +15,9 @@ from psycopg.rows import TupleRow
 
 from waybook.errors import Unavailable
 from waybook.store.addresses import bounded_dsn
-from waybook.store.line import Line
-from waybook.store.turns import Turns
-from waybook.store.wire import LOCK_TIMEOUT, Wire
+from waybook.store.line import DbConnection
+from waybook.store.turns import FairQueue
+from waybook.store.wire import LOCK_TIMEOUT, WireSettings
 
 #: The org of a call, as a number, which is looked up fast; none is the server's own.
 Org: TypeAlias = int | None
@@ -50,16 +50,16 @@ class ConnectionPool:
         self.size = size
         #: How long a call waits for a connection, in seconds.
         self.timeout = timeout
-        self.wire = Wire(lock_timeout)
-        self._free: list[Line] = []
+        self.wire = WireSettings(lock_timeout)
+        self._free: list[DbConnection] = []
         #: Connections in use, each with the time it was acquired.
-        self._held: dict[Line, float] = {}
+        self._held: dict[DbConnection, float] = {}
         #: Places taken: connections that are open, and those being opened.
         self._places = 0
         self._closed = False
-        self._turns: Turns[asyncio.Future[Line | None]] = Turns(size)
+        self._turns: FairQueue[asyncio.Future[DbConnection | None]] = FairQueue(size)
 
-    async def acquire(self, org: Org) -> Line:
+    async def acquire(self, org: Org) -> DbConnection:
         """Return a connection for one call of this org; give it back with `release`.
 
         Raises:
@@ -68,24 +68,24 @@ class ConnectionPool:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.timeout
-        self._turns.meet(org)
+        self._turns.register(org)
         while True:
             line = await self._next(org, deadline)
             if line is not None and line.is_clean():
                 self._held[line] = loop.time()
                 return line
-            self._turns.give(org)
+            self._turns.release(org)
             if line is not None:
                 self._discard(line)
 
-    async def release(self, line: Line, org: Org) -> None:
+    async def release(self, line: DbConnection, org: Org) -> None:
         """Take a connection back, after rolling back what was not committed."""
         try:
             if not line.is_clean():
                 await line.clean()
         finally:
             del self._held[line]
-            self._turns.give(org)
+            self._turns.release(org)
             if line.is_clean() and not self._closed:
                 self._pass_on(line)
             else:
@@ -104,45 +104,45 @@ class ConnectionPool:
         oldest = min(self._held.values())
         return asyncio.get_running_loop().time() - oldest > MAX_HOLD_SECONDS
 
-    async def _next(self, org: Org, deadline: float) -> Line | None:
+    async def _next(self, org: Org, deadline: float) -> DbConnection | None:
         """Return a connection that the org holds now, or None for "look again"."""
         if self._closed:
             raise Unavailable("this server is shutting down; repeat the call on the next one")
-        if not self._turns.may_take(org):
+        if not self._turns.can_acquire(org):
             return await self._wait(org, deadline)
         if self._free:
-            self._turns.take(org)
+            self._turns.acquire(org)
             return self._free.pop()
         if self._places < self.size:
-            self._turns.take(org)
+            self._turns.acquire(org)
             return await self._open(org, deadline)
         return await self._wait(org, deadline)
 
-    async def _open(self, org: Org, deadline: float) -> Line | None:
+    async def _open(self, org: Org, deadline: float) -> DbConnection | None:
         self._places += 1
         try:
-            return Line(await self._connect(deadline), self.wire)
-        except BaseException as fault:
+            return DbConnection(await self._connect(deadline), self.wire)
+        except BaseException as error:
             self._places -= 1
-            self._turns.give(org)
-            if self._must_share(fault):
+            self._turns.release(org)
+            if self._must_share(error):
                 return await self._next_free(org, deadline)
             self._pass_on(None)
-            if isinstance(fault, psycopg.Error | TimeoutError):
-                raise _unreachable() from fault
+            if isinstance(error, psycopg.Error | TimeoutError):
+                raise _unreachable() from error
             raise
 
-    async def _next_free(self, org: Org, deadline: float) -> Line | None:
+    async def _next_free(self, org: Org, deadline: float) -> DbConnection | None:
         """Return a connection that came back meanwhile, or wait for one."""
         if self._free:
-            self._turns.take(org)
+            self._turns.acquire(org)
             return self._free.pop()
         return await self._wait(org, deadline)
 
-    def _must_share(self, fault: BaseException) -> bool:
+    def _must_share(self, error: BaseException) -> bool:
         """Return whether the server takes no more connections, but we have some already."""
-        is_full = any(words in str(fault) for words in FULL)
-        return isinstance(fault, psycopg.Error) and is_full and bool(self._held or self._free)
+        is_full = any(words in str(error) for words in FULL)
+        return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
     async def _connect(self, deadline: float) -> AsyncConnection[TupleRow]:
         """Connect, trying again until the deadline."""
@@ -157,41 +157,41 @@ class ConnectionPool:
                 limit *= 2
                 if loop.time() >= deadline:
                     raise
-            except psycopg.OperationalError as fault:
+            except psycopg.OperationalError as error:
                 pause = min(2 * pause, RETRY_SECONDS[1])
-                if self._closed or loop.time() + pause >= deadline or self._must_share(fault):
+                if self._closed or loop.time() + pause >= deadline or self._must_share(error):
                     raise
                 await asyncio.sleep(uniform(pause / 2, pause))  # noqa: S311 - spreads the load
 
-    async def _wait(self, org: Org, deadline: float) -> Line | None:
+    async def _wait(self, org: Org, deadline: float) -> DbConnection | None:
         """Wait for a connection that comes back, or for the right to open one."""
-        turn: asyncio.Future[Line | None] = asyncio.get_running_loop().create_future()
-        self._turns.wait(org, turn)
+        turn: asyncio.Future[DbConnection | None] = asyncio.get_running_loop().create_future()
+        self._turns.enqueue(org, turn)
         try:
             async with asyncio.timeout_at(deadline):
                 return await turn
-        except BaseException as fault:
-            self._turns.leave(org, turn)
+        except BaseException as error:
+            self._turns.dequeue(org, turn)
             if turn.done() and not turn.cancelled():
-                self._turns.give(org)
+                self._turns.release(org)
                 self._pass_on(turn.result())
             turn.cancel()
-            if isinstance(fault, TimeoutError):
-                raise _unreachable() from fault
+            if isinstance(error, TimeoutError):
+                raise _unreachable() from error
             raise
 
-    def _pass_on(self, line: Line | None) -> None:
+    def _pass_on(self, line: DbConnection | None) -> None:
         """Hand a connection, or with None the right to open one, to the call that is next."""
-        while served := self._turns.serve():
+        while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():
                 turn.set_result(line)
                 return
-            self._turns.give(org)  # this call has just gone away
+            self._turns.release(org)  # this call has just gone away
         if line is not None:
             self._free.append(line)
 
-    def _discard(self, line: Line) -> None:
+    def _discard(self, line: DbConnection) -> None:
         self._places -= 1
         line.close()
         self._pass_on(None)

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from waybook.errors import Unavailable
-from waybook.record.news import News, packed, unpacked
+from waybook.record.news import ChangeEvent, decode_batch, encode_batches
 from waybook.store.addresses import bounded_dsn
 from waybook.store.bus import Bus
 from waybook.store.database import Database
@@ -33,10 +33,10 @@ OVERLAP_SECONDS = 15.0
 PROBE_SECONDS = 30.0
 PROBE_DEADLINE_SECONDS = 5.0
 #: Changes that one look may find.
-MOST_FOUND = 1_000
+MAX_POLLED_CHANGES = 1_000
 
 
-async def send(database: Database, bus: Bus) -> int:
+async def send_pending(database: Database, bus: Bus) -> int:
     """Send what waits to the other processes; returns in how many letters.
 
     Raises:
@@ -44,12 +44,12 @@ async def send(database: Database, bus: Bus) -> int:
     """
     outgoing = bus.take_outgoing()
     letters = [
-        SQL["tell"](payload=payload)
+        SQL["notify_change"](payload=payload)
         for org_id, news in outgoing.items()
-        for payload in packed(bus.sender, org_id, news)
+        for payload in encode_batches(bus.sender, org_id, news)
     ]
     if letters:
-        await database.beside("set local synchronous_commit = off", *letters)
+        await database.read_global("set local synchronous_commit = off", *letters)
     return len(letters)
 
 
@@ -64,20 +64,20 @@ async def listen(database: Database, bus: Bus) -> None:
     """
     try:
         async with await AsyncConnection.connect(
-            bounded_dsn(database.address), autocommit=True, prepare_threshold=None
+            bounded_dsn(database.dsn), autocommit=True, prepare_threshold=None
         ) as connection:
             async with asyncio.timeout(PROBE_DEADLINE_SECONDS):
                 if await _is_pooled(connection):
-                    database.wire.notice_a_pooler()
+                    database.wire.assume_pooler()
                     return
                 await connection.execute(LISTEN)
             while True:
                 async for heard in connection.notifies(timeout=PROBE_SECONDS):
-                    take_in(bus, heard.payload)
+                    receive(bus, heard.payload)
                 async with asyncio.timeout(PROBE_DEADLINE_SECONDS):
                     await _is_pooled(connection)
-    except (psycopg.Error, TimeoutError) as fault:
-        raise Unavailable("the connection that listens for news broke") from fault
+    except (psycopg.Error, TimeoutError) as error:
+        raise Unavailable("the connection that listens for news broke") from error
 
 
 async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
@@ -85,40 +85,40 @@ async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
     return found is None or found[0] != connection.info.backend_pid
 
 
-def take_in(bus: Bus, payload: str) -> None:
+def receive(bus: Bus, payload: str) -> None:
     """Pass on what a letter says, unless it is our own or nobody's."""
-    packet = unpacked(payload)
+    packet = decode_batch(payload)
     if packet is None or packet.sender == bus.sender:
         return
     for news in packet.news:
-        bus.hear(packet.org_id, news)
+        bus.receive(packet.org_id, news)
 
 
-class Lookout:
+class ChangePoller:
     """Who looks for changes that nobody told of, in the orgs somebody waits for."""
 
-    def __init__(self, most: int = MOST_FOUND) -> None:
+    def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
         """One look finds so many changes; more are as good as all."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 
-    async def look(self, database: Database, bus: Bus) -> None:
+    async def poll(self, database: Database, bus: Bus) -> None:
         """Look once.
 
         Raises:
             Unavailable: not now.
         """
-        orgs = bus.orgs()
+        orgs = bus.subscribed_orgs()
         self._looked = {org: at for org, at in self._looked.items() if org in orgs}
         for org_id in orgs:
             begun = time.monotonic()
             seconds = begun - self._looked.get(org_id, begun) + OVERLAP_SECONDS
             asked = SQL["changed"](seconds=seconds, most=self._most + 1)
-            (found,) = await database.read(org_id, asked)
+            (found,) = await database.read_org(org_id, asked)
             self._looked[org_id] = begun
             if len(found) > self._most:
-                bus.lose_track(org_id)
+                bus.invalidate(org_id)
             else:
                 for kind, subject_id, version in found:
                     # What changed is not known, so neither is whether it stands otherwise.
-                    bus.hear(org_id, News(kind, subject_id, version, standing=True))
+                    bus.receive(org_id, ChangeEvent(kind, subject_id, version, list_changed=True))

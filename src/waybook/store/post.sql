@@ -1,4 +1,4 @@
--- name: tell
+-- name: notify_change
 -- Tell every process that listens. A row of its own in no table; it is not worth a wait for the disk.
 select pg_notify('waybook_news', %(payload)s);
 

@@ -11,82 +11,84 @@ from waybook.errors import NotFound, Refused
 from waybook.record.changes import WHOLE_ROW, Change, Entity, Event
 from waybook.record.moment import Channel, Json
 from waybook.record.pseudonyms import (
-    Renaming,
-    names_a_person,
-    rejected_by,
-    renamed_answer,
-    renamed_details,
-    without_members,
+    Pseudonymization,
+    is_person_field,
+    pseudonymize_answer,
+    pseudonymize_details,
+    rejection_reason,
+    remove_member_details,
 )
 from waybook.record.replay import replay
-from waybook.store.audit import GENESIS, Sealed, changes_of, seal
+from waybook.store.audit import GENESIS, SealedEntry, changes_of, seal
 from waybook.store.erasure import (
-    MOST_PASSES,
+    MAX_PASSES,
     Erased,
+    ErasureRecord,
     Progress,
-    Written,
-    is_sound,
+    is_chain_valid,
     lock_org,
-    record,
+    read_chain,
+    record_erasure,
     tables_in_order,
-    the_time,
-    whole_chain,
+    transaction_time,
 )
-from waybook.store.owners import Owner, Rows, owning
+from waybook.store.owners import OwnerTransaction, Rows, owner_transaction
 from waybook.store.sql import as_json_text, load
 from waybook.store.tombstones import Tombstone
 
 SQL = load("renaming")
 
 #: The words that stand before a name where we write one: none, the doors, why a plan ended.
-WORDS = ("", rejected_by(""), *(f"{door}:" for door in Channel))
+NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 
-def erase_user(owner_dsn: str, org_id: UUID, to: Renaming, by: str, progress: Progress) -> Erased:
+def erase_user(
+    owner_dsn: str, org_id: UUID, to: Pseudonymization, by: str, progress: Progress
+) -> Erased:
     """Put the pseudonym in the place of the name, everywhere; the user and all tokens go.
 
     Raises:
         NotFound: nobody of that name ever did anything here.
     """
-    with owning(owner_dsn, org_id) as owner:
+    with owner_transaction(owner_dsn, org_id) as owner:
         head = lock_org(owner)
         gone = _members(owner, to.name)
         counts = Counter(_without_user(owner, to.name))
         stones = _chains_sealed_anew(owner, to, progress)
-        stones += org_sealed_anew(owner, Leaving(org_id, to, gone, by))
+        stones += reseal_org_chain(owner, UserErasure(org_id, to, gone, by))
         counts["audit_entry"] += sum(touched for _, touched in stones)
         counts.update(_renamed_columns(owner, to))
         counts.update(_renamed_answers(owner, to))
         told = {table: rows for table, rows in sorted(counts.items()) if rows}
         if not told:
             raise NotFound(f"nobody called “{to.name}” ever did anything in this org", user=to.name)
-        written = Written(
+        written = ErasureRecord(
             what="user",
             by=to.pseudonym if by == to.name else by,
             counts=told,
             stones=[stone for stone, _ in stones],
             who=to.pseudonym,
         )
-        number = record(owner, head, written).number
+        number = record_erasure(owner, head, written).number
     return Erased(org_id, number, told, to.pseudonym)
 
 
 # The user
 
 
-def _members(owner: Owner, name: str) -> frozenset[str]:
+def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
     """The ids of the user and of all tokens, which go with them."""
-    found = owner.ask(SQL["members_of"], ids=_user_ids(owner, name))
+    found = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
     return frozenset(row[0] for row in found)
 
 
-def _user_ids(owner: Owner, name: str) -> list[UUID]:
-    return [row[0] for row in owner.ask(SQL["user_ids"], name=name)]
+def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
+    return [row[0] for row in owner.fetch(SQL["user_ids"], name=name)]
 
 
-def _without_user(owner: Owner, name: str) -> dict[str, int]:
+def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
     """Delete the user with tokens and browsers; what they made stays."""
-    columns: dict[str, str] = dict(owner.ask(SQL["user_tables"]))
+    columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
     ids = _user_ids(owner, name)
     order = [table for table in tables_in_order(owner) if table in columns]
     return {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
@@ -96,7 +98,7 @@ def _without_user(owner: Owner, name: str) -> dict[str, int]:
 
 
 def _chains_sealed_anew(
-    owner: Owner, to: Renaming, progress: Progress
+    owner: OwnerTransaction, to: Pseudonymization, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
     """Seal every chain anew that names the person, until none is left that does.
 
@@ -104,8 +106,8 @@ def _chains_sealed_anew(
         Refused: one is broken; whoever seals it anew hides that.
     """
     stones: dict[str, tuple[Tombstone, int]] = {}
-    for _ in range(MOST_PASSES):
-        named = owner.ask(SQL["chains_naming"], name=to.name, told=_in_json(to.name))
+    for _ in range(MAX_PASSES):
+        named = owner.fetch(SQL["chains_with_name"], name=to.name, told=_in_json(to.name))
         waiting = [row for row in named if row[1] not in stones]
         for done, (subject, subject_id, _) in enumerate(waiting, start=1):
             stones[subject_id] = _sealed_anew(owner, subject, subject_id, to)
@@ -116,10 +118,10 @@ def _chains_sealed_anew(
 
 
 def _sealed_anew(
-    owner: Owner, subject: str, subject_id: str, to: Renaming
+    owner: OwnerTransaction, subject: str, subject_id: str, to: Pseudonymization
 ) -> tuple[Tombstone, int]:
-    end = owner.ask(SQL["lock_end"], subject, id=subject_id)
-    entries = whole_chain(owner, subject_id)
+    end = owner.fetch(SQL["lock_end"], subject, id=subject_id)
+    entries = read_chain(owner, subject_id)
     _refuse_broken(f"{subject} {subject_id}", entries, end)
     anew = list(_resealed(entries, to))
     changed = [new for old, new in zip(entries, anew, strict=True) if new != old]
@@ -131,50 +133,50 @@ def _sealed_anew(
     return Tombstone(subject, subject_id, len(anew), before, anew[-1].hash), touched
 
 
-def _write_anew(owner: Owner, entries: list[Sealed]) -> None:
-    owner.do_each(SQL["seal_anew"], [entry._asdict() for entry in entries])
+def _write_anew(owner: OwnerTransaction, entries: list[SealedEntry]) -> None:
+    owner.execute_many(SQL["reseal_entry"], [entry._asdict() for entry in entries])
 
 
-def _refuse_broken(name: str, entries: list[Sealed], end: Rows) -> None:
+def _refuse_broken(name: str, entries: list[SealedEntry], end: Rows) -> None:
     """Whoever seals a broken chain anew hides that it was broken.
 
     Raises:
         Refused: it is.
     """
-    if not end or not is_sound(entries, bytes(end[0][1])):
+    if not end or not is_chain_valid(entries, bytes(end[0][1])):
         raise Refused(
             f"the audit of {name} is broken, and sealing it anew would hide that; nothing was "
             "erased. Look into it first: waybook audit verify says what is wrong"
         )
 
 
-def _resealed(entries: list[Sealed], to: Renaming) -> Iterator[Sealed]:
+def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[SealedEntry]:
     """The chain without the name, each entry sealed upon the new one before it."""
     previous = GENESIS
     for entry in entries:
         told = orjson.loads(entry.details)
-        renamed = renamed_details(told, to)
+        renamed = pseudonymize_details(told, to)
         new = entry._replace(
-            actor=str(to.of(entry.actor)),
+            actor=str(to.replace(entry.actor)),
             details=entry.details if renamed == told else as_json_text(renamed),
         )
         previous = seal(new, previous)
         yield new._replace(hash=previous)
 
 
-class Leaving(NamedTuple):
+class UserErasure(NamedTuple):
     """Somebody who is erased: of which org, what stands in the place of their name, what goes."""
 
     org_id: UUID
-    to: Renaming
+    to: Pseudonymization
     gone: frozenset[str]
     by: str
 
 
-def org_sealed_anew(owner: Owner, who: Leaving) -> list[tuple[Tombstone, int]]:
+def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[Tombstone, int]]:
     """Seal the chain of the org anew without the person; one entry more says that they went."""
-    end = owner.ask(SQL["org_end"])
-    entries = whole_chain(owner, str(who.org_id))
+    end = owner.fetch(SQL["org_end"])
+    entries = read_chain(owner, str(who.org_id))
     if not entries:
         return []
     _refuse_broken(f"org {who.org_id}", entries, end)
@@ -184,20 +186,22 @@ def org_sealed_anew(owner: Owner, who: Leaving) -> list[tuple[Tombstone, int]]:
     added = anew[len(entries) :]
     if touched or added:
         _write_anew(owner, anew[: len(entries)])
-        owner.do_each(SQL["add_entry"], [entry._asdict() for entry in added])
+        owner.execute_many(SQL["add_entry"], [entry._asdict() for entry in added])
         owner.change(SQL["move_org_end"], seq=anew[-1].seq, hash=anew[-1].hash)
     before = bytes(end[0][1])
     stone = Tombstone("org", str(who.org_id), len(anew), before, anew[-1].hash)
     return [(stone, touched + len(added))] if touched or added else []
 
 
-def _without(entry: Sealed, who: Leaving) -> Sealed:
+def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
     told = orjson.loads(entry.details)
-    blank = without_members(told, who.gone, who.to)
+    blank = remove_member_details(told, who.gone, who.to)
     return entry if blank == told else entry._replace(details=as_json_text(blank))
 
 
-def _farewell(owner: Owner, entries: list[Sealed], who: Leaving) -> list[Sealed]:
+def _farewell(
+    owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
+) -> list[SealedEntry]:
     """The entry that takes the rows of whoever goes out of the replay, if there are any."""
     told = (change for one in entries for change in changes_of(orjson.loads(one.details)))
     changes: list[Json] = [
@@ -213,7 +217,7 @@ def _farewell(owner: Owner, entries: list[Sealed], who: Leaving) -> list[Sealed]
     return [
         last._replace(
             seq=last.seq + 1,
-            at=max(the_time(owner), last.at),
+            at=max(transaction_time(owner), last.at),
             event=Event.PLAN_MODIFIED,
             actor=who.by,
             channel=Channel.CLI,
@@ -226,21 +230,23 @@ def _farewell(owner: Owner, entries: list[Sealed], who: Leaving) -> list[Sealed]
 # The rest
 
 
-def _renamed_columns(owner: Owner, to: Renaming) -> Counter[str]:
+def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
     counts: Counter[str] = Counter()
-    asked = {"name": to.name, "pseudonym": to.pseudonym, "reason": rejected_by("")}
-    for table, column in owner.ask(SQL["naming_columns"]):
-        if names_a_person(column):
-            counts[table] += owner.change(SQL["rename"], table, column, words=[*WORDS], **asked)
+    asked = {"name": to.name, "pseudonym": to.pseudonym, "reason": rejection_reason("")}
+    for table, column in owner.fetch(SQL["naming_columns"]):
+        if is_person_field(column):
+            counts[table] += owner.change(
+                SQL["rename"], table, column, words=[*NAME_PREFIXES], **asked
+            )
     return counts
 
 
-def _renamed_answers(owner: Owner, to: Renaming) -> Counter[str]:
+def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for table, column in owner.ask(SQL["json_of_ours"]):
-        named = owner.ask(SQL["answers_naming"], table, column, told=_in_json(to.name))
+    for table, column in owner.fetch(SQL["json_of_ours"]):
+        named = owner.fetch(SQL["answers_with_name"], table, column, told=_in_json(to.name))
         for place, text in named:
-            value = as_json_text(renamed_answer(orjson.loads(text), to))
+            value = as_json_text(pseudonymize_answer(orjson.loads(text), to))
             if value != text:
                 counts[table] += owner.change(
                     SQL["rename_answer"], table, column, value=value, place=place

@@ -20,7 +20,7 @@ select c.relname, a.attname
  where c.relnamespace = 'public'::regnamespace
    and (c.relname, a.attname) in (('idempotency_answer', 'answer'), ('webhook_delivery', 'data'));
 
--- name: chains_naming
+-- name: chains_with_name
 -- The chains in which somebody is named, or may be: who acts, and the end of a text in the details.
 -- That of the org itself is looked at in any case.
 select subject, subject_id::text, count(*)
@@ -40,7 +40,7 @@ select audit_seq, audit_hash from {table}
 -- name: move_end
 update {table} set audit_hash = %(hash)s where org_id = %(org_id)s and id = %(id)s returning org_id;
 
--- name: seal_anew
+-- name: reseal_entry
 update audit_entry
    set actor = %(actor)s, details = %(details)s, hash = %(hash)s
  where org_id = %(org_id)s
@@ -56,7 +56,7 @@ update {table} t
         or (w.word = %(reason)s and starts_with(t.{column}, w.word || %(name)s || ': ')))
 returning t.org_id;
 
--- name: answers_naming
+-- name: answers_with_name
 select ctid::text, {column}::text from {table}
  where org_id = %(org_id)s and strpos({column}::text, %(told)s) > 0
    for update;

@@ -22,7 +22,7 @@ from waybook.store.archive import (
     count_rows,
     damaged,
 )
-from waybook.store.migrate import applied_migrations, connected, migrate, shipped
+from waybook.store.migrate import applied_migrations, bundled_migrations, migrate, owner_connection
 from waybook.store.org_tables import (
     all_orgs,
     enter_org,
@@ -49,10 +49,10 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
     manifest = archive.manifest
     latest = check_migrations(manifest.migrations)
     archive.verify(lambda *_: progress(0, manifest.rows, 0))
-    with connected(owner_dsn) as connection:
+    with owner_connection(owner_dsn) as connection:
         _check_not_newer(applied_migrations(connection), latest)
     migrate(owner_dsn, up_to=latest)
-    with connected(owner_dsn) as connection:
+    with owner_connection(owner_dsn) as connection:
         try:
             with connection.transaction():
                 fix_text_format(connection)
@@ -64,7 +64,7 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             raise damaged(f"the database refused a row: {error.diag.message_primary}") from error
     migrate(owner_dsn)
-    with connected(owner_dsn) as connection:
+    with owner_connection(owner_dsn) as connection:
         for table in manifest.tables:
             connection.execute(filled_in(SQL["analyze"], table))
 
@@ -75,7 +75,7 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
     Raises:
         InvalidInput: it does not, or knows another one of that number.
     """
-    ours = {migration.number: migration for migration in shipped()}
+    ours = {migration.number: migration for migration in bundled_migrations()}
     for one in applied:
         known = ours.get(one.number)
         if known is None:

@@ -15,18 +15,25 @@ from uuid import UUID
 import psycopg
 
 from waybook.errors import Misconfigured
-from waybook.store.erasure import Written, clear_up, is_sound, lock_org, record, whole_chain
-from waybook.store.owners import Office, Owner, office
+from waybook.store.erasure import (
+    ErasureRecord,
+    erase_late_rows,
+    is_chain_valid,
+    lock_org,
+    read_chain,
+    record_erasure,
+)
+from waybook.store.owners import OwnerSession, OwnerTransaction, open_owner_session
 from waybook.store.sql import Query, load
 from waybook.store.tombstones import Tombstone
 
 SQL = load("retention")
-OF_PLANS = load("archived_plans")
-OF_RUNS = load("archived_runs")
+PLAN_QUERIES = load("archived_plans")
+RUN_QUERIES = load("archived_runs")
 
 #: How many rows are deleted at a time, and how many plans or runs.
-MOST_ROWS = 5_000
-MOST_SUBJECTS = 50
+MAX_ROWS = 5_000
+MAX_SUBJECTS = 50
 #: How many calls are moved at most into a partition, while nothing can be logged.
 MAX_MOVED_ROWS = 50_000
 #: Passages deleted so long ago are in no process's memory any more: see `usecases.vector_cache`.
@@ -34,14 +41,14 @@ DELETIONS_DAYS = 2
 #: The weeks for which the log of calls has its partition ready.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
-NOBODY = UUID(int=0)
+NO_ORG = UUID(int=0)
 #: While we wait to change the log of calls, nobody else gets at it.
 DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
 
 
-class Keep(NamedTuple):
+class RetentionPolicy(NamedTuple):
     """How many days each is kept; 0 is for ever."""
 
     calls: int
@@ -50,46 +57,46 @@ class Keep(NamedTuple):
     sessions: int = 0
 
 
-class Housekeeping(NamedTuple):
+class RetentionRun(NamedTuple):
     """Keeping house once: where, by which rules, at which time, and whether to leave off."""
 
-    here: Office
-    keep: Keep
+    here: OwnerSession
+    keep: RetentionPolicy
     now: datetime
     stopped: Callable[[], bool]
 
     @contextmanager
-    def turn(self, org_id: UUID) -> Iterator[Owner | None]:
+    def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
         """A transaction in this org, unless somebody else keeps house, or it is time to leave."""
-        with self.here.org(org_id) as owner:
+        with self.here.org_transaction(org_id) as owner:
             yield owner if not self.stopped() and _alone(owner) else None
 
 
-def retain(
-    owner_dsn: str, keep: Keep, stopped: Callable[[], bool] = lambda: False
+def apply_retention(
+    owner_dsn: str, keep: RetentionPolicy, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
     """Keep house once; returns how many rows of each table went, and how many partitions."""
     gone: Counter[str] = Counter()
-    with office(owner_dsn) as here:
-        with here.everybody() as owner:
-            ((now,),) = owner.ask(SQL["time_now"])
-            orgs = [row[0] for row in owner.ask(SQL["orgs"])]
-            erased = [row[0] for row in owner.ask(SQL["orgs_gone"])]
-        make_partitions(here, now, [*orgs, *erased])
+    with open_owner_session(owner_dsn) as here:
+        with here.directory_transaction() as owner:
+            ((now,),) = owner.fetch(SQL["time_now"])
+            orgs = [row[0] for row in owner.fetch(SQL["orgs"])]
+            erased = [row[0] for row in owner.fetch(SQL["erased_orgs"])]
+        create_partitions(here, now, [*orgs, *erased])
         if keep.calls:
             gone["partitions"] += drop_partitions(here, now - timedelta(days=keep.calls))
-        chores = Housekeeping(here, keep, now, stopped)
+        chores = RetentionRun(here, keep, now, stopped)
         for org_id in orgs:
             gone.update(_retain_in(chores, org_id))
     for org_id in erased:
-        clear_up(owner_dsn, org_id)
+        erase_late_rows(owner_dsn, org_id)
     return {table: rows for table, rows in sorted(gone.items()) if rows}
 
 
 # Partitions
 
 
-def make_partitions(here: Office, now: datetime, orgs: Sequence[UUID] = ()) -> None:
+def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
     """Make the partitions of this week and the next ones, where they are not there yet.
 
     Calls of such a week that are in the default partition are moved, unless there are too many to
@@ -100,7 +107,7 @@ def make_partitions(here: Office, now: datetime, orgs: Sequence[UUID] = ()) -> N
             partitions of other weeks are made.
     """
     refused: Misconfigured | None = None
-    with here.everybody() as owner:
+    with here.directory_transaction() as owner:
         there = _partitions(owner)
     for week in weeks(now.astimezone(UTC).date()):
         name = f"mcp_tool_call_log_{week:%Y%m%d}"
@@ -110,22 +117,22 @@ def make_partitions(here: Office, now: datetime, orgs: Sequence[UUID] = ()) -> N
             except psycopg.errors.CheckViolation:
                 try:
                     _make_partition_of_moved_calls(here, name, week, orgs)
-                except Misconfigured as fault:
-                    refused = fault
+                except Misconfigured as error:
+                    refused = error
     if refused is not None:
         raise refused
 
 
-def _make_partition(here: Office, name: str, week: date) -> None:
-    with here.everybody(DDL_TIMEOUT) as owner:
+def _make_partition(here: OwnerSession, name: str, week: date) -> None:
+    with here.directory_transaction(DDL_TIMEOUT) as owner:
         if _alone(owner) and name not in _partitions(owner):
             bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
-            owner.make(SQL["make_partition"], name, **bounds)
+            owner.execute_ddl(SQL["make_partition"], name, **bounds)
             _guard_partition(owner, name)
 
 
 def _make_partition_of_moved_calls(
-    here: Office, name: str, week: date, orgs: Sequence[UUID]
+    here: OwnerSession, name: str, week: date, orgs: Sequence[UUID]
 ) -> None:
     """Make a partition and fill it from the default one, in one transaction."""
     bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
@@ -134,31 +141,31 @@ def _make_partition_of_moved_calls(
         return
     with (
         contextlib.suppress(psycopg.errors.CheckViolation),  # more was logged in the meantime
-        here.everybody(DDL_TIMEOUT) as owner,
+        here.directory_transaction(DDL_TIMEOUT) as owner,
     ):
         if not _alone(owner) or name in _partitions(owner):
             return
         # Nothing may be logged between the last row that is moved and the partition.
-        owner.do(SQL["lock_calls"])
-        owner.do(SQL["make_week"], name)
+        owner.execute(SQL["lock_calls"])
+        owner.execute(SQL["make_week"], name)
         _guard_partition(owner, name)
-        owner.make(SQL["open_week"], name)
+        owner.execute_ddl(SQL["open_week"], name)
         for org_id in (org_id for org_id, count in calls.items() if count):
             with owner.of(org_id) as theirs:
-                theirs.do(SQL["copy_calls"], name, **bounds)
+                theirs.execute(SQL["copy_calls"], name, **bounds)
                 theirs.change(SQL["delete_copied_calls"], **bounds)
-        owner.make(SQL["attach_partition"], name, **bounds)
+        owner.execute_ddl(SQL["attach_partition"], name, **bounds)
 
 
-def _guard_partition(owner: Owner, name: str) -> None:
+def _guard_partition(owner: OwnerTransaction, name: str) -> None:
     """Put a new partition under row-level security."""
-    owner.make(SQL["guard_partition"], name)
+    owner.execute_ddl(SQL["guard_partition"], name)
 
 
-def _count_calls(here: Office, org_id: UUID, bounds: Mapping[str, str]) -> int:
-    with here.org(org_id) as owner:
+def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) -> int:
+    with here.org_transaction(org_id) as owner:
         limit = MAX_MOVED_ROWS + 1
-        return int(owner.ask(SQL["count_calls_of_week"], most=limit, **bounds)[0][0])
+        return int(owner.fetch(SQL["count_calls_of_week"], most=limit, **bounds)[0][0])
 
 
 def weeks(today: date) -> Iterator[date]:
@@ -171,19 +178,19 @@ def weeks(today: date) -> Iterator[date]:
     return (monday + ahead * WEEK for ahead in range(WEEKS_AHEAD + 1))
 
 
-def drop_partitions(here: Office, before: datetime) -> int:
+def drop_partitions(here: OwnerSession, before: datetime) -> int:
     """Drop the partitions of which every row is older; returns how many."""
-    with here.everybody(DDL_TIMEOUT) as owner:
+    with here.directory_transaction(DDL_TIMEOUT) as owner:
         old = [name for name in _partitions(owner) if _end_of(name) <= before]
         if not old or not _alone(owner):
             return 0
         for name in old:
-            owner.do(SQL["drop_partition"], name)
+            owner.execute(SQL["drop_partition"], name)
     return len(old)
 
 
-def _partitions(owner: Owner) -> list[str]:
-    found = (str(name) for (name,) in owner.ask(SQL["partitions"]))
+def _partitions(owner: OwnerTransaction) -> list[str]:
+    found = (str(name) for (name,) in owner.fetch(SQL["partitions"]))
     return [name for name in found if _PARTITION.fullmatch(name)]
 
 
@@ -199,7 +206,7 @@ def _midnight(day: date) -> str:
 # Rows
 
 
-def _retain_in(chores: Housekeeping, org_id: UUID) -> Counter[str]:
+def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
     gone: Counter[str] = Counter()
     keep = chores.keep
     for table, days, query in (
@@ -216,62 +223,66 @@ def _retain_in(chores: Housekeeping, org_id: UUID) -> Counter[str]:
     return gone
 
 
-def _delete_rows(chores: Housekeeping, org_id: UUID, query: Query, before: datetime) -> int:
+def _delete_rows(chores: RetentionRun, org_id: UUID, query: Query, before: datetime) -> int:
     """Delete what is older, some at a time, so that nobody waits long for anything."""
-    gone, rows = 0, MOST_ROWS
-    while rows == MOST_ROWS:
-        with chores.turn(org_id) as owner:
-            rows = owner.change(query, before=before, most=MOST_ROWS) if owner else 0
+    gone, rows = 0, MAX_ROWS
+    while rows == MAX_ROWS:
+        with chores.org_transaction(org_id) as owner:
+            rows = owner.change(query, before=before, most=MAX_ROWS) if owner else 0
         gone += rows
     return gone
 
 
-def _erase_archived(chores: Housekeeping, org_id: UUID, subject: str) -> Counter[str]:
+def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter[str]:
     """Erase plans or runs that are over, some at a time, each time with a record of it."""
     gone: Counter[str] = Counter()
     before = chores.now - timedelta(days=chores.keep.archived)
-    after = str(NOBODY)
+    after = str(NO_ORG)
     while after:
-        with chores.turn(org_id) as owner:
+        with chores.org_transaction(org_id) as owner:
             after = _erase_some(owner, subject, before, after, gone) if owner else ""
     return gone
 
 
 def _erase_some(
-    owner: Owner, subject: str, before: datetime, after: str, gone: Counter[str]
+    owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
     """Erase the next few; returns the last of them that were looked at, or nothing."""
     head = lock_org(owner)
     asked = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
-    found = owner.ask(asked, before=before, after=after, most=MOST_SUBJECTS)
+    found = owner.fetch(asked, before=before, after=after, most=MAX_SUBJECTS)
     stones = [
         Tombstone(subject, subject_id, entries, bytes(seal))
         for subject_id, entries, seal in found
         # What is broken stays, for somebody to look into.
-        if is_sound(whole_chain(owner, subject_id), bytes(seal))
+        if is_chain_valid(read_chain(owner, subject_id), bytes(seal))
     ]
     if stones:
         counts = _delete_subjects(owner, subject, [stone.subject_id for stone in stones])
-        record(owner, head, Written(what="archived", by="waybook", counts=counts, stones=stones))
+        record_erasure(
+            owner, head, ErasureRecord(what="archived", by="waybook", counts=counts, stones=stones)
+        )
         gone.update(counts)
-    return found[-1][0] if len(found) == MOST_SUBJECTS else ""
+    return found[-1][0] if len(found) == MAX_SUBJECTS else ""
 
 
-def _delete_subjects(owner: Owner, subject: str, ids: list[str]) -> dict[str, int]:
+def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> dict[str, int]:
     told = [UUID(one) for one in ids]
     if subject == "run":
-        return _delete_in_order(owner, OF_RUNS, ids=told)
-    sources = [row[0] for row in owner.ask(SQL["sources_alone"], ids=told)]
-    return _delete_in_order(owner, OF_PLANS, ids=told, sources=sources)
+        return _delete_in_order(owner, RUN_QUERIES, ids=told)
+    sources = [row[0] for row in owner.fetch(SQL["unshared_sources"], ids=told)]
+    return _delete_in_order(owner, PLAN_QUERIES, ids=told, sources=sources)
 
 
-def _delete_in_order(owner: Owner, queries: Mapping[str, Query], **ids: object) -> dict[str, int]:
+def _delete_in_order(
+    owner: OwnerTransaction, queries: Mapping[str, Query], **ids: object
+) -> dict[str, int]:
     """Run them all; each is named for the table it deletes from."""
     counts = {table: owner.change(query, "", "", **ids) for table, query in queries.items()}
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 
-def _alone(owner: Owner) -> bool:
+def _alone(owner: OwnerTransaction) -> bool:
     """Whether nobody else keeps house, until the end of this transaction."""
-    ((alone,),) = owner.ask(SQL["only_one"])
+    ((alone,),) = owner.fetch(SQL["only_one"])
     return bool(alone)

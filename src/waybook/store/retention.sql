@@ -65,7 +65,7 @@ drop table {table};
 -- name: orgs
 select org_id from org order by org_id;
 
--- name: orgs_gone
+-- name: erased_orgs
 -- Orgs that were erased a short while ago: a call that was under way may have been logged since.
 select distinct e.org_id from erasure e
  where e.at > app_now() - interval '7 days'
@@ -124,7 +124,7 @@ select id::text, audit_seq, audit_hash from run
  limit %(most)s
    for update skip locked;
 
--- name: sources_alone
+-- name: unshared_sources
 -- The sources that these plans name, and nobody else.
 select distinct l.source_id
   from artifact_source l

@@ -7,34 +7,37 @@ from waybook.record.changes import Entity
 from waybook.record.moment import Json
 from waybook.run.decision import RunDecision
 from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json, unit_json
-from waybook.store.ledger import Hand, audit_statements, sealed_entries
+from waybook.store.ledger import WriteContext, audit_statements, sealed_entries
 from waybook.store.patches import Patch, Patches
 from waybook.store.sql import AsJson, Rows, Statement, Value, load
 
 SQL = load("run_ledger")
 
 #: More rows than this go in several statements.
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 
 
 def statements(
-    before: Run | None, loaded: dict[str, Job], decision: RunDecision[object], hand: Hand
+    before: Run | None,
+    loaded: dict[str, Job],
+    decision: RunDecision[object],
+    write_context: WriteContext,
 ) -> list[Statement]:
     """Everything this decision asks to be written, in an order foreign keys allow.
 
     `loaded` are the jobs as they were: the write is refused if they are not so any more.
     """
     if not decision.entries:
-        return [touch(job_id, hand.now) for job_id in decision.touched]
+        return [touch(job_id, write_context.now) for job_id in decision.touched]
     patches = Patches(change for entry in decision.entries for change in entry.changes)
-    sealed = sealed_entries(decision.entries, ("run", decision.run.id), hand)
+    sealed = sealed_entries(decision.entries, ("run", decision.run.id), write_context)
     head: dict[str, Value] = {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
     return [
-        *_run(before, decision.run, patches, head, hand),
+        *_run(before, decision.run, patches, head, write_context),
         *_stages(decision.run, patches),
         *_steps(decision.run, patches),
-        *_jobs(decision, loaded, patches, hand),
-        *_documents(decision, hand),
+        *_jobs(decision, loaded, patches, write_context),
+        *_documents(decision, write_context),
         *_texts(decision, patches),
         *_usage(decision.run, patches),
         *audit_statements(sealed),
@@ -62,9 +65,13 @@ def add_definition(
 
 
 def _run(
-    before: Run | None, run: Run, patches: Patches, head: dict[str, Value], hand: Hand
+    before: Run | None,
+    run: Run,
+    patches: Patches,
+    head: dict[str, Value],
+    write_context: WriteContext,
 ) -> Iterator[Statement]:
-    for patch in patches.made(Entity.RUN):
+    for patch in patches.inserts(Entity.RUN):
         row = patch.values
         yield SQL["insert_run"](
             id=run.id,
@@ -72,7 +79,7 @@ def _run(
             dag_slug=str(row["dag_slug"]),
             dag_version=_number(row["dag_version"]),
             completed_at=run.completed_at,
-            now=hand.now,
+            now=write_context.now,
             **head,
         )
         yield SQL["insert_run_brief"](
@@ -86,19 +93,19 @@ def _run(
             id=run.id,
             completed_at=run.completed_at,
             usage=AsJson(_told_usage(patches)),
-            old_seq=hand.head.seq,
-            now=hand.now,
+            old_seq=write_context.head.seq,
+            now=write_context.now,
             **head,
         )
 
 
 def _told_usage(patches: Patches) -> Json:
-    changes = patches.changed(Entity.RUN)
+    changes = patches.updates(Entity.RUN)
     return changes[0].values.get("usage") if changes else None
 
 
 def _stages(run: Run, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.made(Entity.STAGE_RUN):
+    for patch in patches.inserts(Entity.STAGE_RUN):
         stage = run.stages[patch.id]
         yield SQL["insert_stage"](
             run_id=run.id,
@@ -108,7 +115,7 @@ def _stages(run: Run, patches: Patches) -> Iterator[Statement]:
             started_at=stage.started_at,
             completed_at=stage.completed_at,
         )
-    for patch in patches.changed(Entity.STAGE_RUN):
+    for patch in patches.updates(Entity.STAGE_RUN):
         yield _changed_stage(run, run.stages[patch.id])
 
 
@@ -124,10 +131,10 @@ def _changed_stage(run: Run, stage: StageRun) -> Statement:
 
 
 def _steps(run: Run, patches: Patches) -> Iterator[Statement]:
-    made = [run.steps[patch.id] for patch in patches.made(Entity.STAGE_STEP)]
+    made = [run.steps[patch.id] for patch in patches.inserts(Entity.STAGE_STEP)]
     for part in _parts([_new_step(run, step) for step in made]):
         yield SQL["insert_steps"](rows=part)
-    for patch in patches.changed(Entity.STAGE_STEP):
+    for patch in patches.updates(Entity.STAGE_STEP):
         step = run.steps[patch.id]
         yield SQL["update_step"](
             run_id=run.id,
@@ -145,13 +152,16 @@ def _new_step(run: Run, step: StepRun) -> tuple[Value, ...]:
 
 
 def _jobs(
-    decision: RunDecision[object], loaded: dict[str, Job], patches: Patches, hand: Hand
+    decision: RunDecision[object],
+    loaded: dict[str, Job],
+    patches: Patches,
+    write_context: WriteContext,
 ) -> Iterator[Statement]:
-    for patch in patches.changed(Entity.JOB):
+    for patch in patches.updates(Entity.JOB):
         job = decision.jobs[patch.id]
-        seen_at = hand.now if job.id in decision.touched else None
+        seen_at = write_context.now if job.id in decision.touched else None
         yield _changed_job(loaded[job.id], job, seen_at)
-    made = [decision.jobs[patch.id] for patch in patches.made(Entity.JOB)]
+    made = [decision.jobs[patch.id] for patch in patches.inserts(Entity.JOB)]
     for part in _parts([_new_job(decision.run, job) for job in made]):
         yield SQL["insert_jobs"](rows=part)
 
@@ -180,13 +190,15 @@ def _new_job(run: Run, job: Job) -> tuple[Value, ...]:
     return (*place, AsJson(unit_json(job.unit)), *state, *rest)
 
 
-def _documents(decision: RunDecision[object], hand: Hand) -> Iterator[Statement]:
-    for part in _parts([_new_document(decision.run, d, hand.now) for d in decision.documents]):
+def _documents(decision: RunDecision[object], write_context: WriteContext) -> Iterator[Statement]:
+    for part in _parts(
+        [_new_document(decision.run, d, write_context.now) for d in decision.documents]
+    ):
         yield SQL["insert_documents"](rows=part)
 
 
 def _new_document(run: Run, document: NewDocument, now: datetime) -> tuple[Value, ...]:
-    made = document.made
+    made = document.origin
     return (
         document.id,
         run.id,
@@ -206,13 +218,13 @@ def _new_document(run: Run, document: NewDocument, now: datetime) -> tuple[Value
 
 def _texts(decision: RunDecision[object], patches: Patches) -> Iterator[Statement]:
     run_id, texts = decision.run.id, decision.texts
-    parts = [_part(p, run_id, texts[p.id]) for p in patches.made(Entity.JOB_PART)]
+    parts = [_part(p, run_id, texts[p.id]) for p in patches.inserts(Entity.JOB_PART)]
     for rows in _parts(parts):
         yield SQL["insert_parts"](rows=rows)
-    pages = [_page(p, run_id, texts[p.id]) for p in patches.made(Entity.RENDERED_DOCUMENT)]
+    pages = [_page(p, run_id, texts[p.id]) for p in patches.inserts(Entity.RENDERED_DOCUMENT)]
     for rows in _parts(pages):
         yield SQL["insert_rendered"](rows=rows)
-    late = [_late(p, run_id, texts[p.id]) for p in patches.made(Entity.LATE_RESULT)]
+    late = [_late(p, run_id, texts[p.id]) for p in patches.inserts(Entity.LATE_RESULT)]
     for rows in _parts(late):
         yield SQL["insert_late"](rows=rows)
 
@@ -234,7 +246,7 @@ def _late(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...
 
 
 def _usage(run: Run, patches: Patches) -> Iterator[Statement]:
-    for patch in patches.made(Entity.USAGE):
+    for patch in patches.inserts(Entity.USAGE):
         yield SQL["insert_usage"](id=patch.id, run_id=run.id, **_scalars(patch.values))
 
 
@@ -247,8 +259,8 @@ def _hash(patch: Patch) -> str:
 
 
 def _parts(rows: list[tuple[Value, ...]]) -> Iterator[Rows]:
-    for start in range(0, len(rows), MOST_ROWS):
-        yield Rows(rows[start : start + MOST_ROWS])
+    for start in range(0, len(rows), MAX_ROWS):
+        yield Rows(rows[start : start + MAX_ROWS])
 
 
 def _number(value: Json) -> int:

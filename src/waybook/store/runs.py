@@ -7,18 +7,18 @@ from typing import Any
 
 from waybook.dag.lineage import Origins
 from waybook.record.replay import Rows as RunRows
-from waybook.record.usage import read_totals
+from waybook.record.usage import totals_from_json
 from waybook.run.model import Run, StageRun, StepRun
-from waybook.store.audit import Head
+from waybook.store.audit import ChainHead
 from waybook.store.database import Results
 from waybook.store.sql import Statement, load
 
 SQL = load("runs")
 LOAD_RUN = SQL["load_run"]
-LOCK_RUN = LOAD_RUN.locking("r")
+LOCK_RUN = LOAD_RUN.for_update("r")
 
 #: How many statements load a run.
-LOADING = 3
+LOAD_STATEMENT_COUNT = 3
 
 
 #: Behind every id there is.
@@ -26,7 +26,7 @@ LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRuns:
+class RunFilter:
     """Which runs a list shows."""
 
     #: Where they stand: one of the states, or `open`.
@@ -45,7 +45,7 @@ class LoadedRun:
     dag_slug: str
     dag_version: int
     now: datetime
-    head: Head
+    head: ChainHead
 
 
 def lock_statements(run_id: str) -> tuple[Statement, ...]:
@@ -53,7 +53,7 @@ def lock_statements(run_id: str) -> tuple[Statement, ...]:
     return (LOCK_RUN(run_id=run_id), *_rest(run_id))
 
 
-def look_statements(run_id: str) -> tuple[Statement, ...]:
+def snapshot_statements(run_id: str) -> tuple[Statement, ...]:
     """Load the run as it is, without a lock."""
     return (LOAD_RUN(run_id=run_id), *_rest(run_id))
 
@@ -77,16 +77,16 @@ def awaiting_statement(most: int) -> Statement:
     return SQL["awaiting_runs"](most=most)
 
 
-def page_statement(asked: AskedRuns, most: int) -> Statement:
+def page_statement(asked: RunFilter, most: int) -> Statement:
     """A page of runs, those started last first."""
     return SQL["runs_page"](
         before=asked.before, state=asked.state, dag=asked.dag, text=asked.text, most=most
     )
 
 
-def news_statement(run_id: str, most: int) -> Statement:
+def recent_events_statement(run_id: str, most: int) -> Statement:
     """The last things that happened to a run."""
-    return SQL["run_news"](run_id=run_id, most=most)
+    return SQL["run_recent_events"](run_id=run_id, most=most)
 
 
 def rows_statement(run_id: str) -> Statement:
@@ -96,12 +96,12 @@ def rows_statement(run_id: str) -> Statement:
 
 def read_run(found: Results) -> LoadedRun | None:
     """The run that the three statements found, if any."""
-    runs, stages, steps = found[:LOADING]
+    runs, stages, steps = found[:LOAD_STATEMENT_COUNT]
     if not runs:
         return None
     ((run_id, name, dag_slug, dag_version, completed_at, seq, digest, now, *rest),) = runs
     usage, written_at = rest
-    head = Head(seq, digest, written_at.astimezone(UTC))
+    head = ChainHead(seq, digest, written_at.astimezone(UTC))
     run = Run(
         id=run_id,
         name=name,
@@ -109,7 +109,7 @@ def read_run(found: Results) -> LoadedRun | None:
         completed_at=in_utc(completed_at),
         stages={row[0]: _stage(row) for row in stages},
         steps={step.id: step for step in map(_step, steps)},
-        usage=read_totals(usage),
+        usage=totals_from_json(usage),
     )
     return LoadedRun(
         run=run,

@@ -53,7 +53,7 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
  order by g.since, r.id
  limit %(most)s;
 
--- name: run_news
+-- name: run_recent_events
 -- The last things that happened to a run, newest first.
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
        e.details ->> 'stepKey', e.details ->> 'stageSlug'

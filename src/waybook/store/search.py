@@ -16,8 +16,8 @@ from typing import Any
 from uuid import UUID
 
 from waybook.research.embedding import Vector
-from waybook.research.fusion import Found
-from waybook.research.question import Question, Term
+from waybook.research.fusion import RankedPassage
+from waybook.research.question import SearchQuery, Term
 from waybook.store import vectors
 from waybook.store.backend import Backend
 from waybook.store.passages import SEPARATOR
@@ -26,15 +26,15 @@ from waybook.store.sql import AsJson, Ids, Rows, Statement, Value, load
 SQL = load("search")
 
 #: How long each ranked list may be.
-MOST = 50
+MAX_RANKED = 50
 #: How many passages with some of the words are looked at more closely.
 CANDIDATES = 2_000
 #: How many passages are looked at where no index can be asked: the newest of the org or the plan.
-NEWEST = 5_000
+MAX_UNINDEXED_SCAN = 5_000
 #: The share of a question that words must cover. Next to meaning, little is worth nothing: a
 #: passage that shares one common word would push down one that says the same in other words.
-LEAST_BESIDE_MEANING = 0.4
-LEAST_ALONE = 0.2
+MIN_TERM_WEIGHT_WITH_VECTORS = 0.4
+MIN_TERM_WEIGHT = 0.2
 
 #: In one transaction, before anything is searched.
 SETTINGS = (
@@ -45,7 +45,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
+class SearchCapabilities:
     """What the server can do for search; it stays so while the program runs."""
 
     #: None if search goes by full text alone.
@@ -59,10 +59,10 @@ class Abilities:
         return self.backend is not None
 
     @property
-    def told(self) -> str:
+    def describe(self) -> str:
         """In words, for whoever asks how search works here."""
         way = "full text and vectors" if self.vectors else "full text alone"
-        reach = "" if self.indexed else f", words among the newest {NEWEST:,} passages"
+        reach = "" if self.indexed else f", words among the newest {MAX_UNINDEXED_SCAN:,} passages"
         return way + reach
 
 
@@ -78,7 +78,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meant:
+class QueryVector:
     """What a question means, as a vector of some model, and in which org it is asked."""
 
     vector: Vector
@@ -86,21 +86,21 @@ class Meant:
     org_id: UUID
 
 
-def abilities_statement() -> Statement:
+def capabilities_statement() -> Statement:
     """Ask what the server can do for search."""
-    return SQL["abilities"]()
+    return SQL["search_capabilities"]()
 
 
-def read_abilities(rows: Sequence[Sequence[Any]], wanted: str = "auto") -> Abilities:
+def read_capabilities(rows: Sequence[Sequence[Any]], wanted: str = "auto") -> SearchCapabilities:
     """Return what the server can do, with the backend that is wanted: auto, or one by name."""
     ((has_pgvector, indexed),) = rows
     best = Backend.PGVECTOR if has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
-    return Abilities(backend=backend, indexed=bool(indexed))
+    return SearchCapabilities(backend=backend, indexed=bool(indexed))
 
 
 def search_statements(
-    question: Question, meant: Meant | None, scope: Scope, abilities: Abilities
+    question: SearchQuery, meant: QueryVector | None, scope: Scope, abilities: SearchCapabilities
 ) -> list[Statement | str]:
     """Rank passages by words, then by meaning with pgvector: one message, for `read_ranked`.
 
@@ -114,27 +114,27 @@ def search_statements(
     return asked
 
 
-def read_ranked(results: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[Found]]:
+def read_ranked(results: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[RankedPassage]]:
     """The ranked lists, by what ranked them; that by meaning only if pgvector made one."""
     place = len(SETTINGS)
     ranked = {"words": [_found(row) for row in results[place]]}
     if len(results) > place + 1:
-        ranked["meaning"] = [_found(row, at_home=vectors.HOME) for row in results[-1]]
+        ranked["meaning"] = [_found(row, at_home=vectors.ORG_WEIGHT) for row in results[-1]]
     return ranked
 
 
-def _found(row: Sequence[Any], *, at_home: float = 0) -> Found:
-    return Found(subject_id=row[0], part=row[1], measure=row[2] - at_home)
+def _found(row: Sequence[Any], *, at_home: float = 0) -> RankedPassage:
+    return RankedPassage(subject_id=row[0], part=row[1], measure=row[2] - at_home)
 
 
-def found_statement(found: Iterable[tuple[str, int]]) -> Statement:
+def hits_statement(found: Iterable[tuple[str, int]]) -> Statement:
     """What these subjects are, each with the passage that stands for it; at least one."""
-    return SQL["found"](rows=Rows([*found]))
+    return SQL["hits"](rows=Rows([*found]))
 
 
-def plan_there_statement(plan_id: str | None) -> Statement:
+def plan_exists_statement(plan_id: str | None) -> Statement:
     """Whether there is such a plan; none is always there."""
-    return SQL["plan_there"](plan_id=plan_id)
+    return SQL["plan_exists"](plan_id=plan_id)
 
 
 def sources_statement(artifact_ids: Iterable[str]) -> Statement:
@@ -142,31 +142,35 @@ def sources_statement(artifact_ids: Iterable[str]) -> Statement:
     return SQL["sources_of"](ids=Ids(artifact_ids))
 
 
-def _by_words(question: Question, scope: Scope, abilities: Abilities, *, beside: bool) -> Statement:
-    least = LEAST_BESIDE_MEANING if beside else LEAST_ALONE
+def _by_words(
+    question: SearchQuery, scope: Scope, abilities: SearchCapabilities, *, beside: bool
+) -> Statement:
+    least = MIN_TERM_WEIGHT_WITH_VECTORS if beside else MIN_TERM_WEIGHT
     asked: dict[str, Value] = {
         **filters(scope),
         "every": question.text,
-        "some": " or ".join(_either(term) for term in question.needed(least)),
+        "some": " or ".join(_either(term) for term in question.required_terms(least)),
         "terms": AsJson([{"query": _either(t), "weight": t.weight} for t in question.terms]),
         "least": least,
-        "most": MOST,
+        "most": MAX_RANKED,
     }
     if abilities.indexed and scope.plan_id is None:
-        return SQL["by_words"](candidates=CANDIDATES, **asked)
-    return SQL["by_words_among"](plan_id=scope.plan_id, newest=NEWEST, **asked)
+        return SQL["full_text"](candidates=CANDIDATES, **asked)
+    return SQL["full_text_in_plan"](plan_id=scope.plan_id, newest=MAX_UNINDEXED_SCAN, **asked)
 
 
-def _by_meaning(meant: Meant, scope: Scope) -> Statement:
+def _by_meaning(meant: QueryVector, scope: Scope) -> Statement:
     asked: dict[str, Value] = {
         **filters(scope),
-        "embedding": vectors.written(meant.vector, meant.org_id),
+        "embedding": vectors.encode_vector(meant.vector, meant.org_id),
         "model": meant.model,
-        "most": MOST,
+        "most": MAX_RANKED,
     }
     if scope.plan_id is None:
-        return vectors.by_meaning_statement(**asked)
-    return vectors.by_meaning_among_statement(plan_id=scope.plan_id, newest=NEWEST, **asked)
+        return vectors.nearest_statement(**asked)
+    return vectors.nearest_in_plan_statement(
+        plan_id=scope.plan_id, newest=MAX_UNINDEXED_SCAN, **asked
+    )
 
 
 def filters(scope: Scope) -> dict[str, Value]:
@@ -179,4 +183,4 @@ def filters(scope: Scope) -> dict[str, Value]:
 
 
 def _either(term: Term) -> str:
-    return f"{term.text} or {term.instead}" if term.instead else term.text
+    return f"{term.text} or {term.correction}" if term.correction else term.text

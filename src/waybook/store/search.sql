@@ -1,11 +1,11 @@
--- name: abilities
+-- name: search_capabilities
 -- What this server can do for search: rank with pgvector, and find words by their index. Under
 -- row-level security an index serves an operator only if its function is marked leakproof.
 select to_regclass('public.passage_vector') is not null,
        (select proleakproof from pg_proc
          where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure);
 
--- name: by_words
+-- name: full_text
 -- Passages of the whole org, by the index of words. Those that have every word come apart, so
 -- that the limit on the others cannot cut them off; they come first.
 with candidate as (
@@ -27,7 +27,7 @@ with candidate as (
 ), :terms_asked
 :best_candidates;
 
--- name: by_words_among
+-- name: full_text_in_plan
 -- The same, looking at one passage after the other: at those of a plan and of the sources its
 -- artifacts came from, or at the newest of the org where the index of words cannot be used.
 with among as (
@@ -60,7 +60,7 @@ with among as (
 )
 :best_candidates;
 
--- name: found
+-- name: hits
 -- What was found: the passage that stands for it, and whose it is.
 select p.subject, p.subject_id::text, p.part, p.plan_id::text, p.kind, p.title, p.body, p.created_at,
        a.step_id::text, coalesce(a.created_by, s.created_by), s.url,
@@ -78,7 +78,7 @@ select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, l.retrieved_at
  where l.artifact_id = any (%(ids)s)
  order by l.artifact_id, l.position;
 
--- name: plan_there
+-- name: plan_exists
 -- Whether there is such a plan, for who looks in one place.
 select %(plan_id)s::uuid is null
     or exists (select from plan where id = %(plan_id)s::uuid);

@@ -4,7 +4,7 @@ import psycopg
 from psycopg import sql
 
 from waybook.errors import Misconfigured
-from waybook.store.migrate import connected
+from waybook.store.migrate import owner_connection
 from waybook.store.sql import load
 
 SQL = load("serving_role")
@@ -17,7 +17,7 @@ def check_serving_role(dsn: str, role: str) -> None:
         Misconfigured: the user is not a member of it, or no policy applies to the role.
         Unavailable: the database cannot be reached as this user.
     """
-    with connected(dsn) as connection:
+    with owner_connection(dsn) as connection:
         try:
             with connection.transaction(force_rollback=True):
                 connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))

@@ -13,15 +13,15 @@ from waybook.store.sql import Ids, Statement, load
 SQL = load("sheets")
 
 #: How much of a text is shown where only its beginning is.
-WORDS = 300
+EXCERPT_LENGTH = 300
 NAME = 200
 #: How many entries of a history are looked through for the moves of steps.
-MOST_ENTRIES = 5_000
-MOST_REVIEWS = 50
-MOST_SOURCES = 200
+MAX_ENTRIES = 5_000
+MAX_REVIEWS = 50
+MAX_SOURCES = 200
 
 
-class Happening(NamedTuple):
+class HistoryEntry(NamedTuple):
     """An audit entry in a few words."""
 
     seq: int
@@ -33,7 +33,7 @@ class Happening(NamedTuple):
     action: str | None
     step_order: int | None
     decision: str | None
-    said: str | None
+    comment: str | None
     #: What its conditions came to, where a step completed.
     branches: list[dict[str, Json]] | None
 
@@ -61,7 +61,7 @@ class Source(NamedTuple):
     quote: str | None
 
 
-class StepMove(NamedTuple):
+class StepStatusChange(NamedTuple):
     """A step went into a status, by whose hand."""
 
     step_id: str
@@ -83,15 +83,15 @@ class Result(NamedTuple):
 def plan_statements(plan_id: str, *, happenings: int, research: int) -> list[Statement]:
     """What the page of a plan shows beside it: history, research, and how it grew."""
     return [
-        happenings_statement(plan_id, None, happenings),
+        history_statement(plan_id, None, happenings),
         SQL["research"](plan_id=plan_id, most=research),
         SQL["added"](plan_id=plan_id),
     ]
 
 
-def happenings_statement(plan_id: str, step_id: str | None, most: int) -> Statement:
+def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement:
     """The last things that happened to a plan, or to one of its steps."""
-    return SQL["happenings"](plan_id=plan_id, step_id=step_id, words=WORDS, most=most)
+    return SQL["history"](plan_id=plan_id, step_id=step_id, words=EXCERPT_LENGTH, most=most)
 
 
 def names_statement(step_ids: Iterable[str]) -> Statement:
@@ -99,9 +99,9 @@ def names_statement(step_ids: Iterable[str]) -> Statement:
     return SQL["names"](ids=Ids(step_ids), most=NAME)
 
 
-def moves_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
+def status_changes_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
     """When these steps went into which status."""
-    return SQL["moves_of"](plan_id=plan_id, ids=Ids(step_ids), most=MOST_ENTRIES)
+    return SQL["step_status_changes"](plan_id=plan_id, ids=Ids(step_ids), most=MAX_ENTRIES)
 
 
 def step_statements(plan_id: str, step_id: str) -> list[Statement]:
@@ -110,9 +110,9 @@ def step_statements(plan_id: str, step_id: str) -> list[Statement]:
     return [
         SQL["result"](step_id=step_id),
         SQL["conditions_about"](**named),
-        SQL["reviews_of"](**named, most=MOST_REVIEWS),
-        SQL["sources_of"](**named, words=WORDS, most=MOST_SOURCES),
-        moves_statement(plan_id, [step_id]),
+        SQL["reviews_of"](**named, most=MAX_REVIEWS),
+        SQL["sources_of"](**named, words=EXCERPT_LENGTH, most=MAX_SOURCES),
+        status_changes_statement(plan_id, [step_id]),
     ]
 
 
@@ -121,9 +121,9 @@ def output_texts_statement(plan_id: str) -> Statement:
     return SQL["output_texts"](plan_id=plan_id)
 
 
-def read_happenings(rows: Iterable[tuple[Any, ...]]) -> list[Happening]:
+def read_history(rows: Iterable[tuple[Any, ...]]) -> list[HistoryEntry]:
     """What happened, in UTC."""
-    found = (Happening(*row) for row in rows)
+    found = (HistoryEntry(*row) for row in rows)
     return [one._replace(at=one.at.astimezone(UTC)) for one in found]
 
 
@@ -137,10 +137,10 @@ def read_names(rows: Iterable[tuple[Any, ...]]) -> Mapping[str, str]:
     return {step_id: text.strip().split("\n", 1)[0] for step_id, text in rows}
 
 
-def read_moves(rows: Iterable[tuple[Any, ...]]) -> list[StepMove]:
+def read_status_changes(rows: Iterable[tuple[Any, ...]]) -> list[StepStatusChange]:
     """The moves that were found, oldest first."""
     return [
-        StepMove(step_id, at.astimezone(UTC), StepStatus(status), actor, session)
+        StepStatusChange(step_id, at.astimezone(UTC), StepStatus(status), actor, session)
         for at, actor, session, moves in rows
         for step_id, status in moves
     ]

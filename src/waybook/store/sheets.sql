@@ -4,7 +4,7 @@ select b.step_id::text, left(b.instructions, %(most)s)
   from step_brief b
  where b.step_id = any (%(ids)s);
 
--- name: moves_of
+-- name: step_status_changes
 -- When these steps went into which status, oldest first; of a long history only the end.
 select e.at, e.actor, e.session, m.moves
   from (select a.seq, a.at, a.actor, a.session, a.details
@@ -34,7 +34,7 @@ select coalesce(sum((select count(*)
                 where b.subject_id = %(plan_id)s and b.seq <= e.seq
                   and b.event in ('step_started', 'step_completed', 'step_failed'));
 
--- name: happenings
+-- name: history
 -- What happened to a plan, or to one of its steps, newest first; of what was said the beginnings.
 select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'action',
        (e.details ->> 'stepOrder')::integer, e.details ->> 'decision',

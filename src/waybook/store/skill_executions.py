@@ -13,6 +13,6 @@ def latest_statement(holder: Holder) -> Statement:
     return SQL["latest"](user=holder.user, session=holder.session)
 
 
-def latest(rows: list[tuple[Any, ...]]) -> str | None:
+def read_latest(rows: list[tuple[Any, ...]]) -> str | None:
     """The id `latest` found, if any."""
     return rows[0][0] if rows else None

@@ -25,8 +25,8 @@ Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | 
 Parameters: TypeAlias = list[bytes | None]
 
 #: Every number of rows is a statement of its own; prepared are those for a few, and for a batch.
-FEW_ROWS = 4
-BATCH = 32
+PREPARED_ROW_COUNT = 4
+BATCH_SIZE = 32
 
 _PLACE = pattern(r"%\((\w+)\)s")
 #: A part of `parts.sql`, as `psql` would name it; a cast has two colons.
@@ -55,7 +55,7 @@ class Ids:
     ids: Iterable[str]
 
 
-class Form(NamedTuple):
+class PreparedForm(NamedTuple):
     """A query's text with numbered places, and the name to prepare it under, if it is worth it."""
 
     name: bytes | None
@@ -65,7 +65,7 @@ class Form(NamedTuple):
 class Statement(NamedTuple):
     """A query with its values, ready to be sent."""
 
-    form: Form
+    form: PreparedForm
     parameters: Parameters
 
     def __str__(self) -> str:
@@ -73,9 +73,9 @@ class Statement(NamedTuple):
         return self.form.text.decode()
 
 
-def plain(text: str) -> Statement:
+def raw_statement(text: str) -> Statement:
     """A statement that has no values and is not worth preparing."""
-    return Statement(Form(None, text.encode()), [])
+    return Statement(PreparedForm(None, text.encode()), [])
 
 
 class Query:
@@ -91,16 +91,16 @@ class Query:
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
         self._digest = sha256(text.encode()).hexdigest()[:8]
-        self._forms: dict[tuple[int, int], Form] = {}
+        self._forms: dict[tuple[int, int], PreparedForm] = {}
         self._plain = self._form(0, 0)
 
     def __call__(self, **values: Value) -> Statement:
         """The query with its values."""
         if self._listed is not None:
             return self._with_rows(values)
-        return Statement(self._plain, written(map(values.__getitem__, self.places)))
+        return Statement(self._plain, encode_parameters(map(values.__getitem__, self.places)))
 
-    def locking(self, table: str) -> "Query":
+    def for_update(self, table: str) -> "Query":
         """The same query, locking the rows it finds in this table."""
         return Query(f"{self.name}_locked", f"{self.text}\n   for update of {table}")
 
@@ -110,20 +110,20 @@ class Query:
         if not isinstance(listed, Rows):
             raise TypeError(f"{self.name} takes rows")
         rows = listed.rows
-        told = written(chain.from_iterable(rows))
+        told = encode_parameters(chain.from_iterable(rows))
         return Statement(self._form(len(rows), len(rows[0])), told)
 
-    def _form(self, rows: int, width: int) -> Form:
+    def _form(self, rows: int, width: int) -> PreparedForm:
         found = self._forms.get((rows, width))
         if found is None:
-            found = Form(self._prepared_name(rows), self._numbered(rows, width).encode())
+            found = PreparedForm(self._prepared_name(rows), self._numbered(rows, width).encode())
             if found.name is not None:
                 self._forms[rows, width] = found
         return found
 
     def _prepared_name(self, rows: int) -> bytes | None:
         """The name this query is prepared under; another text has another name."""
-        if rows > FEW_ROWS and rows != BATCH:
+        if rows > PREPARED_ROW_COUNT and rows != BATCH_SIZE:
             return None
         return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
 
@@ -143,7 +143,7 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
 
 def load(name: str) -> Mapping[str, Query]:
     """The named queries of `store/NAME.sql`, with the parts they share with others."""
-    return {named: Query(named, filled(body)) for named, body in _read(name).items()}
+    return {named: Query(named, expand_parts(body)) for named, body in _read(name).items()}
 
 
 @cache
@@ -154,13 +154,13 @@ def _read(name: str) -> Mapping[str, str]:
     return {head.strip(): _without_comments(body).strip().rstrip(";") for head, body in pieces}
 
 
-def filled(body: str) -> str:
+def expand_parts(body: str) -> str:
     """A text with the parts of `parts.sql` in their places; a part may have parts itself.
 
     Raises:
         KeyError: there is no such part.
     """
-    return _PART.sub(lambda part: filled(_read("parts")[part[1]]), body)
+    return _PART.sub(lambda part: expand_parts(_read("parts")[part[1]]), body)
 
 
 def _without_comments(body: str) -> str:
@@ -172,14 +172,14 @@ def as_json_text(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def written(values: Iterable[Value]) -> Parameters:
+def encode_parameters(values: Iterable[Value]) -> Parameters:
     """Values as the server takes them.
 
     Raises:
         TypeError: a value of a type nobody has thought of.
         ValueError: a text with a NUL, which the driver would cut off there.
     """
-    told = [None if value is None else WRITERS[type(value)](value) for value in values]
+    told = [None if value is None else ENCODERS[type(value)](value) for value in values]
     if b"\0" in b"".join(filter(None, told)):
         raise ValueError("PostgreSQL keeps no NUL in a text")
     return told
@@ -208,7 +208,7 @@ def _ids(value: Ids) -> bytes:
     return f"{{{','.join(ids)}}}".encode()
 
 
-WRITERS = _Writers(
+ENCODERS = _Writers(
     {
         str: str.encode,
         int: b"%d".__mod__,

@@ -52,8 +52,8 @@ async def _obstacle(dsn: str) -> str | None:
             connection = await AsyncConnection.connect(bounded_dsn(dsn))
     except TimeoutError:
         return "no answer"
-    except psycopg.OperationalError as fault:
-        text = " ".join(str(fault).split())
+    except psycopg.OperationalError as error:
+        text = " ".join(str(error).split())
         is_final = "FATAL:" in text and not any(words in text for words in TRANSIENT)
         return None if is_final else text
     await connection.close()

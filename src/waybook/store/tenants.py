@@ -19,7 +19,7 @@ SQL = load("tenants")
 LOCAL_ORG = UUID("00000000-0000-7000-8000-000000000001")
 
 
-class Listed(NamedTuple):
+class OrgListItem(NamedTuple):
     """An org as the directory has it."""
 
     org: Org
@@ -45,10 +45,10 @@ def orgs_statement() -> Statement:
     return SQL["orgs"]()
 
 
-def read_orgs(rows: Iterable[tuple[Any, ...]]) -> list[Listed]:
+def read_orgs(rows: Iterable[tuple[Any, ...]]) -> list[OrgListItem]:
     """The orgs that were found."""
     return [
-        Listed(
+        OrgListItem(
             Org(id=org_id, slug=slug, name=name, review_policy=ReviewPolicy(policy)),
             created_at.astimezone(UTC),
         )

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from waybook.record.moment import rfc3339
-from waybook.store.audit import GENESIS, Head
+from waybook.store.audit import GENESIS, ChainHead
 from waybook.store.sql import load
 
 SQL = load("tombstones")
@@ -53,13 +53,13 @@ def seal_of(erasure: Erasure, previous: bytes) -> bytes:
     return digest.digest()
 
 
-def sealed(erasure: Erasure, head: Head) -> Erasure:
+def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
     """The erasure behind the end of its org's chain, numbered and sealed."""
     numbered = erasure._replace(number=head.seq + 1)
     return numbered._replace(hash=seal_of(numbered, head.hash))
 
 
-def first_broken(erasures: Sequence[Erasure], head: Head | None) -> tuple[int, str] | None:
+def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
     """The number of the first erasure that does not belong, and why; None if all do.
 
     `head` is where the chain should end, as the org's own row says, if there still is one.
@@ -75,7 +75,7 @@ def first_broken(erasures: Sequence[Erasure], head: Head | None) -> tuple[int, s
     return _wrong_end(len(erasures), previous, head) if head is not None else None
 
 
-def _wrong_end(found: int, last: bytes, head: Head) -> tuple[int, str] | None:
+def _wrong_end(found: int, last: bytes, head: ChainHead) -> tuple[int, str] | None:
     if found < head.seq:
         return found + 1, f"erasure {found + 1} is missing: {head.seq} were written"
     if found > head.seq:
@@ -101,13 +101,13 @@ def read_erasures(
     ]
 
 
-def read_head(rows: Sequence[tuple[Any, ...]]) -> Head | None:
+def read_head(rows: Sequence[tuple[Any, ...]]) -> ChainHead | None:
     """Where the chain of erasures should end."""
     return next(_heads(rows), None)
 
 
-def _heads(rows: Sequence[tuple[Any, ...]]) -> Iterator[Head]:
-    return (Head(number, bytes(digest) if digest else GENESIS) for number, digest in rows)
+def _heads(rows: Sequence[tuple[Any, ...]]) -> Iterator[ChainHead]:
+    return (ChainHead(number, bytes(digest) if digest else GENESIS) for number, digest in rows)
 
 
 def _stone(row: tuple[Any, ...]) -> Tombstone:

@@ -28,7 +28,7 @@ select t.erasure, t.subject, t.subject_id::text
         or exists (select from artifact a where a.org_id = t.org_id and a.id = t.subject_id))
  order by t.erasure, t.subject_id;
 
--- name: sealed_anew
+-- name: resealed_chains
 -- Where a chain was last sealed anew, and with which seal; nothing, where it ended since.
 select t.entries, t.seal_after
   from (select entries, seal_after from tombstone
@@ -37,6 +37,6 @@ select t.entries, t.seal_after
          limit 1) t
  where t.seal_after is not null;
 
--- name: everybody
+-- name: all_org_ids
 -- Every org there is or was, for whoever verifies them all.
 select org_id from org union select org_id from erasure;

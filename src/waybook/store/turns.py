@@ -17,11 +17,11 @@ from waybook.errors import Busy
 T = TypeVar("T")
 
 #: How many calls of an org may wait at the same time.
-MOST_WAITING: Final = 256
+MAX_QUEUED: Final = 256
 
 
-class Turns(Generic[T]):
-    def __init__(self, size: int, most_waiting: int = MOST_WAITING) -> None:
+class FairQueue(Generic[T]):
+    def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
         """So many things to share, and nobody there yet."""
         self._size = size
         self._share = size - size // 4
@@ -34,7 +34,7 @@ class Turns(Generic[T]):
         self._first_org: Hashable = None
         self._most_each = size
 
-    def meet(self, org: Hashable) -> None:
+    def register(self, org: Hashable) -> None:
         """Somebody has come; an org of none is the server itself, which is no company."""
         if org == self._first_org or org is None:
             return
@@ -43,26 +43,26 @@ class Turns(Generic[T]):
         else:
             self._most_each = self._share
 
-    def may_take(self, org: Hashable) -> bool:
+    def can_acquire(self, org: Hashable) -> bool:
         """Whether an org may hold one more."""
         return self._held.get(org, 0) < self._most_each
 
-    def take(self, org: Hashable) -> None:
+    def acquire(self, org: Hashable) -> None:
         """An org holds one more."""
-        held = self._held[org]
-        self._held[org] = held + 1
+        locked = self._held[org]
+        self._held[org] = locked + 1
         if self._crowd:
-            self._move(org, held, held + 1)
+            self._move(org, locked, locked + 1)
 
-    def give(self, org: Hashable) -> None:
+    def release(self, org: Hashable) -> None:
         """An org holds one less."""
-        held = self._held.pop(org)
-        if held > 1:
-            self._held[org] = held - 1
+        locked = self._held.pop(org)
+        if locked > 1:
+            self._held[org] = locked - 1
         if self._crowd:
-            self._move(org, held, held - 1)
+            self._move(org, locked, locked - 1)
 
-    def wait(self, org: Hashable, waiting: T) -> None:
+    def enqueue(self, org: Hashable, waiting: T) -> None:
         """Somebody waits.
 
         Raises:
@@ -79,7 +79,7 @@ class Turns(Generic[T]):
         queue.append(waiting)
         self._crowd += 1
 
-    def leave(self, org: Hashable, waiting: T) -> None:
+    def dequeue(self, org: Hashable, waiting: T) -> None:
         """Somebody waits no longer."""
         level = self._waiting[self._held.get(org, 0)]
         queue = level.get(org)
@@ -89,13 +89,13 @@ class Turns(Generic[T]):
             if not queue:
                 del level[org]
 
-    def serve(self) -> tuple[Hashable, T] | None:
+    def pop_next(self) -> tuple[Hashable, T] | None:
         """Whoever is next, and of which org, which holds one more with that.
 
         Nobody is, if all who wait have enough.
         """
-        for held in range(self._most_each if self._crowd else 0):
-            level = self._waiting.get(held)
+        for locked in range(self._most_each if self._crowd else 0):
+            level = self._waiting.get(locked)
             if level:
                 org = next(iter(level))
                 queue = level[org]
@@ -103,7 +103,7 @@ class Turns(Generic[T]):
                 self._crowd -= 1
                 if not queue:
                     del level[org]
-                self.take(org)
+                self.acquire(org)
                 return org, waiting
         return None
 

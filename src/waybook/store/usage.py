@@ -10,7 +10,7 @@ from waybook.store.sql import Statement, load
 SQL = load("usage")
 
 #: How many columns the totals take, in front of what they are of.
-TOTALS = 4
+TOTALS_COLUMNS = 4
 
 
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
@@ -22,7 +22,7 @@ def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statem
     )
 
 
-def own_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
+def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
     """Note what the server's own model took."""
     return SQL["insert_own_usage"](
         id=usage_id,
@@ -42,7 +42,7 @@ def steps_statement(plan_id: str) -> Statement:
 
 def read_totals(row: Sequence[Any]) -> Totals:
     """The totals a row begins with."""
-    input_tokens, output_tokens, cost_micros, results = row[:TOTALS]
+    input_tokens, output_tokens, cost_micros, results = row[:TOTALS_COLUMNS]
     return Totals(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
@@ -53,4 +53,4 @@ def read_totals(row: Sequence[Any]) -> Totals:
 
 def read_steps(rows: Iterable[Sequence[Any]]) -> dict[str, Totals]:
     """The totals of each step, by its id."""
-    return {row[TOTALS]: read_totals(row) for row in rows}
+    return {row[TOTALS_COLUMNS]: read_totals(row) for row in rows}

@@ -20,8 +20,8 @@ SQL = load("vectors")
 
 #: How much nearer passages of the same org are. Enough to pass by those of others that mean the
 #: same; not so much that the index falls apart into islands.
-HOME = 0.3
-HOME_DIMENSIONS = 32
+ORG_WEIGHT = 0.3
+ORG_DIMENSIONS = 32
 
 #: In one transaction, before vectors are searched. Without the first line the index hands out a
 #: few rows of whatever org and stops; with it, it goes on until enough are ours. A strict order
@@ -35,25 +35,25 @@ SETTINGS = (
     "set local enable_sort = off",
 )
 #: Up to so many passages are compared one by one, which misses none.
-FEW = 2_000
+MAX_EXACT_SCAN = 2_000
 
 
 def insert_statement(
     rows: Iterable[tuple[str, int, Vector]], *, model: str, org_id: UUID
 ) -> Statement:
     """Keep the vectors of passages of this org."""
-    told = [(subject, part, model, written(vector, org_id)) for subject, part, vector in rows]
+    told = [(subject, part, model, encode_vector(vector, org_id)) for subject, part, vector in rows]
     return SQL["insert_vectors"](rows=Rows(told))
 
 
-def by_meaning_statement(**values: Value) -> Statement:
+def nearest_statement(**values: Value) -> Statement:
     """The nearest passages of the org."""
-    return SQL["by_meaning"](few=FEW, **values)
+    return SQL["nearest_vectors"](few=MAX_EXACT_SCAN, **values)
 
 
-def by_meaning_among_statement(**values: Value) -> Statement:
+def nearest_in_plan_statement(**values: Value) -> Statement:
     """The nearest passages of a plan."""
-    return SQL["by_meaning_among"](**values)
+    return SQL["nearest_vectors_in_plan"](**values)
 
 
 def without_vectors_statement(
@@ -63,7 +63,7 @@ def without_vectors_statement(
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
-def written(vector: Vector, org_id: UUID) -> str:
+def encode_vector(vector: Vector, org_id: UUID) -> str:
     """A vector of this org as pgvector reads it; it keeps three or four digits of each number.
 
     >>> written((0.6, -0.8), UUID(int=7))[:26]
@@ -75,6 +75,6 @@ def written(vector: Vector, org_id: UUID) -> str:
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
     """The direction of an org: by chance, and so nearly at a right angle to any other's."""
-    length = sqrt(HOME / HOME_DIMENSIONS)
+    length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
-    return tuple(length if chance >> bit & 1 else -length for bit in range(HOME_DIMENSIONS))
+    return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))

@@ -5,7 +5,7 @@ insert into passage_vector (subject_id, part, model, embedding)
 values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
--- name: by_meaning
+-- name: nearest_vectors
 -- The nearest passages of the whole org. Where there are few, all are compared, by the indexes
 -- that begin with the org; where there are many, the index of vectors is walked. The `+ 0` keeps
 -- the former from taking the latter's way.
@@ -37,7 +37,7 @@ select n.subject_id::text, n.part, -n.distance
   from (select * from compared union all select * from walked) n
  order by n.distance, n.subject_id, n.part;
 
--- name: by_meaning_among
+-- name: nearest_vectors_in_plan
 -- The nearest passages of a plan and of the sources its artifacts came from.
 with among as (
   (select p.subject_id, p.part

@@ -3,13 +3,13 @@
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from waybook.record.scopes import Scope, granted
+from waybook.record.scopes import Scope, expand_scopes
 from waybook.store.sql import Statement, load
 
 SQL = load("web_sessions")
 
 
-class Person(NamedTuple):
+class SessionUser(NamedTuple):
     """Whoever sits at a browser that signed in."""
 
     org_id: UUID
@@ -22,7 +22,7 @@ class Person(NamedTuple):
     #: What both the user and the token may do.
     scopes: frozenset[Scope]
     #: Whether they were last seen so long ago that it should be noted.
-    to_note: bool
+    record_use: bool
 
 
 def by_session_statements() -> list[Statement]:
@@ -30,15 +30,15 @@ def by_session_statements() -> list[Statement]:
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
 
 
-def read_person(rows: list[tuple[Any, ...]]) -> Person | None:
+def read_person(rows: list[tuple[Any, ...]]) -> SessionUser | None:
     """The person these statements found, if the session counts."""
     if not rows:
         return None
     org_id, session_id, token_id, name, org, users, tokens, to_note = rows[0]
-    scopes = granted(map(Scope, users))
+    scopes = expand_scopes(map(Scope, users))
     if token_id is not None:
-        scopes &= granted(map(Scope, tokens))
-    return Person(org_id, session_id, token_id, name, org, scopes, to_note)
+        scopes &= expand_scopes(map(Scope, tokens))
+    return SessionUser(org_id, session_id, token_id, name, org, scopes, to_note)
 
 
 def start_statement(session_id: str, secret_hash: bytes, user_id: str) -> Statement:

@@ -20,12 +20,12 @@ MESSAGE_SECONDS = 7.5
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
 #: The server process of nobody: what is set for it holds for one transaction.
-NO_PROCESS = 0
-PLAN_ANEW_FIRST = 16
-PLAN_ANEW_EVERY = 4096
+NO_BACKEND_PID = 0
+REPLAN_FIRST = 16
+REPLAN_EVERY = 4096
 
 
-class Taken(Exception):
+class KeyConflict(Exception):
     """A row with this key is there already: somebody else was first."""
 
     def __init__(self, constraint: str) -> None:
@@ -34,16 +34,16 @@ class Taken(Exception):
         self.constraint = constraint
 
 
-class Outdated(Exception):
+class StaleCache(Exception):
     """What a call relied upon is not so any more; nothing was written. It has to look again."""
 
 
-class Forgotten(Exception):
+class PreparedStatementLost(Exception):
     """The server does not know what we prepared: a pooler stands in between."""
 
 
 @dataclass(slots=True)
-class Wire:
+class WireSettings:
     """How messages go out, over all connections alike."""
 
     lock_timeout: str = LOCK_TIMEOUT
@@ -53,9 +53,9 @@ class Wire:
     #: Whether a pooler stands between us and the server.
     pooled: bool = False
 
-    def greeting(self, pid: int) -> Statement:
+    def session_settings(self, pid: int) -> Statement:
         """The settings, for the session of this server process, else for one transaction."""
-        return SQL["greet"](
+        return SQL["set_session"](
             lock_timeout=self.lock_timeout,
             statement_timeout=self.statement_timeout,
             idle_timeout=self.idle_timeout,
@@ -67,7 +67,7 @@ class Wire:
         self.statement_timeout = PATIENT_STATEMENT_TIMEOUT
         self.message_seconds = PATIENT_MESSAGE_SECONDS
 
-    def notice_a_pooler(self) -> None:
+    def assume_pooler(self) -> None:
         """Rely on nothing that is kept with a connection, from now on."""
         if not self.pooled:
             log.warning("a pooler stands before the database: statements are not prepared")
@@ -75,7 +75,7 @@ class Wire:
 
 
 @dataclass(slots=True)
-class PlansInUse:
+class PreparedPlans:
     """The server's plans for what is prepared on a connection.
 
     A plan made while a table was nearly empty may take a poor index, and is kept. So plans are
@@ -83,12 +83,12 @@ class PlansInUse:
     """
 
     messages: int = 0
-    anew_at: int = PLAN_ANEW_FIRST
+    replan_at: int = REPLAN_FIRST
 
-    def grown_old(self) -> bool:
+    def needs_replan(self) -> bool:
         """Count a message, and tell whether the plans should be made anew with it."""
         self.messages += 1
-        if self.messages < self.anew_at:
+        if self.messages < self.replan_at:
             return False
-        self.anew_at = min(4 * self.messages, self.messages + PLAN_ANEW_EVERY)
+        self.replan_at = min(4 * self.messages, self.messages + REPLAN_EVERY)
         return True

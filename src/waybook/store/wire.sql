@@ -1,4 +1,4 @@
--- name: greet
+-- name: set_session
 -- What holds for our statements: they look rows up by key, so one plan serves all values and goes
 -- through indexes; none is worth compiling, which a server does where it thinks a plan costly; and
 -- none takes for ever, nor does a transaction that a vanished server left open. It holds for the

@@ -9,14 +9,14 @@ from starlette.requests import Request
 
 from waybook.errors import RateLimited, WaybookError
 from waybook.store.bus import Bus
-from waybook.usecases.exchange import Answer, Caller, Readable, ReadableOutput
+from waybook.usecases.exchange import Answer, Caller, ReadableDocument, ReadableOutput
 from waybook.usecases.skills import Skill
 
 #: Where a request remembers that it was counted; or, if that is false, that it was one too many.
-COUNTED: Final = "counted"
+RATE_COUNTED: Final = "counted"
 
 
-class Door(Protocol):
+class DispatcherPort(Protocol):
     """What a face needs of the doorway."""
 
     @property
@@ -27,35 +27,37 @@ class Door(Protocol):
     def bus(self) -> Bus:
         """Where changes are made known."""
 
-    def count(self, caller: Caller, /) -> float:
+    def try_acquire(self, caller: Caller, /) -> float:
         """Count a call of this org, or tell how many seconds it has to wait."""
 
-    def turned_away(self, caller: Caller, what: str = ..., /) -> RateLimited:
+    def rate_limited_answer(self, caller: Caller, what: str = ..., /) -> RateLimited:
         """What is told to whoever calls too often."""
 
     async def is_ready(self) -> bool:
         """Whether the database answers."""
 
-    async def enter(self, caller: Caller, tool: str, arguments: Mapping[str, object], /) -> Answer:
+    async def dispatch(
+        self, caller: Caller, tool: str, arguments: Mapping[str, object], /
+    ) -> Answer:
         """Carry out one call."""
 
-    async def document(self, caller: Caller, resource_id: str, /) -> Readable:
+    async def read_document(self, caller: Caller, resource_id: str, /) -> ReadableDocument:
         """Read a rendered document."""
 
-    async def output(self, caller: Caller, output_id: str, /) -> ReadableOutput:
+    async def read_output(self, caller: Caller, output_id: str, /) -> ReadableOutput:
         """Read a deliverable."""
 
-    async def outputs(self, caller: Caller, plan_id: str, /) -> Sequence[Mapping[str, object]]:
+    async def list_outputs(self, caller: Caller, plan_id: str, /) -> Sequence[Mapping[str, object]]:
         """List the deliverables of a plan."""
 
 
-async def always(_: Request | None) -> bool:
+async def always_authorized(_: Request | None) -> bool:
     """Where nobody is asked who they are, nobody is asked again."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class ToolGateway:
     """The doorway as a face sees it.
 
     `doorway` is awaited by every call, and only by calls: lists of tools are answered before the
@@ -63,28 +65,28 @@ class Entrance:
     `still` whether they still may, for answers that go on for long.
     """
 
-    doorway: Callable[[], Awaitable[Door]]
+    dispatcher: Callable[[], Awaitable[DispatcherPort]]
     caller: Callable[[Request | None], Awaitable[Caller]]
-    still: Callable[[Request | None], Awaitable[bool]] = always
+    still_authorized: Callable[[Request | None], Awaitable[bool]] = always_authorized
 
-    async def enter(
+    async def call_tool(
         self, request: Request | None, tool: str, arguments: Mapping[str, object]
     ) -> Answer:
         """Call a tool of the doorway's table; a door that stays shut is an answer too."""
         try:
-            doorway, caller = await self._entering(request, tool)
+            dispatcher, caller = await self._entering(request, tool)
         except WaybookError as error:
             return Answer(error.as_json(), is_error=True)
-        return await doorway.enter(caller, tool, arguments)
+        return await dispatcher.dispatch(caller, tool, arguments)
 
-    async def document(self, request: Request | None, resource_id: str) -> Readable:
+    async def document(self, request: Request | None, resource_id: str) -> ReadableDocument:
         """A rendered document, as whoever is asking may read it.
 
         Raises:
             NotFound: it is not there, or not theirs.
         """
-        doorway, caller = await self._entering(request)
-        return await doorway.document(caller, resource_id)
+        dispatcher, caller = await self._entering(request)
+        return await dispatcher.read_document(caller, resource_id)
 
     async def output(self, request: Request | None, output_id: str) -> ReadableOutput:
         """A deliverable of a plan, as whoever is asking may read it.
@@ -92,8 +94,8 @@ class Entrance:
         Raises:
             NotFound: it is not there, or not theirs.
         """
-        doorway, caller = await self._entering(request)
-        return await doorway.output(caller, output_id)
+        dispatcher, caller = await self._entering(request)
+        return await dispatcher.read_output(caller, output_id)
 
     async def outputs(
         self, request: Request | None, plan_id: str
@@ -103,28 +105,30 @@ class Entrance:
         Raises:
             NotFound: the plan is not there, or not theirs.
         """
-        doorway, caller = await self._entering(request)
-        return await doorway.outputs(caller, plan_id)
+        dispatcher, caller = await self._entering(request)
+        return await dispatcher.list_outputs(caller, plan_id)
 
-    async def news(self, request: Request | None) -> tuple[Bus, UUID]:
+    async def event_bus(self, request: Request | None) -> tuple[Bus, UUID]:
         """Where changes are made known, and whose whoever is asking may hear of."""
-        doorway = await self.doorway()
-        return doorway.bus, (await self.caller(request)).org_id
+        dispatcher = await self.dispatcher()
+        return dispatcher.bus, (await self.caller(request)).org_id
 
-    async def answers(self) -> bool:
+    async def is_ready(self) -> bool:
         """Whether somebody is there, down to the database."""
-        return await (await self.doorway()).is_ready()
+        return await (await self.dispatcher()).is_ready()
 
-    async def _entering(self, request: Request | None, what: str = "") -> tuple[Door, Caller]:
+    async def _entering(
+        self, request: Request | None, what: str = ""
+    ) -> tuple[DispatcherPort, Caller]:
         """The doorway, and whoever enters; if they were counted on the way, they are not again.
 
         Raises:
             RateLimited: they were one too many.
         """
-        doorway, caller = await self.doorway(), await self.caller(request)
-        counted = None if request is None else getattr(request.state, COUNTED, None)
+        dispatcher, caller = await self.dispatcher(), await self.caller(request)
+        counted = None if request is None else getattr(request.state, RATE_COUNTED, None)
         if counted is None:
-            return doorway, caller
+            return dispatcher, caller
         if not counted:
-            raise doorway.turned_away(caller, what)
-        return doorway, replace(caller, counted=True)
+            raise dispatcher.rate_limited_answer(caller, what)
+        return dispatcher, replace(caller, rate_counted=True)

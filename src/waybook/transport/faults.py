@@ -3,20 +3,20 @@
 import json
 from collections.abc import Mapping
 
-from waybook.redaction import redacted, redacted_json
+from waybook.redaction import redact, redact_json
 
 
-def fault(code: str, message: str, **details: object) -> dict[str, object]:
+def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     """An error that a face found by itself, in the doorway's shape.
 
     >>> fault("TOO_LARGE", "The body is too large.", limit=1048576)["error"]["code"]
     'TOO_LARGE'
     """
-    told = {"code": code, "message": redacted(message), "details": redacted_json(details)}
+    told = {"code": code, "message": redact(message), "details": redact_json(details)}
     return {"error": {**told, "next": None}}
 
 
-def compact(body: Mapping[str, object]) -> str:
+def compact_json(body: Mapping[str, object]) -> str:
     """JSON without a blank to spare.
 
     >>> compact({"plan": "Größe", "steps": [1, 2]})

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 
 @dataclass(frozen=True, slots=True)
-class Unsound:
+class InvalidMessage:
     """Why a body is no message: the code and the words of JSON-RPC."""
 
     code: int
@@ -27,8 +27,8 @@ class Unsound:
 #: How many bytes a message may have, through whichever door it comes.
 MESSAGE_LIMIT: Final = 1024 * 1024
 
-NOT_JSON: Final = Unsound(PARSE_ERROR, "Parse error")
-NOT_A_MESSAGE: Final = Unsound(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
+NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
+NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
 # A request is too long by its parameters: what else it says stands before them or after them.
 _ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,200}")\s*'
@@ -37,7 +37,7 @@ _ID_AHEAD: Final = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*){0,2}" + _ID + 
 _ID_BEHIND: Final = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _OTHER + rb"){0,2}\}\s*\Z")
 
 
-def read_message(body: bytes) -> Mapping[str, object] | Unsound:
+def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
     """The message in a body, or what is wrong with it.
 
     >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')

@@ -15,7 +15,7 @@ from waybook.errors import RateLimited, Unavailable, WaybookError
 RETRY_SECONDS: Final = 30
 
 
-class Listeners:
+class StreamLimiter:
     """The streams that are open in this process."""
 
     def __init__(self, most: int, most_of_org: int) -> None:
@@ -23,7 +23,7 @@ class Listeners:
         self._most, self._most_of_org = most, most_of_org
         self._open: Counter[UUID] = Counter()
 
-    def fault(self, org_id: UUID) -> WaybookError | None:
+    def limit_error(self, org_id: UUID) -> WaybookError | None:
         """What stands in the way of one more of this org, if something does."""
         if self._open[org_id] >= self._most_of_org:
             return RateLimited(
@@ -38,7 +38,7 @@ class Listeners:
         return None
 
     @contextmanager
-    def one_more(self, org_id: UUID) -> Iterator[None]:
+    def acquire(self, org_id: UUID) -> Iterator[None]:
         """Count somebody while inside."""
         self._open[org_id] += 1
         try:

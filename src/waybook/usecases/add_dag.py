@@ -9,35 +9,35 @@ from pydantic import Field
 from waybook.record.moment import Json
 from waybook.record.scopes import Scope
 from waybook.store import definitions, run_ledger
-from waybook.usecases.arguments import AnyJson, Mutating
-from waybook.usecases.call import Body, Call, Opened
-from waybook.usecases.charts import body_of, chart_of, hash_of_body
+from waybook.usecases.arguments import AnyJson, MutatingArguments
+from waybook.usecases.call import Body, OpenTransaction, RequestContext
+from waybook.usecases.charts import compile_definition, definition_body, definition_hash
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import ADMIN, Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import next_call
 
 #: About as many bytes a line of a map takes in its definition.
-BYTES: Final = 20
+BYTES_PER_MAP_ITEM: Final = 20
 
 
-class AddDag(Mutating):
+class AddDag(MutatingArguments):
     definition: AnyJson = Field(description="slug, name, stages, transitions")
 
 
-async def add_dag(call: Call, asked: AddDag) -> Body:
+async def add_dag(ctx: RequestContext, asked: AddDag) -> Body:
     """Check a definition and keep it; the same one again changes nothing."""
-    weight = len(orjson.dumps(asked.definition)) // BYTES
-    checked = partial(chart_of, asked.definition, 1)
-    chart = await call.house.draughtsman.draw(call.caller.org_id, weight, checked)
-    body, slug = body_of(chart.dag), chart.dag.slug
+    weight = len(orjson.dumps(asked.definition)) // BYTES_PER_MAP_ITEM
+    checked = partial(compile_definition, asked.definition, 1)
+    chart = await ctx.services.layout_worker.run(ctx.caller.org_id, weight, checked)
+    body, slug = definition_body(chart.dag), chart.dag.slug
     lock, latest = definitions.lock_statement(slug), definitions.definition_statement(slug)
-    async with call.open(lock, latest) as opened:
-        return await keep_definition(opened, slug, chart.dag.name, body)
+    async with ctx.begin(lock, latest) as opened:
+        return await store_definition(opened, slug, chart.dag.name, body)
 
 
-async def keep_definition(opened: Opened, slug: str, name: str, body: Json) -> Body:
+async def store_definition(opened: OpenTransaction, slug: str, name: str, body: Json) -> Body:
     """Keep this as the latest version, unless it is that already."""
-    rows, digest = opened.found[-1], hash_of_body(body)
+    rows, digest = opened.results[-1], definition_hash(body)
     latest = rows[0][0] if rows else 0
     if rows and bytes.fromhex(rows[0][3]) == digest:
         return await opened.write([], _reply(slug, latest, "unchanged"))
@@ -59,7 +59,7 @@ def _reply(slug: str, version: int, status: str) -> Body:
         "dagSlug": slug,
         "version": version,
         "status": status,
-        "next": following("get_dag_map", why, dagSlug=slug),
+        "next": next_call("get_dag_map", why, dagSlug=slug),
     }
 
 

@@ -12,9 +12,9 @@ from waybook.errors import InvalidInput
 from waybook.store import anchors
 from waybook.store.anchors import Anchor, AnchorFile, AnchorTotals
 from waybook.store.archive import is_archive, open_archive
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 from waybook.usecases.private_file import private_file
-from waybook.usecases.verify_erasures import calls_of_everybody
+from waybook.usecases.verify_erasures import contexts_of_all_orgs
 
 #: An anchor whose entry is not there, or is another one, with the hash it has.
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
@@ -41,26 +41,26 @@ class AnchorCheck(NamedTuple):
         return sum(map(len, self.errors.values()))
 
 
-async def write_anchor(call: Call, path: Path) -> AnchorTotals:
+async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
     """Write the ends of all chains to a file, replacing an existing one.
 
     Raises:
         InvalidInput: the file cannot be written.
     """
-    (((at,),),) = await call.read("select app_now()")
-    taken = [anchor async for anchor in _taken(call)]
+    (((at,),),) = await ctx.read("select app_now()")
+    taken = [anchor async for anchor in _taken(ctx)]
     with private_file(path, force=True) as file:
         return anchors.write_anchors(file, at, taken)
 
 
-async def _taken(call: Call) -> AsyncIterator[Anchor]:
-    for one in await calls_of_everybody(call):
+async def _taken(ctx: RequestContext) -> AsyncIterator[Anchor]:
+    for one in await contexts_of_all_orgs(ctx):
         (rows,) = await one.read(anchors.ends_statement())
         for anchor in anchors.read_ends(one.caller.org_id, rows):
             yield anchor
 
 
-async def check_anchor(call: Call, path: Path) -> AnchorCheck:
+async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
     """Compare the database with an anchor, or with the anchor of a backup.
 
     Every anchored chain must still have the entry it ended with, unless an erasure since then
@@ -73,7 +73,7 @@ async def check_anchor(call: Call, path: Path) -> AnchorCheck:
     chains = 0
     with open_anchors(path) as stored:
         for org_id, of_org in groupby(stored, key=lambda anchor: anchor.org_id):
-            there = replace(call, caller=replace(call.caller, org_id=org_id))
+            there = replace(ctx, caller=replace(ctx.caller, org_id=org_id))
             missing, erasures = list[Mismatch](), 0
             while batch := [*islice(of_org, BATCH)]:
                 chains += len(batch)
@@ -85,16 +85,18 @@ async def check_anchor(call: Call, path: Path) -> AnchorCheck:
         return AnchorCheck(stored.at, chains, errors)
 
 
-async def _missing(call: Call, batch: list[Anchor]) -> list[Mismatch]:
-    (rows,) = await call.read(anchors.entries_statement(batch))
+async def _missing(ctx: RequestContext, batch: list[Anchor]) -> list[Mismatch]:
+    (rows,) = await ctx.read(anchors.entries_statement(batch))
     return anchors.missing_anchors(batch, rows)
 
 
-async def _unexplained(call: Call, missing: list[Mismatch], erasures: int) -> AsyncIterator[str]:
+async def _unexplained(
+    ctx: RequestContext, missing: list[Mismatch], erasures: int
+) -> AsyncIterator[str]:
     """Yield a message for each mismatch that no erasure since the anchor explains."""
     for start in range(0, len(missing), BATCH):
         batch = missing[start : start + BATCH]
-        (left,) = await call.read(anchors.stones_statement([anchor for anchor, _ in batch]))
+        (left,) = await ctx.read(anchors.stones_statement([anchor for anchor, _ in batch]))
         stones, resealed = anchors.read_stones(left), list[Anchor]()
         for anchor, found in batch:
             stone = anchors.explanation(anchor, stones.get(anchor.subject_id, ()), erasures)
@@ -102,7 +104,7 @@ async def _unexplained(call: Call, missing: list[Mismatch], erasures: int) -> As
                 yield _describe(anchor, found)
             elif (kept := anchors.resealed_anchor(anchor, stone)) is not None:
                 resealed.append(kept)
-        for anchor, found in await _missing(call, resealed) if resealed else ():
+        for anchor, found in await _missing(ctx, resealed) if resealed else ():
             yield _describe(anchor, found)
 
 

@@ -33,7 +33,7 @@ MAX_DEPTH = 64
 MAX_INT = 2**63 - 1
 MAX_FAULTS = 10
 #: So much of an unknown argument's name is said back.
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
@@ -69,12 +69,12 @@ Whole = Annotated[int, BeforeValidator(refuse_boolean)]
 
 T = TypeVar("T")
 #: A structure that may arrive as JSON text.
-Loose = Annotated[T, BeforeValidator(decode)]
+LenientJson = Annotated[T, BeforeValidator(decode)]
 #: Any JSON value.
 AnyJson = Annotated[Any, BeforeValidator(decode)]
 
 
-class Arguments(BaseModel):
+class ToolArguments(BaseModel):
     """What a tool is asked with."""
 
     model_config = ConfigDict(
@@ -93,23 +93,23 @@ class Arguments(BaseModel):
         return value
 
 
-class Nested(Arguments):
+class Nested(ToolArguments):
     """A structure inside the arguments."""
 
 
-class Reading(Arguments):
+class ReadArguments(ToolArguments):
     """Arguments of a tool that reads: it takes a session, but does not ask for one."""
 
     session_id: SkipJsonSchema[Id | None] = None
 
 
-class InSession(Arguments):
+class SessionArguments(ToolArguments):
     """Arguments of a tool for which it counts which conversation asks."""
 
     session_id: Id | None = None
 
 
-class Mutating(InSession):
+class MutatingArguments(SessionArguments):
     idempotency_key: Id | None = None
 
 
@@ -127,10 +127,10 @@ def _types(annotation: object) -> Iterator[object]:
         yield from _types(part)
 
 
-ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
-def read_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> ArgumentsT:
+def parse_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> ArgumentsT:
     """The arguments, checked.
 
     Raises:
@@ -140,11 +140,11 @@ def read_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> Argum
     _checked(kind, given)
     try:
         return kind.model_validate(given)
-    except ValidationError as fault:
-        raise _refusal(kind, fault) from None
+    except ValidationError as error:
+        raise _refusal(kind, error) from None
 
 
-def _checked(kind: type[Arguments], given: Mapping[str, object]) -> int:
+def _checked(kind: type[ToolArguments], given: Mapping[str, object]) -> int:
     """The rough size of all arguments; what cannot be kept is told with the argument it is in.
 
     Raises:
@@ -154,12 +154,12 @@ def _checked(kind: type[Arguments], given: Mapping[str, object]) -> int:
         return check_json(cast("Json", dict(given)))
     except TooLarge:
         raise
-    except InvalidInput as fault:
+    except InvalidInput as error:
         for name in _names(kind):
             with suppress(InvalidInput):
                 check_json(cast("Json", given.get(name)), 1)
                 continue
-            fault.details["argument"] = name
+            error.details["argument"] = name
             break
         raise
 
@@ -228,7 +228,7 @@ def _check_scalar(value: float | bool | None) -> int:  # noqa: FBT001 - a JSON v
     return 8
 
 
-def limit_result(**values: object) -> None:
+def check_result_size(**values: object) -> None:
     """Let only results of a bearable size pass.
 
     Raises:
@@ -245,7 +245,7 @@ def limit_result(**values: object) -> None:
             )
 
 
-def _refusal(kind: type[Arguments], fault: ValidationError) -> InvalidInput:
+def _refusal(kind: type[ToolArguments], fault: ValidationError) -> InvalidInput:
     errors = sorted(fault.errors(include_url=False), key=_least_useful)
     faults = [_fault(kind, error) for error in errors[:MAX_FAULTS]]
     limits = [
@@ -265,7 +265,7 @@ def _least_useful(error: ErrorDetails) -> bool:
 
 
 #: What the checks say, in words for whoever calls.
-WORDS = {
+ERROR_TEXT = {
     "missing": "is missing",
     "list_type": "must be a list",
     "model_type": "must be an object",
@@ -279,7 +279,7 @@ WORDS = {
     "bool_type": "must be true or false",
     "bool_parsing": "must be true or false",
 }
-LIMITS = {
+LIMIT_ERRORS = {
     "too_short": ("needs at least {} in the list", "min_length"),
     "too_long": ("takes at most {} in the list", "max_length"),
     "string_too_short": ("must have at least {} characters", "min_length"),
@@ -292,20 +292,20 @@ LIMITS = {
 
 
 def _in_words(error: ErrorDetails) -> str:
-    if error["type"] in LIMITS:
-        said, limit = LIMITS[error["type"]]
+    if error["type"] in LIMIT_ERRORS:
+        said, limit = LIMIT_ERRORS[error["type"]]
         return said.format(error.get("ctx", {}).get(limit))
     said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
-    return WORDS.get(error["type"], said)
+    return ERROR_TEXT.get(error["type"], said)
 
 
-def _names(kind: type[Arguments]) -> list[str]:
+def _names(kind: type[ToolArguments]) -> list[str]:
     """What the arguments are called."""
     return sorted(str(field.alias) for field in kind.model_fields.values())
 
 
-def _fault(kind: type[Arguments], error: ErrorDetails) -> dict[str, str]:
-    at = ".".join(str(part)[:LONGEST_NAME] for part in error["loc"]) or "arguments"
+def _fault(kind: type[ToolArguments], error: ErrorDetails) -> dict[str, str]:
+    at = ".".join(str(part)[:MAX_NAME_LENGTH] for part in error["loc"]) or "arguments"
     said = _in_words(error)
     if error["type"] == "extra_forbidden":
         known = ", ".join(_names(kind))

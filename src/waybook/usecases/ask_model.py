@@ -3,18 +3,18 @@
 import asyncio
 from dataclasses import dataclass
 
-from waybook.endpoints.json_text import json_in
-from waybook.endpoints.question import Model, Question, Told
+from waybook.endpoints.json_text import extract_json
+from waybook.endpoints.question import Model, ModelReply, ModelRequest
 from waybook.errors import EndpointFailed, InvalidInput
 from waybook.plan.schema import Mismatch, mismatches
 from waybook.record.moment import Json
 from waybook.record.usage import Usage
-from waybook.research.extraction import fenced, for_a_model, once_more
+from waybook.research.extraction import fence_text, model_instructions, retry_prompt
 from waybook.usecases.arguments import check_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ExtractionOutcome:
     """What the model gave, what is wrong with it, and what it took."""
 
     data: Json
@@ -22,7 +22,7 @@ class Outcome:
     usage: Usage
 
 
-class CutOff(Exception):
+class SecondAttemptFailed(Exception):
     """The endpoint failed at the second question: what went before was used all the same."""
 
     def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
@@ -31,9 +31,9 @@ class CutOff(Exception):
         self.usage = usage
 
 
-async def ask_model(
+async def extract_with_model(
     model: Model, given: str, schema: dict[str, Json], *, seconds: float
-) -> Outcome:
+) -> ExtractionOutcome:
     """What the model extracts from a text, checked; asked at most twice, in so many seconds.
 
     Raises:
@@ -42,34 +42,40 @@ async def ask_model(
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
-    told = for_a_model(given, schema)
-    question = Question(instructions=told, text=fenced(given), schema=schema)
-    answer = await model.answer(question, seconds=seconds)
-    first = judged(answer, schema)
+    told = model_instructions(given, schema)
+    question = ModelRequest(instructions=told, text=fence_text(given), schema=schema)
+    answer = await model.complete(question, seconds=seconds)
+    first = validate_reply(answer, schema)
     if not first.faults:
         return first
-    mending = once_more(given, answer.text, first.faults)
-    question = Question(instructions=told, text=mending, schema=schema)
+    mending = retry_prompt(given, answer.text, first.faults)
+    question = ModelRequest(instructions=told, text=mending, schema=schema)
     try:
-        second = judged(await model.answer(question, seconds=deadline - clock()), schema)
+        second = validate_reply(await model.complete(question, seconds=deadline - clock()), schema)
     except EndpointFailed as failed:
-        raise CutOff(failed, first.usage) from failed
-    return Outcome(data=second.data, faults=second.faults, usage=first.usage.plus(second.usage))
+        raise SecondAttemptFailed(failed, first.usage) from failed
+    return ExtractionOutcome(
+        data=second.data, faults=second.faults, usage=first.usage.plus(second.usage)
+    )
 
 
-def judged(told: Told, schema: dict[str, Json]) -> Outcome:
+def validate_reply(told: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
     """What a model said, held against the schema."""
     data: Json = None
     try:
-        data = json_in(told.text)
+        data = extract_json(told.text)
         check_json(data)
         faults = mismatches(data, schema, value="the answer", shape="schema")
     except InvalidInput as refused:
         faults = [Mismatch("$", refused.message)]
     except ValueError:
-        why = "the answer was cut off before its end" if told.cut else "the answer holds no JSON"
+        why = (
+            "the answer was cut off before its end"
+            if told.truncated
+            else "the answer holds no JSON"
+        )
         faults = [Mismatch("$", why)]
-    return Outcome(data=data, faults=faults, usage=told.usage)
+    return ExtractionOutcome(data=data, faults=faults, usage=told.usage)
 
 
 def usage_view(usage: Usage) -> dict[str, Json]:

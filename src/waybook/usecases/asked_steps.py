@@ -7,18 +7,27 @@ from pydantic import Field, WithJsonSchema
 from waybook.plan.create import NewCondition
 from waybook.plan.limits import MAX_REQUIRED_SOURCES
 from waybook.plan.model import BranchAction, NewStep, StepType
-from waybook.usecases.arguments import AnyJson, Line, Loose, Minutes, Name, Nested, Text, Whole
+from waybook.usecases.arguments import (
+    AnyJson,
+    LenientJson,
+    Line,
+    Minutes,
+    Name,
+    Nested,
+    Text,
+    Whole,
+)
 
-SECONDS = 60
+SECONDS_PER_MINUTE = 60
 
 
-class AskedStep(Nested):
+class StepArgument(Nested):
     step_type: StepType
     instructions: Text
     title: Name | None = None
     stall_minutes: Minutes | None = None
     result_schema: AnyJson = Field(None, description="JSON Schema")
-    depends_on: Loose[list[Whole]] = Field(default=[], description="step orders")
+    depends_on: LenientJson[list[Whole]] = Field(default=[], description="step orders")
     required_sources: int | None = Field(None, ge=1, le=MAX_REQUIRED_SOURCES)
 
     def new_step(self) -> NewStep:
@@ -27,7 +36,7 @@ class AskedStep(Nested):
             type=self.step_type,
             instructions=self.instructions,
             title=self.title,
-            stall_seconds=seconds(self.stall_minutes),
+            stall_seconds=minutes_to_seconds(self.stall_minutes),
             result_schema=self.result_schema,
             depends_on=tuple(self.depends_on),
             required_sources=self.required_sources,
@@ -36,16 +45,16 @@ class AskedStep(Nested):
 
 class ActionParams(Nested):
     target_step_order: int | None = None
-    steps: Loose[list[AskedStep]] | None = None
+    steps: LenientJson[list[StepArgument]] | None = None
     reason: Line | None = None
 
 
-class AskedCondition(Nested):
+class ConditionArgument(Nested):
     after_step_order: int
     condition_expression: str = Field(description="CEL: result.n == 0")
     if_true_action: Literal["continue", "skip_to", "add_steps", "fail"]
     action_params: Annotated[
-        Loose[ActionParams] | None,
+        LenientJson[ActionParams] | None,
         WithJsonSchema({"type": "object", "description": "targetStepOrder, steps or reason"}),
     ] = None
 
@@ -62,6 +71,6 @@ class AskedCondition(Nested):
         )
 
 
-def seconds(minutes: float | None) -> int | None:
+def minutes_to_seconds(minutes: float | None) -> int | None:
     """A threshold in whole seconds, at least one."""
-    return None if minutes is None else max(1, round(minutes * SECONDS))
+    return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))

@@ -7,15 +7,15 @@ from pydantic.alias_generators import to_camel
 
 from waybook.errors import InvalidInput
 from waybook.plan.model import Budget
-from waybook.record.usage import DOLLAR, Usage, micros
-from waybook.usecases.arguments import Loose, Name, Nested
+from waybook.record.usage import DOLLAR, Usage, to_micros
+from waybook.usecases.arguments import LenientJson, Name, Nested
 
 #: More than any one result can take, and few enough that no sum of them overflows.
-MOST_TOKENS = 10**9
-MOST_DOLLARS = 100_000
+MAX_TOKENS = 10**9
+MAX_DOLLARS = 100_000
 
-Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
-Dollars = Annotated[float, Field(ge=0, le=MOST_DOLLARS, allow_inf_nan=False)]
+Tokens = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
+Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
@@ -23,7 +23,7 @@ def _spellings(name: str) -> AliasChoices:
     return AliasChoices(to_camel(name), name)
 
 
-class AskedUsage(Nested):
+class UsageFields(Nested):
     model_config = ConfigDict(
         alias_generator=AliasGenerator(alias=to_camel, validation_alias=_spellings)
     )
@@ -34,35 +34,35 @@ class AskedUsage(Nested):
     model: Name | None = None
 
 
-class AskedBudget(Nested):
+class BudgetFields(Nested):
     tokens: Annotated[int, Field(ge=1, le=10**15)] | None = None
     cost_usd: Annotated[float, Field(ge=1 / DOLLAR, le=10**9, allow_inf_nan=False)] | None = None
 
 
 #: The names alone: what they hold is plain from them.
 UsageArgument = Annotated[
-    Loose[AskedUsage] | None,
+    LenientJson[UsageFields] | None,
     WithJsonSchema({"type": "object", "description": "inputTokens, outputTokens, costUsd, model"}),
 ]
 BudgetArgument = Annotated[
-    Loose[AskedBudget] | None,
+    LenientJson[BudgetFields] | None,
     WithJsonSchema({"type": "object", "description": "tokens, costUsd"}),
 ]
 
 
-def usage_of(asked: AskedUsage | None) -> Usage | None:
+def to_usage(asked: UsageFields | None) -> Usage | None:
     """The usage in the rules' words; an empty one tells nothing."""
     if asked is None or not any(value is not None for _, value in asked):
         return None
     return Usage(
         input_tokens=asked.input_tokens,
         output_tokens=asked.output_tokens,
-        cost_micros=None if asked.cost_usd is None else micros(asked.cost_usd),
+        cost_micros=None if asked.cost_usd is None else to_micros(asked.cost_usd),
         model=asked.model,
     )
 
 
-def budget_of(asked: AskedBudget | None) -> Budget | None:
+def to_budget(asked: BudgetFields | None) -> Budget | None:
     """The budget in the rules' words.
 
     Raises:
@@ -72,5 +72,5 @@ def budget_of(asked: AskedBudget | None) -> Budget | None:
         return None
     if asked.tokens is None and asked.cost_usd is None:
         raise InvalidInput("budget: name tokens or costUsd, or both", argument="budget")
-    cost = None if asked.cost_usd is None else micros(asked.cost_usd)
+    cost = None if asked.cost_usd is None else to_micros(asked.cost_usd)
     return Budget(tokens=asked.tokens, cost_micros=cost)

@@ -9,16 +9,16 @@ from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
 from waybook.store import plans
 from waybook.store.ids import is_id
 from waybook.store.sql import Statement
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 
-PAGE = 50
+PAGE_SIZE = 50
 #: Plans that are over are counted up to this many.
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 #: How much of a step's instructions stands for a title it does not have.
-WIDE = 120
-LONGEST_TEXT = 200
+TITLE_EXCERPT_LENGTH = 120
+MAX_TEXT_LENGTH = 200
 #: Behind every id there will ever be.
-LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 class CurrentStep(NamedTuple):
@@ -28,7 +28,7 @@ class CurrentStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedPlan:
+class PlanListItem:
     """A plan in a list: how it stands, what is being done, when something last happened."""
 
     id: str
@@ -38,7 +38,7 @@ class ListedPlan:
     counts: dict[StepStatus, int]
     current: CurrentStep | None
     #: Since when nobody has heard of the step that stalls it.
-    silent_since: datetime | None
+    inactive_since: datetime | None
 
     @property
     def total(self) -> int:
@@ -71,8 +71,8 @@ class PlanFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanPage:
-    plans: tuple[ListedPlan, ...]
+class PlanListPage:
+    plans: tuple[PlanListItem, ...]
     #: The last plan of this page, if there are more behind it.
     next: str | None
     #: How many plans are in each state, whatever the filter.
@@ -87,7 +87,7 @@ class PlanPage:
         return sum(count for status, count in self.counts.items() if status not in CLOSED_PLAN)
 
 
-def page_statements(wanted: PlanFilter, most: int = PAGE) -> list[Statement]:
+def page_statements(wanted: PlanFilter, most: int = PAGE_SIZE) -> list[Statement]:
     """What finds a page, and what counts."""
     state = wanted.state
     return [
@@ -96,15 +96,17 @@ def page_statements(wanted: PlanFilter, most: int = PAGE) -> list[Statement]:
             state=state,
             text=wanted.text,
             creator=wanted.creator,
-            before=wanted.before or LAST,
+            before=wanted.before or LAST_ID,
             most=most + 1,
-            wide=WIDE,
+            wide=TITLE_EXCERPT_LENGTH,
         ),
-        plans.SQL["count_plans"](most=MOST_COUNTED),
+        plans.SQL["count_plans"](most=MAX_COUNTED),
     ]
 
 
-async def browse_plans(call: Call, wanted: PlanFilter, *, most: int = PAGE) -> PlanPage:
+async def browse_plans(
+    ctx: RequestContext, wanted: PlanFilter, *, most: int = PAGE_SIZE
+) -> PlanListPage:
     """A page of the org's plans, newest plan first.
 
     The order is that of creation: a plan that moves meanwhile is neither told twice nor missed.
@@ -113,9 +115,9 @@ async def browse_plans(call: Call, wanted: PlanFilter, *, most: int = PAGE) -> P
         InvalidInput: the cursor is none of ours, or the text is none to look for.
     """
     _check(wanted)
-    rows, counted = await call.read(*page_statements(wanted, most))
+    rows, counted = await ctx.read(*page_statements(wanted, most))
     found = tuple(_listed(row) for row in rows[:most])
-    return PlanPage(
+    return PlanListPage(
         plans=found,
         next=found[-1].id if len(rows) > most else None,
         counts={PlanStatus(status): count for status, count in counted},
@@ -126,19 +128,19 @@ def _check(wanted: PlanFilter) -> None:
     again = NextCall("list_active_plans", {}, "see the open plans")
     if wanted.before is not None and not is_id(wanted.before):
         raise InvalidInput("the place to go on from is none of ours", next_call=again)
-    if "\0" in wanted.text or len(wanted.text) > LONGEST_TEXT:
-        said = f"a text to look for has up to {LONGEST_TEXT} characters, all of them writable"
+    if "\0" in wanted.text or len(wanted.text) > MAX_TEXT_LENGTH:
+        said = f"a text to look for has up to {MAX_TEXT_LENGTH} characters, all of them writable"
         raise InvalidInput(said, next_call=again)
 
 
-def _listed(row: tuple[Any, ...]) -> ListedPlan:
+def _listed(row: tuple[Any, ...]) -> PlanListItem:
     plan_id, name, status, updated_at, counts, current, silent_since = row
-    return ListedPlan(
+    return PlanListItem(
         id=plan_id,
         name=name,
         status=PlanStatus(status),
         updated_at=updated_at,
         counts={StepStatus(status): count for status, count in (counts or {}).items()},
         current=CurrentStep(*current) if current else None,
-        silent_since=silent_since,
+        inactive_since=silent_since,
     )

@@ -3,27 +3,35 @@
 import logging
 from datetime import datetime
 
-from waybook.endpoints.issued import Claims, Issued, SignIns, check_times, issued
-from waybook.errors import Forbidden, InvalidInput, Unidentified
+from waybook.endpoints.issued import (
+    Claims,
+    IssuedIdentity,
+    IssuerClient,
+    check_times,
+    identity_from_claims,
+)
+from waybook.errors import Forbidden, InvalidInput, Unauthenticated
 from waybook.orgs.manage import NewUser
 from waybook.orgs.secret import PREFIX
 from waybook.record.moment import Channel
-from waybook.record.scopes import Scope, granted
+from waybook.record.scopes import Scope, expand_scopes
 from waybook.store import members
-from waybook.store.members import Looked, Member
-from waybook.usecases.call import Call
+from waybook.store.members import Member, MemberLookup
+from waybook.usecases.call import RequestContext
 from waybook.usecases.exchange import Caller
-from waybook.usecases.house import House
-from waybook.usecases.identify import by_token
+from waybook.usecases.house import Services
+from waybook.usecases.identify import authenticate_token
 from waybook.usecases.manage_users import add_user
 
 log = logging.getLogger(__name__)
 
 #: As whom the audit knows whoever let a new user in.
-SIGN_IN = "sign-in"
+SIGN_IN_ACTOR = "sign-in"
 
 
-async def by_bearer(house: House, issuer: SignIns | None, secret: str, channel: Channel) -> Caller:
+async def authenticate_bearer(
+    services: Services, issuer: IssuerClient | None, secret: str, channel: Channel
+) -> Caller:
     """Whoever shows this secret: a token of ours, or one of the issuer's.
 
     Raises:
@@ -32,15 +40,17 @@ async def by_bearer(house: House, issuer: SignIns | None, secret: str, channel: 
         Forbidden: it counts, but lets its bearer do nothing here.
     """
     if issuer is None or secret.startswith(PREFIX):
-        return await by_token(house, secret, channel)
+        return await authenticate_token(services, secret, channel)
     try:
-        return await by_issuer(house, issuer, secret, channel)
-    except Unidentified as fault:
-        log.info("an access token was refused: %s", fault.message)
-        raise Unidentified from None
+        return await authenticate_issuer_token(services, issuer, secret, channel)
+    except Unauthenticated as error:
+        log.info("an access token was refused: %s", error.message)
+        raise Unauthenticated from None
 
 
-async def by_issuer(house: House, issuer: SignIns, text: str, channel: Channel) -> Caller:
+async def authenticate_issuer_token(
+    services: Services, issuer: IssuerClient, text: str, channel: Channel
+) -> Caller:
     """Whoever shows this access token, coming through this door.
 
     Raises:
@@ -48,11 +58,11 @@ async def by_issuer(house: House, issuer: SignIns, text: str, channel: Channel) 
         Unavailable: that cannot be found out now.
         Forbidden: it counts, but lets its bearer do nothing here.
     """
-    now = await time_there(house)
+    now = await database_time(services)
     claims = await issuer.claims(text, audience=issuer.settings.audience, now=now)
-    who = issued(claims, issuer.settings)
-    looked, member = await known_member(house, issuer, claims, channel)
-    scopes = granted(who.scopes) & granted(member.scopes)
+    who = identity_from_claims(claims, issuer.settings)
+    looked, member = await find_or_create_member(services, issuer, claims, channel)
+    scopes = expand_scopes(who.scopes) & expand_scopes(member.scopes)
     if not scopes:
         raise Forbidden(
             "this access token lets its bearer do nothing here; ask the issuer for one with a "
@@ -71,56 +81,60 @@ async def by_issuer(house: House, issuer: SignIns, text: str, channel: Channel) 
     )
 
 
-async def known_member(
-    house: House, issuer: SignIns, claims: Claims, channel: Channel
-) -> tuple[Looked, Member]:
+async def find_or_create_member(
+    services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
+) -> tuple[MemberLookup, Member]:
     """The user somebody is, made at first sight if that is allowed.
 
     Raises:
         Unidentified: there is no such org, or they may not come in.
     """
-    who = issued(claims, issuer.settings)
-    looked = await _look(house, issuer, who)
+    who = identity_from_claims(claims, issuer.settings)
+    looked = await _look(services, issuer, who)
     check_times(claims, looked.now)
     if looked.member is None:
-        await _let_in(house, issuer, who, looked, channel)
-        looked = await _look(house, issuer, who)
+        await _let_in(services, issuer, who, looked, channel)
+        looked = await _look(services, issuer, who)
     if looked.member is None or looked.member.is_disabled:
-        raise Unidentified("that user may not come in")
+        raise Unauthenticated("that user may not come in")
     return looked, looked.member
 
 
-async def time_there(house: House) -> datetime:
+async def database_time(services: Services) -> datetime:
     """What time it is at the database; asked only if it has not said a word yet."""
-    told = house.database.now()
+    told = services.database.now()
     if told is None:
-        (((told,),),) = await house.database.beside("select app_now()")
+        (((told,),),) = await services.database.read_global("select app_now()")
     return told
 
 
-async def _look(house: House, issuer: SignIns, who: Issued) -> Looked:
+async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> MemberLookup:
     asked = members.member_statements(who.org, issuer.settings.issuer, who.subject)
-    found = members.read_member((await house.database.finding(who.org, *asked))[-1])
+    found = members.read_member((await services.database.read_by_slug(who.org, *asked))[-1])
     if found is None:
-        raise Unidentified("there is no such org")
+        raise Unauthenticated("there is no such org")
     return found
 
 
 async def _let_in(
-    house: House, issuer: SignIns, who: Issued, looked: Looked, channel: Channel
+    services: Services,
+    issuer: IssuerClient,
+    who: IssuedIdentity,
+    looked: MemberLookup,
+    channel: Channel,
 ) -> None:
     """Make somebody a user of their org; if another has their name, they get a longer one."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
-        raise Unidentified("nobody has let that user in")
+        raise Unauthenticated("nobody has let that user in")
     doorkeeper = Caller(
         org_id=looked.org_id,
-        user=SIGN_IN,
+        user=SIGN_IN_ACTOR,
         channel=channel,
         scopes=frozenset({Scope.ADMIN}),
         credential=f"issuer:{issuer.settings.issuer}",
     )
-    call = Call(house=house, caller=doorkeeper)
+    call = RequestContext(services=services, caller=doorkeeper)
     for name in (who.name, f"{who.name[:80]} ({who.subject[:100]})"):
         new = NewUser(
             name=name,
@@ -133,7 +147,7 @@ async def _let_in(
             await add_user(call, new)
         except InvalidInput:
             # Somebody has the name; or they came twice at once, and are let in already.
-            if (await _look(house, issuer, who)).member is not None:
+            if (await _look(services, issuer, who)).member is not None:
                 return
             continue
         return

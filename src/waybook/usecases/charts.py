@@ -16,78 +16,82 @@ from waybook.dag.definition_text import parse_definition
 from waybook.dag.model import Dag
 from waybook.errors import NextCall, NotFound
 from waybook.record.moment import Json
-from waybook.run.model import Chart
+from waybook.run.model import CompiledDag
 
-MOST = 200
+MAX_ENTRIES = 200
 #: Who adds the definitions that come with us; no user is called so.
-OURSELVES = "waybook (built in)"
+BUILTIN_AUTHOR = "waybook (built in)"
 
 
-class Charts:
-    def __init__(self, most: int = MOST) -> None:
+class DefinitionCache:
+    def __init__(self, most: int = MAX_ENTRIES) -> None:
         """Remember so many, the ones asked for last."""
-        self._charts: OrderedDict[tuple[UUID, str, int], Chart] = OrderedDict()
+        self._charts: OrderedDict[tuple[UUID, str, int], CompiledDag] = OrderedDict()
         self._most = most
 
-    def get(self, org_id: UUID, slug: str, version: int) -> Chart | None:
+    def get(self, org_id: UUID, slug: str, version: int) -> CompiledDag | None:
         """The chart, if it has come by."""
         found = self._charts.get((org_id, slug, version))
         if found is not None:
             self._charts.move_to_end((org_id, slug, version))
         return found
 
-    def remember(self, org_id: UUID, chart: Chart) -> Chart:
+    def put(self, org_id: UUID, compiled_dag: CompiledDag) -> CompiledDag:
         """Keep a chart for whoever needs it next."""
-        self._charts[org_id, chart.dag.slug, chart.version] = chart
+        self._charts[org_id, compiled_dag.dag.slug, compiled_dag.version] = compiled_dag
         if len(self._charts) > self._most:
             self._charts.popitem(last=False)
-        return chart
+        return compiled_dag
 
-    def current(self, org_id: UUID, slug: str, rows: Sequence[Sequence[Any]]) -> "Current":
+    def current(
+        self, org_id: UUID, slug: str, rows: Sequence[Sequence[Any]]
+    ) -> "CurrentDefinition":
         """As `current_chart`; a large definition takes long to check, so that is done once.
 
         Raises:
             NotFound: there is none.
         """
-        known = self.get(org_id, slug, rows[0][0]) if rows and rows[0][-1] != OURSELVES else None
+        known = (
+            self.get(org_id, slug, rows[0][0]) if rows and rows[0][-1] != BUILTIN_AUTHOR else None
+        )
         if known is not None:
-            return Current(known)
-        current = current_chart(slug, rows)
-        if not current.unkept:
-            self.remember(org_id, current.chart)
+            return CurrentDefinition(known)
+        current = current_definition(slug, rows)
+        if not current.unsaved_body:
+            self.put(org_id, current.compiled_dag)
         return current
 
 
-def chart_of(body: object, version: int) -> Chart:
+def compile_definition(body: object, version: int) -> CompiledDag:
     """A definition, read and checked.
 
     Raises:
         BadRecipe: it is not one we can walk.
     """
     dag = read_definition(body)
-    return Chart(dag, graphs_of(dag), version)
+    return CompiledDag(dag, graphs_of(dag), version)
 
 
-def body_of(dag: Dag) -> Json:
+def definition_body(dag: Dag) -> Json:
     """The definition as it is kept."""
     return cast("Json", write_definition(dag))
 
 
-def hash_of_body(body: Json) -> bytes:
+def definition_hash(body: Json) -> bytes:
     """What a definition says, as a hash that does not depend on the order of names."""
     return sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
 
 
 @dataclass(frozen=True, slots=True)
-class Current:
+class CurrentDefinition:
     """The version of a definition that a new run goes by."""
 
-    chart: Chart
+    compiled_dag: CompiledDag
     #: Whether it is one of ours, in a version that has yet to be kept.
-    unkept: bool = False
+    unsaved_body: bool = False
 
 
-def current_chart(slug: str, rows: Sequence[Sequence[Any]]) -> Current:
+def current_definition(slug: str, rows: Sequence[Sequence[Any]]) -> CurrentDefinition:
     """The definition of this slug, whose latest stored version is the first row, if there is one.
 
     A user's own wins over one that comes with us; one of ours is the one that we ship now.
@@ -95,25 +99,28 @@ def current_chart(slug: str, rows: Sequence[Sequence[Any]]) -> Current:
     Raises:
         NotFound: there is none.
     """
-    shipped = builtin_charts().get(slug)
+    shipped = builtin_dags().get(slug)
     if not rows and shipped is None:
         raise NotFound(
             "there is no DAG with this slug here",
             next_call=NextCall("list_dags", {}, "see the DAGs there are"),
         )
     if not rows:
-        return Current(builtin_charts()[slug], unkept=True)
+        return CurrentDefinition(builtin_dags()[slug], unsaved_body=True)
     version, _, body, digest, _, by = rows[0]
-    if shipped is None or by != OURSELVES:
-        return Current(chart_of(body, version))
-    if bytes.fromhex(digest) == hash_of_body(body_of(shipped.dag)):
-        return Current(Chart(shipped.dag, shipped.graphs, version))
-    return Current(Chart(shipped.dag, shipped.graphs, version + 1), unkept=True)
+    if shipped is None or by != BUILTIN_AUTHOR:
+        return CurrentDefinition(compile_definition(body, version))
+    if bytes.fromhex(digest) == definition_hash(definition_body(shipped.dag)):
+        return CurrentDefinition(CompiledDag(shipped.dag, shipped.graphs, version))
+    return CurrentDefinition(
+        CompiledDag(shipped.dag, shipped.graphs, version + 1), unsaved_body=True
+    )
 
 
 @cache
-def builtin_charts() -> dict[str, Chart]:
+def builtin_dags() -> dict[str, CompiledDag]:
     """The definitions that come with us."""
     return {
-        slug: chart_of(parse_definition(text), 1) for slug, text in builtin_definitions().items()
+        slug: compile_definition(parse_definition(text), 1)
+        for slug, text in builtin_definitions().items()
     }

@@ -2,38 +2,38 @@
 
 from datetime import UTC
 
-from waybook.errors import IllegalMove, NextCall
+from waybook.errors import InvalidTransition, NextCall
 from waybook.record.changes import Change, Entity, Entry, Event
 from waybook.record.moment import Json
 from waybook.store import ledger, skill_executions
-from waybook.store.audit import Head
-from waybook.usecases.arguments import Id, Line, Mutating
-from waybook.usecases.call import Body, Call, known, not_found
+from waybook.store.audit import ChainHead
+from waybook.usecases.arguments import Id, Line, MutatingArguments
+from waybook.usecases.call import Body, RequestContext, id_or_nil, not_found
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import next_call
 
 
-class CompleteSkill(Mutating):
+class CompleteSkill(MutatingArguments):
     skill_execution_id: Id
     outcome: Line | None = None
 
 
-async def complete_skill(call: Call, asked: CompleteSkill) -> Body:
+async def complete_skill(ctx: RequestContext, asked: CompleteSkill) -> Body:
     """Note that a skill execution is over."""
-    skill_id = known(asked.skill_execution_id)
-    async with call.open(skill_executions.SQL["lock_execution"](id=skill_id)) as opened:
-        if not opened.found[0]:
+    skill_id = id_or_nil(asked.skill_execution_id)
+    async with ctx.begin(skill_executions.SQL["lock_execution"](id=skill_id)) as opened:
+        if not opened.results[0]:
             raise not_found("skill execution")
-        execution, skill, status, _, seq, digest, started_at = opened.found[0][0]
+        execution, skill, status, _, seq, digest, started_at = opened.results[0][0]
         if status != "started":
-            raise IllegalMove(
+            raise InvalidTransition(
                 f"this use of the skill {skill} is completed already",
                 old=status,
                 new="completed",
                 next_call=NextCall("list_active_plans", {}, "see what else is open"),
             )
-        head = Head(seq, bytes(digest), started_at.astimezone(UTC))
+        head = ChainHead(seq, bytes(digest), started_at.astimezone(UTC))
         now = head.after(opened.now)
         row: dict[str, Json] = {
             "status": "completed",
@@ -46,14 +46,14 @@ async def complete_skill(call: Call, asked: CompleteSkill) -> Body:
             for name, value in row.items()
         )
         entry = Entry(Event.SKILL_COMPLETED, {"skill": skill}, changes)
-        hand = ledger.Hand(now=now, actor=call.actor(), head=head)
+        write_context = ledger.WriteContext(now=now, actor=ctx.actor(), head=head)
         body: Body = {
             "skillExecutionId": execution,
             "name": skill,
             "status": "completed",
-            "next": following("list_active_plans", "see what else is open"),
+            "next": next_call("list_active_plans", "see what else is open"),
         }
-        return await opened.write(ledger.complete_skill(row, execution, entry, hand), body)
+        return await opened.write(ledger.complete_skill(row, execution, entry, write_context), body)
 
 
 TOOL = Tool(

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from waybook.store import calls
-from waybook.store.calls import SeenCall, read_calls
-from waybook.usecases.call import Call
+from waybook.store.calls import CallRecord, read_calls
+from waybook.usecases.call import RequestContext
 
 #: As many calls are counted, the latest.
-MOST_COUNTED = 100_000
-MOST_ERRORS = 20
+MAX_COUNTED = 100_000
+MAX_ERRORS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCalls:
+class ToolCallStats:
     tool: str
     count: int
     errors: int
@@ -24,9 +24,9 @@ class ToolCalls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountedCalls:
-    tools: tuple[ToolCalls, ...]
-    errors: list[SeenCall]
+class CallStats:
+    tools: tuple[ToolCallStats, ...]
+    errors: list[CallRecord]
 
     @property
     def total(self) -> int:
@@ -39,19 +39,19 @@ class CountedCalls:
     @property
     def cut(self) -> bool:
         """Whether there were more than are counted."""
-        return self.total >= MOST_COUNTED
+        return self.total >= MAX_COUNTED
 
 
-async def count_calls(call: Call, window: timedelta) -> CountedCalls:
+async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
     """The calls of an org in the time just gone by, in one look."""
     seconds = int(window.total_seconds())
-    tools, errors = await call.read(
-        calls.SQL["calls_by_tool"](seconds=seconds, most=MOST_COUNTED),
-        calls.SQL["last_errors"](seconds=seconds, most=MOST_ERRORS),
+    tools, errors = await ctx.read(
+        calls.SQL["calls_by_tool"](seconds=seconds, most=MAX_COUNTED),
+        calls.SQL["last_errors"](seconds=seconds, most=MAX_ERRORS),
     )
-    return CountedCalls(
+    return CallStats(
         tools=tuple(
-            ToolCalls(
+            ToolCallStats(
                 tool=row[0],
                 count=row[1],
                 errors=row[2],

@@ -4,38 +4,43 @@ from pydantic import Field
 
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import Plan
-from waybook.record.news import PLAN, News
+from waybook.record.news import PLAN, ChangeEvent
 from waybook.store import ledger, skill_executions
 from waybook.store.plans import LoadedPlan
-from waybook.usecases.arguments import Loose, Minutes, Mutating, Name, Text
-from waybook.usecases.asked_steps import AskedCondition, AskedStep, seconds
-from waybook.usecases.asked_usage import BudgetArgument, budget_of
-from waybook.usecases.call import Body, Call
+from waybook.usecases.arguments import LenientJson, Minutes, MutatingArguments, Name, Text
+from waybook.usecases.asked_steps import ConditionArgument, StepArgument, minutes_to_seconds
+from waybook.usecases.asked_usage import BudgetArgument, to_budget
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following, told
+from waybook.usecases.views import next_call, non_empty
 
 
-class CreateResearchPlan(Mutating):
+class CreateResearchPlan(MutatingArguments):
     name: Name
     research_question: Text
-    steps: Loose[list[AskedStep]] = Field(min_length=1)
-    branching_conditions: Loose[list[AskedCondition]] | None = None
+    steps: LenientJson[list[StepArgument]] = Field(min_length=1)
+    branching_conditions: LenientJson[list[ConditionArgument]] | None = None
     output_formatting_notes: Text | None = None
     stall_minutes: Minutes | None = None
     budget: BudgetArgument = None
 
 
-async def create_research_plan(call: Call, asked: CreateResearchPlan) -> Body:
+async def create_research_plan(ctx: RequestContext, asked: CreateResearchPlan) -> Body:
     """Write the plan, its steps and its conditions, linked to the session's latest skill."""
-    async with call.open(skill_executions.latest_statement(call.actor().holder)) as opened:
-        decision = create(_new_plan(asked, skill_executions.latest(opened.found[0])), opened.moment)
-        written = ledger.statements(None, decision, opened.hand())
+    async with ctx.begin(skill_executions.latest_statement(ctx.actor().holder)) as opened:
+        decision = create(
+            _new_plan(asked, skill_executions.read_latest(opened.results[0])),
+            opened.decision_context,
+        )
+        written = ledger.statements(None, decision, opened.write_context())
         body = await opened.write(written.statements, _reply(decision.plan))
         loaded = LoadedPlan(decision.plan, opened.now, written.head)
-        call.house.memory.keep((call.caller.org_id, decision.plan.id), loaded, all_sessions=True)
-        news = News(PLAN, decision.plan.id, written.head.seq, standing=True)
-        call.house.bus.publish(call.caller.org_id, news)
+        ctx.services.plan_cache.put(
+            (ctx.caller.org_id, decision.plan.id), loaded, all_sessions=True
+        )
+        news = ChangeEvent(PLAN, decision.plan.id, written.head.seq, list_changed=True)
+        ctx.services.bus.publish(ctx.caller.org_id, news)
         return body
 
 
@@ -46,9 +51,9 @@ def _new_plan(asked: CreateResearchPlan, skill_execution_id: str | None) -> NewP
         steps=tuple(step.new_step() for step in asked.steps),
         conditions=tuple(c.new_condition() for c in asked.branching_conditions or ()),
         formatting_notes=asked.output_formatting_notes,
-        stall_seconds=seconds(asked.stall_minutes),
+        stall_seconds=minutes_to_seconds(asked.stall_minutes),
         skill_execution_id=skill_execution_id,
-        budget=budget_of(asked.budget),
+        budget=to_budget(asked.budget),
     )
 
 
@@ -59,7 +64,7 @@ def _reply(plan: Plan) -> Body:
         "name": plan.name,
         "status": str(plan.status),
         "stepIds": [step.id for step in plan.steps],
-        "firstStep": told(
+        "firstStep": non_empty(
             stepId=first.id,
             stepOrder=first.order,
             stepType=str(first.type),
@@ -67,7 +72,7 @@ def _reply(plan: Plan) -> Body:
             instructions=plan.texts[first.id].instructions,
         ),
         "revision": plan.revision,
-        "next": following("get_next_step", "take the first step", planId=plan.id),
+        "next": next_call("get_next_step", "take the first step", planId=plan.id),
     }
 
 

@@ -2,7 +2,7 @@
 
 from waybook.usecases.verify_audit import RUN
 
-EVENTS = {
+EVENT_LABELS = {
     "step_started": "took a step",
     "step_completed": "completed a step",
     "step_failed": "gave a step up",
@@ -12,13 +12,13 @@ EVENTS = {
     "skill_completed": "completed a skill",
 }
 #: The same of a run, where that is another word.
-RUN_EVENTS = {
+RUN_EVENT_LABELS = {
     "step_started": "took a job",
     "step_completed": "completed a job",
     "step_failed": "gave a job back",
     "plan_modified": "changed the run",
 }
-ACTIONS = {
+ACTION_LABELS = {
     "created": "wrote the plan",
     "stall_detected": "noticed a stall",
     "resumed": "woke the plan up",
@@ -50,7 +50,7 @@ ACTIONS = {
 }
 
 
-def deed(event: str, action: str | None, subject: str = "plan") -> str:
+def event_label(event: str, action: str | None, subject: str = "plan") -> str:
     """What was done.
 
     >>> deed("plan_modified", "stall_detected"), deed("step_started", None)
@@ -58,5 +58,5 @@ def deed(event: str, action: str | None, subject: str = "plan") -> str:
     >>> deed("step_started", None, "run")
     'took a job'
     """
-    words = {**EVENTS, **RUN_EVENTS} if subject == RUN else EVENTS
-    return ACTIONS.get(action or "", words.get(event, event.replace("_", " ")))
+    words = {**EVENT_LABELS, **RUN_EVENT_LABELS} if subject == RUN else EVENT_LABELS
+    return ACTION_LABELS.get(action or "", words.get(event, event.replace("_", " ")))

@@ -31,9 +31,9 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 #: Steps and lines of a map that is drawn at once: it takes about a hundredth of a second.
-SMALL: Final = 200
+MAX_INLINE_COST: Final = 200
 #: Maps of an org that may wait.
-MOST_WAITING: Final = 8
+MAX_QUEUED: Final = 8
 #: How long the worker may take for one map.
 MAX_DRAWING_SECONDS: Final = 20.0
 #: Recent drawings that are kept, of all orgs together.
@@ -111,12 +111,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.communicate()
 
 
-class Draughtsman:
+class LayoutWorker:
     def __init__(self) -> None:
         """One who has nothing to draw yet."""
-        self._drawing = CpuQueue("large maps", MOST_WAITING)
-        self._packing = CpuQueue("large maps", MOST_WAITING)
-        self._checking = CpuQueue("large definitions", MOST_WAITING)
+        self._drawing = CpuQueue("large maps", MAX_QUEUED)
+        self._packing = CpuQueue("large maps", MAX_QUEUED)
+        self._checking = CpuQueue("large definitions", MAX_QUEUED)
         self._worker = DrawingProcess()
         self._cache: OrderedDict[tuple[UUID, bytes], str] = OrderedDict()
         self._cached_bytes = 0
@@ -128,7 +128,7 @@ class Draughtsman:
             Busy: too many of this org wait already.
             TooLarge: it takes too long to draw.
         """
-        if job.weight <= SMALL:
+        if job.weight <= MAX_INLINE_COST:
             return render(job)
         message, digest = await self._packing.run(org_id, partial(_packed, job))
         key = org_id, digest
@@ -141,13 +141,13 @@ class Draughtsman:
             self._cache.move_to_end(key)
         return found
 
-    async def draw(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
+    async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
         """Do some work for an org: at once if it is light, else in the thread.
 
         Raises:
             Busy: too many of this org wait already.
         """
-        if weight <= SMALL:
+        if weight <= MAX_INLINE_COST:
             return work()
         return await self._checking.run(org_id, work)
 
@@ -164,6 +164,6 @@ class Draughtsman:
             self._cached_bytes -= len(dropped)
 
 
-def weight_of(dag: Dag) -> int:
+def layout_cost(dag: Dag) -> int:
     """How much there is to draw."""
     return sum(len(stage.recipe.steps) + len(stage.recipe.edges) for stage in dag.stages)

@@ -15,34 +15,39 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.dag.drawing.drawing import Drawing
-from waybook.dag.drawing.looks import DONE, LOOKS, UNKNOWN, look_of
-from waybook.dag.drawing.sketch import sketch_of
-from waybook.dag.structure import sound_structure
+from waybook.dag.drawing.looks import DONE_STATUSES, STATUS_SYMBOLS, UNKNOWN, symbol_for
+from waybook.dag.drawing.sketch import diagram_from_structure
+from waybook.dag.structure import valid_structure
 from waybook.errors import InvalidInput
 from waybook.plan.stalls import stalled_steps
 from waybook.record.moment import Json
 from waybook.research.cutting import as_text
 from waybook.store import definitions
-from waybook.store.plans import Wanted
-from waybook.usecases.arguments import Id, Reading
-from waybook.usecases.call import Body, Call, known
+from waybook.store.plans import PlanRequest
+from waybook.usecases.arguments import Id, ReadArguments
+from waybook.usecases.call import Body, RequestContext, id_or_nil
 from waybook.usecases.drawing_worker import DrawingJob
 from waybook.usecases.drawings import plan_drawing, run_drawing
 from waybook.usecases.links import review_url
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import PLAN, RUNS, Tool
-from waybook.usecases.views import MOST_IN_A_REPLY, MOST_IN_DETAIL, following, told
-from waybook.usecases.watch_plan import Board, History, names_of
-from waybook.usecases.watch_run import RunBoard, watch_run
+from waybook.usecases.views import (
+    MAX_COMPACT_REPLY_BYTES,
+    MAX_DETAIL_REPLY_BYTES,
+    next_call,
+    non_empty,
+)
+from waybook.usecases.watch_plan import PlanHistory, PlanOverview, read_step_names
+from waybook.usecases.watch_run import RunOverview, read_run_overview
 
 #: How much of a result is shown beside the question about it.
-LONGEST_RESULT = 4_000
+MAX_RESULT_LENGTH = 4_000
 #: Charge for drawing, per step and line of the map: in CPU, about that of two operations of a
 #: condition.
 OPERATIONS_PER_LINE = 2
 
 
-class DrawMap(Reading):
+class DrawMap(ReadArguments):
     plan_id: Id | None = None
     run_id: Id | None = None
     # The list of tools costs every model something; what the app knows anyway is not told there.
@@ -52,9 +57,9 @@ class DrawMap(Reading):
     detail: SkipJsonSchema[bool] = False
 
 
-async def draw_map(call: Call, asked: DrawMap) -> Body:
+async def draw_map(ctx: RequestContext, asked: DrawMap) -> Body:
     """The picture as it is now; if it is the one that was seen, only that it is."""
-    drawn = await _drawn(call, asked)
+    drawn = await _drawn(ctx, asked)
     version = sha256(orjson.dumps(drawn)).hexdigest()[:16]
     if asked.seen == version:
         return {"version": version, "unchanged": True, "next": drawn["next"]}
@@ -62,45 +67,45 @@ async def draw_map(call: Call, asked: DrawMap) -> Body:
     return _fitted(body, asked)
 
 
-async def _drawn(call: Call, asked: DrawMap) -> Body:
+async def _drawn(ctx: RequestContext, asked: DrawMap) -> Body:
     named = [one for one in (asked.plan_id, asked.run_id, asked.dag_slug) if one is not None]
     if len(named) != 1:
         raise InvalidInput("name a planId, a runId or a dagSlug, one of the three")
     if asked.plan_id is not None:
-        return await _plan(call, await _look(call, asked.plan_id), asked.width)
+        return await _plan(ctx, await _look(ctx, asked.plan_id), asked.width)
     if asked.run_id is not None:
-        return await _run(call, await watch_run(call, asked.run_id), asked.width)
-    return await _dag(call, asked.dag_slug or "", asked.width)
+        return await _run(ctx, await read_run_overview(ctx, asked.run_id), asked.width)
+    return await _dag(ctx, asked.dag_slug or "", asked.width)
 
 
-async def _look(call: Call, plan_id: str) -> Board:
+async def _look(ctx: RequestContext, plan_id: str) -> PlanOverview:
     """The plan without its history, which no drawing shows."""
-    loaded, _ = await call.look(Wanted(plan_id=known(plan_id)))
-    return Board(
+    loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(plan_id)))
+    return PlanOverview(
         plan=loaded.plan,
         now=loaded.now,
-        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=call.house.patience),
-        history=History(names=await names_of(call, loaded.plan, {})),
+        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=ctx.services.stall_threshold),
+        history=PlanHistory(names=await read_step_names(ctx, loaded.plan, {})),
     )
 
 
-async def _plan(call: Call, board: Board, width: int | None) -> Body:
+async def _plan(ctx: RequestContext, board: PlanOverview, width: int | None) -> Body:
     plan = board.plan
-    drawing = await call.house.cpu.run(call.caller.org_id, partial(plan_drawing, board))
+    drawing = await ctx.services.cpu.run(ctx.caller.org_id, partial(plan_drawing, board))
     return {
         "name": plan.name,
         "status": str(plan.status),
-        "over": board.over,
+        "over": board.is_closed,
         "progress": _progress(
-            str(plan.status), "steps", (mark.status for mark in drawing.marks.steps.values())
+            str(plan.status), "steps", (mark.status for mark in drawing.annotations.steps.values())
         ),
-        "svg": await _svg(call, drawing, width),
-        **told(asks=_review(call, board), reason=plan.fail_reason),
-        "next": following("get_plan_status", "the same in words", planId=plan.id),
+        "svg": await _svg(ctx, drawing, width),
+        **non_empty(asks=_review(ctx, board), reason=plan.fail_reason),
+        "next": next_call("get_plan_status", "the same in words", planId=plan.id),
     }
 
 
-def _review(call: Call, board: Board) -> Body | None:
+def _review(ctx: RequestContext, board: PlanOverview) -> Body | None:
     """What a person is asked, and the call that carries the answer."""
     review = board.review
     if review is None:
@@ -112,36 +117,36 @@ def _review(call: Call, board: Board) -> Body | None:
     return {
         "title": f"Decision needed: {about}",
         "summary": "\n".join([review.summary, *(f"? {question}" for question in review.questions)]),
-        "result": result[:LONGEST_RESULT],
+        "result": result[:MAX_RESULT_LENGTH],
         "about": about,
         "requestedBy": review.requested_by,
-        "reviewUrl": review_url(plan.id, call.house.base_url),
+        "reviewUrl": review_url(plan.id, ctx.services.base_url),
         "tool": "submit_user_decision",
         "args": {"planId": plan.id, "reviewId": review.id, "place": "app"},
     }
 
 
-async def _run(call: Call, board: RunBoard, width: int | None) -> Body:
+async def _run(ctx: RequestContext, board: RunOverview, width: int | None) -> Body:
     stages = board.report["stages"]
     return {
         "name": board.run.name,
         "status": str(board.state),
-        "over": board.over,
+        "over": board.is_closed,
         "progress": _progress(
             str(board.state), "stages", (str(stage["status"] or UNKNOWN) for stage in stages)
         ),
-        "svg": await _svg(call, run_drawing(board), width),
-        **told(asks=_feedback(board)),
-        "next": following("get_run_progress", "the same in words", runId=board.run.id),
+        "svg": await _svg(ctx, run_drawing(board), width),
+        **non_empty(asks=_feedback(board)),
+        "next": next_call("get_run_progress", "the same in words", runId=board.run.id),
     }
 
 
-def _feedback(board: RunBoard) -> Body | None:
+def _feedback(board: RunOverview) -> Body | None:
     """What a person is asked between two stages."""
     waiting = board.awaiting
     if waiting is None:
         return None
-    name = next(stage.name for stage in board.chart.dag.stages if stage.slug == waiting)
+    name = next(stage.name for stage in board.compiled_dag.dag.stages if stage.slug == waiting)
     return {
         "title": f"Feedback needed: {name}",
         "summary": "The stage is complete. What you say of it goes to whoever works on the next.",
@@ -152,44 +157,46 @@ def _feedback(board: RunBoard) -> Body | None:
     }
 
 
-async def _dag(call: Call, slug: str, width: int | None) -> Body:
-    (rows,) = await call.read(definitions.definition_statement(slug))
-    chart = call.house.charts.current(call.caller.org_id, slug, rows).chart
-    drawing = Drawing(sketch_of(sound_structure(chart.dag, chart.graphs)))
+async def _dag(ctx: RequestContext, slug: str, width: int | None) -> Body:
+    (rows,) = await ctx.read(definitions.definition_statement(slug))
+    chart = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
+    drawing = Drawing(diagram_from_structure(valid_structure(chart.dag, chart.graphs)))
     return {
         "name": chart.dag.name,
         "over": True,
-        "svg": await _svg(call, drawing, width),
-        "next": following("start_run", "start a run of it", dagSlug=chart.dag.slug),
+        "svg": await _svg(ctx, drawing, width),
+        "next": next_call("start_run", "start a run of it", dagSlug=chart.dag.slug),
     }
 
 
-async def _svg(call: Call, drawing: Drawing, width: int | None) -> str:
+async def _svg(ctx: RequestContext, drawing: Drawing, width: int | None) -> str:
     job = DrawingJob(drawing, width)
-    call.operations.append(OPERATIONS_PER_LINE * job.weight)
-    return await call.house.draughtsman.picture(call.caller.org_id, job)
+    ctx.operations.append(OPERATIONS_PER_LINE * job.weight)
+    return await ctx.services.layout_worker.picture(ctx.caller.org_id, job)
 
 
 def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
     """How many there are of each status, those first that are done, and the whole in a word."""
     counts = Counter(statuses)
     parts: list[Json] = [
-        {"status": one, "word": look_of(one).word, "count": counts[one]}
-        for one in sorted(counts, key=[*LOOKS, *counts].index)
+        {"status": one, "word": symbol_for(one).label, "count": counts[one]}
+        for one in sorted(counts, key=[*STATUS_SYMBOLS, *counts].index)
     ]
-    done, total = sum(counts[one] for one in DONE), counts.total()
-    word = look_of(status).word
+    done, total = sum(counts[one] for one in DONE_STATUSES), counts.total()
+    word = symbol_for(status).label
     return {"done": done, "total": total, "unit": unit, "word": word, "parts": parts}
 
 
 def _fitted(body: Body, asked: DrawMap) -> Body:
     """The reply; without the drawing if that is too long for a client that did not ask for it."""
-    if len(orjson.dumps(body)) <= (MOST_IN_DETAIL if asked.detail else MOST_IN_A_REPLY):
+    if len(orjson.dumps(body)) <= (
+        MAX_DETAIL_REPLY_BYTES if asked.detail else MAX_COMPACT_REPLY_BYTES
+    ):
         return body
     if asked.detail:
-        return {**body, "svg": None, "cut": {"left": "svg", "limit": MOST_IN_DETAIL}}
-    named = told(planId=asked.plan_id, runId=asked.run_id, dagSlug=asked.dag_slug)
-    whole = following("draw_map", "with the drawing", **named, detail=True)
+        return {**body, "svg": None, "cut": {"left": "svg", "limit": MAX_DETAIL_REPLY_BYTES}}
+    named = non_empty(planId=asked.plan_id, runId=asked.run_id, dagSlug=asked.dag_slug)
+    whole = next_call("draw_map", "with the drawing", **named, detail=True)
     return {**body, "svg": None, "cut": {"left": "svg", "get": whole}}
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import IO, Final, NamedTuple
 
 from waybook.dag.drawing.drawing import Drawing
-from waybook.dag.drawing.layout import lay_out
-from waybook.dag.drawing.svg import draw
+from waybook.dag.drawing.layout import compute_layout
+from waybook.dag.drawing.svg import render_svg
 
 #: Bytes of the length in front of every message.
 PREFIX_BYTES: Final = 4
@@ -46,14 +46,14 @@ class DrawingJob(NamedTuple):
     @property
     def weight(self) -> int:
         """Number of steps and lines."""
-        return sum(len(lane.steps) + len(lane.edges) for lane in self.drawing.sketch.lanes)
+        return sum(len(lane.steps) + len(lane.edges) for lane in self.drawing.diagram.lanes)
 
 
 def render(job: DrawingJob) -> str:
     """Return the SVG of a job."""
-    layout = lay_out(job.drawing.sketch, width=job.width)
+    layout = compute_layout(job.drawing.diagram, width=job.width)
     address = job.links.resolver() if job.links else None
-    return draw(layout, job.drawing.marks, address=address, styled=job.styled)
+    return render_svg(layout, job.drawing.annotations, address=address, styled=job.styled)
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:

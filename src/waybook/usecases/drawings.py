@@ -4,16 +4,16 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from waybook.dag.drawing.drawing import Drawing
-from waybook.dag.drawing.marks import Mark, Marks, marks_of
-from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep, sketch_of
-from waybook.dag.structure import sound_structure
+from waybook.dag.drawing.marks import Annotation, Annotations, annotations_from_report
+from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane, diagram_from_structure
+from waybook.dag.structure import valid_structure
 from waybook.plan.model import Plan, StepId
 from waybook.usecases.plan_map import STAGE, edges_of
-from waybook.usecases.watch_plan import Board
-from waybook.usecases.watch_run import RunBoard
+from waybook.usecases.watch_plan import PlanOverview
+from waybook.usecases.watch_run import RunOverview
 
 
-def plan_drawing(board: Board) -> Drawing:
+def plan_drawing(board: PlanOverview) -> Drawing:
     """A plan, its steps in the order they can be done, with the silent ones told as stalled."""
     silent = {step.id for step, _ in board.stalled}
     names = {step.id: board.name_of(step) for step in board.plan.steps}
@@ -22,7 +22,7 @@ def plan_drawing(board: Board) -> Drawing:
 
 def plan_lane(plan: Plan) -> Lane:
     """The steps of a plan as they are drawn, without their names."""
-    steps = tuple(SketchStep(step.id, "", str(step.type)) for step in plan.steps)
+    steps = tuple(DiagramStep(step.id, "", str(step.type)) for step in plan.steps)
     return Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))
 
 
@@ -32,23 +32,25 @@ def drawing_of_steps(
     """The steps of a lane of this plan, or of a part of it."""
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
-    named = tuple(SketchStep(step.id, names[step.id], str(step.type)) for step in steps)
+    named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)
     marks = {
-        (STAGE, str(step.id)): Mark(
+        (STAGE, str(step.id)): Annotation(
             "stalled" if step.id in silent else str(step.status), f"step {step.order}"
         )
         for step in steps
     }
-    return Drawing(Sketch(name=plan.name, lanes=(replace(lane, steps=named),)), Marks(steps=marks))
+    return Drawing(
+        Diagram(name=plan.name, lanes=(replace(lane, steps=named),)), Annotations(steps=marks)
+    )
 
 
-def run_drawing(board: RunBoard) -> Drawing:
+def run_drawing(board: RunOverview) -> Drawing:
     """A run on its map, with what people said between the stages."""
-    chart = board.chart
+    chart = board.compiled_dag
     said = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}
     return Drawing(
-        sketch_of(sound_structure(chart.dag, chart.graphs)),
-        marks_of(
+        diagram_from_structure(valid_structure(chart.dag, chart.graphs)),
+        annotations_from_report(
             board.report,
             expected=board.expected,
             captions={slug: f"“{' '.join(text.split())}”" for slug, text in said.items()},

@@ -7,12 +7,12 @@ import asyncio
 from secrets import token_hex
 
 from waybook.errors import InvalidInput
-from waybook.record.pseudonyms import Renaming
+from waybook.record.pseudonyms import Pseudonymization
 from waybook.store import erasure, renaming
 from waybook.store.erasure import Erased, Progress
 
 #: What stands before what an erased user is called from then on.
-ERASED = "erased-"
+PSEUDONYM_PREFIX = "erased-"
 
 
 async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -> Erased:
@@ -37,8 +37,8 @@ async def erase_user(
         Refused: a chain of the audit is broken, which this would hide.
         Busy: somebody is at work there; nothing was erased.
     """
-    if user.startswith(ERASED):
+    if user.startswith(PSEUDONYM_PREFIX):
         raise InvalidInput(f"“{user}” is what somebody is called who was erased already")
     org_id = await asyncio.to_thread(erasure.find_org, owner_dsn, slug)
-    to = Renaming(user, f"{ERASED}{token_hex(4)}")
+    to = Pseudonymization(user, f"{PSEUDONYM_PREFIX}{token_hex(4)}")
     return await asyncio.to_thread(renaming.erase_user, owner_dsn, org_id, to, by, progress)

@@ -4,43 +4,43 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waybook.store import health
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
+class DatabaseCheck:
     version: str
     role: str
     superuser: bool
-    bypasses: bool
+    bypasses_rls: bool
     now: datetime
     size: int
     #: Tables that row-level security does not guard.
-    unguarded: tuple[str, ...]
+    tables_without_rls: tuple[str, ...]
     #: Tables that belong to the serving role.
-    owned: tuple[str, ...]
+    owned_tables: tuple[str, ...]
     #: What the serving role may do to the audit beyond reading and adding.
     audit_rights: tuple[str, ...]
 
 
-async def examine_database(call: Call) -> Examined:
+async def check_database(ctx: RequestContext) -> DatabaseCheck:
     """Look at the database as the one who serves sees it."""
-    ((server,), *lists) = await call.read(
+    ((server,), *lists) = await ctx.read(
         health.SQL["server"](),
-        health.SQL["unguarded"](),
+        health.SQL["tables_without_rls"](),
         health.SQL["owned"](),
         health.SQL["audit_rights"](),
     )
     version, role, superuser, bypasses, now, size = server
     unguarded, owned, rights = (tuple(row[0] for row in rows) for rows in lists)
-    return Examined(
+    return DatabaseCheck(
         version=version,
         role=role,
         superuser=superuser,
-        bypasses=bypasses,
+        bypasses_rls=bypasses,
         now=now,
         size=size,
-        unguarded=unguarded,
-        owned=owned,
+        tables_without_rls=unguarded,
+        owned_tables=owned,
         audit_rights=rights,
     )

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from waybook.record.moment import Actor, Channel
-from waybook.record.scopes import EVERY, Scope
+from waybook.record.scopes import ALL_SCOPES, Scope
 
 #: What the body of any reply may take as JSON, whatever is asked for. Serializing it for the wire
 #: costs up to a hundred milliseconds a megabyte, and every other call of the process waits.
@@ -24,11 +24,11 @@ class Caller:
     user: str
     channel: Channel
     #: What they may do.
-    scopes: frozenset[Scope] = EVERY
+    scopes: frozenset[Scope] = ALL_SCOPES
     #: The credential they showed: `token:ID`, `session:ID`, … Where nobody shows one, the door.
     credential: str | None = None
     #: Whether this call has been counted already, where it came in.
-    counted: bool = False
+    rate_counted: bool = False
 
     @property
     def principal(self) -> str:
@@ -50,7 +50,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Readable:
+class ReadableDocument:
     """A document as people read it."""
 
     resource_id: str

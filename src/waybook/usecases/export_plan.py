@@ -7,15 +7,15 @@ from datetime import datetime
 from waybook.record.moment import Json, rfc3339
 from waybook.record.replay import Row, Rows
 from waybook.store import plans, sheets
-from waybook.store.audit import Sealed
-from waybook.store.plans import Wanted, read_stored_rows
-from waybook.store.sheets import Happening
-from waybook.usecases.audit_trail import trail
-from waybook.usecases.call import Body, Call, known
+from waybook.store.audit import SealedEntry
+from waybook.store.plans import PlanRequest, read_stored_rows
+from waybook.store.sheets import HistoryEntry
+from waybook.usecases.audit_trail import read_entries
+from waybook.usecases.call import Body, RequestContext, id_or_nil
 
 FORMAT, VERSION = "waybook.plan", 1
 #: What each kind of row is called in an export, in the order they stand there.
-KINDS = {
+EXPORT_KEYS = {
     "step": "steps",
     "condition": "conditions",
     "review": "reviews",
@@ -26,7 +26,7 @@ KINDS = {
     "session": "sessions",
 }
 #: A report for people tells so much of what happened.
-HAPPENINGS = 500
+MAX_HISTORY_ENTRIES = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +40,21 @@ class PlanRows:
     seq: int
     rows: Rows
     #: The last things that happened, newest first.
-    happenings: list[Happening]
+    history: list[HistoryEntry]
 
 
-async def read_plan_rows(call: Call, plan_id: str) -> PlanRows:
+async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
     """Read all that is kept of a plan, in one snapshot.
 
     Raises:
         NotFound: it is not there, or not this org's.
     """
-    plan_id = known(plan_id)
-    loaded, (stored, texts, happenings) = await call.look(
-        Wanted(plan_id=plan_id),
-        plans.stored_statement(plan_id),
+    plan_id = id_or_nil(plan_id)
+    loaded, (stored, texts, happenings) = await ctx.load_plan(
+        PlanRequest(plan_id=plan_id),
+        plans.stored_rows_statement(plan_id),
         sheets.output_texts_statement(plan_id),
-        sheets.happenings_statement(plan_id, None, HAPPENINGS),
+        sheets.history_statement(plan_id, None, MAX_HISTORY_ENTRIES),
     )
     rows = read_stored_rows(stored)
     for artifact_id, content in texts:
@@ -65,14 +65,14 @@ async def read_plan_rows(call: Call, plan_id: str) -> PlanRows:
         now=loaded.now,
         seq=loaded.plan.seq,
         rows=rows,
-        happenings=sheets.read_happenings(happenings),
+        history=sheets.read_history(happenings),
     )
 
 
 def export_body(found: PlanRows) -> Body:
     """The export but for its audit."""
     (plan,) = found.rows["plan"].values()
-    kinds = {name: _rows(found.rows, kind) for kind, name in KINDS.items()}
+    kinds = {name: _rows(found.rows, kind) for kind, name in EXPORT_KEYS.items()}
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -82,9 +82,9 @@ def export_body(found: PlanRows) -> Body:
     }
 
 
-async def export_audit(call: Call, found: PlanRows) -> AsyncIterator[list[Sealed]]:
+async def export_audit(ctx: RequestContext, found: PlanRows) -> AsyncIterator[list[SealedEntry]]:
     """The audit up to the moment of the export, a page at a time, oldest first."""
-    async for page in trail(call, found.plan_id, until=found.seq):
+    async for page in read_entries(ctx, found.plan_id, until=found.seq):
         yield page
 
 

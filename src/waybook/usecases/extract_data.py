@@ -8,67 +8,67 @@ from typing import Any
 import orjson
 from pydantic import Field
 
-from waybook.errors import AGAIN, EndpointFailed, InvalidInput, NextCall, TooLarge
+from waybook.errors import SAME_CALL, EndpointFailed, InvalidInput, NextCall, TooLarge
 from waybook.plan.schema import Mismatch, check_schema, mismatches
 from waybook.record.moment import Json
 from waybook.record.scopes import Scope
-from waybook.research.cutting import beginning
-from waybook.research.extraction import labelled, prompt
+from waybook.research.cutting import truncate
+from waybook.research.extraction import label_text, prompt
 from waybook.store import artifacts
-from waybook.usecases.arguments import AnyJson, Id, Reading, decode
-from waybook.usecases.ask_model import CutOff, ask_model, usage_view
-from waybook.usecases.call import Body, Call, known, not_found
-from waybook.usecases.job_packet import first_of
-from waybook.usecases.note_usage import note_usage
+from waybook.usecases.arguments import AnyJson, Id, ReadArguments, decode
+from waybook.usecases.ask_model import SecondAttemptFailed, extract_with_model, usage_view
+from waybook.usecases.call import Body, RequestContext, id_or_nil, not_found
+from waybook.usecases.job_packet import fit_views
+from waybook.usecases.note_usage import record_model_usage
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import MOST_IN_A_REPLY, following, moment
+from waybook.usecases.views import MAX_COMPACT_REPLY_BYTES, format_time, next_call
 
 #: What may take how many bytes: a schema, the errors of a reply, what stands around them.
-MOST_OF_A_SCHEMA = 20_000
-MOST_OF_THE_ERRORS = 8_000
-FRAME = 4_000
-MOST_OF_A_TITLE = 200
-FARTHEST = 1_000_000_000
+MAX_SCHEMA_BYTES = 20_000
+MAX_ERROR_BYTES = 8_000
+REPLY_OVERHEAD = 4_000
+MAX_TITLE_LENGTH = 200
+MAX_OFFSET = 1_000_000_000
 
 
-class ExtractData(Reading):
+class ExtractData(ReadArguments):
     text: str | None = Field(None, min_length=1)
     artifact_id: Id | None = None
     wanted: AnyJson = Field(alias="schema")
     candidate: Any = None
     prompt_only: bool = False
-    offset: int = Field(0, ge=0, le=FARTHEST)
+    offset: int = Field(0, ge=0, le=MAX_OFFSET)
     detail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SourceText:
     """The text to extract from, from its offset on, and whose it is if it was stored."""
 
     text: str
-    about: Body | None = None
+    provenance: Body | None = None
 
 
-async def extract_data(call: Call, asked: ExtractData) -> Body:
+async def extract_data(ctx: RequestContext, asked: ExtractData) -> Body:
     """Check a candidate; else ask the server's model; else say how to ask one's own."""
     schema = _schema(asked.wanted)
-    given = await _given(call, asked)
+    given = await _given(ctx, asked)
     if given is None or asked.candidate is not None:
         return _checked(asked, schema)
-    model = call.house.model
+    model = ctx.services.model
     if model is None or asked.prompt_only:
         return _by_yourself(given, schema, asked)
-    whole = labelled(given.text, given.about)
+    whole = label_text(given.text, given.provenance)
     try:
-        outcome = await ask_model(model, whole, schema, seconds=call.house.model_seconds)
+        outcome = await extract_with_model(model, whole, schema, seconds=ctx.services.model_seconds)
     except EndpointFailed as failed:
         raise _out_of_reach(failed, asked) from failed
-    except CutOff as cut:
-        await note_usage(call, cut.usage)
+    except SecondAttemptFailed as cut:
+        await record_model_usage(ctx, cut.usage)
         cut.failed.details["usage"] = usage_view(cut.usage)
         raise _out_of_reach(cut.failed, asked) from cut
-    await note_usage(call, outcome.usage)
+    await record_model_usage(ctx, outcome.usage)
     usage: Body = {"usage": usage_view(outcome.usage)}
     if outcome.faults:
         wrong: Body = {"status": "invalid", "errors": _errors(outcome.faults)}
@@ -81,17 +81,17 @@ def _schema(wanted: Json) -> dict[str, Json]:
     if not isinstance(wanted, dict):
         raise InvalidInput("schema must be a JSON Schema object", argument="schema")
     size = len(orjson.dumps(wanted))
-    if size > MOST_OF_A_SCHEMA:
+    if size > MAX_SCHEMA_BYTES:
         raise TooLarge(
-            f"schema takes {size:,} bytes, at most {MOST_OF_A_SCHEMA:,} are taken; ask for less "
+            f"schema takes {size:,} bytes, at most {MAX_SCHEMA_BYTES:,} are taken; ask for less "
             "at a time",
             argument="schema",
-            limit=MOST_OF_A_SCHEMA,
+            limit=MAX_SCHEMA_BYTES,
         )
     return wanted
 
 
-async def _given(call: Call, asked: ExtractData) -> Given | None:
+async def _given(ctx: RequestContext, asked: ExtractData) -> SourceText | None:
     """The text; none is needed to check a candidate.
 
     Raises:
@@ -100,38 +100,38 @@ async def _given(call: Call, asked: ExtractData) -> Given | None:
     if asked.text is not None and asked.artifact_id is not None:
         raise InvalidInput("give text or artifactId, not both")
     if asked.artifact_id is not None:
-        (rows,) = await call.read(artifacts.artifact_statement(known(asked.artifact_id)))
+        (rows,) = await ctx.read(artifacts.artifact_statement(id_or_nil(asked.artifact_id)))
         if not rows:
             raise not_found("artifact")
         return _from(_artifact(rows[0]), asked)
     if asked.text is not None:
-        return _from(Given(asked.text), asked)
+        return _from(SourceText(asked.text), asked)
     if asked.candidate is None:
         raise InvalidInput("give the text to extract from, or the artifactId of a stored one")
     return None
 
 
-def _artifact(row: tuple[Any, ...]) -> Given:
+def _artifact(row: tuple[Any, ...]) -> SourceText:
     artifact_id, _, _, kind, title, content, *_, created_at, created_by, _, _ = row
     about: Body = {
         "artifactId": artifact_id,
         "kind": kind,
-        "title": title[:MOST_OF_A_TITLE],
+        "title": title[:MAX_TITLE_LENGTH],
         "storedBy": created_by,
-        "storedAt": moment(created_at),
+        "storedAt": format_time(created_at),
     }
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    return Given(text, about)
+    return SourceText(text, about)
 
 
-def _from(given: Given, asked: ExtractData) -> Given:
+def _from(given: SourceText, asked: ExtractData) -> SourceText:
     text = given.text[asked.offset :]
     if not text and asked.candidate is None:
         raise InvalidInput(
             f"there is no text at offset {asked.offset:,}: it has {len(given.text):,} characters",
             argument="offset",
         )
-    return Given(text, given.about)
+    return SourceText(text, given.provenance)
 
 
 # Replies
@@ -145,7 +145,7 @@ def _checked(asked: ExtractData, schema: dict[str, Json]) -> Body:
         if not faults:
             return _extracted(candidate, asked)
     why = "mend what is listed, and call again with the mended candidate"
-    following_call = following("extract_data", why, **_which(asked))
+    following_call = next_call("extract_data", why, **_which(asked))
     return {"status": "invalid", "errors": _errors(faults), "next": following_call}
 
 
@@ -157,25 +157,26 @@ def _readings(candidate: Json) -> Iterator[Json]:
 
 def _extracted(data: Json, asked: ExtractData) -> Body:
     size = len(orjson.dumps(data))
-    if size > MOST_IN_A_REPLY - FRAME and not asked.detail:
+    limit = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD
+    if size > limit and not asked.detail:
         raise TooLarge(
-            f"the data take {size:,} bytes, a reply has {MOST_IN_A_REPLY - FRAME:,}; ask for less "
-            "in the schema, or for all with detail",
-            limit=MOST_IN_A_REPLY - FRAME,
-            next_call=NextCall("extract_data", {"detail": True}, f"{AGAIN}, in full"),
+            f"the data take {size:,} bytes, a reply has {limit:,}; ask for less in the schema, "
+            "or for all with detail",
+            limit=limit,
+            next_call=NextCall("extract_data", {"detail": True}, f"{SAME_CALL}, in full"),
         )
     why = "put the data into the result of the step they are for"
-    return {"status": "extracted", "data": data, "next": following("submit_step_result", why)}
+    return {"status": "extracted", "data": data, "next": next_call("submit_step_result", why)}
 
 
-def _by_yourself(given: Given, schema: dict[str, Json], asked: ExtractData) -> Body:
+def _by_yourself(given: SourceText, schema: dict[str, Json], asked: ExtractData) -> Body:
     """What to tell one's own model; a long text in pieces."""
-    room = MOST_IN_A_REPLY - FRAME - MOST_OF_THE_ERRORS - len(orjson.dumps(schema))
-    piece = beginning(given.text, room)
+    room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
+    piece = truncate(given.text, room)
     upto, left = asked.offset + len(piece), len(given.text) - len(piece)
     return {
         "status": "do_it_yourself",
-        "prompt": prompt(labelled(piece, given.about)),
+        "prompt": prompt(label_text(piece, given.provenance)),
         "schema": schema,
         "left": left,
         "next": _next(asked, upto, left),
@@ -186,9 +187,9 @@ def _next(asked: ExtractData, upto: int, left: int) -> Json:
     if left:
         why = f"{left:,} characters of the text are left: read on, with the same schema"
         reading: Body = {**_which(asked), "promptOnly": True, "offset": upto}
-        return following("extract_data", why, **reading)
+        return next_call("extract_data", why, **reading)
     why = "give prompt and schema to your own model, and call again with its JSON as candidate"
-    return following("extract_data", why, **_which(asked))
+    return next_call("extract_data", why, **_which(asked))
 
 
 def _which(asked: ExtractData) -> Body:
@@ -197,7 +198,7 @@ def _which(asked: ExtractData) -> Body:
 
 def _errors(faults: Iterable[Mismatch]) -> Json:
     told: list[Json] = [{"path": fault.path, "message": fault.message} for fault in faults]
-    return first_of(told, MOST_OF_THE_ERRORS)
+    return fit_views(told, MAX_ERROR_BYTES)
 
 
 def _out_of_reach(failed: EndpointFailed, asked: ExtractData) -> EndpointFailed:

@@ -6,12 +6,12 @@ from typing import Any
 
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 from waybook.store import plans
-from waybook.usecases.call import Call
-from waybook.usecases.meant import ENOUGH, the_one_meant
+from waybook.usecases.call import RequestContext
+from waybook.usecases.meant import MAX_CANDIDATES, resolve_one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPlan:
+class PlanSummary:
     """A plan in a list: what it is called, how it stands, when something last happened."""
 
     id: str
@@ -35,15 +35,15 @@ class FoundPlan:
 
 
 async def find_plans(
-    call: Call, text: str = "", *, open_only: bool = True, limit: int = 100
-) -> list[FoundPlan]:
+    ctx: RequestContext, text: str = "", *, open_only: bool = True, limit: int = 100
+) -> list[PlanSummary]:
     """Plans whose id begins with the text or whose name holds it, newest activity first."""
     statement = plans.SQL["find_plans"](text=text, open_only=open_only, most=limit)
-    (rows,) = await call.read(statement)
+    (rows,) = await ctx.read(statement)
     return [_found(row) for row in rows]
 
 
-async def meant_plan(call: Call, text: str | None) -> FoundPlan:
+async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
     """The one plan that is meant; if nothing is said, the only open one.
 
     A plan is meant by its id, by the beginning of it, or by its name or a part of it.
@@ -52,13 +52,13 @@ async def meant_plan(call: Call, text: str | None) -> FoundPlan:
         NotFound: there is none.
         InvalidInput: there are several.
     """
-    found = await find_plans(call, text or "", open_only=text is None, limit=ENOUGH)
-    return the_one_meant(found, text, what="plan", tool="list_active_plans")
+    found = await find_plans(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
+    return resolve_one(found, text, what="plan", tool="list_active_plans")
 
 
-def _found(row: tuple[Any, ...]) -> FoundPlan:
+def _found(row: tuple[Any, ...]) -> PlanSummary:
     plan_id, name, status, question, created_at, created_by, updated_at, now, counts = row
-    return FoundPlan(
+    return PlanSummary(
         id=plan_id,
         name=name,
         status=PlanStatus(status),

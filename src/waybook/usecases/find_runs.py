@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waybook.run.model import Chart
+from waybook.run.model import CompiledDag
 from waybook.run.standing import RunState
 from waybook.store import runs
-from waybook.usecases.call import Call
-from waybook.usecases.meant import ENOUGH, the_one_meant
-from waybook.usecases.run_call import chart_by_name
+from waybook.usecases.call import RequestContext
+from waybook.usecases.meant import MAX_CANDIDATES, resolve_one
+from waybook.usecases.run_call import load_definition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundStage:
+class StageSummary:
     """A stage that has been started, with its steps counted."""
 
     slug: str
@@ -26,12 +26,12 @@ class FoundStage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundRun:
+class RunSummary:
     """A run in a list: what it is called, how it stands, when something last happened."""
 
     id: str
     name: str
-    chart: Chart
+    compiled_dag: CompiledDag
     created_at: datetime
     created_by: str
     updated_at: datetime
@@ -39,7 +39,7 @@ class FoundRun:
     #: The database's time when we looked.
     now: datetime
     #: The stages that have been started, in the order they were.
-    stages: tuple[FoundStage, ...]
+    stages: tuple[StageSummary, ...]
 
     @property
     def state(self) -> RunState:
@@ -51,16 +51,16 @@ class FoundRun:
         return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
 
     @property
-    def current(self) -> FoundStage | None:
+    def current(self) -> StageSummary | None:
         """The stage that was started last and is not completed."""
         return next((stage for stage in reversed(self.stages) if not stage.completed), None)
 
     @property
-    def awaiting(self) -> FoundStage | None:
+    def awaiting(self) -> StageSummary | None:
         """The stage a person has to say something of, if nothing else goes on."""
         if self.completed_at is not None or self.current is not None:
             return None
-        after = self.chart.dag.after
+        after = self.compiled_dag.dag.after
         return next((s for s in self.stages if not s.told and after(s.slug)), None)
 
     @property
@@ -69,27 +69,29 @@ class FoundRun:
 
     @property
     def total_stages(self) -> int:
-        return len(self.chart.order)
+        return len(self.compiled_dag.order)
 
     def steps_of(self, slug: str) -> int:
         """How many steps a stage has."""
-        return len(self.chart.graphs[slug].order)
+        return len(self.compiled_dag.graphs[slug].order)
 
 
 async def find_runs(
-    call: Call, text: str = "", *, open_only: bool = True, limit: int = 100
-) -> list[FoundRun]:
+    ctx: RequestContext, text: str = "", *, open_only: bool = True, limit: int = 100
+) -> list[RunSummary]:
     """Runs whose id begins with the text or whose name holds it, newest activity first."""
-    (rows,) = await call.read(runs.find_statement(limit, open_only=open_only, text=text))
-    return await found_runs(call, rows)
+    (rows,) = await ctx.read(runs.find_statement(limit, open_only=open_only, text=text))
+    return await read_run_summaries(ctx, rows)
 
 
-async def found_runs(call: Call, rows: Sequence[Sequence[Any]]) -> list[FoundRun]:
+async def read_run_summaries(
+    ctx: RequestContext, rows: Sequence[Sequence[Any]]
+) -> list[RunSummary]:
     """The runs that were found, each with the definition it goes by."""
-    return [_found(row, await chart_by_name(call, row[2], row[3])) for row in rows]
+    return [_found(row, await load_definition(ctx, row[2], row[3])) for row in rows]
 
 
-async def meant_run(call: Call, text: str | None) -> FoundRun:
+async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
     """The one run that is meant; if nothing is said, the only open one.
 
     A run is meant by its id, by the beginning of it, or by its name or a part of it.
@@ -98,23 +100,23 @@ async def meant_run(call: Call, text: str | None) -> FoundRun:
         NotFound: there is none.
         InvalidInput: there are several.
     """
-    found = await find_runs(call, text or "", open_only=text is None, limit=ENOUGH)
-    return the_one_meant(found, text, what="run", tool="list_dags")
+    found = await find_runs(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
+    return resolve_one(found, text, what="run", tool="list_dags")
 
 
-def _found(row: Sequence[Any], chart: Chart) -> FoundRun:
+def _found(row: Sequence[Any], compiled_dag: CompiledDag) -> RunSummary:
     run_id, name, _, _, created_at, created_by, updated_at, completed_at, now, stages = row
-    return FoundRun(
+    return RunSummary(
         id=run_id,
         name=name,
-        chart=chart,
+        compiled_dag=compiled_dag,
         created_at=created_at,
         created_by=created_by,
         updated_at=updated_at,
         completed_at=completed_at,
         now=now,
         stages=tuple(
-            FoundStage(slug=slug, completed=completed, told=told, closed=closed, failed=failed)
+            StageSummary(slug=slug, completed=completed, told=told, closed=closed, failed=failed)
             for slug, completed, told, closed, failed in stages or ()
         ),
     )

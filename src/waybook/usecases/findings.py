@@ -16,52 +16,54 @@ from urllib.parse import urlsplit
 from waybook.settings import Settings
 from waybook.store.migrate import MAINTENANCE_ROLE
 from waybook.store.owner_role import OwnerRole
-from waybook.usecases.examine_database import Examined
+from waybook.usecases.examine_database import DatabaseCheck
 from waybook.usecases.loop_health import MAX_FAILURES_IN_A_ROW, LoopHealth
 from waybook.usecases.skill_folders import find_skills
 
 MEGABYTE = 1_000_000
-LITTLE_SPACE = 1_000 * MEGABYTE
-NO_SPACE = 100 * MEGABYTE
-MOST_SKEW = 2.0
+LOW_DISK_BYTES = 1_000 * MEGABYTE
+CRITICAL_DISK_BYTES = 100 * MEGABYTE
+MAX_SKEW_SECONDS = 2.0
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     name: str
-    state: State
-    said: str
-    todo: str | None = None
+    state: CheckState
+    message: str
+    remedy: str | None = None
 
 
-def about_server(seen: Examined, *, with_size: bool = True) -> Iterator[Finding]:
+def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
     """What the database says of itself: its version, its guards, its clock.
 
     Its size is what all orgs have together; a page of one org does not tell it.
     """
     used = f", {_megabytes(seen.size)} used" if with_size else ""
-    yield Finding("server", State.OK, f"PostgreSQL {seen.version}{used}")
-    yield Finding("migrations", State.OK, "all have run")
+    yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.version}{used}")
+    yield CheckResult("migrations", CheckState.OK, "all have run")
     yield from _guards(seen)
     yield _clock(seen)
 
 
-def about_owner(role: OwnerRole) -> Finding:
+def about_owner(role: OwnerRole) -> CheckResult:
     """Return the finding about the owner's role.
 
     Being exempt from row-level security is a warning while it can step down, since every statement
     names its org as well; if it cannot, erasure and retention are refused.
     """
     if role.refusal is not None:
-        return Finding("owner", State.FAIL, role.refusal, "then look again: waybook doctor")
+        return CheckResult(
+            "owner", CheckState.FAIL, role.refusal, "then look again: waybook doctor"
+        )
     if not role.is_exempt:
-        return Finding("owner", State.OK, f"{role.name}, which bypasses nothing")
+        return CheckResult("owner", CheckState.OK, f"{role.name}, which bypasses nothing")
     kind = "is a superuser" if role.superuser else "has BYPASSRLS"
     said = (
         f"{role.name} {kind}, so row-level security does not apply to it; it steps down to "
@@ -72,21 +74,21 @@ def about_owner(role: OwnerRole) -> Finding:
         if role.superuser
         else f"as an administrator run: alter role {role.name} nobypassrls"
     )
-    return Finding("owner", State.WARN, said, todo)
+    return CheckResult("owner", CheckState.WARN, said, todo)
 
 
-def about_loops(loops: LoopHealth) -> Iterator[Finding]:
+def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
     """Yield one result for each loop that fails, or one that says that none does."""
     for loop, failures in sorted(loops.failures.items()):
         often = failures >= MAX_FAILURES_IN_A_ROW
         said = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
         todo = "read the server's log; the loop goes on trying"
-        yield Finding("background", State.FAIL if often else State.WARN, said, todo)
+        yield CheckResult("background", CheckState.FAIL if often else CheckState.WARN, said, todo)
     if not loops.failures:
-        yield Finding("background", State.OK, "all loops work")
+        yield CheckResult("background", CheckState.OK, "all loops work")
 
 
-def about_machine(settings: Settings) -> Iterator[Finding]:
+def check_machine(settings: Settings) -> Iterator[CheckResult]:
     """What this machine has, or was told of: Python, room, skills, a model."""
     yield _python()
     yield from _disk(settings)
@@ -94,41 +96,45 @@ def about_machine(settings: Settings) -> Iterator[Finding]:
     yield _model(settings)
 
 
-def _guards(seen: Examined) -> Iterator[Finding]:
+def _guards(seen: DatabaseCheck) -> Iterator[CheckResult]:
     said = f"serving as {seen.role}, which owns nothing and bypasses nothing"
-    if seen.superuser or seen.bypasses or seen.owned:
+    if seen.superuser or seen.bypasses_rls or seen.owned_tables:
         told = f"serving as {seen.role}, which row-level security does not hold"
         todo = "serve as a role that owns no table and is no superuser (waybook_app)"
-        yield Finding("roles", State.FAIL, told, todo)
+        yield CheckResult("roles", CheckState.FAIL, told, todo)
     else:
-        yield Finding("roles", State.OK, said)
-    if seen.unguarded:
-        told = f"not forced on {', '.join(seen.unguarded)}"
-        yield Finding("row-level security", State.FAIL, told, "waybook migrate, as the owner")
+        yield CheckResult("roles", CheckState.OK, said)
+    if seen.tables_without_rls:
+        told = f"not forced on {', '.join(seen.tables_without_rls)}"
+        yield CheckResult(
+            "row-level security", CheckState.FAIL, told, "waybook migrate, as the owner"
+        )
     else:
-        yield Finding("row-level security", State.OK, "forced on every table")
+        yield CheckResult("row-level security", CheckState.OK, "forced on every table")
     if seen.audit_rights:
         told = f"{seen.role} may {', '.join(seen.audit_rights).lower()} entries"
         todo = f"revoke {', '.join(seen.audit_rights).lower()} on audit_entry from {seen.role}"
-        yield Finding("audit", State.FAIL, told, todo)
+        yield CheckResult("audit", CheckState.FAIL, told, todo)
     else:
-        yield Finding("audit", State.OK, "can be added to and read, nothing else")
+        yield CheckResult("audit", CheckState.OK, "can be added to and read, nothing else")
 
 
-def _clock(seen: Examined) -> Finding:
+def _clock(seen: DatabaseCheck) -> CheckResult:
     skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.now).total_seconds())
-    if skew > MOST_SKEW:
+    if skew > MAX_SKEW_SECONDS:
         said = f"the database's clock and this machine's are {skew:.0f} s apart"
-        return Finding("clock", State.WARN, said, "only the database's counts; set both by NTP")
-    return Finding("clock", State.OK, "the database and this machine agree")
+        return CheckResult(
+            "clock", CheckState.WARN, said, "only the database's counts; set both by NTP"
+        )
+    return CheckResult("clock", CheckState.OK, "the database and this machine agree")
 
 
-def _python() -> Finding:
+def _python() -> CheckResult:
     version = ".".join(str(part) for part in sys.version_info[:3])
-    return Finding("python", State.OK, f"{version} on {sys.platform}")
+    return CheckResult("python", CheckState.OK, f"{version} on {sys.platform}")
 
 
-def _disk(settings: Settings) -> Iterator[Finding]:
+def _disk(settings: Settings) -> Iterator[CheckResult]:
     if settings.database_url:
         return
     place = Path(settings.data_dir).absolute()
@@ -136,28 +142,28 @@ def _disk(settings: Settings) -> Iterator[Finding]:
         place = place.parent
     free = shutil.disk_usage(place).free
     said = f"{_megabytes(free)} free at {place}"
-    if free < LITTLE_SPACE:
-        state = State.FAIL if free < NO_SPACE else State.WARN
-        yield Finding("disk", state, said, "make room, or choose another --data-dir")
+    if free < LOW_DISK_BYTES:
+        state = CheckState.FAIL if free < CRITICAL_DISK_BYTES else CheckState.WARN
+        yield CheckResult("disk", state, said, "make room, or choose another --data-dir")
     else:
-        yield Finding("disk", State.OK, said)
+        yield CheckResult("disk", CheckState.OK, said)
 
 
-def _skills(settings: Settings) -> Iterator[Finding]:
+def _skills(settings: Settings) -> Iterator[CheckResult]:
     found = find_skills(settings.skills_dirs)
     names = ", ".join(skill.name for skill in found.skills)
-    yield Finding("skills", State.OK, f"{len(found.skills)}: {names}")
-    for fault in found.faults:
-        said = f"{fault.place} is left out: {fault.said}"
-        yield Finding("skills", State.WARN, said, "see docs/how-to/write-a-skill.md")
+    yield CheckResult("skills", CheckState.OK, f"{len(found.skills)}: {names}")
+    for error in found.errors:
+        said = f"{error.path} is left out: {error.message}"
+        yield CheckResult("skills", CheckState.WARN, said, "see docs/how-to/write-a-skill.md")
 
 
-def _model(settings: Settings) -> Finding:
+def _model(settings: Settings) -> CheckResult:
     if settings.model_url is None:
-        return Finding("model", State.OK, "none: agents extract with their own")
+        return CheckResult("model", CheckState.OK, "none: agents extract with their own")
     where = urlsplit(settings.model_url).hostname
     said = f"{settings.model} at {where}, by {settings.model_api}'s format (not asked now)"
-    return Finding("model", State.OK, said)
+    return CheckResult("model", CheckState.OK, said)
 
 
 def _megabytes(size: int) -> str:

@@ -7,40 +7,40 @@ from pydantic import Field
 
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.record.moment import Json
-from waybook.research.cutting import beginning, weight
+from waybook.research.cutting import escaped_size, truncate
 from waybook.store import artifacts, search
-from waybook.usecases.arguments import Id, Reading
-from waybook.usecases.call import Body, Call, known
+from waybook.usecases.arguments import Id, ReadArguments
+from waybook.usecases.call import Body, RequestContext, id_or_nil
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import following, moment, told
+from waybook.usecases.views import format_time, next_call, non_empty
 
 #: What a piece of the content may take, in bytes, and everything beside it.
-MOST = 30_000
-MOST_BESIDE = 12_000
+MAX_CONTENT_BYTES = 30_000
+MAX_METADATA_BYTES = 12_000
 #: The same where detail is asked for.
 MAX_DETAIL_CONTENT_BYTES = 120_000
 MAX_DETAIL_BESIDE_BYTES = 120_000
-MOST_CITING = 20
+MAX_CITATIONS = 20
 #: Further on there is nothing.
-FARTHEST = 1_000_000_000
+MAX_OFFSET = 1_000_000_000
 
 
-class GetArtifact(Reading):
+class GetArtifact(ReadArguments):
     artifact_id: Id | None = None
     source_id: Id | None = Field(None, description="instead: one source")
-    offset: int = Field(0, ge=0, le=FARTHEST)
+    offset: int = Field(0, ge=0, le=MAX_OFFSET)
     detail: bool = False
 
 
-async def get_artifact(call: Call, asked: GetArtifact) -> Body:
+async def get_artifact(ctx: RequestContext, asked: GetArtifact) -> Body:
     """An artifact with its content, or a source with who came from it."""
     if (asked.artifact_id is None) == (asked.source_id is None):
         raise InvalidInput("name one of artifactId and sourceId")
     if asked.source_id is not None:
-        return await _source(call, known(asked.source_id))
-    artifact_id = known(asked.artifact_id or "")
-    found, sources = await call.read(
+        return await _source(ctx, id_or_nil(asked.source_id))
+    artifact_id = id_or_nil(asked.artifact_id or "")
+    found, sources = await ctx.read(
         artifacts.artifact_statement(artifact_id), search.sources_statement([artifact_id])
     )
     if not found:
@@ -48,37 +48,37 @@ async def get_artifact(call: Call, asked: GetArtifact) -> Body:
     return _artifact(found[0], sources, asked)
 
 
-async def _source(call: Call, source_id: str) -> Body:
-    (found,) = await call.read(artifacts.source_statement(source_id, MOST_CITING))
+async def _source(ctx: RequestContext, source_id: str) -> Body:
+    (found,) = await ctx.read(artifacts.source_statement(source_id, MAX_CITATIONS))
     if not found:
         raise _missing("source")
     row_id, url, title, quote, created_at, created_by, retrieved_at, citing = found[0]
     first = citing[0] if citing else None
-    return told(
+    return non_empty(
         sourceId=row_id,
         title=title,
         url=url,
         quote=quote,
-        retrievedAt=moment(retrieved_at),
-        createdAt=moment(created_at),
+        retrievedAt=format_time(retrieved_at),
+        createdAt=format_time(created_at),
         createdBy=created_by,
         artifacts=[_citing(one) for one in citing or ()],
-        next=following("get_artifact", "read what was made of it", artifactId=first[0])
+        next=next_call("get_artifact", "read what was made of it", artifactId=first[0])
         if first
-        else following("list_active_plans", "see what it may be of use for"),
+        else next_call("list_active_plans", "see what it may be of use for"),
     )
 
 
 def _citing(one: list[Any]) -> Json:
     artifact_id, kind, title, plan_id = one
-    return told(artifactId=artifact_id, kind=kind, title=title, planId=plan_id)
+    return non_empty(artifactId=artifact_id, kind=kind, title=title, planId=plan_id)
 
 
 def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], asked: GetArtifact) -> Body:
     artifact_id, plan_id, step_id, kind, title, content, superseded, tags, metadata, *rest = row
     version, created_at, created_by, earlier, later = rest
     piece = _piece(content, asked)
-    return told(
+    return non_empty(
         artifactId=artifact_id,
         planId=plan_id,
         stepId=step_id,
@@ -88,7 +88,7 @@ def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], asked: GetAr
         superseded=superseded or None,
         tags=tags or None,
         **_beside(metadata, [source_view(row[1:]) for row in sources], asked),
-        createdAt=moment(created_at),
+        createdAt=format_time(created_at),
         createdBy=created_by,
         earlierVersion=earlier,
         laterVersion=later,
@@ -100,12 +100,12 @@ def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], asked: GetAr
 def source_view(row: tuple[Any, ...], *, quoted: bool = True) -> Body:
     """A source of an artifact."""
     source_id, url, title, quote, retrieved_at = row
-    return told(
+    return non_empty(
         sourceId=source_id,
         url=url,
         title=title,
         quote=quote if quoted else None,
-        retrievedAt=moment(retrieved_at),
+        retrievedAt=format_time(retrieved_at),
     )
 
 
@@ -113,16 +113,16 @@ def _beside(metadata: Json, sources: list[Body], asked: GetArtifact) -> Body:
     """What stands around the content, at the beginning of it, as far as it goes."""
     if asked.offset and not asked.detail:
         return {}
-    kept, left = list[Body](), MAX_DETAIL_BESIDE_BYTES if asked.detail else MOST_BESIDE
+    kept, left = list[Body](), MAX_DETAIL_BESIDE_BYTES if asked.detail else MAX_METADATA_BYTES
     for source in sources:
         left -= len(json.dumps(source))
         if left < 0:
             break
         kept.append(source)
     fits = left > 0 and len(json.dumps(metadata)) <= left
-    beside = told(metadata=metadata if fits else None, sources=cast("Json", kept))
+    beside = non_empty(metadata=metadata if fits else None, sources=cast("Json", kept))
     if len(kept) < len(sources) or (metadata is not None and not fits):
-        beside["cut"] = following(
+        beside["cut"] = next_call(
             "get_artifact",
             f"{len(sources) - len(kept)} sources were left out"
             + ("" if fits or metadata is None else ", and the metadata"),
@@ -141,21 +141,21 @@ def _next_beside(left_out: list[Body], asked: GetArtifact) -> Body:
 def _piece(content: Json, asked: GetArtifact) -> Body:
     """The content, or a piece of its text, and how many characters are left behind it."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    most = MAX_DETAIL_CONTENT_BYTES if asked.detail else MOST
-    if not asked.offset and weight(text) <= most:
+    most = MAX_DETAIL_CONTENT_BYTES if asked.detail else MAX_CONTENT_BYTES
+    if not asked.offset and escaped_size(text) <= most:
         return {"content": content, "left": 0}
-    piece = beginning(text[asked.offset :], most)
+    piece = truncate(text[asked.offset :], most)
     return {"content": piece, "left": max(0, len(text) - asked.offset - len(piece))}
 
 
 def _next(artifact_id: str, plan_id: str | None, asked: GetArtifact, piece: Body) -> Json:
     if piece["left"]:
         upto = asked.offset + len(str(piece["content"]))
-        return following("get_artifact", "read on", artifactId=artifact_id, offset=upto)
+        return next_call("get_artifact", "read on", artifactId=artifact_id, offset=upto)
     # Never with its title: a text that somebody stored is nothing to call a tool with.
     if plan_id is not None:
-        return following("get_research_context", "see what it belongs to", planId=plan_id)
-    return following("list_active_plans", "see what it may be of use for")
+        return next_call("get_research_context", "see what it belongs to", planId=plan_id)
+    return next_call("list_active_plans", "see what it may be of use for")
 
 
 def _missing(what: str) -> NotFound:

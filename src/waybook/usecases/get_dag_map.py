@@ -6,66 +6,68 @@ import orjson
 from pydantic import Field
 
 from waybook.dag.model import RecipeStep
-from waybook.dag.structure import Structure, map_json, sound_structure
+from waybook.dag.structure import Structure, map_json, valid_structure
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
-from waybook.run.model import Chart
-from waybook.run.stages import known_models
+from waybook.run.model import CompiledDag
+from waybook.run.stages import validate_models
 from waybook.store import definitions
-from waybook.store.plans import Wanted
-from waybook.usecases.arguments import Id, Loose, Reading
-from waybook.usecases.call import Body, Call, known
+from waybook.store.plans import PlanRequest
+from waybook.usecases.arguments import Id, LenientJson, ReadArguments
+from waybook.usecases.call import Body, RequestContext, id_or_nil
 from waybook.usecases.plan_map import plan_structure
-from waybook.usecases.run_call import look_at_run
-from waybook.usecases.run_views import take_job
+from waybook.usecases.run_call import load_run
+from waybook.usecases.run_views import next_job_call
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, reply_limit, told, within_reply
+from waybook.usecases.views import fit_reply, next_call, non_empty, reply_limit
 
 
-class GetDagMap(Reading):
+class GetDagMap(ReadArguments):
     dag_slug: Id | None = None
     run_id: Id | None = Field(None, description="of a run, with its models")
     plan_id: Id | None = None
-    models: Loose[list[Id]] | None = Field(None, description="count the jobs with these models")
+    models: LenientJson[list[Id]] | None = Field(
+        None, description="count the jobs with these models"
+    )
     detail: bool = False
 
 
-async def get_dag_map(call: Call, asked: GetDagMap) -> Body:
+async def get_dag_map(ctx: RequestContext, asked: GetDagMap) -> Body:
     """Stages, steps and edges, and how many jobs to expect."""
-    body = await _whole_map(call, asked)
-    return _fitted(body, asked, reply_limit(call.caller.channel, detail=asked.detail))
+    body = await _whole_map(ctx, asked)
+    return _fitted(body, asked, reply_limit(ctx.caller.channel, detail=asked.detail))
 
 
-async def _whole_map(call: Call, asked: GetDagMap) -> Body:
+async def _whole_map(ctx: RequestContext, asked: GetDagMap) -> Body:
     named = [one for one in (asked.dag_slug, asked.run_id, asked.plan_id) if one is not None]
     if len(named) != 1:
         raise InvalidInput("name a dagSlug, a runId or a planId, one of the three")
     if asked.plan_id is not None:
-        loaded, _ = await call.look(Wanted(plan_id=known(asked.plan_id)))
-        after = following("get_next_step", "take the next step", planId=asked.plan_id)
+        loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(asked.plan_id)))
+        after = next_call("get_next_step", "take the next step", planId=asked.plan_id)
         return _map(plan_structure(loaded.plan), {}, after)
     if asked.run_id is not None:
-        seen = await look_at_run(call, asked.run_id)
+        seen = await load_run(ctx, asked.run_id)
         models = {slug: stage.models for slug, stage in seen.loaded.run.stages.items()}
-        return _map(_structure(seen.chart), models, take_job(asked.run_id), seen.chart)
+        return _map(_structure(seen.chart), models, next_job_call(asked.run_id), seen.chart)
     slug = asked.dag_slug or ""
-    (rows,) = await call.read(definitions.definition_statement(slug))
-    chart = call.house.charts.current(call.caller.org_id, slug, rows).chart
-    chosen = {chart.order[0]: known_models(asked.models)} if asked.models else {}
-    after = following("start_run", "start a run of it", dagSlug=chart.dag.slug)
+    (rows,) = await ctx.read(definitions.definition_statement(slug))
+    chart = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
+    chosen = {chart.order[0]: validate_models(asked.models)} if asked.models else {}
+    after = next_call("start_run", "start a run of it", dagSlug=chart.dag.slug)
     return _map(_structure(chart), chosen, after, chart)
 
 
-def _structure(chart: Chart) -> Structure:
-    return sound_structure(chart.dag, chart.graphs)
+def _structure(compiled_dag: CompiledDag) -> Structure:
+    return valid_structure(compiled_dag.dag, compiled_dag.graphs)
 
 
 def _map(
     structure: Structure,
     models_of: dict[str, tuple[str, ...]],
     after: Json,
-    chart: Chart | None = None,
+    compiled_dag: CompiledDag | None = None,
 ) -> Body:
     dag = structure.dag
     maps = {stage["stageSlug"]: stage for stage in map_json(structure, models_of)["stages"]}
@@ -83,10 +85,10 @@ def _map(
         {"from": one.source, "to": one.target, "condition": one.condition}
         for one in dag.transitions
     ]
-    return told(
-        dagSlug=dag.slug if chart else None,
+    return non_empty(
+        dagSlug=dag.slug if compiled_dag else None,
         name=dag.name,
-        version=chart.version if chart else None,
+        version=compiled_dag.version if compiled_dag else None,
         stages=stages,
         transitions=transitions,
         next=after,
@@ -97,13 +99,13 @@ def _fitted(body: Body, asked: GetDagMap, most: int) -> Body:
     """The map; if it is too long for a client, its stages alone, with the call for the whole."""
     if len(orjson.dumps(body)) <= most:
         return body
-    named = told(
+    named = non_empty(
         dagSlug=asked.dag_slug,
         runId=asked.run_id,
         planId=asked.plan_id,
         models=[*asked.models] if asked.models else None,
     )
-    whole = following("get_dag_map", "with steps and edges", **named, detail=True)
+    whole = next_call("get_dag_map", "with steps and edges", **named, detail=True)
     stages = cast("list[Body]", body["stages"])
     short: Body = {
         **body,
@@ -113,7 +115,7 @@ def _fitted(body: Body, asked: GetDagMap, most: int) -> Body:
     }
     if asked.detail:
         short["cut"] = {"left": "steps, edges and transitions", "limit": most}
-    return within_reply(short, ("stages",), whole, most)
+    return fit_reply(short, ("stages",), whole, most)
 
 
 def _alone(stage: Body) -> Json:
@@ -124,7 +126,7 @@ def _alone(stage: Body) -> Json:
 
 
 def _step(step: RecipeStep) -> Json:
-    return told(
+    return non_empty(
         stepKey=step.key,
         name=step.name,
         jobType=str(step.job_type),

@@ -6,61 +6,61 @@ from pydantic import Field
 
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.record.moment import Json
-from waybook.research.cutting import beginning
+from waybook.research.cutting import truncate
 from waybook.run.model import Job
 from waybook.store import documents, jobs, run_ledger
-from waybook.usecases.arguments import Id, Reading
-from waybook.usecases.call import Body, Call, known
-from waybook.usecases.job_inputs import Desk, Supplied, desk_of
+from waybook.usecases.arguments import Id, ReadArguments
+from waybook.usecases.call import Body, RequestContext, id_or_nil
+from waybook.usecases.job_inputs import JobInput, JobMaterials, load_job_materials
 from waybook.usecases.job_packet import (
     DOCUMENTS,
     PROMPT,
     SO_FAR,
-    first_of,
-    name_of,
-    wanted_documents,
+    fit_views,
+    input_header,
+    required_documents,
 )
-from waybook.usecases.run_call import HeldRun, job_not_found, opened_run, run_of_job
+from waybook.usecases.run_call import LockedRun, job_not_found, open_run, run_of_job
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, moment, told
+from waybook.usecases.views import format_time, next_call, non_empty
 
 #: What a piece may take, in bytes.
-MOST = 40_000
+MAX_SLICE_BYTES = 40_000
 #: Further on there is nothing.
-FARTHEST = 1_000_000_000
+MAX_OFFSET = 1_000_000_000
 
 
-class GetJobInput(Reading):
+class GetJobInput(ReadArguments):
     job_id: Id
     document_id: Id | None = None
     document_key: Id | None = Field(None, description="of an input without a documentId")
     stage_slug: Id | None = None
-    offset: int = Field(0, ge=0, le=FARTHEST)
+    offset: int = Field(0, ge=0, le=MAX_OFFSET)
 
 
-async def get_job_input(call: Call, asked: GetJobInput) -> Body:
+async def get_job_input(ctx: RequestContext, asked: GetJobInput) -> Body:
     """A piece of an input, or the list of them. A sign of life: who reads for a job works on it."""
-    run_id, job_id = await run_of_job(call, asked.job_id), known(asked.job_id).lower()
-    async with opened_run(call, run_id, jobs.job_statement(job_id)) as held:
-        job = jobs.first_job(held.found[0])
+    run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
+    async with open_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
+        job = jobs.first_job(locked.results[0])
         if job is None:
             raise job_not_found()
-        body = await _answer(held, job, asked)
-        await held.tx.commit(run_ledger.touch(job_id, held.loaded.now))
+        body = await _answer(locked, job, asked)
+        await locked.tx.commit(run_ledger.touch(job_id, locked.loaded.now))
         return body
 
 
-async def _answer(held: HeldRun, job: Job, asked: GetJobInput) -> Body:
+async def _answer(locked: LockedRun, job: Job, asked: GetJobInput) -> Body:
     if asked.document_id is not None:
-        return await _document(held, asked.document_id, asked)
-    desk = await desk_of(held, job)
+        return await _document(locked, asked.document_id, asked)
+    desk = await load_job_materials(locked, job)
     if asked.document_key is None:
-        inputs = [{**name_of(one), "length": one.length} for one in desk.inputs]
+        inputs = [{**input_header(one), "length": one.length} for one in desk.inputs]
         return _list("inputs", inputs, {}, asked)
     if asked.document_key == DOCUMENTS:
         named: Body = {"documentKey": DOCUMENTS}
-        return _list("documents", wanted_documents(held, job), named, asked)
+        return _list("documents", required_documents(locked, job), named, asked)
     which: Body = {"documentKey": asked.document_key}
     if asked.stage_slug is not None:
         which["stageSlug"] = asked.stage_slug
@@ -68,20 +68,24 @@ async def _answer(held: HeldRun, job: Job, asked: GetJobInput) -> Body:
     return _piece(which, which, text[asked.offset :], len(text), asked)
 
 
-async def _document(held: HeldRun, document_id: str, asked: GetJobInput) -> Body:
-    statement = documents.content_statement(held.run.id, known(document_id), asked.offset, MOST)
-    (found,) = await held.send(statement)
+async def _document(locked: LockedRun, document_id: str, asked: GetJobInput) -> Body:
+    statement = documents.content_statement(
+        locked.run.id, id_or_nil(document_id), asked.offset, MAX_SLICE_BYTES
+    )
+    (found,) = await locked.send(statement)
     if not found:
         raise NotFound(
             "there is no document with this id here",
             next_call=NextCall("get_next_job", {}, "take a job; its inputs have their ids"),
         )
     key, model, version, length, text, by, at = found[0]
-    head = told(documentKey=key, modelId=model, version=version, createdBy=by, createdAt=moment(at))
+    head = non_empty(
+        documentKey=key, modelId=model, version=version, createdBy=by, createdAt=format_time(at)
+    )
     return _piece(head, {"documentId": document_id}, text, length, asked)
 
 
-def _text(desk: Desk, key: str, stage: str | None) -> str:
+def _text(desk: JobMaterials, key: str, stage: str | None) -> str:
     """What is no document of the run: the prompt, what was handed in, or a text from outside."""
     if key in {PROMPT, SO_FAR}:
         return desk.prompt if key == PROMPT else desk.so_far
@@ -96,12 +100,12 @@ def _text(desk: Desk, key: str, stage: str | None) -> str:
     return found[0].text
 
 
-def _told(one: Supplied) -> Json:
+def _told(one: JobInput) -> Json:
     return {"documentKey": one.document_key, "stageSlug": one.stage}
 
 
 def _piece(head: Body, which: Body, rest: str, length: int, asked: GetJobInput) -> Body:
-    text = beginning(rest, MOST)
+    text = truncate(rest, MAX_SLICE_BYTES)
     upto = asked.offset + len(text)
     left = max(0, length - upto)
     return {**head, "content": text, "left": left, "next": _next(asked, which, upto, left)}
@@ -109,7 +113,7 @@ def _piece(head: Body, which: Body, rest: str, length: int, asked: GetJobInput) 
 
 def _list(name: str, views: Sequence[Json], which: Body, asked: GetJobInput) -> Body:
     """These from one on."""
-    listed = first_of(views[asked.offset :], MOST)
+    listed = fit_views(views[asked.offset :], MAX_SLICE_BYTES)
     upto = asked.offset + len(listed)
     left = max(0, len(views) - upto)
     return {name: listed, "left": left, "next": _next(asked, which, upto, left)}
@@ -117,8 +121,8 @@ def _list(name: str, views: Sequence[Json], which: Body, asked: GetJobInput) -> 
 
 def _next(asked: GetJobInput, which: Body, upto: int, left: int) -> Json:
     if left:
-        return following("get_job_input", "read on", jobId=asked.job_id, **which, offset=upto)
-    return following("submit_job_result", "when the job's work is done", jobId=asked.job_id)
+        return next_call("get_job_input", "read on", jobId=asked.job_id, **which, offset=upto)
+    return next_call("submit_job_result", "when the job's work is done", jobId=asked.job_id)
 
 
 TOOL = Tool(

@@ -17,49 +17,49 @@ from waybook.plan.next_step import (
 from waybook.plan.output import is_missing, latest
 from waybook.record.moment import Json
 from waybook.store import outputs, plans
-from waybook.usecases.arguments import Id, Mutating
-from waybook.usecases.call import Body, Call, Held
-from waybook.usecases.output_views import after_the_last_step, output_view
+from waybook.usecases.arguments import Id, MutatingArguments
+from waybook.usecases.call import Body, LockedPlan, RequestContext
+from waybook.usecases.output_views import next_after_completion, output_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
 from waybook.usecases.views import (
     author_view,
     budget_view,
     completion_view,
-    following,
+    fit_reply,
     holder_view,
+    next_call,
+    non_empty,
     review_view,
-    told,
-    within_reply,
 )
 
 
-class GetNextStep(Mutating):
+class GetNextStep(MutatingArguments):
     plan_id: Id
     another: bool = Field(default=False, description="besides the one you hold")
 
 
-async def get_next_step(call: Call, asked: GetNextStep) -> Body:
+async def get_next_step(ctx: RequestContext, asked: GetNextStep) -> Body:
     """Start the plan's next pending step and hand it out, or say why there is none."""
-    wanted = call.locked(plan_id=asked.plan_id, candidates=True, review=False, recalls=True)
-    async with wanted as held:
-        decision = next_step(held.plan, held.moment, another=asked.another)
-        return await held.write(decision, await _reply(held, decision.reply))
+    wanted = ctx.lock_plan(plan_id=asked.plan_id, candidates=True, review=False, recalls=True)
+    async with wanted as locked:
+        decision = next_step(locked.plan, locked.decision_context, another=asked.another)
+        return await locked.write(decision, await _reply(locked, decision.reply))
 
 
-async def _reply(held: Held, reply: NextStep) -> Body:
-    plan_id = held.plan.id
+async def _reply(locked: LockedPlan, reply: NextStep) -> Body:
+    plan_id = locked.plan.id
     match reply:
         case StepReady():
-            return _ready(reply, held.plan)
+            return _ready(reply, locked.plan)
         case PlanComplete():
-            return await _complete(held)
+            return await _complete(locked)
         case PlanFailed(reason):
             why = "read how far it came"
-            following_call = following("get_research_context", why, planId=plan_id)
+            following_call = next_call("get_research_context", why, planId=plan_id)
             return {"status": "plan_failed", "reason": reason, "next": following_call}
         case AwaitingReview():
-            return await _awaiting(held)
+            return await _awaiting(locked)
         case NothingPending():
             return _nothing(reply, plan_id)
         case _:
@@ -69,7 +69,7 @@ async def _reply(held: Held, reply: NextStep) -> Body:
 def _ready(ready: StepReady, plan: Plan) -> Body:
     step = ready.step
     args: Body = {"stepId": step.id, "attempt": step.attempt}
-    return told(
+    return non_empty(
         status="step_ready",
         planId=plan.id,
         stepId=step.id,
@@ -83,19 +83,19 @@ def _ready(ready: StepReady, plan: Plan) -> Body:
         budget=budget_view(plan),
         resumed=ready.resumed or None,
         **author_view(plan),
-        next=following("submit_step_result", "when the step's work is done", **args),
+        next=next_call("submit_step_result", "when the step's work is done", **args),
     )
 
 
-async def _complete(held: Held) -> Body:
-    plan_id = held.plan.id
-    brief, written, kept = await held.send(
+async def _complete(locked: LockedPlan) -> Body:
+    plan_id = locked.plan.id
+    brief, written, kept = await locked.send(
         plans.brief_statement(plan_id),
         plans.SQL["formatting_notes"](plan_id=plan_id),
         outputs.outputs_statement(plan_id),
     )
     there = outputs.read_outputs(kept)
-    steps = {step.id: step for step in held.plan.steps}
+    steps = {step.id: step for step in locked.plan.steps}
     formatting: list[Json] = [_notes(steps[step_id], notes) for step_id, notes in written]
     body: Body = {
         "status": "plan_complete",
@@ -106,27 +106,27 @@ async def _complete(held: Held) -> Body:
         "stepFormattingNotes": formatting,
         "outputs": [output_view(one) for one in latest(there)],
         "outputMissing": is_missing(there, brief[0][4]),
-        "usage": held.plan.usage.as_told(),
-        **told(budget=budget_view(held.plan)),
-        "next": after_the_last_step(plan_id, brief[0][4], brief[0][7], there),
+        "usage": locked.plan.usage.as_reply(),
+        **non_empty(budget=budget_view(locked.plan)),
+        "next": next_after_completion(plan_id, brief[0][4], brief[0][7], there),
     }
-    whole = following("get_research_context", "what is stored with the plan", planId=plan_id)
-    return within_reply(body, ("outputs", "stepFormattingNotes"), whole)
+    whole = next_call("get_research_context", "what is stored with the plan", planId=plan_id)
+    return fit_reply(body, ("outputs", "stepFormattingNotes"), whole)
 
 
 def _notes(step: Step, notes: Json) -> Json:
-    return told(stepId=step.id, stepOrder=step.order, notes=notes, **completion_view(step))
+    return non_empty(stepId=step.id, stepOrder=step.order, notes=notes, **completion_view(step))
 
 
-async def _awaiting(held: Held) -> Body:
-    (rows,) = await held.send(plans.review_statement(held.plan.id))
-    review, base_url = plans.read_review(rows), held.call.house.base_url
+async def _awaiting(locked: LockedPlan) -> Body:
+    (rows,) = await locked.send(plans.review_statement(locked.plan.id))
+    review, base_url = plans.read_review(rows), locked.call.services.base_url
     why = "a person decides; pass on their decision, or ask again later"
     return {
         "status": "awaiting_review",
-        "planId": held.plan.id,
-        "review": review_view(review, held.plan.id, base_url) if review else None,
-        "next": following("get_plan_status", why, planId=held.plan.id),
+        "planId": locked.plan.id,
+        "review": review_view(review, locked.plan.id, base_url) if review else None,
+        "next": next_call("get_plan_status", why, planId=locked.plan.id),
     }
 
 
@@ -141,10 +141,10 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         "failed": len(nothing.failed),
         **({"waiting": len(nothing.waiting)} if nothing.waiting else {}),
         "steps": steps,
-        "next": following("get_plan_status", why, planId=plan_id),
+        "next": next_call("get_plan_status", why, planId=plan_id),
     }
-    whole = following("get_plan_status", "the whole list", planId=plan_id, detail=True)
-    return within_reply(body, ("steps",), whole)
+    whole = next_call("get_plan_status", "the whole list", planId=plan_id, detail=True)
+    return fit_reply(body, ("steps",), whole)
 
 
 TOOL = Tool(

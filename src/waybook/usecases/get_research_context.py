@@ -11,131 +11,135 @@ from waybook.plan.sessions import is_new_session, resume_session
 from waybook.plan.states import CLOSED_PLAN
 from waybook.record.changes import Entity
 from waybook.record.moment import Json
-from waybook.research.packet import packet
+from waybook.research.packet import build_packet
 from waybook.store import audit, contexts, plans
-from waybook.store.audit import Sealed
+from waybook.store.audit import SealedEntry
 from waybook.store.contexts import Page
-from waybook.store.plans import Wanted
-from waybook.usecases.arguments import Id, InSession
+from waybook.store.plans import PlanRequest
+from waybook.usecases.arguments import Id, SessionArguments
 from waybook.usecases.audit_trail import changes_in
-from waybook.usecases.call import Body, Call, known
-from waybook.usecases.flags import within
-from waybook.usecases.get_step_context import EXCERPT, in_order, matching
+from waybook.usecases.call import Body, RequestContext, id_or_nil
+from waybook.usecases.flags import build_within
+from waybook.usecases.get_step_context import EXCERPT_BYTES, matching_artifacts, order_by_hits
 from waybook.usecases.packet_parts import (
-    ENOUGH_TOKENS,
-    LEAST_TOKENS,
-    MOST_TOKENS,
-    Reader,
-    room,
+    MAX_TOKENS,
+    MIN_TOKENS,
+    REPLY_TOKENS,
+    PacketReader,
+    byte_budget,
 )
-from waybook.usecases.plan_packet import Material, frame, list_named, parts
-from waybook.usecases.reading_on import read_on
+from waybook.usecases.plan_packet import PlanMaterial, named_list, plan_frame, plan_parts
+from waybook.usecases.reading_on import read_continuation
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import next_call
 
 #: The lists that can be read on by themselves.
 LISTS = ("steps", "artifacts")
-TAIL = 15
-MOST_SINCE = 200
+RECENT_EVENTS = 15
+MAX_EVENTS_SINCE = 200
 
 
-class GetResearchContext(InSession):
+class GetResearchContext(SessionArguments):
     plan_id: Id
     since: int | None = Field(None, ge=0, description="a seq: only news")
-    budget_tokens: int | None = Field(None, ge=LEAST_TOKENS, le=MOST_TOKENS)
+    budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: bool = False
     # In no list of tools: whoever needs them finds them in the call that a reply names.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 
 
-async def get_research_context(call: Call, asked: GetResearchContext) -> Body:
+async def get_research_context(ctx: RequestContext, asked: GetResearchContext) -> Body:
     """The plan with its question, steps, results, open review, artifacts and last events.
 
     A session the plan has not met before is noted, once.
     """
-    plan_id = known(asked.plan_id).lower()
-    reader = Reader("get_research_context", {"planId": plan_id})
-    most = room(asked.budget_tokens, detail=asked.detail)
+    plan_id = id_or_nil(asked.plan_id).lower()
+    reader = PacketReader("get_research_context", {"planId": plan_id})
+    most = byte_budget(asked.budget_tokens, detail=asked.detail)
     if asked.part is not None and asked.part not in LISTS:
-        ending = following("get_research_context", "back to the plan", **reader.args)
+        ending = next_call("get_research_context", "back to the plan", **reader.args)
         page = Page(asked.offset, most)
-        return await read_on(call, reader, plan_id, asked.part, page, ending)
-    material = await _material(call, plan_id, asked, most)
-    if is_new_session(material.plan, call.session):
-        await _note_session(call, plan_id)
+        return await read_continuation(ctx, reader, plan_id, asked.part, page, ending)
+    material = await _material(ctx, plan_id, asked, most)
+    if is_new_session(material.plan, ctx.session):
+        await _note_session(ctx, plan_id)
     if asked.part is not None:
-        head, every = Body(planId=plan_id), list_named(asked.part, material, reader)
+        head, every = Body(planId=plan_id), named_list(asked.part, material, reader)
     else:
-        material = await _with_what_matters(call, material)
-        head, every = frame(material), parts(material, reader)
-    again = reader.again(budgetTokens=ENOUGH_TOKENS)
+        material = await _with_what_matters(ctx, material)
+        head, every = plan_frame(material), plan_parts(material, reader)
+    again = reader.with_more_room(budgetTokens=REPLY_TOKENS)
     last: Body = {"next": _next(material.plan)}
-    return within(lambda room: packet(head, every, ending=last, room=room, again=again), most)
+    return build_within(
+        lambda room: build_packet(head, every, ending=last, room=room, again=again), most
+    )
 
 
-async def _material(call: Call, plan_id: str, asked: GetResearchContext, most: int) -> Material:
-    library = call.house.library
+async def _material(
+    ctx: RequestContext, plan_id: str, asked: GetResearchContext, most: int
+) -> PlanMaterial:
+    library = ctx.services.search_backend
     page = Page(asked.offset if asked.part else 0, most)
-    wanted = Wanted(plan_id=plan_id, holder=call.actor().holder)
-    loaded, found = await call.look(
+    wanted = PlanRequest(plan_id=plan_id, holder=ctx.actor().holder)
+    loaded, found = await ctx.load_plan(
         wanted,
         plans.brief_statement(plan_id),
         contexts.instructions_statement(plan_id, most),
         contexts.results_statement(plan_id, most),
-        contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT)),
-        audit.SQL["tail"](subject_id=plan_id, most=TAIL)
+        contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
+        audit.SQL["tail"](subject_id=plan_id, most=RECENT_EVENTS)
         if asked.since is None
-        else audit.SQL["entries"](subject_id=plan_id, since=asked.since, most=MOST_SINCE),
-        *library.unasked(),
+        else audit.SQL["entries"](subject_id=plan_id, since=asked.since, most=MAX_EVENTS_SINCE),
+        *library.pending_statements(),
     )
     brief, instructions, results, newest, entries, *able = found
-    library.learn(able)
+    library.store_capabilities(able)
     events = audit.read_entries(entries)
-    return Material(
+    return PlanMaterial(
         plan=loaded.plan,
         brief=brief[0],
         instructions=instructions,
         results=results,
         newest=newest,
         entries=events,
-        base_url=call.house.base_url,
+        base_url=ctx.services.base_url,
         since=asked.since,
         changed=None if asked.since is None else _changed(events, Entity.STEP),
         page=page,
     )
 
 
-async def _with_what_matters(call: Call, material: Material) -> Material:
+async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> PlanMaterial:
     """With the artifacts that matter for the plan's question; or those that are new."""
     plan_id = material.plan.id
     if material.since is not None:
         stored = sorted(_changed(material.entries, Entity.ARTIFACT))
         found = dict.fromkeys(stored, 0)
     elif material.newest:
-        found = await matching(call, plan_id, material.brief[0])
+        found = await matching_artifacts(ctx, plan_id, material.brief[0])
     else:
         found = {}
     if not found:
         return material
-    (rows,) = await call.read(contexts.artifacts_statement(plan_id, found, EXCERPT))
-    return replace(material, ranked=in_order(rows, found))
+    (rows,) = await ctx.read(contexts.artifacts_statement(plan_id, found, EXCERPT_BYTES))
+    return replace(material, ranked=order_by_hits(rows, found))
 
 
-async def _note_session(call: Call, plan_id: str) -> None:
-    async with call.locked(plan_id=plan_id) as held:
-        await held.write(resume_session(held.plan, held.moment), {})
+async def _note_session(ctx: RequestContext, plan_id: str) -> None:
+    async with ctx.lock_plan(plan_id=plan_id) as locked:
+        await locked.write(resume_session(locked.plan, locked.decision_context), {})
 
 
-def _changed(entries: Sequence[Sealed], entity: Entity) -> frozenset[str]:
+def _changed(entries: Sequence[SealedEntry], entity: Entity) -> frozenset[str]:
     return frozenset(change.id for change in changes_in(entries) if change.entity == entity)
 
 
 def _next(plan: Plan) -> Json:
     if plan.status in CLOSED_PLAN:
-        return following("list_active_plans", "this plan is over; see the others")
-    return following("get_next_step", "go on with the plan", planId=plan.id)
+        return next_call("list_active_plans", "this plan is over; see the others")
+    return next_call("get_next_step", "go on with the plan", planId=plan.id)
 
 
 TOOL = Tool(

@@ -8,45 +8,45 @@ from pydantic.json_schema import SkipJsonSchema
 from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.states import TERMINAL_STEP
 from waybook.record.moment import Json
-from waybook.research.packet import packet
+from waybook.research.packet import build_packet
 from waybook.store import contexts, plans
-from waybook.store.contexts import Page, Stored
-from waybook.store.plans import Wanted
+from waybook.store.contexts import Page, StoredArtifact
+from waybook.store.plans import PlanRequest
 from waybook.store.search import Scope
-from waybook.usecases.arguments import Id, Reading
-from waybook.usecases.call import Body, Call, known, not_found
-from waybook.usecases.flags import within
+from waybook.usecases.arguments import Id, ReadArguments
+from waybook.usecases.call import Body, RequestContext, id_or_nil, not_found
+from waybook.usecases.flags import build_within
 from waybook.usecases.packet_parts import (
-    ENOUGH_TOKENS,
-    LEAST_TOKENS,
-    MOST_TOKENS,
-    Reader,
-    room,
+    MAX_TOKENS,
+    MIN_TOKENS,
+    REPLY_TOKENS,
+    PacketReader,
+    byte_budget,
 )
-from waybook.usecases.reading_on import OF_STEP, read_on
+from waybook.usecases.reading_on import STEP_PARTS, read_continuation
 from waybook.usecases.schemas import output_schema
-from waybook.usecases.searching import find
-from waybook.usecases.step_packet import Material, frame, list_named, parts
+from waybook.usecases.searching import run_search
+from waybook.usecases.step_packet import StepMaterial, named_list, step_frame, step_parts
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import next_call
 
 #: How many artifacts of those that search finds are looked at.
-FOUND = 20
+MAX_MATCHES = 20
 #: How much of an artifact is read.
-EXCERPT = 1_200
+EXCERPT_BYTES = 1_200
 #: The lists that can be read on by themselves.
 LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 
-class GetStepContext(Reading):
+class GetStepContext(ReadArguments):
     step_id: Id
-    budget_tokens: int | None = Field(None, ge=LEAST_TOKENS, le=MOST_TOKENS)
+    budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
     # In no list of tools: whoever needs them finds them in the call that a reply names.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 
 
-class About(NamedTuple):
+class StepSubject(NamedTuple):
     """What a step is about, and where it belongs."""
 
     plan_id: str
@@ -54,58 +54,60 @@ class About(NamedTuple):
     has_research: bool
 
 
-async def get_step_context(call: Call, asked: GetStepContext) -> Body:
+async def get_step_context(ctx: RequestContext, asked: GetStepContext) -> Body:
     """The step's instructions, what earlier attempts left, earlier results, artifacts that matter.
 
     A sign of life: whoever reads up on a step is working on it.
     """
-    step_id = known(asked.step_id).lower()
-    about = await _about(call, step_id)
-    reader = Reader("get_step_context", {"stepId": step_id})
+    step_id = id_or_nil(asked.step_id).lower()
+    about = await _about(ctx, step_id)
+    reader = PacketReader("get_step_context", {"stepId": step_id})
     if asked.part is None or asked.part in LISTS:
-        material = await _material(call, about, step_id, asked)
+        material = await _material(ctx, about, step_id, asked)
         return _reply(material, reader, asked)
-    part = f"{asked.part}:{step_id}" if asked.part in OF_STEP else asked.part
-    page = Page(asked.offset, room(asked.budget_tokens))
-    ending = following("get_step_context", "back to the step", stepId=step_id)
-    return await read_on(call, reader, about.plan_id, part, page, ending)
+    part = f"{asked.part}:{step_id}" if asked.part in STEP_PARTS else asked.part
+    page = Page(asked.offset, byte_budget(asked.budget_tokens))
+    ending = next_call("get_step_context", "back to the step", stepId=step_id)
+    return await read_continuation(ctx, reader, about.plan_id, part, page, ending)
 
 
-async def _about(call: Call, step_id: str) -> About:
+async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
     """Touch the step, and learn what it is about."""
-    library = call.house.library
-    _, found, *able = await call.touch(
+    library = ctx.services.search_backend
+    _, found, *able = await ctx.write_and_read(
         plans.SQL["touch_step"](step_id=step_id),
         contexts.about_step_statement(step_id),
-        *library.unasked(),
+        *library.pending_statements(),
     )
-    library.learn(able)
+    library.store_capabilities(able)
     if not found:
         raise not_found("step")
-    about = About(*found[0])
-    call.remember(step_id, about.plan_id)
+    about = StepSubject(*found[0])
+    ctx.cache_step_plan(step_id, about.plan_id)
     return about
 
 
-async def _material(call: Call, about: About, step_id: str, asked: GetStepContext) -> Material:
-    plan_id, most = about.plan_id, room(asked.budget_tokens)
-    hits = await matching(call, plan_id, about.question) if _searched(about, asked) else {}
+async def _material(
+    ctx: RequestContext, about: StepSubject, step_id: str, asked: GetStepContext
+) -> StepMaterial:
+    plan_id, most = about.plan_id, byte_budget(asked.budget_tokens)
+    hits = await matching_artifacts(ctx, plan_id, about.question) if _searched(about, asked) else {}
     page = Page(asked.offset if asked.part else 0, most)
-    wanted = Wanted(plan_id=plan_id, texts=(step_id,), review=False)
-    loaded, found = await call.look(
+    wanted = PlanRequest(plan_id=plan_id, texts=(step_id,), review=False)
+    loaded, found = await ctx.load_plan(
         wanted,
         plans.brief_statement(plan_id),
         contexts.results_statement(plan_id, most),
         contexts.feedback_statement(plan_id, step_id, page),
         contexts.failures_statement(plan_id, step_id, page),
         contexts.newest_statement(plan_id, step_id, page),
-        contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT)),
-        contexts.artifacts_statement(plan_id, hits, EXCERPT),
+        contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
+        contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES),
     )
     brief, results, feedback, failures, so_far, newest, ranked = found
     if all(step.id != step_id for step in loaded.plan.steps):
         raise not_found("step")
-    return Material(
+    return StepMaterial(
         plan=loaded.plan,
         step=loaded.plan.step(StepId(step_id)),
         question=brief[0][0],
@@ -114,45 +116,47 @@ async def _material(call: Call, about: About, step_id: str, asked: GetStepContex
         failures=failures,
         so_far=so_far,
         newest=newest,
-        ranked=in_order(ranked, hits),
+        ranked=order_by_hits(ranked, hits),
         page=page,
     )
 
 
-def _searched(about: About, asked: GetStepContext) -> bool:
+def _searched(about: StepSubject, asked: GetStepContext) -> bool:
     return about.has_research and asked.part is None
 
 
-async def matching(call: Call, plan_id: str, question: str) -> dict[str, int]:
+async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
     """What a plan has that matters for a question, best first: ids, and the passages found."""
-    found, _ = await find(call, question, Scope(plan_id=plan_id))
-    return {hit.subject_id: hit.part for hit in found.hits[:FOUND]}
+    found, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
+    return {hit.subject_id: hit.part for hit in found.hits[:MAX_MATCHES]}
 
 
-def in_order(rows: list[tuple[Any, ...]], hits: dict[str, int]) -> list[Stored]:
+def order_by_hits(rows: list[tuple[Any, ...]], hits: dict[str, int]) -> list[StoredArtifact]:
     """What was found, in the order it was found in. Sources are no artifacts, and fall out."""
     stored = {row[0]: contexts.read_stored(row) for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 
 
-def _reply(material: Material, reader: Reader, asked: GetStepContext) -> Body:
+def _reply(material: StepMaterial, reader: PacketReader, asked: GetStepContext) -> Body:
     plan, step = material.plan, material.step
     ending: Body = {"next": _next(plan, step)}
-    again = reader.again(budgetTokens=ENOUGH_TOKENS)
-    most = room(asked.budget_tokens)
+    again = reader.with_more_room(budgetTokens=REPLY_TOKENS)
+    most = byte_budget(asked.budget_tokens)
     if asked.part is None:
-        head, every = frame(material), parts(material, reader)
+        head, every = step_frame(material), step_parts(material, reader)
     else:
         head = Body(planId=plan.id, stepId=step.id)
-        every = list_named(asked.part, material, reader)
-    return within(lambda room: packet(head, every, ending=ending, room=room, again=again), most)
+        every = named_list(asked.part, material, reader)
+    return build_within(
+        lambda room: build_packet(head, every, ending=ending, room=room, again=again), most
+    )
 
 
 def _next(plan: Plan, step: Step) -> Json:
     if step.status in TERMINAL_STEP:
-        return following("get_next_step", "this step is over; take another", planId=plan.id)
+        return next_call("get_next_step", "this step is over; take another", planId=plan.id)
     why = "when the work is done"
-    return following("submit_step_result", why, stepId=step.id, attempt=step.attempt)
+    return next_call("submit_step_result", why, stepId=step.id, attempt=step.attempt)
 
 
 TOOL = Tool(

@@ -8,18 +8,18 @@ from datetime import datetime
 from waybook.orgs.manage import record_org
 from waybook.orgs.model import Org
 from waybook.record.changes import Entry
-from waybook.record.moment import Moment
+from waybook.record.moment import DecisionContext
 from waybook.record.scopes import Scope
 from waybook.store import identities, ledger, org_ledger
 from waybook.store.database import Results
 from waybook.store.sql import Statement
-from waybook.usecases.call import Call, Opened
-from waybook.usecases.permission import require
+from waybook.usecases.call import OpenTransaction, RequestContext
+from waybook.usecases.permission import require_scope
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOrg:
-    opened: Opened
+class LockedOrg:
+    opened: OpenTransaction
     loaded: identities.LoadedOrg
 
     @property
@@ -31,14 +31,14 @@ class HeldOrg:
         return self.loaded.head.after(self.opened.now)
 
     @property
-    def moment(self) -> Moment:
+    def decision_context(self) -> DecisionContext:
         """What the rules are told of the world."""
-        return self.opened.moment._replace(now=self.now)
+        return self.opened.decision_context._replace(now=self.now)
 
     @property
-    def found(self) -> Results:
+    def results(self) -> Results:
         """What else was asked for."""
-        return self.opened.found[2:]
+        return self.opened.results[2:]
 
     async def write(self, *entries: Entry, org: Org | None = None) -> None:
         """Write what these entries account for, and commit.
@@ -47,20 +47,22 @@ class HeldOrg:
         """
         head = self.loaded.head
         # A chain begins with how the org stood before.
-        first = () if head.seq else (record_org(self.org, self.moment),)
-        hand = ledger.Hand(now=self.now, actor=self.moment.actor, head=head)
-        written = org_ledger.statements(org or self.org, (*first, *entries), hand)
+        first = () if head.seq else (record_org(self.org, self.decision_context),)
+        write_context = ledger.WriteContext(
+            now=self.now, actor=self.decision_context.actor, head=head
+        )
+        written = org_ledger.statements(org or self.org, (*first, *entries), write_context)
         await self.opened.tx.commit(*written)
 
 
 @asynccontextmanager
-async def held_org(call: Call, *statements: Statement) -> AsyncIterator[HeldOrg]:
+async def lock_org(ctx: RequestContext, *statements: Statement) -> AsyncIterator[LockedOrg]:
     """The caller's org, locked, and what these statements find.
 
     Raises:
         Forbidden: the caller does not look after it.
     """
-    require(call.caller, Scope.ADMIN, "changing users and tokens")
+    require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
     lock = (identities.SQL["lock_org"](), identities.SQL["last_entry_of_org"]())
-    async with call.open(*lock, *statements) as opened:
-        yield HeldOrg(opened, identities.read_org(opened.found[0], opened.found[1]))
+    async with ctx.begin(*lock, *statements) as opened:
+        yield LockedOrg(opened, identities.read_org(opened.results[0], opened.results[1]))

@@ -4,28 +4,30 @@ It is looked up in every request and kept nowhere, so that what is revoked count
 and in every process.
 """
 
-from waybook.errors import Unidentified
-from waybook.orgs.secret import hash_of, is_token
+from waybook.errors import Unauthenticated
+from waybook.orgs.secret import hash_token, looks_like_token
 from waybook.record.moment import Channel
 from waybook.store import identities
 from waybook.usecases.exchange import Caller
-from waybook.usecases.house import House
+from waybook.usecases.house import Services
 
 
-async def by_token(house: House, secret: str, channel: Channel) -> Caller:
+async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
     """Whoever shows this API token, coming through this door.
 
     Raises:
         Unidentified: it is no token, or one that does not count; which of these is not told.
     """
-    if not is_token(secret):
-        raise Unidentified
-    found = await house.database.bearing(hash_of(secret), *identities.by_token_statements())
+    if not looks_like_token(secret):
+        raise Unauthenticated
+    found = await services.database.read_by_secret(
+        hash_token(secret), *identities.by_token_statements()
+    )
     bearer = identities.read_bearer(found[-1])
     if bearer is None:
-        raise Unidentified
-    if bearer.to_note:
-        house.last_used.note(bearer.org_id, bearer.token_id)
+        raise Unauthenticated
+    if bearer.record_use:
+        services.last_used.record(bearer.org_id, bearer.token_id)
     return Caller(
         org_id=bearer.org_id,
         user=bearer.user,

@@ -15,74 +15,79 @@ from typing import Any
 from waybook.errors import Unavailable
 from waybook.store import embeddings, passages, quarantine, vectors
 from waybook.store.backend import Backend
-from waybook.store.passages import Meanings
-from waybook.store.search import Abilities
+from waybook.store.passages import Embeddings
+from waybook.store.search import SearchCapabilities
 from waybook.store.sql import Statement
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 
 log = logging.getLogger(__name__)
 
 #: Artifacts and passages in one go.
-MOST_ARTIFACTS = 20
-MOST_PASSAGES = 200
+MAX_ARTIFACTS = 20
+MAX_PASSAGES = 200
 #: What was begun so long ago is committed by now, so there is nothing older to be found.
-MARGIN = timedelta(hours=1)
+COMMIT_MARGIN = timedelta(hours=1)
 #: How often a passage may break its connection before it is set aside.
 MAX_BREAKS = 2
 
 
-async def index_research(call: Call) -> int:
+async def index_research(ctx: RequestContext) -> int:
     """Index some of what is not; returns how much that was, so nothing when there is no more.
 
     Everything is looked through once; after that only what is new.
     """
-    library, org_id = call.house.library, call.caller.org_id
-    able = await library.abilities(call.house.database, org_id)
-    await _set_aside(call, able)
+    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    able = await library.capabilities(ctx.services.database, org_id)
+    await _set_aside(ctx, able)
     since = library.swept.get(org_id)
-    asked = [passages.without_passages_statement(since, MOST_ARTIFACTS)]
+    asked = [passages.unindexed_statement(since, MAX_ARTIFACTS)]
     if able.backend is not None:
         missing = {Backend.PORTABLE: embeddings.without_embeddings_statement}.get(
             able.backend, vectors.without_vectors_statement
         )
-        asked.append(missing(library.model.name, able.backend, since, MOST_PASSAGES))
-    now, ((set_aside, _),), unknown, *bare = await call.read(
+        asked.append(missing(library.model.name, able.backend, since, MAX_PASSAGES))
+    now, ((set_aside, _),), unknown, *bare = await ctx.read(
         "select app_now()", quarantine.count_statement(), *asked
     )
-    told = _indexed(call, unknown)
+    told = _indexed(ctx, unknown)
     if told:
-        async with call.house.database.tenant(org_id) as tx:
+        async with ctx.services.database.org_transaction(org_id) as tx:
             await tx.commit(*told)
-    embedded = await _embed(call, able, bare[0]) if bare and bare[0] else 0
+    embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not told and not (bare and bare[0]) and not set_aside:
         # What is set aside is older than the next look, and would not be tried again.
-        library.swept[org_id] = now[0][0] - MARGIN
+        library.swept[org_id] = now[0][0] - COMMIT_MARGIN
     return len(told) + embedded
 
 
-def _indexed(call: Call, unknown: list[tuple[Any, ...]]) -> list[Statement]:
+def _indexed(ctx: RequestContext, unknown: list[tuple[Any, ...]]) -> list[Statement]:
     """What makes these artifacts known to search, each in the place of its earlier versions."""
-    subjects = passages.read_unknown(unknown)
+    subjects = passages.read_unindexed(unknown)
     if not subjects:
         return []
-    forget = passages.forget_earlier_statement(subject.id for subject in subjects)
-    return [forget, *passages.index(passages.cut(subjects), None, call.caller.org_id)]
+    forget = passages.unindex_earlier_statement(subject.id for subject in subjects)
+    return [
+        forget,
+        *passages.index_statements(passages.split_subjects(subjects), None, ctx.caller.org_id),
+    ]
 
 
-async def _embed(call: Call, able: Abilities, bare: list[tuple[Any, ...]]) -> int:
+async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[tuple[Any, ...]]) -> int:
     """Store the vectors these passages lack, if they can be had now; return 1 if they could.
 
     Raises:
         Unavailable: the connection broke.
     """
-    library, org_id = call.house.library, call.caller.org_id
-    made = await library.vectors([passages.said(title, body) for _, _, title, body in bare])
+    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    made = await library.embed_texts(
+        [passages.embedding_text(title, body) for _, _, title, body in bare]
+    )
     if made is None or able.backend is None:
         return 0
     keys = [(org_id, row[0], row[1]) for row in bare]
-    meanings = Meanings(library.model.name, made, able.backend)
+    meanings = Embeddings(library.model.name, made, able.backend)
     stored = passages.vectors_statement([row[:2] for row in bare], meanings, org_id)
-    async with call.house.database.tenant(org_id) as tx:
+    async with ctx.services.database.org_transaction(org_id) as tx:
         try:
             await tx.commit(stored)
         except Unavailable:
@@ -93,15 +98,15 @@ async def _embed(call: Call, able: Abilities, bare: list[tuple[Any, ...]]) -> in
     return 1
 
 
-async def _set_aside(call: Call, able: Abilities) -> None:
+async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
     """Set passages aside that broke their connection too often, so that no process goes on."""
-    library, org_id = call.house.library, call.caller.org_id
+    library, org_id = ctx.services.search_backend, ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:
         return
     passages_of = sorted(key[1:] for key in keys)
     model, backend = library.model.name, str(able.backend)
-    await call.touch(quarantine.insert_statement(passages_of, model=model, backend=backend))
+    await ctx.write_and_read(quarantine.insert_statement(passages_of, model=model, backend=backend))
     for key in keys:
         del library.broken[key]
     log.error(

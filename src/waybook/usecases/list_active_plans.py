@@ -13,29 +13,29 @@ from waybook.plan.states import PlanStatus
 from waybook.record.moment import Json
 from waybook.store import plans
 from waybook.store.ids import is_id
-from waybook.usecases.arguments import Reading
-from waybook.usecases.call import Body, Call
+from waybook.usecases.arguments import ReadArguments
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.links import review_url
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following, moment
+from waybook.usecases.views import format_time, next_call
 
 
-class ListActivePlans(Reading):
+class ListActivePlans(ReadArguments):
     limit: int = Field(default=20, ge=1, le=100)
     cursor: str | None = Field(None, max_length=500)
 
 
-async def list_active_plans(call: Call, asked: ListActivePlans) -> Body:
+async def list_active_plans(ctx: RequestContext, asked: ListActivePlans) -> Body:
     """A page of the org's open plans, newest activity first, with the true total."""
     before, before_id = _read_cursor(asked.cursor)
-    total, rows = await call.read(
+    total, rows = await ctx.read(
         plans.SQL["count_open_plans"](),
         plans.SQL["open_plans"](before=before, before_id=before_id, most=asked.limit + 1),
     )
     page = rows[: asked.limit]
     return {
-        "plans": [_view(row, call.house.base_url) for row in page],
+        "plans": [_view(row, ctx.services.base_url) for row in page],
         "total": total[0][0],
         "nextCursor": _cursor(page[-1]) if len(rows) > asked.limit else None,
         "next": _next(page),
@@ -53,17 +53,17 @@ def _view(row: tuple[Any, ...], base_url: str) -> Json:
         "progress": percent(done, total),
         "counts": {"done": done, "total": total, "failed": failed, "inProgress": in_progress},
         "revision": revision,
-        "lastActivityAt": moment(updated_at),
+        "lastActivityAt": format_time(updated_at),
         "createdBy": made[0],
-        "createdAt": moment(made[1]),
+        "createdAt": format_time(made[1]),
     }
 
 
 def _next(page: list[tuple[Any, ...]]) -> Json:
     if not page:
-        return following("create_research_plan", "no plan is open; write one")
+        return next_call("create_research_plan", "no plan is open; write one")
     why = "read up on a plan before going on with it"
-    return following("get_research_context", why, planId=page[0][0])
+    return next_call("get_research_context", why, planId=page[0][0])
 
 
 def _cursor(row: tuple[Any, ...]) -> str:

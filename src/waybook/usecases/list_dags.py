@@ -4,73 +4,77 @@ from typing import Any
 
 from waybook.dag.model import Dag
 from waybook.record.moment import Json
-from waybook.research.cutting import beginning
-from waybook.run.model import Chart
+from waybook.research.cutting import truncate
+from waybook.run.model import CompiledDag
 from waybook.store import definitions, runs
-from waybook.usecases.arguments import Reading
-from waybook.usecases.call import Body, Call
-from waybook.usecases.charts import builtin_charts
-from waybook.usecases.find_runs import FoundRun, found_runs
+from waybook.usecases.arguments import ReadArguments
+from waybook.usecases.call import Body, RequestContext
+from waybook.usecases.charts import builtin_dags
+from waybook.usecases.find_runs import RunSummary, read_run_summaries
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, moment, within_reply
+from waybook.usecases.views import fit_reply, format_time, next_call
 
-MOST_RUNS = 50
+MAX_RUNS = 50
 #: How much of a description is told, in bytes.
-MOST_DESCRIBED = 600
+MAX_DESCRIPTION_BYTES = 600
 
 
-class ListDags(Reading):
+class ListDags(ReadArguments):
     pass
 
 
-async def list_dags(call: Call, _: ListDags) -> Body:
+async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
     """Every definition in its latest version, and the open runs."""
-    stored, found = await call.read(
-        definitions.definitions_statement(), runs.find_statement(MOST_RUNS, open_only=True)
+    stored, found = await ctx.read(
+        definitions.definitions_statement(), runs.find_statement(MAX_RUNS, open_only=True)
     )
-    charts = {**builtin_charts(), **{row[0]: _chart(call, *row) for row in stored}}
+    charts = {**builtin_dags(), **{row[0]: _chart(ctx, *row) for row in stored}}
     body: Body = {
         "dags": [_view(charts[slug]) for slug in sorted(charts)],
-        "openRuns": [_run_view(run) for run in await found_runs(call, found)],
-        "next": following("start_run", "start a run of one of them"),
+        "openRuns": [_run_view(run) for run in await read_run_summaries(ctx, found)],
+        "next": next_call("start_run", "start a run of one of them"),
     }
-    whole = following("get_dag_map", "one definition, whole")
-    return within_reply(body, ("openRuns", "dags"), whole)
+    whole = next_call("get_dag_map", "one definition, whole")
+    return fit_reply(body, ("openRuns", "dags"), whole)
 
 
-def _chart(call: Call, slug: str, *row: Any) -> Chart:  # noqa: ANN401 - as it was found
-    return call.house.charts.current(call.caller.org_id, slug, [row]).chart
+def _chart(ctx: RequestContext, slug: str, *row: Any) -> CompiledDag:  # noqa: ANN401 - as it was found
+    return ctx.services.definition_cache.current(ctx.caller.org_id, slug, [row]).compiled_dag
 
 
-def _view(chart: Chart) -> Body:
-    dag: Dag = chart.dag
+def _view(compiled_dag: CompiledDag) -> Body:
+    dag: Dag = compiled_dag.dag
     stages: list[Json] = [
-        {"stageSlug": slug, "name": chart.stages[slug].name, "steps": len(chart.graphs[slug].order)}
-        for slug in chart.order
+        {
+            "stageSlug": slug,
+            "name": compiled_dag.stages[slug].name,
+            "steps": len(compiled_dag.graphs[slug].order),
+        }
+        for slug in compiled_dag.order
     ]
     return {
         "dagSlug": dag.slug,
         "name": dag.name,
-        "version": chart.version,
-        "description": beginning(dag.description, MOST_DESCRIBED),
+        "version": compiled_dag.version,
+        "description": truncate(dag.description, MAX_DESCRIPTION_BYTES),
         "stages": stages,
     }
 
 
-def _run_view(run: FoundRun) -> Body:
+def _run_view(run: RunSummary) -> Body:
     return {
         "runId": run.id,
         "name": run.name,
-        "dagSlug": run.chart.dag.slug,
-        "version": run.chart.version,
+        "dagSlug": run.compiled_dag.dag.slug,
+        "version": run.compiled_dag.version,
         "currentStage": run.current.slug if run.current else None,
         "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
         "completedSteps": sum(stage.closed for stage in run.stages),
         "failedSteps": sum(stage.failed for stage in run.stages),
-        "createdAt": moment(run.created_at),
+        "createdAt": format_time(run.created_at),
         "createdBy": run.created_by,
-        "updatedAt": moment(run.updated_at),
+        "updatedAt": format_time(run.updated_at),
     }
 
 

@@ -4,31 +4,31 @@ from waybook.errors import NotFound
 from waybook.store import deliveries
 from waybook.store.deliveries import Deliveries, Delivery
 from waybook.store.ids import is_id
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 
 
-async def list_deliveries(call: Call, *, limit: int = 20) -> list[Delivery]:
+async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Delivery]:
     """The last notices, newest first."""
-    (rows,) = await call.read(deliveries.latest_statement(limit))
+    (rows,) = await ctx.read(deliveries.latest_statement(limit))
     return deliveries.read_latest(rows)
 
 
-async def one_delivery(call: Call, letter_id: str) -> Delivery:
+async def get_delivery(ctx: RequestContext, letter_id: str) -> Delivery:
     """The notice with this id.
 
     Raises:
         NotFound: there is none.
     """
     if is_id(letter_id):
-        (rows,) = await call.read(deliveries.latest_statement(1, letter_id))
+        (rows,) = await ctx.read(deliveries.latest_statement(1, letter_id))
         for found in deliveries.read_latest(rows):
             return found
     raise delivery_not_found()
 
 
-async def count_deliveries(call: Call) -> Deliveries:
+async def count_deliveries(ctx: RequestContext) -> Deliveries:
     """How many wait, how many were given up, and since when."""
-    return deliveries.read_standing(await call.read(deliveries.standing_statement()))
+    return deliveries.read_counts(await ctx.read(deliveries.counts_statement()))
 
 
 def delivery_not_found() -> NotFound:

@@ -7,44 +7,44 @@ from typing import Final
 from waybook.orgs.model import Org, Token, User
 from waybook.record.scopes import Scope
 from waybook.store import identities
-from waybook.store.identities import Used
-from waybook.usecases.call import Call
-from waybook.usecases.permission import require
+from waybook.store.identities import TokenUse
+from waybook.usecases.call import RequestContext
+from waybook.usecases.permission import require_scope
 
-MOST_USERS: Final = 1_000
-MOST_TOKENS: Final = 1_000
+MAX_USERS: Final = 1_000
+MAX_TOKENS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
     org: Org
     users: list[User]
-    tokens: list[Used]
+    tokens: list[TokenUse]
     now: datetime
 
     @property
-    def counting(self) -> list[Used]:
+    def active_tokens(self) -> list[TokenUse]:
         """The tokens that count, as far as they themselves can tell."""
-        return [one for one in self.tokens if counts(one.token, self.now)]
+        return [one for one in self.tokens if is_active(one.token, self.now)]
 
 
-def counts(token: Token, now: datetime) -> bool:
+def is_active(token: Token, now: datetime) -> bool:
     """Whether a token is neither revoked nor expired."""
     expired = token.expires_at is not None and token.expires_at <= now
     return token.revoked_at is None and not expired
 
 
-async def list_members(call: Call) -> Members:
+async def list_members(ctx: RequestContext) -> Members:
     """The org, its users and their tokens, those that count first.
 
     Raises:
         Forbidden: the caller does not look after the org.
     """
-    require(call.caller, Scope.ADMIN, "seeing users and tokens")
-    org, users, tokens, now = await call.read(
+    require_scope(ctx.caller, Scope.ADMIN, "seeing users and tokens")
+    org, users, tokens, now = await ctx.read(
         identities.SQL["org"](),
-        identities.SQL["users"](most=MOST_USERS),
-        identities.SQL["tokens"](most=MOST_TOKENS),
+        identities.SQL["users"](most=MAX_USERS),
+        identities.SQL["tokens"](most=MAX_TOKENS),
         "select app_now()",
     )
     return Members(

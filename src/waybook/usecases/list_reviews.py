@@ -9,7 +9,7 @@ from waybook.plan.model import DecisionKind
 from waybook.plan.states import PlanStatus
 from waybook.record.moment import Json
 from waybook.store import plans
-from waybook.usecases.call import Call, known, not_found
+from waybook.usecases.call import RequestContext, id_or_nil, not_found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,13 @@ class OpenReview:
 
 
 async def list_reviews(
-    call: Call, plan_id: str | None = None, *, limit: int = 100
+    ctx: RequestContext, plan_id: str | None = None, *, limit: int = 100
 ) -> list[OpenReview]:
     """The open reviews, longest waiting first."""
     statement = plans.open_reviews_statement(
-        plan_id=known(plan_id) if plan_id else None, most=limit
+        plan_id=id_or_nil(plan_id) if plan_id else None, most=limit
     )
-    (rows,) = await call.read(statement)
+    (rows,) = await ctx.read(statement)
     return read_open_reviews(rows)
 
 
@@ -50,7 +50,7 @@ def read_open_reviews(rows: Iterable[tuple[Any, ...]]) -> list[OpenReview]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenReview:
+class ReviewRecord:
     """A review whoever looks at it may find decided, and by whom."""
 
     review: OpenReview
@@ -61,17 +61,17 @@ class SeenReview:
     plan_status: PlanStatus
 
 
-async def read_review(call: Call, review_id: str) -> SeenReview:
+async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
     """One review, open or decided.
 
     Raises:
         NotFound: there is none with this id here.
     """
-    (rows,) = await call.read(plans.SQL["one_review"](review_id=known(review_id)))
+    (rows,) = await ctx.read(plans.SQL["one_review"](review_id=id_or_nil(review_id)))
     if not rows:
         raise not_found("review")
     *asked, decision, feedback, by, at, status = rows[0]
-    return SeenReview(
+    return ReviewRecord(
         review=OpenReview(**dict(zip(OpenReview.__slots__, asked, strict=True))),
         decision=DecisionKind(decision) if decision else None,
         feedback=feedback,

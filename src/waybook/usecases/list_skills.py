@@ -4,46 +4,46 @@ from pydantic import Field
 
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.record.moment import Json
-from waybook.research.cutting import beginning, fair_share
-from waybook.usecases.arguments import Id, Line, Reading
-from waybook.usecases.call import Body, Call
+from waybook.research.cutting import fair_share, truncate
+from waybook.usecases.arguments import Id, Line, ReadArguments
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.skills import Skill, SkillFile
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import following, told
+from waybook.usecases.views import next_call, non_empty
 
 #: What all descriptions, or one file, may take in a reply.
-DESCRIPTIONS = 25_000
+MAX_DESCRIPTIONS_BYTES = 25_000
 FILE = 40_000
 
 
-class ListSkills(Reading):
+class ListSkills(ReadArguments):
     name: Id | None = None
     file: Line | None = Field(None, description="a file of this skill, to read it")
 
 
-async def list_skills(call: Call, asked: ListSkills) -> Body:
+async def list_skills(ctx: RequestContext, asked: ListSkills) -> Body:
     """The configured skills, by name; or one of them, or one of its files."""
     if asked.name is None:
         if asked.file is not None:
             raise InvalidInput("file: say the name of the skill too", argument="name")
         return {
-            "skills": _listed(call.house.skills),
-            "next": following("start_skill", "start the one that fits, before creating the plan"),
+            "skills": _listed(ctx.services.skills),
+            "next": next_call("start_skill", "start the one that fits, before creating the plan"),
         }
-    skill = find_skill(call, asked.name)
-    start = following("start_skill", "work by this skill", name=skill.name)
+    skill = find_skill(ctx, asked.name)
+    start = next_call("start_skill", "work by this skill", name=skill.name)
     shown = {} if asked.file is None else {"file": _file_view(skill, asked.file)}
     return {"skills": [_view(skill, skill.description)], **shown, "next": start}
 
 
-def find_skill(call: Call, name: str) -> Skill:
+def find_skill(ctx: RequestContext, name: str) -> Skill:
     """The skill of this name.
 
     Raises:
         NotFound: there is none.
     """
-    for skill in call.house.skills:
+    for skill in ctx.services.skills:
         if skill.name == name:
             return skill
     raise NotFound(
@@ -58,7 +58,7 @@ def file_names(skill: Skill) -> list[Json] | None:
 
 
 def _listed(skills: tuple[Skill, ...]) -> list[Json]:
-    share = fair_share([len(skill.description) for skill in skills], DESCRIPTIONS)
+    share = fair_share([len(skill.description) for skill in skills], MAX_DESCRIPTIONS_BYTES)
     return [_view(skill, _shortened(skill.description, share), files=False) for skill in skills]
 
 
@@ -67,7 +67,7 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
-    return told(
+    return non_empty(
         name=skill.name,
         description=description,
         outputMediaType=skill.output_media_type,
@@ -89,9 +89,11 @@ def _file_view(skill: Skill, path: str) -> Body:
             "this file is not a text; its resource has its bytes",
             resource=f"skill://{skill.name}/{found.path}",
         )
-    shown = beginning(text, FILE)
+    shown = truncate(text, FILE)
     resource = f"skill://{skill.name}/{found.path}" if len(shown) < len(text) else None
-    return told(path=found.path, text=shown, left=len(text) - len(shown) or None, resource=resource)
+    return non_empty(
+        path=found.path, text=shown, left=len(text) - len(shown) or None, resource=resource
+    )
 
 
 def text_of(file: SkillFile) -> str | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from waybook.errors import WaybookError
-from waybook.redaction import redacted
+from waybook.redaction import redact
 
 #: A loop that failed so often in a row does not do its work.
 MAX_FAILURES_IN_A_ROW = 5
@@ -22,7 +22,7 @@ class LoopHealth:
         self.failures[loop] = self.failures.get(loop, 0) + 1
         # Other errors may quote rows of any org; their text is in the log alone.
         said = str(error) if isinstance(error, WaybookError) else ""
-        said = redacted(" ".join(said.split()))[:MAX_ERROR_LENGTH]
+        said = redact(" ".join(said.split()))[:MAX_ERROR_LENGTH]
         self.errors[loop] = f"{type(error).__name__}: {said}" if said else type(error).__name__
         return self.failures[loop]
 

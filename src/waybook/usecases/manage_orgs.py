@@ -3,12 +3,12 @@
 from waybook.orgs.manage import change_org as change
 from waybook.orgs.model import Org
 from waybook.record.moment import ReviewPolicy
-from waybook.usecases.call import Call
-from waybook.usecases.held_org import held_org
+from waybook.usecases.call import RequestContext
+from waybook.usecases.held_org import lock_org
 
 
 async def change_org(
-    call: Call, *, name: str | None = None, policy: ReviewPolicy | None = None
+    ctx: RequestContext, *, name: str | None = None, policy: ReviewPolicy | None = None
 ) -> Org:
     """Call the org otherwise, or have its reviews decided otherwise.
 
@@ -16,15 +16,15 @@ async def change_org(
         Forbidden: the caller does not look after the org.
         InvalidInput: it cannot be called so.
     """
-    async with held_org(call) as held:
-        org, entry = change(held.org, held.moment, name=name, policy=policy)
+    async with lock_org(ctx) as locked:
+        org, entry = change(locked.org, locked.decision_context, name=name, policy=policy)
         if entry is not None:
-            await held.write(entry, org=org)
+            await locked.write(entry, org=org)
         return org
 
 
-async def record_org(call: Call) -> None:
+async def start_org_audit(ctx: RequestContext) -> None:
     """Begin the chain of a new org."""
-    async with held_org(call) as held:
-        if not held.loaded.head.seq:
-            await held.write()
+    async with lock_org(ctx) as locked:
+        if not locked.loaded.head.seq:
+            await locked.write()

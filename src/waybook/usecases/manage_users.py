@@ -8,29 +8,29 @@ from waybook.orgs import manage
 from waybook.orgs.manage import NewUser
 from waybook.orgs.model import User
 from waybook.record.changes import Entry
-from waybook.record.moment import Moment
+from waybook.record.moment import DecisionContext
 from waybook.record.scopes import Scope
 from waybook.store import identities
-from waybook.store.database import Taken
-from waybook.usecases.call import Call
-from waybook.usecases.held_org import held_org
+from waybook.store.database import KeyConflict
+from waybook.usecases.call import RequestContext
+from waybook.usecases.held_org import lock_org
 
 #: What becomes of a user, and the entry of it, if there is anything to do.
-Rule: TypeAlias = Callable[[User, Moment], tuple[User, Entry | None]]
+UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
 
 
-async def add_user(call: Call, new: NewUser) -> User:
+async def add_user(ctx: RequestContext, new: NewUser) -> User:
     """Let somebody in.
 
     Raises:
         Forbidden: the caller does not look after the org.
         InvalidInput: somebody is called so already, or nobody can be.
     """
-    async with held_org(call) as held:
-        user, entry = manage.add_user(new, held.moment)
+    async with lock_org(ctx) as locked:
+        user, entry = manage.add_user(new, locked.decision_context)
         try:
-            await held.write(entry)
-        except Taken:
+            await locked.write(entry)
+        except KeyConflict:
             raise InvalidInput(
                 f"there is a user {user.name} already; every user has a name of their own",
                 argument="name",
@@ -38,7 +38,7 @@ async def add_user(call: Call, new: NewUser) -> User:
     return user
 
 
-async def disable_user(call: Call, name: str) -> User:
+async def disable_user(ctx: RequestContext, name: str) -> User:
     """Let them in no more, whatever they show.
 
     Raises:
@@ -46,10 +46,10 @@ async def disable_user(call: Call, name: str) -> User:
         NotFound: there is nobody of this name.
         IllegalMove: they are disabled already.
     """
-    return await _changed(call, name, manage.disable_user)
+    return await _changed(ctx, name, manage.disable_user)
 
 
-async def enable_user(call: Call, name: str) -> User:
+async def enable_user(ctx: RequestContext, name: str) -> User:
     """Let them in again.
 
     Raises:
@@ -57,10 +57,10 @@ async def enable_user(call: Call, name: str) -> User:
         NotFound: there is nobody of this name.
         IllegalMove: they are not disabled.
     """
-    return await _changed(call, name, manage.enable_user)
+    return await _changed(ctx, name, manage.enable_user)
 
 
-async def change_scopes(call: Call, name: str, scopes: tuple[Scope, ...]) -> User:
+async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
     """Let them do this at most: from the next request on, by whatever credential.
 
     Raises:
@@ -68,18 +68,18 @@ async def change_scopes(call: Call, name: str, scopes: tuple[Scope, ...]) -> Use
         NotFound: there is nobody of this name.
         InvalidInput: they could do nothing.
     """
-    return await _changed(call, name, lambda user, now: manage.change_scopes(user, scopes, now))
+    return await _changed(ctx, name, lambda user, now: manage.change_scopes(user, scopes, now))
 
 
-async def _changed(call: Call, name: str, rule: Rule) -> User:
-    async with held_org(call, identities.user_statement(name)) as held:
-        user, entry = rule(meant_user(held.found[0], name), held.moment)
+async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
+    async with lock_org(ctx, identities.user_statement(name)) as locked:
+        user, entry = rule(require_user(locked.results[0], name), locked.decision_context)
         if entry is not None:
-            await held.write(entry)
+            await locked.write(entry)
     return user
 
 
-def meant_user(rows: list[tuple[Any, ...]], name: str) -> User:
+def require_user(rows: list[tuple[Any, ...]], name: str) -> User:
     """The user that was found under a name.
 
     Raises:

@@ -6,10 +6,10 @@ from typing import Protocol, TypeVar
 from waybook.errors import InvalidInput, NextCall, NotFound
 
 #: As many are looked for: enough to name some of those that could be meant.
-ENOUGH = 5
+MAX_CANDIDATES = 5
 
 
-class Named(Protocol):
+class NamedItem(Protocol):
     """A plan or a run in a list."""
 
     @property
@@ -18,10 +18,12 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-Found = TypeVar("Found", bound=Named)
+NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
 
 
-def the_one_meant(found: Sequence[Found], text: str | None, *, what: str, tool: str) -> Found:
+def resolve_one(
+    found: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
+) -> NamedItemT:
     """The only one of those found, or the only one that is called just so.
 
     Raises:

@@ -9,12 +9,12 @@ from waybook.plan import modify as rules
 from waybook.plan.decision import Decision
 from waybook.plan.model import Plan, StepId
 from waybook.record.moment import Json
-from waybook.usecases.arguments import Id, Line, Loose, Mutating, Nested, Text
-from waybook.usecases.asked_steps import AskedStep
-from waybook.usecases.call import Body, Call, Held
+from waybook.usecases.arguments import Id, LenientJson, Line, MutatingArguments, Nested, Text
+from waybook.usecases.asked_steps import StepArgument
+from waybook.usecases.call import Body, LockedPlan, RequestContext
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following, step_view, told, within_reply
+from waybook.usecases.views import fit_reply, next_call, non_empty, step_view
 
 Action = Literal[
     "add_steps",
@@ -26,7 +26,7 @@ Action = Literal[
 ]
 
 #: What each action needs, and what it may take beside that.
-FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "add_steps": (frozenset({"steps"}), frozenset({"insert_after_order"})),
     "remove_step": (frozenset({"step_id"}), frozenset()),
     "reorder_steps": (frozenset({"step_ids"}), frozenset()),
@@ -36,21 +36,21 @@ FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 
 
-class AskedModification(Nested):
+class ModificationArgument(Nested):
     action: Action
     step_id: Id | None = None
-    steps: Loose[list[AskedStep]] | None = Field(None, min_length=1)
+    steps: LenientJson[list[StepArgument]] | None = Field(None, min_length=1)
     insert_after_order: int | None = None
-    step_ids: Loose[list[Id]] | None = None
+    step_ids: LenientJson[list[Id]] | None = None
     instructions: Text | None = None
     reason: Line | None = None
     retry: bool | None = None
 
 
-class ModifyPlan(Mutating):
+class ModifyPlan(MutatingArguments):
     plan_id: Id
     modifications: Annotated[
-        Loose[list[AskedModification]],
+        LenientJson[list[ModificationArgument]],
         WithJsonSchema({"type": "array", "items": {"type": "object", "required": ["action"]}}),
     ] = Field(min_length=1, max_length=50)
     modification_rationale: Line | None = None
@@ -58,31 +58,33 @@ class ModifyPlan(Mutating):
     dry_run: bool = False
 
 
-async def modify_plan(call: Call, asked: ModifyPlan) -> Body:
+async def modify_plan(ctx: RequestContext, asked: ModifyPlan) -> Body:
     """Apply all modifications or none; a dry run only shows what would come of them."""
     modifications = tuple(_modification(n, m) for n, m in enumerate(asked.modifications))
     texts = tuple(m.step_id for m in asked.modifications if m.step_id)
-    async with call.locked(plan_id=asked.plan_id, texts=texts) as held:
+    async with ctx.lock_plan(plan_id=asked.plan_id, texts=texts) as locked:
         decision = rules.modify(
-            held.plan,
+            locked.plan,
             modifications,
-            held.moment,
+            locked.decision_context,
             rationale=asked.modification_rationale,
             expected_revision=asked.expected_revision,
         )
         body = _reply(decision.plan, decision)
-        return await _finish(held, decision, body, dry_run=asked.dry_run)
+        return await _finish(locked, decision, body, dry_run=asked.dry_run)
 
 
-async def _finish(held: Held, decision: Decision[Plan], body: Body, *, dry_run: bool) -> Body:
+async def _finish(
+    locked: LockedPlan, decision: Decision[Plan], body: Body, *, dry_run: bool
+) -> Body:
     if dry_run:
         why = "the same call without dryRun carries it out"
-        shown = following("get_plan_status", why, planId=held.plan.id)
+        shown = next_call("get_plan_status", why, planId=locked.plan.id)
         return {**body, "dryRun": True, "diff": _diff(decision), "next": shown}
-    return await held.write(decision, body)
+    return await locked.write(decision, body)
 
 
-def _modification(number: int, asked: AskedModification) -> rules.Modification:
+def _modification(number: int, asked: ModificationArgument) -> rules.Modification:
     _check_fields(number, asked)
     step_id = StepId((asked.step_id or "").lower())
     match asked.action:
@@ -101,13 +103,15 @@ def _modification(number: int, asked: AskedModification) -> rules.Modification:
             return rules.RetryStep(step_id)
 
 
-def _check_fields(number: int, asked: AskedModification) -> None:
-    needed, optional = FIELDS[asked.action]
+def _check_fields(number: int, asked: ModificationArgument) -> None:
+    needed, optional = ACTION_FIELDS[asked.action]
     given = {name for name in asked.model_fields_set if getattr(asked, name) is not None}
     missing = needed - given
     stray = given - needed - optional - {"action"}
     if missing or stray:
-        camel = {name: str(field.alias) for name, field in AskedModification.model_fields.items()}
+        camel = {
+            name: str(field.alias) for name, field in ModificationArgument.model_fields.items()
+        }
         said = [f"needs {camel[name]}" for name in sorted(missing)]
         said += [f"does not take {camel[name]}" for name in sorted(stray)]
         raise InvalidInput(
@@ -119,16 +123,16 @@ def _check_fields(number: int, asked: AskedModification) -> None:
 
 def _reply(plan: Plan, decision: Decision[Plan]) -> Body:
     steps: list[Json] = [step_view(step, attempt=step.attempt) for step in plan.steps]
-    body = told(
+    body = non_empty(
         planId=plan.id,
         planStatus=str(plan.status),
         revision=plan.revision,
         steps=steps,
         applied=sum(entry.event == "plan_modified" for entry in decision.entries),
-        next=following("get_next_step", "go on with the plan", planId=plan.id),
+        next=next_call("get_next_step", "go on with the plan", planId=plan.id),
     )
-    whole = following("get_plan_status", "the whole list", planId=plan.id, detail=True)
-    return within_reply(body, ("steps",), whole)
+    whole = next_call("get_plan_status", "the whole list", planId=plan.id, detail=True)
+    return fit_reply(body, ("steps",), whole)
 
 
 def _diff(decision: Decision[Plan]) -> list[Json]:

@@ -6,15 +6,15 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from waybook.store import plans, runs
-from waybook.usecases.call import Call, known, not_found
-from waybook.usecases.find_runs import FoundRun, find_runs, found_runs
+from waybook.usecases.call import RequestContext, id_or_nil, not_found
+from waybook.usecases.find_runs import RunSummary, find_runs, read_run_summaries
 
 #: How much of a summary makes a line.
-WIDE = 200
+SUMMARY_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewLine:
+class PendingReview:
     """A review nobody has decided yet, in a line."""
 
     kind: ClassVar[str] = "review"
@@ -28,52 +28,56 @@ class ReviewLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AwaitingRun:
+class PendingFeedback:
     """A run where nothing goes on before somebody has said something of a stage."""
 
     kind: ClassVar[str] = "run"
 
-    run: FoundRun
+    run: RunSummary
     stage_slug: str
     since: datetime
 
     @property
     def stage_name(self) -> str:
-        stage = self.run.chart.dag.stage(self.stage_slug)
+        stage = self.run.compiled_dag.dag.stage(self.stage_slug)
         return stage.name if stage else self.stage_slug
 
 
-async def needs_you(call: Call, *, most: int) -> list[ReviewLine | AwaitingRun]:
+async def list_pending_actions(
+    ctx: RequestContext, *, most: int
+) -> list[PendingReview | PendingFeedback]:
     """What waits for a person, longest waiting first, a line of each."""
-    asked = plans.SQL["review_lines"](most=most, wide=WIDE), runs.awaiting_statement(most)
-    lines, rows = await call.read(*asked)
-    reviews = [ReviewLine(**dict(zip(ReviewLine.__slots__, row, strict=True))) for row in lines]
-    every: list[ReviewLine | AwaitingRun] = [*reviews, *await _awaiting(call, rows)]
+    asked = plans.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH), runs.awaiting_statement(most)
+    lines, rows = await ctx.read(*asked)
+    reviews = [
+        PendingReview(**dict(zip(PendingReview.__slots__, row, strict=True))) for row in lines
+    ]
+    every: list[PendingReview | PendingFeedback] = [*reviews, *await _awaiting(ctx, rows)]
     return sorted(every, key=lambda one: one.since)[:most]
 
 
-async def awaiting_runs(call: Call, *, most: int = 100) -> list[AwaitingRun]:
+async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
     """The runs that wait for a person, longest waiting first."""
-    (rows,) = await call.read(runs.awaiting_statement(most))
-    return await _awaiting(call, rows)
+    (rows,) = await ctx.read(runs.awaiting_statement(most))
+    return await _awaiting(ctx, rows)
 
 
-async def read_stage(call: Call, run_id: str, slug: str) -> AwaitingRun:
+async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:
     """A stage of a run as somebody is asked of it, whether or not it still waits.
 
     Raises:
         NotFound: there is no such run here, or no such stage of it.
     """
-    found = await find_runs(call, known(run_id), open_only=False, limit=1)
-    if not found or found[0].chart.dag.stage(slug) is None:
+    found = await find_runs(ctx, id_or_nil(run_id), open_only=False, limit=1)
+    if not found or found[0].compiled_dag.dag.stage(slug) is None:
         raise not_found("run" if not found else "stage")
-    return AwaitingRun(run=found[0], stage_slug=slug, since=found[0].updated_at)
+    return PendingFeedback(run=found[0], stage_slug=slug, since=found[0].updated_at)
 
 
-async def _awaiting(call: Call, rows: Sequence[Sequence[Any]]) -> list[AwaitingRun]:
-    found = await found_runs(call, [row[:-1] for row in rows])
+async def _awaiting(ctx: RequestContext, rows: Sequence[Sequence[Any]]) -> list[PendingFeedback]:
+    found = await read_run_summaries(ctx, [row[:-1] for row in rows])
     return [
-        AwaitingRun(run=run, stage_slug=run.awaiting.slug, since=row[-1])
+        PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=row[-1])
         for run, row in zip(found, rows, strict=True)
         if run.awaiting is not None
     ]

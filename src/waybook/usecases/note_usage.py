@@ -6,16 +6,18 @@ from waybook.errors import WaybookError
 from waybook.record.usage import Usage
 from waybook.store import usage as stored
 from waybook.store.ids import new_id
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 
 log = logging.getLogger(__name__)
 
 
-async def note_usage(call: Call, usage: Usage) -> None:
+async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
     """Note it. What the model said is worth more than what it took: a failure is no error."""
     try:
-        async with call.open() as opened:
-            by = call.caller.user
-            await opened.tx.commit(stored.own_statement(new_id(), usage, at=opened.now, by=by))
-    except WaybookError as fault:
-        log.warning("usage of the server's model not noted: %s", fault)
+        async with ctx.begin() as opened:
+            by = ctx.caller.user
+            await opened.tx.commit(
+                stored.server_usage_statement(new_id(), usage, at=opened.now, by=by)
+            )
+    except WaybookError as error:
+        log.warning("usage of the server's model not noted: %s", error)

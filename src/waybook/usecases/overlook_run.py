@@ -6,17 +6,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from waybook.store import documents, jobs
-from waybook.usecases.call import Call, known
-from waybook.usecases.read_documents import Listed, in_order
-from waybook.usecases.run_call import look_at_run
-from waybook.usecases.watch_run import RunBoard, beside, board_of
+from waybook.usecases.call import RequestContext, id_or_nil
+from waybook.usecases.read_documents import DocumentListItem, order_documents
+from waybook.usecases.run_call import load_run
+from waybook.usecases.watch_run import RunOverview, build_run_overview, overview_statements
 
-MOST_FAILURES = 100
-MOST_NEWS = 12
+MAX_FAILURES = 100
+MAX_HISTORY = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailedJob:
     """A job that will not be tried again by itself."""
 
     job_id: str
@@ -30,43 +30,43 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunWhole:
-    board: RunBoard
-    documents: list[Listed]
-    failures: tuple[Failure, ...]
+class RunDetail:
+    overview: RunOverview
+    documents: list[DocumentListItem]
+    failures: tuple[FailedJob, ...]
     created_at: datetime
     created_by: str
 
 
-async def overlook_run(call: Call, run_id: str) -> RunWhole:
+async def read_run_detail(ctx: RequestContext, run_id: str) -> RunDetail:
     """Look at all of a run, in one snapshot.
 
     Raises:
         NotFound: it is not there, or not this org's.
     """
-    run_id = known(run_id)
-    seen = await look_at_run(
-        call,
+    run_id = id_or_nil(run_id)
+    seen = await load_run(
+        ctx,
         run_id,
         documents.readable_statement(run_id),
-        *beside(run_id, MOST_NEWS),
-        jobs.failures_statement(run_id, MOST_FAILURES),
+        *overview_statements(run_id, MAX_HISTORY),
+        jobs.failures_statement(run_id, MAX_FAILURES),
     )
-    readable, brief, workers, news, failures = seen.found
+    readable, brief, workers, news, failures = seen.results
     available = [(stage, key, model, row_id) for row_id, stage, _, key, model, *_ in readable]
     _, created_at, created_by = brief[0]
-    return RunWhole(
-        board=board_of(seen, available, brief, workers, news),
-        documents=in_order(seen.chart, readable),
+    return RunDetail(
+        overview=build_run_overview(seen, available, brief, workers, news),
+        documents=order_documents(seen.chart, readable),
         failures=tuple(_failure(row) for row in failures),
         created_at=created_at.astimezone(UTC),
         created_by=created_by,
     )
 
 
-def _failure(row: Sequence[Any]) -> Failure:
+def _failure(row: Sequence[Any]) -> FailedJob:
     job_id, stage, step_key, job_type, model, attempt, error, at = row
-    return Failure(
+    return FailedJob(
         job_id=job_id,
         stage=stage,
         step_key=step_key,

@@ -5,7 +5,7 @@ from waybook.record.scopes import Scope
 from waybook.usecases.exchange import Caller
 
 
-def require(caller: Caller, scope: Scope, what: str) -> None:
+def require_scope(caller: Caller, scope: Scope, what: str) -> None:
     """Refuse a caller without this scope.
 
     Raises:

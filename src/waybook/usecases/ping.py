@@ -2,25 +2,25 @@
 
 from datetime import datetime
 
-from waybook.usecases.arguments import Reading
-from waybook.usecases.call import Body, Call
+from waybook.usecases.arguments import ReadArguments
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following, moment
+from waybook.usecases.views import format_time, next_call
 
 
-class Ping(Reading):
+class Ping(ReadArguments):
     pass
 
 
-async def ping(call: Call, _: Ping) -> Body:
+async def ping(ctx: RequestContext, _: Ping) -> Body:
     """Answer with the database's time."""
-    (rows, *_rest) = await call.read("select app_now()")
+    (rows, *_rest) = await ctx.read("select app_now()")
     now: datetime = rows[0][0]
     return {
         "status": "ok",
-        "now": moment(now),
-        "next": following("list_active_plans", "see what is open"),
+        "now": format_time(now),
+        "next": next_call("list_active_plans", "see what is open"),
     }
 
 

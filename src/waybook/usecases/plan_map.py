@@ -2,26 +2,26 @@
 
 from itertools import pairwise
 
-from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Standing, Strategy
+from waybook.dag.model import Dag, JobType, ProgressStatus, Recipe, RecipeStep, Stage, Strategy
 from waybook.dag.overlay import Evidence
 from waybook.dag.recipe import graph_of
 from waybook.dag.report import Report, StageEvidence, report
-from waybook.dag.structure import Structure, sound_structure
+from waybook.dag.structure import Structure, valid_structure
 from waybook.plan.model import Plan, Step
 from waybook.plan.states import StepStatus
 from waybook.record.moment import Json
-from waybook.usecases.views import moment
+from waybook.usecases.views import format_time
 
 STAGE = "plan"
 
 #: Six states of a step on a map that knows four.
-STANDINGS = {
-    StepStatus.PENDING: Standing.NOT_STARTED,
-    StepStatus.IN_PROGRESS: Standing.IN_PROGRESS,
-    StepStatus.AWAITING_INPUT: Standing.IN_PROGRESS,
-    StepStatus.COMPLETED: Standing.COMPLETED,
-    StepStatus.SKIPPED: Standing.COMPLETED,
-    StepStatus.FAILED: Standing.FAILED,
+PROGRESS_BY_STATUS = {
+    StepStatus.PENDING: ProgressStatus.NOT_STARTED,
+    StepStatus.IN_PROGRESS: ProgressStatus.IN_PROGRESS,
+    StepStatus.AWAITING_INPUT: ProgressStatus.IN_PROGRESS,
+    StepStatus.COMPLETED: ProgressStatus.COMPLETED,
+    StepStatus.SKIPPED: ProgressStatus.COMPLETED,
+    StepStatus.FAILED: ProgressStatus.FAILED,
 }
 
 
@@ -31,7 +31,7 @@ def plan_structure(plan: Plan) -> Structure:
     stage = Stage(STAGE, plan.name, Recipe(steps, edges_of(plan)))
     dag = Dag(slug=STAGE, name=plan.name, stages=(stage,))
     graphs = {STAGE: graph_of(stage.recipe)} if steps else {}
-    return sound_structure(dag, graphs)
+    return valid_structure(dag, graphs)
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
@@ -53,7 +53,9 @@ def _recipe_step(step: Step) -> RecipeStep:
 
 def plan_evidence(plan: Plan) -> StageEvidence:
     """Where the plan's steps stand, by the plan's own rules."""
-    standings: dict[str, Standing] = {step.id: STANDINGS[step.status] for step in plan.steps}
+    standings: dict[str, ProgressStatus] = {
+        step.id: PROGRESS_BY_STATUS[step.status] for step in plan.steps
+    }
     return StageEvidence(
         standings=standings,
         steps={step.id: _evidence(step, standings[step.id]) for step in plan.steps},
@@ -70,15 +72,15 @@ class PlanReport(Report):
 def plan_report(plan: Plan) -> PlanReport:
     """Where the plan stands on its own map."""
     told = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
-    return {**told, "revision": plan.revision, "usage": plan.usage.as_told()}
+    return {**told, "revision": plan.revision, "usage": plan.usage.as_reply()}
 
 
-def _evidence(step: Step, standing: Standing) -> Evidence:
+def _evidence(step: Step, standing: ProgressStatus) -> Evidence:
     return Evidence(
-        closed=standing is Standing.COMPLETED,
-        done=int(standing is Standing.COMPLETED),
-        active=int(standing is Standing.IN_PROGRESS),
-        failed=int(standing is Standing.FAILED),
-        started_at=moment(step.in_progress_since),
-        completed_at=moment(step.completed_at),
+        closed=standing is ProgressStatus.COMPLETED,
+        done=int(standing is ProgressStatus.COMPLETED),
+        active=int(standing is ProgressStatus.IN_PROGRESS),
+        failed=int(standing is ProgressStatus.FAILED),
+        started_at=format_time(step.in_progress_since),
+        completed_at=format_time(step.completed_at),
     )

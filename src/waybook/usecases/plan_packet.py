@@ -8,20 +8,20 @@ from waybook.plan.model import Plan, Review, Step
 from waybook.plan.review import open_review
 from waybook.plan.states import TERMINAL_STEP
 from waybook.record.moment import Json
-from waybook.research.packet import Entry, Get, Listed, One, Part
-from waybook.store.audit import Sealed
-from waybook.store.contexts import FIRST, Beginning, Page, Stored, read_stored
-from waybook.usecases.audit_trail import told_beside
+from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry
+from waybook.store.audit import SealedEntry
+from waybook.store.contexts import FIRST_PAGE, Page, StoredArtifact, TextPrefix, read_stored
+from waybook.usecases.audit_trail import entry_details
 from waybook.usecases.call import Body
 from waybook.usecases.links import review_url
-from waybook.usecases.packet_parts import Reader, named, results_by_step, total
-from waybook.usecases.views import completion_view, moment, progress_view, told
+from waybook.usecases.packet_parts import PacketReader, results_by_step, step_header, total_count
+from waybook.usecases.views import completion_view, format_time, non_empty, progress_view
 
 Rows = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
+class PlanMaterial:
     """What was read for a plan's packet."""
 
     plan: Plan
@@ -29,21 +29,21 @@ class Material:
     instructions: Rows
     results: Rows
     newest: Rows
-    entries: Sequence[Sealed]
+    entries: Sequence[SealedEntry]
     base_url: str
     #: What search found, best first; or what was stored since.
-    ranked: Sequence[Stored] = ()
+    ranked: Sequence[StoredArtifact] = ()
     #: After which entry things are told, and which steps have changed since; None is all.
     since: int | None = None
     changed: frozenset[str] | None = None
-    page: Page = FIRST
+    page: Page = FIRST_PAGE
 
 
-def frame(of: Material) -> Body:
+def plan_frame(of: PlanMaterial) -> Body:
     """What is always there."""
     plan = of.plan
     _, _, created_at, created_by, media_type, _, skill, *_ = of.brief
-    return told(
+    return non_empty(
         planId=plan.id,
         status=str(plan.status),
         progress=progress_view(plan),
@@ -51,12 +51,12 @@ def frame(of: Material) -> Body:
         revision=plan.revision,
         skill=skill,
         outputMediaType=media_type,
-        createdAt=moment(created_at),
+        createdAt=format_time(created_at),
         createdBy=created_by,
     )
 
 
-def parts(of: Material, reader: Reader) -> list[Part]:
+def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
     """The parts of a plan's packet, in order."""
     question, notes, _, _, _, formatting, *_ = of.brief
     review = open_review(of.plan)
@@ -73,20 +73,20 @@ def parts(of: Material, reader: Reader) -> list[Part]:
     ]
 
 
-def list_named(name: str, of: Material, reader: Reader) -> list[Part]:
+def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
     """One of the lists, by itself."""
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]
     stored = [reader.artifact(read_stored(row)) for row in of.newest]
-    return [reader.page(name, stored, of.page, total(of.newest))]
+    return [reader.page(name, stored, of.page, total_count(of.newest))]
 
 
-def _review(review: Review, of: Material, reader: Reader) -> One:
-    frame = told(
+def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEntry:
+    frame = non_empty(
         reviewId=review.id,
         stepId=review.step_id,
-        requestedAt=moment(review.requested_at),
+        requestedAt=format_time(review.requested_at),
         requestedBy=review.requested_by,
         reviewUrl=review_url(of.plan.id, of.base_url),
     )
@@ -96,15 +96,15 @@ def _review(review: Review, of: Material, reader: Reader) -> One:
         *reader.text("questions", questions, part=f"questions:{review.id}"),
     )
     entry = Entry(frame=frame, texts=texts, several=True)
-    return One(name="openReview", entry=entry, counts=3)
+    return SingleEntry(name="openReview", entry=entry, counts=3)
 
 
-def _steps(of: Material, reader: Reader) -> Listed:
+def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
     """The steps in plan order; where there is no room for all, those around the first open one."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
     whole = of.changed is None
-    return Listed(
+    return EntryList(
         name="steps",
         entries=tuple(_entries(steps, of, reader)),
         get=reader.get("steps"),
@@ -114,8 +114,8 @@ def _steps(of: Material, reader: Reader) -> Listed:
     )
 
 
-def _entries(steps: Sequence[Step], of: Material, reader: Reader) -> Iterator[Entry]:
-    instructions = {row[0]: Beginning(row[2], row[1]) for row in of.instructions}
+def _entries(steps: Sequence[Step], of: PlanMaterial, reader: PacketReader) -> Iterator[Entry]:
+    instructions = {row[0]: TextPrefix(row[2], row[1]) for row in of.instructions}
     results = results_by_step(of.results)
     for step in steps:
         yield _entry(step, instructions, results, reader)
@@ -123,14 +123,14 @@ def _entries(steps: Sequence[Step], of: Material, reader: Reader) -> Iterator[En
 
 def _entry(
     step: Step,
-    instructions: Mapping[str, Beginning],
-    results: Mapping[str, tuple[float | None, Beginning]],
-    reader: Reader,
+    instructions: Mapping[str, TextPrefix],
+    results: Mapping[str, tuple[float | None, TextPrefix]],
+    reader: PacketReader,
 ) -> Entry:
     confidence, result = results.get(step.id, (None, None))
     waits_for: list[Json] = [*step.depends_on]
     return Entry(
-        frame=named(
+        frame=step_header(
             step,
             attempt=step.attempt,
             heldBy=step.held_by if step.completed_at is None else None,
@@ -152,41 +152,41 @@ def _entry(
 
 def _last_activity(step: Step) -> str | None:
     times = [t for t in (step.in_progress_since, step.last_seen_at, step.completed_at) if t]
-    return moment(max(times)) if times else None
+    return format_time(max(times)) if times else None
 
 
-def _artifacts(of: Material, reader: Reader) -> Listed:
+def _artifacts(of: PlanMaterial, reader: PacketReader) -> EntryList:
     if of.since is not None:
         return reader.artifacts(of.ranked, (), len(of.ranked), counts=3)
     newest = [read_stored(row) for row in of.newest]
-    return reader.artifacts(of.ranked, newest, total(of.newest), counts=3)
+    return reader.artifacts(of.ranked, newest, total_count(of.newest), counts=3)
 
 
-def _events(of: Material) -> Listed:
+def _events(of: PlanMaterial) -> EntryList:
     """The last entries, newest first; or those since a number, oldest first, and so read on."""
-    reader = Reader("get_research_context", {"planId": of.plan.id})
+    reader = PacketReader("get_research_context", {"planId": of.plan.id})
     seqs = [entry.seq for entry in of.entries]
     numbers = [of.since, *seqs] if of.since is not None else [0] * (len(seqs) + 1)
     beyond = min(seqs, default=1) - 1 if of.since is None else of.plan.seq - max(numbers)
-    return Listed(
+    return EntryList(
         name="recentEvents",
         entries=tuple(_event(entry, reader) for entry in of.entries),
-        get=Get(reader.tool, reader.args),
+        get=FetchCall(reader.tool, reader.args),
         beyond=max(0, beyond),
         resume=lambda shown: {"since": numbers[shown]},
         counts=2,
     )
 
 
-def _event(entry: Sealed, reader: Reader) -> Entry:
+def _event(entry: SealedEntry, reader: PacketReader) -> Entry:
     return Entry(
-        frame=told(
+        frame=non_empty(
             seq=entry.seq,
-            at=moment(entry.at),
+            at=format_time(entry.at),
             event=entry.event,
             actor=entry.actor,
             channel=entry.channel,
             sessionId=entry.session,
         ),
-        texts=tuple(reader.text("details", told_beside(entry), part=f"event:{entry.seq}")),
+        texts=tuple(reader.text("details", entry_details(entry), part=f"event:{entry.seq}")),
     )

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import orjson
 
-from waybook.dag.drawing.looks import look_of
+from waybook.dag.drawing.looks import symbol_for
 from waybook.plan.progress import count_done
 from waybook.plan.states import StepStatus
 from waybook.record.moment import Json
 from waybook.record.replay import Row, Rows
-from waybook.store.sheets import Happening
-from waybook.usecases.deeds import deed
+from waybook.store.sheets import HistoryEntry
+from waybook.usecases.deeds import event_label
 from waybook.usecases.export_plan import PlanRows
 
 FENCE = re.compile("`{3,}")
@@ -31,7 +31,7 @@ def _head(found: PlanRows) -> Iterator[str]:
     yield ""
     yield _quoted(plan["research_question"])
     yield ""
-    word = look_of(str(plan["status"])).word
+    word = symbol_for(str(plan["status"])).label
     yield f"**{word}**, {done} of {len(steps)} steps done, as of {_time(found.now)}."
     yield f"Written by {_line(plan['created_by'])}, {_stored_time(plan['created_at'])}."
     if plan.get("fail_reason"):
@@ -42,11 +42,11 @@ def _steps(rows: Rows) -> Iterator[str]:
     yield "\n## Steps"
     steps = sorted(rows.get("step", {}).items(), key=lambda one: _number(one[1]["order"]))
     for step_id, step in steps:
-        look = look_of(str(step["status"]))
+        look = symbol_for(str(step["status"]))
         first = str(step["instructions"]).strip().split("\n", 1)[0]
         yield f"\n### {step['order']}. {_line(step['title'] or first)}"
         attempts = f", attempt {step['attempt']}" if _number(step["attempt"]) > 1 else ""
-        yield f"\n{look.sign} {look.word}, {step['type']}{attempts}\n"
+        yield f"\n{look.symbol} {look.label}, {step['type']}{attempts}\n"
         yield _quoted(step["instructions"])
         yield from _result(step)
         yield from _reviews(rows, step_id)
@@ -103,17 +103,17 @@ def _sources(rows: Rows, artifact_id: str) -> Iterator[str]:
 
 def _past(found: PlanRows) -> Iterator[str]:
     yield "\n## What happened\n"
-    left = found.seq - len(found.happenings)
+    left = found.seq - len(found.history)
     if left > 0:
         yield f"- ({left} entries before that)"
-    for one in reversed(found.happenings):
+    for one in reversed(found.history):
         yield f"- {_time(one.at)}: {_line(one.session or one.actor)} {_deed(one)}"
 
 
-def _deed(one: Happening) -> str:
-    what = f"decided: {one.decision}" if one.decision else deed(one.event, one.action)
+def _deed(one: HistoryEntry) -> str:
+    what = f"decided: {one.decision}" if one.decision else event_label(one.event, one.action)
     numbered = what.replace("a step", f"step {one.step_order}") if one.step_order else what
-    return f"{numbered}, {_line(one.said)}" if one.said else numbered
+    return f"{numbered}, {_line(one.comment)}" if one.comment else numbered
 
 
 def _value(value: Json) -> str:

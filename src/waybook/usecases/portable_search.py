@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from waybook.research.fusion import Found
+from waybook.research.fusion import RankedPassage
 from waybook.store import embeddings
 from waybook.store.database import Database, Results
 from waybook.store.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES
-from waybook.store.search import MOST, NEWEST, Meant, Scope, filters
+from waybook.store.search import MAX_RANKED, MAX_UNINDEXED_SCAN, QueryVector, Scope, filters
 from waybook.store.sql import Statement
 from waybook.usecases.vector_cache import Held, VectorCache, Vectors, rank_packed
 
@@ -24,7 +24,7 @@ class PortableSearch:
 
     cache: VectorCache
     database: Database
-    meant: Meant
+    meant: QueryVector
     scope: Scope
     _held: Held = field(init=False, default_factory=Held)
     #: The version of the vectors that changes were asked for; None if none were.
@@ -34,7 +34,11 @@ class PortableSearch:
         """Return what to ask the database for; read the embeddings if they are not here yet."""
         model, scope = self.meant.model, self.scope
         if scope.plan_id is not None:
-            return [embeddings.among_statement(model, scope.plan_id, NEWEST, **filters(scope))]
+            return [
+                embeddings.among_statement(
+                    model, scope.plan_id, MAX_UNINDEXED_SCAN, **filters(scope)
+                )
+            ]
         self._held = await self.cache.get(self.database, self._owner)
         statements = []
         if self._held.vectors is not None and self._held.snapshot is not None:
@@ -44,7 +48,7 @@ class PortableSearch:
             statements.append(embeddings.few_fitting_statement(model, **filters(scope)))
         return statements
 
-    async def finish(self, results: Results) -> list[Found]:
+    async def finish(self, results: Results) -> list[RankedPassage]:
         """Return the nearest passages, best first."""
         if self.scope.plan_id is not None:
             return await self._rank(embeddings.read_packed(results[0]))
@@ -62,7 +66,7 @@ class PortableSearch:
             return await self._stream()
         if self._narrowed:
             return await self._filtered(vectors)
-        return await asyncio.to_thread(vectors.nearest, self.meant.vector, MOST)
+        return await asyncio.to_thread(vectors.nearest, self.meant.vector, MAX_RANKED)
 
     @property
     def _owner(self) -> tuple[UUID, str]:
@@ -72,36 +76,36 @@ class PortableSearch:
     def _narrowed(self) -> bool:
         return any(value is not None for value in filters(self.scope).values())
 
-    async def _rank(self, packed: bytes) -> list[Found]:
-        return await asyncio.to_thread(rank_packed, packed, self.meant.vector, MOST)
+    async def _rank(self, packed: bytes) -> list[RankedPassage]:
+        return await asyncio.to_thread(rank_packed, packed, self.meant.vector, MAX_RANKED)
 
-    async def _filtered(self, vectors: Vectors) -> list[Found]:
+    async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
         """Rank everything, and ask which of the nearest fit, until these are enough."""
         most = CANDIDATES
         while True:
             near = await asyncio.to_thread(vectors.nearest, self.meant.vector, most)
             asked = embeddings.which_fit_statement(near, **filters(self.scope))
-            (rows,) = await self.database.read(self.meant.org_id, asked)
+            (rows,) = await self.database.read_org(self.meant.org_id, asked)
             fitting = embeddings.read_which_fit(rows, near)
-            if len(fitting) >= MOST or len(near) < most:
-                return fitting[:MOST]
+            if len(fitting) >= MAX_RANKED or len(near) < most:
+                return fitting[:MAX_RANKED]
             most *= WIDER
 
-    async def _stream(self) -> list[Found]:
+    async def _stream(self) -> list[RankedPassage]:
         """Read all embeddings page by page, and keep the nearest: for orgs that do not fit."""
-        best: list[Found] = []
+        best: list[RankedPassage] = []
         after = FIRST
         while True:
             asked = embeddings.fitting_page_statement(
                 self.meant.model, after, **filters(self.scope)
             )
-            (rows,) = await self.database.read(self.meant.org_id, asked)
+            (rows,) = await self.database.read_org(self.meant.org_id, asked)
             packed = embeddings.read_packed(rows)
-            best = sorted([*best, *await self._rank(packed)], key=_best_first)[:MOST]
+            best = sorted([*best, *await self._rank(packed)], key=_best_first)[:MAX_RANKED]
             if len(packed) < PAGE_ROWS * RECORD_BYTES:
                 return best
             after = embeddings.last_key(packed)
 
 
-def _best_first(found: Found) -> tuple[float, str, int]:
+def _best_first(found: RankedPassage) -> tuple[float, str, int]:
     return -found.measure, found.subject_id, found.part

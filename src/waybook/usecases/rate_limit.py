@@ -12,22 +12,22 @@ from typing import Final
 
 from waybook.errors import RateLimited
 
-SECOND: Final = 1_000_000_000
+NANOSECONDS: Final = 1_000_000_000
 
 
-class RateLimit:
+class TokenBuckets:
     def __init__(self, per_second: int, burst: int) -> None:
         """So many calls a second, and so many at once."""
         self.per_second = per_second
         self.burst = burst
-        self._pace = -(-SECOND // per_second)
+        self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
         #: Until when each has called, at an even pace; whoever called last stands last.
         self._until: dict[Hashable, int] = {}
         #: Who was refused and has not been let in since.
         self._refused: set[Hashable] = set()
 
-    def wait(self, who: Hashable, now: int) -> float:
+    def retry_after(self, who: Hashable, now: int) -> float:
         """How many seconds until somebody may call: none, if they may.
 
         >>> limit = RateLimit(2, burst=3)
@@ -35,9 +35,9 @@ class RateLimit:
         0.0
         """
         ahead = self._until.get(who, now) - now
-        return max(0, ahead - self._ahead_at_most) / SECOND
+        return max(0, ahead - self._ahead_at_most) / NANOSECONDS
 
-    def take(self, who: Hashable, now: int) -> float:
+    def try_acquire(self, who: Hashable, now: int) -> float:
         """Count a call, unless it has to wait; returns how many seconds, as `wait` does.
 
         >>> limit = RateLimit(2, burst=3)
@@ -46,7 +46,7 @@ class RateLimit:
         >>> limit.take("them", now=10 * SECOND), limit.take("us", now=11 * SECOND)
         (0.0, 0.0)
         """
-        wait = self.wait(who, now)
+        wait = self.retry_after(who, now)
         if not wait:
             until = max(now, self._until.pop(who, now))
             self._refused.discard(who)
@@ -72,7 +72,7 @@ class RateLimit:
         self._refused.add(who)
         return first
 
-    def refusal(self, wait: float) -> RateLimited:
+    def rate_limited_error(self, wait: float) -> RateLimited:
         """What somebody is told who has to wait; whoever comes again then is let in."""
         seconds = max(1, ceil(wait))
         return RateLimited(
@@ -84,7 +84,7 @@ class RateLimit:
             burst=self.burst,
         )
 
-    def remembered(self) -> int:
+    def tracked_count(self) -> int:
         """Of how many something is kept."""
         return len(self._until)
 

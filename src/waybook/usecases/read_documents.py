@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from waybook.errors import NextCall, NotFound
-from waybook.run.model import Chart
+from waybook.run.model import CompiledDag
 from waybook.store import documents
-from waybook.usecases.call import Call, known
-from waybook.usecases.exchange import Readable
-from waybook.usecases.run_call import look_at_run
+from waybook.usecases.call import RequestContext, id_or_nil
+from waybook.usecases.exchange import ReadableDocument
+from waybook.usecases.run_call import load_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class DocumentListItem:
     """A document that can be read, without its text."""
 
     resource_id: str
@@ -32,37 +32,39 @@ class Listed:
     document_id: str
 
 
-async def list_documents(call: Call, run_id: str) -> list[Listed]:
+async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
     """The latest version of each document of a run, in the order of its stages and steps.
 
     Raises:
         NotFound: the run is not there, or not this org's.
     """
-    run_id = known(run_id)
-    seen = await look_at_run(call, run_id, documents.readable_statement(run_id))
-    return in_order(seen.chart, seen.found[0])
+    run_id = id_or_nil(run_id)
+    seen = await load_run(ctx, run_id, documents.readable_statement(run_id))
+    return order_documents(seen.chart, seen.results[0])
 
 
-def in_order(chart: Chart, rows: Sequence[Sequence[Any]]) -> list[Listed]:
+def order_documents(
+    compiled_dag: CompiledDag, rows: Sequence[Sequence[Any]]
+) -> list[DocumentListItem]:
     """The documents that were found, in the order of stages and steps."""
-    ranks = chart.ranks
+    ranks = compiled_dag.dispatch_ranks
     return sorted(map(_listed, rows), key=lambda one: ranks[one.stage, one.step_key])
 
 
-async def read_document(call: Call, resource_id: str) -> Readable:
+async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
     """One rendered document.
 
     Raises:
         NotFound: it is not there, or not this org's.
     """
-    (rows,) = await call.read(documents.rendered_statement(known(resource_id)))
+    (rows,) = await ctx.read(documents.rendered_statement(id_or_nil(resource_id)))
     if not rows:
         raise NotFound(
             "there is no document with this id here",
             next_call=NextCall("list_dags", {}, "see the runs there are"),
         )
     run_id, key, model, lineage, version, created_at, markdown, html = rows[0]
-    return Readable(
+    return ReadableDocument(
         resource_id=resource_id,
         run_id=run_id,
         document_key=key,
@@ -75,9 +77,9 @@ async def read_document(call: Call, resource_id: str) -> Readable:
     )
 
 
-def _listed(row: Sequence[Any]) -> Listed:
+def _listed(row: Sequence[Any]) -> DocumentListItem:
     resource_id, stage, step_key, key, model, lineage, reviewer, version, at, length, made_of = row
-    return Listed(
+    return DocumentListItem(
         resource_id=resource_id,
         stage=stage,
         step_key=step_key,

@@ -4,40 +4,40 @@ import contextlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from waybook.dag.page import harmless
+from waybook.dag.page import safe_file_name
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.plan.media_types import ending
+from waybook.plan.media_types import file_extension
 from waybook.plan.output import Output
 from waybook.record.moment import rfc3339
 from waybook.store import outputs
 from waybook.store.ids import is_id
-from waybook.store.plans import Wanted
+from waybook.store.plans import PlanRequest
 from waybook.store.runs import LAST_ID
-from waybook.usecases.call import Call, known
+from waybook.usecases.call import RequestContext, id_or_nil
 from waybook.usecases.exchange import ReadableOutput
 
-PAGE = 25
+PAGE_SIZE = 25
 
 
-async def list_outputs(call: Call, plan_id: str) -> list[Output]:
+async def list_outputs(ctx: RequestContext, plan_id: str) -> list[Output]:
     """The outputs of a plan with all their versions, newest first.
 
     Raises:
         NotFound: the plan is not there, or not this org's.
     """
-    _, found = await outputs_of(call, plan_id)
+    _, found = await plan_outputs(ctx, plan_id)
     return found
 
 
-async def outputs_of(call: Call, plan_id: str) -> tuple[str, list[Output]]:
+async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Output]]:
     """The same, and the name of the plan.
 
     Raises:
         NotFound: the plan is not there, or not this org's.
     """
-    plan_id = known(plan_id)
-    wanted = Wanted(plan_id=plan_id, review=False)
-    loaded, (rows,) = await call.look(wanted, outputs.outputs_statement(plan_id))
+    plan_id = id_or_nil(plan_id)
+    wanted = PlanRequest(plan_id=plan_id, review=False)
+    loaded, (rows,) = await ctx.load_plan(wanted, outputs.outputs_statement(plan_id))
     return loaded.plan.name, outputs.read_outputs(rows)
 
 
@@ -51,22 +51,24 @@ class PlanOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputsPage:
+class OutputListPage:
     outputs: list[PlanOutput]
     #: Where the next page goes on; None at the end.
-    behind: str | None
+    next_cursor: str | None
 
 
-async def latest_outputs(call: Call, behind: str | None = None, limit: int = PAGE) -> OutputsPage:
+async def latest_outputs(
+    ctx: RequestContext, behind: str | None = None, limit: int = PAGE_SIZE
+) -> OutputListPage:
     """The outputs of all plans, newest first."""
-    (rows,) = await call.read(outputs.latest_statement(_place(behind), limit + 1))
+    (rows,) = await ctx.read(outputs.latest_statement(_place(behind), limit + 1))
     found = outputs.read_outputs(rows)
     shown = [
         PlanOutput(output, row[7], row[8])
         for output, row in zip(found[:limit], rows[:limit], strict=True)
     ]
     last = shown[-1].output if len(found) > limit else None
-    return OutputsPage(shown, f"{rfc3339(last.created_at)}~{last.id}" if last else None)
+    return OutputListPage(shown, f"{rfc3339(last.created_at)}~{last.id}" if last else None)
 
 
 def _place(behind: str | None) -> tuple[str, str]:
@@ -84,13 +86,13 @@ def _place(behind: str | None) -> tuple[str, str]:
     raise InvalidInput("this list of outputs has no such beginning; start from the first")
 
 
-async def read_output(call: Call, output_id: str) -> ReadableOutput:
+async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
     """One output, with its text.
 
     Raises:
         NotFound: it is not there, or not this org's.
     """
-    (rows,) = await call.read(outputs.output_statement(known(output_id)))
+    (rows,) = await ctx.read(outputs.output_statement(id_or_nil(output_id)))
     if not rows:
         raise NotFound(
             "there is no output with this id here",
@@ -112,4 +114,4 @@ async def read_output(call: Call, output_id: str) -> ReadableOutput:
 
 def file_name(output: Output) -> str:
     """What the file of an output is called, wherever it is kept."""
-    return f"{harmless(output.title)}.v{output.version}.{ending(output.media_type)}"
+    return f"{safe_file_name(output.title)}.v{output.version}.{file_extension(output.media_type)}"

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from waybook.dag.counts import documents_expected
-from waybook.dag.structure import counts_of, sound_structure
-from waybook.run.model import Chart
+from waybook.dag.structure import structure_counts, valid_structure
+from waybook.run.model import CompiledDag
 from waybook.store import definitions
-from waybook.usecases.call import Call
-from waybook.usecases.charts import OURSELVES, builtin_charts, chart_of
+from waybook.usecases.call import RequestContext
+from waybook.usecases.charts import BUILTIN_AUTHOR, builtin_dags, compile_definition
 
-MOST_VERSIONS = 100
+MAX_VERSIONS = 100
 #: For so many models it is said how many documents to expect.
 MODEL_COUNTS = (1, 2, 3, 4)
 
@@ -28,60 +28,60 @@ class Version:
 class Workflow:
     """A definition, and the versions that were kept; none of one of ours nobody has run yet."""
 
-    chart: Chart
+    chart: CompiledDag
     versions: tuple[Version, ...]
     #: Whether it comes with us.
     built_in: bool
 
 
-async def list_workflows(call: Call) -> list[Workflow]:
+async def list_workflows(ctx: RequestContext) -> list[Workflow]:
     """Every definition in its latest version."""
-    (rows,) = await call.read(definitions.definitions_statement())
+    (rows,) = await ctx.read(definitions.definitions_statement())
     stored = {row[0]: row[1:] for row in rows}
-    slugs = sorted({*stored, *builtin_charts()})
-    return [_workflow(call, slug, [stored[slug]] if slug in stored else []) for slug in slugs]
+    slugs = sorted({*stored, *builtin_dags()})
+    return [_workflow(ctx, slug, [stored[slug]] if slug in stored else []) for slug in slugs]
 
 
-async def read_workflow(call: Call, slug: str, version: int | None = None) -> Workflow:
+async def read_workflow(ctx: RequestContext, slug: str, version: int | None = None) -> Workflow:
     """One definition, in its latest version or in another.
 
     Raises:
         NotFound: there is none.
     """
-    found, versions = await call.read(
+    found, versions = await ctx.read(
         definitions.definition_statement(slug, version),
-        definitions.versions_statement(slug, MOST_VERSIONS),
+        definitions.versions_statement(slug, MAX_VERSIONS),
     )
     kept = tuple(_version(*row) for row in versions)
     if version is not None and found:
-        chart, by = chart_of(found[0][2], found[0][0]), found[0][5]
-        return Workflow(chart=chart, versions=kept, built_in=by == OURSELVES)
-    return _workflow(call, slug, found, kept)
+        chart, by = compile_definition(found[0][2], found[0][0]), found[0][5]
+        return Workflow(chart=chart, versions=kept, built_in=by == BUILTIN_AUTHOR)
+    return _workflow(ctx, slug, found, kept)
 
 
-def documents_by_models(chart: Chart) -> Mapping[str, Sequence[int | None]]:
+def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
     """How many documents each stage will have, for each number of models; None if unknown."""
-    structure = sound_structure(chart.dag, chart.graphs)
+    structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     found = [
-        counts_of(structure, {chart.order[0]: tuple(f"m{n}" for n in range(count))})
+        structure_counts(structure, {compiled_dag.order[0]: tuple(f"m{n}" for n in range(count))})
         for count in MODEL_COUNTS
     ]
     return {
         slug: [
-            documents_expected(chart.stages[slug], counts[slug]) if slug in counts else None
+            documents_expected(compiled_dag.stages[slug], counts[slug]) if slug in counts else None
             for counts in found
         ]
-        for slug in chart.order
+        for slug in compiled_dag.order
     }
 
 
 def _workflow(
-    call: Call, slug: str, rows: Sequence[Any], kept: tuple[Version, ...] = ()
+    ctx: RequestContext, slug: str, rows: Sequence[Any], kept: tuple[Version, ...] = ()
 ) -> Workflow:
-    current = call.house.charts.current(call.caller.org_id, slug, rows)
+    current = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows)
     versions = kept or tuple(_version(row[0], row[4], row[5]) for row in rows)
-    ours = not rows or rows[0][5] == OURSELVES
-    return Workflow(chart=current.chart, versions=versions, built_in=ours)
+    ours = not rows or rows[0][5] == BUILTIN_AUTHOR
+    return Workflow(chart=current.compiled_dag, versions=versions, built_in=ours)
 
 
 def _version(number: int, created_at: datetime, created_by: str) -> Version:

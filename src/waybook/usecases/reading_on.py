@@ -4,33 +4,33 @@ from typing import Any
 
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
-from waybook.research.cutting import as_text, beginning, size
+from waybook.research.cutting import as_text, json_size, truncate
 from waybook.store import audit
-from waybook.store.contexts import Page, piece_of_step_statement, piece_statement
+from waybook.store.contexts import Page, step_text_slice_statement, text_slice_statement
 from waybook.store.ids import is_id
 from waybook.store.sql import Statement
-from waybook.usecases.audit_trail import told_beside
-from waybook.usecases.call import Body, Call, not_found
-from waybook.usecases.flags import within
-from waybook.usecases.packet_parts import Reader
+from waybook.usecases.audit_trail import entry_details
+from waybook.usecases.call import Body, RequestContext, not_found
+from waybook.usecases.flags import build_within
+from waybook.usecases.packet_parts import PacketReader
 
 #: Texts of the plan itself, texts of one of its steps, and texts with an id or a number.
-OF_PLAN = (
+PLAN_PARTS = (
     "name",
     "reason",
     "researchQuestion",
     "planFormattingNotes",
     "outputFormattingInstructions",
 )
-OF_STEP = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
-BY_ID = ("artifact", "summary", "questions", "feedback")
-BY_NUMBER = ("failure", "event")
+STEP_PARTS = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
+PARTS_BY_ID = ("artifact", "summary", "questions", "feedback")
+PARTS_BY_NUMBER = ("failure", "event")
 #: Numbers of entries go no further.
-LONGEST_NUMBER = 9
+MAX_NUMBER_DIGITS = 9
 
 
-async def read_on(
-    call: Call, reader: Reader, plan_id: str, part: str, page: Page, ending: Json
+async def read_continuation(
+    ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
     """A piece of one of the texts of a plan.
 
@@ -38,38 +38,48 @@ async def read_on(
         InvalidInput: there is no such part.
         NotFound: there is nothing in it.
     """
-    found = (await call.read(statement_of(plan_id, part, page)))[0]
+    found = (await ctx.read(part_statement(plan_id, part, page)))[0]
     length, text = _event_piece(found, page) if part.startswith("event:") else _piece(found)
     frame: Body = {**reader.args, "part": part, "content": "", "left": length}
-    spent = size({**frame, "next": ending}) + size(reader.get(part).told(length, offset=length))
+    spent = json_size({**frame, "next": ending}) + json_size(
+        reader.get(part).to_json(length, offset=length)
+    )
 
     def piece(room: int) -> Body:
-        content = beginning(text, room - spent)
+        content = truncate(text, room - spent)
         left = max(0, length - page.offset - len(content))
-        onward = reader.get(part).told(left, offset=page.offset + len(content))["get"]
+        onward = reader.get(part).to_json(left, offset=page.offset + len(content))["get"]
         return {**frame, "content": content, "left": left, "next": onward if left else ending}
 
-    return within(piece, page.most)
+    return build_within(piece, page.most)
 
 
-def statement_of(plan_id: str, part: str, page: Page) -> Statement:
+def part_statement(plan_id: str, part: str, page: Page) -> Statement:
     """The statement that reads this part.
 
     Raises:
         InvalidInput: there is no such part.
     """
     kind, _, which = part.partition(":")
-    if (kind in OF_PLAN and not which) or (kind in BY_ID and is_id(which)):
-        return piece_statement(plan_id, kind, which or None, page)
-    if kind in OF_STEP and is_id(which):
-        return piece_of_step_statement(plan_id, kind, which.lower(), page)
-    if kind in BY_NUMBER and which.isascii() and which.isdecimal() and len(which) <= LONGEST_NUMBER:
+    if (kind in PLAN_PARTS and not which) or (kind in PARTS_BY_ID and is_id(which)):
+        return text_slice_statement(plan_id, kind, which or None, page)
+    if kind in STEP_PARTS and is_id(which):
+        return step_text_slice_statement(plan_id, kind, which.lower(), page)
+    if (
+        kind in PARTS_BY_NUMBER
+        and which.isascii()
+        and which.isdecimal()
+        and len(which) <= MAX_NUMBER_DIGITS
+    ):
         if kind == "event":
             return audit.SQL["entry"](subject_id=plan_id, seq=int(which))
-        return piece_statement(plan_id, kind, which, page)
+        return text_slice_statement(plan_id, kind, which, page)
     raise InvalidInput(
         f"part: there is no part {part!r}; take it from the cut of a reply",
-        parts=[*OF_PLAN, *(f"{one}:ID" for one in (*OF_STEP, *BY_ID, *BY_NUMBER))],
+        parts=[
+            *PLAN_PARTS,
+            *(f"{one}:ID" for one in (*STEP_PARTS, *PARTS_BY_ID, *PARTS_BY_NUMBER)),
+        ],
     )
 
 
@@ -83,5 +93,5 @@ def _event_piece(rows: list[tuple[Any, ...]], page: Page) -> tuple[int, str]:
     if not rows:
         raise not_found("entry")
     (entry,) = audit.read_entries(rows)
-    text = as_text(told_beside(entry))
+    text = as_text(entry_details(entry))
     return len(text), text[page.offset :]

@@ -10,69 +10,71 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from waybook.dag.rendering import content_of, render
+from waybook.dag.rendering import parse_content, render
 from waybook.errors import WaybookError
 from waybook.record.moment import Json
-from waybook.run.model import Chart, Job
-from waybook.run.render import Page, keep_rendered
+from waybook.run.model import CompiledDag, Job
+from waybook.run.render import RenderedPage, store_rendered
 from waybook.store import jobs, runs
 from waybook.store.jobs import COLUMNS
-from waybook.usecases.call import Call
-from waybook.usecases.run_call import HeldRun, opened_run
+from waybook.usecases.call import RequestContext
+from waybook.usecases.run_call import LockedRun, open_run
 
 log = logging.getLogger(__name__)
 
 #: Runs looked at in one go, documents rendered in one transaction, and characters in them.
-MOST_RUNS = 20
-MOST_PAGES = 20
-MOST_TEXT = 1 << 19
+MAX_RUNS = 20
+MAX_PAGES = 20
+MAX_BATCH_CHARACTERS = 1 << 19
 
 
-async def render_documents(call: Call) -> int:
+async def render_documents(ctx: RequestContext) -> int:
     """Render what waits in this org; returns how many documents that were."""
-    (found,) = await call.read(jobs.runs_to_render_statement(MOST_RUNS))
-    return sum([await _render_run_if_possible(call, row[0]) for row in found])
+    (found,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
+    return sum([await _render_run_if_possible(ctx, row[0]) for row in found])
 
 
-async def _render_run_if_possible(call: Call, run_id: str) -> int:
+async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
     """One run that cannot be rendered now does not hold up the others."""
     try:
-        return await _render_run(call, run_id)
-    except WaybookError as fault:
-        log.warning("the documents of run %s will be rendered later: %s", run_id, fault)
+        return await _render_run(ctx, run_id)
+    except WaybookError as error:
+        log.warning("the documents of run %s will be rendered later: %s", run_id, error)
         return 0
 
 
-async def _render_run(call: Call, run_id: str) -> int:
-    waiting = jobs.to_render_statement(run_id, MOST_PAGES)
-    async with opened_run(call, run_id, waiting, runs.brief_statement(run_id)) as seen:
-        found, brief = seen.found
+async def _render_run(ctx: RequestContext, run_id: str) -> int:
+    waiting = jobs.to_render_statement(run_id, MAX_PAGES)
+    async with open_run(ctx, run_id, waiting, runs.brief_statement(run_id)) as seen:
+        found, brief = seen.results
         if not found:
             return 0
         pages = await asyncio.to_thread(_pages, seen, brief[0][0], found)
-        held = await seen.locked()
-        decision = keep_rendered(held.run, held.chart, pages, held.moment)
-        await held.write(decision, {}, *(page.job for page in pages), keep=False)
+        locked = await seen.lock()
+        decision = store_rendered(locked.run, locked.compiled_dag, pages, locked.decision_context)
+        await locked.write(decision, {}, *(page.job for page in pages), keep=False)
         return decision.reply
 
 
-def _pages(seen: HeldRun, run_input: Json, found: list[tuple[Any, ...]]) -> list[Page]:
+def _pages(seen: LockedRun, run_input: Json, found: list[tuple[Any, ...]]) -> list[RenderedPage]:
     """The first of these, rendered: at least one, and not more than a while's work."""
     run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
-    pages: list[Page] = []
-    left = MOST_TEXT
+    pages: list[RenderedPage] = []
+    left = MAX_BATCH_CHARACTERS
     for row in found:
         *about, content = row[COLUMNS:]
-        pages.append(_page(seen.chart, run, jobs.read_job(row), about, content))
+        pages.append(_page(seen.compiled_dag, run, jobs.read_job(row), about, content))
         left -= len(content)
         if left < 0:
             break
     return pages
 
 
-def _page(chart: Chart, run: dict[str, Json], job: Job, about: Sequence[Any], content: str) -> Page:
+def _page(
+    compiled_dag: CompiledDag, run: dict[str, Json], job: Job, about: Sequence[Any], content: str
+) -> RenderedPage:
     key, model, lineage, version = about
-    stage, step = chart.stages[job.stage], chart.graphs[job.stage].steps[job.step_key]
+    stage, step = compiled_dag.stages[job.stage], compiled_dag.graphs[job.stage].steps[job.step_key]
     template = next((out.render for out in step.outputs if out.document_key == key), None)
     named: Json = {
         "key": key,
@@ -87,5 +89,5 @@ def _page(chart: Chart, run: dict[str, Json], job: Job, about: Sequence[Any], co
         "step": {"key": step.key, "name": step.name, "outputType": step.output_type},
         "document": named,
     }
-    rendered = render(template, {**place, "content": content_of(content), "text": content})
-    return Page(job=job, markdown=rendered.markdown, html=rendered.html)
+    rendered = render(template, {**place, "content": parse_content(content), "text": content})
+    return RenderedPage(job=job, markdown=rendered.markdown, html=rendered.html)

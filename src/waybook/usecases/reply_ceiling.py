@@ -7,10 +7,10 @@ own, so no other caller waits for it.
 
 import orjson
 
-from waybook.errors import AGAIN, NextCall, TooLarge
+from waybook.errors import SAME_CALL, NextCall, TooLarge
 from waybook.record.moment import Channel
 from waybook.usecases.exchange import MAX_REPLY_BYTES, Answer, Caller
-from waybook.usecases.flags import flagged
+from waybook.usecases.flags import add_flag
 from waybook.usecases.tool import RUNS, Tool
 
 
@@ -21,7 +21,7 @@ def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, i
     if len(text) > MAX_REPLY_BYTES and is_limited:
         plain = Answer(reply_too_large(tool, len(text)).as_json(), is_error=True)
         text = dumped(plain.body)
-    return flagged(plain, text), len(text)
+    return add_flag(plain, text), len(text)
 
 
 def reply_too_large(tool: Tool, size: int) -> TooLarge:
@@ -30,7 +30,7 @@ def reply_too_large(tool: Tool, size: int) -> TooLarge:
     look = "list_dags" if tool.profiles == RUNS else "get_research_context"
     brief = tool.reads_only and "detail" in tool.arguments.model_fields
     following = (
-        NextCall(tool.name, {}, f"{AGAIN}, without detail")
+        NextCall(tool.name, {}, f"{SAME_CALL}, without detail")
         if brief
         else NextCall(look, {}, "read it by parts, within a budget")
     )

@@ -4,31 +4,41 @@ from pydantic import Field
 
 from waybook.plan.model import StepId
 from waybook.plan.review import ReviewRequest, request_review
-from waybook.usecases.arguments import AnyJson, Id, Line, Loose, Mutating, Text, limit_result
-from waybook.usecases.call import Body, Call
+from waybook.usecases.arguments import (
+    AnyJson,
+    Id,
+    LenientJson,
+    Line,
+    MutatingArguments,
+    Text,
+    check_result_size,
+)
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.links import review_url
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import next_call
 
 
-class RequestUserReview(Mutating):
+class RequestUserReview(MutatingArguments):
     step_id: Id
     summary: Text
-    questions: Loose[list[Line]] | None = Field(None, max_length=50)
+    questions: LenientJson[list[Line]] | None = Field(None, max_length=50)
     result_summary: AnyJson = Field(None, description="kept on approval")
 
 
-async def request_user_review(call: Call, asked: RequestUserReview) -> Body:
+async def request_user_review(ctx: RequestContext, asked: RequestUserReview) -> Body:
     """Pause the step and its plan until a person decides."""
-    limit_result(resultSummary=asked.result_summary)
+    check_result_size(resultSummary=asked.result_summary)
     request = ReviewRequest(
         summary=asked.summary,
         questions=tuple(asked.questions or ()),
         result_summary=asked.result_summary,
     )
-    async with call.locked(step_id=asked.step_id) as held:
-        decision = request_review(held.plan, StepId(asked.step_id.lower()), request, held.moment)
+    async with ctx.lock_plan(step_id=asked.step_id) as locked:
+        decision = request_review(
+            locked.plan, StepId(asked.step_id.lower()), request, locked.decision_context
+        )
         plan, review = decision.plan, decision.reply
         why = "once the person has said approve, reject, modify or skip, pass it on"
         body: Body = {
@@ -37,10 +47,10 @@ async def request_user_review(call: Call, asked: RequestUserReview) -> Body:
             "stepId": review.step_id,
             "stepStatus": str(plan.step(review.step_id).status),
             "planStatus": str(plan.status),
-            "reviewUrl": review_url(plan.id, call.house.base_url),
-            "next": following("submit_user_decision", why, planId=plan.id),
+            "reviewUrl": review_url(plan.id, ctx.services.base_url),
+            "next": next_call("submit_user_decision", why, planId=plan.id),
         }
-        return await held.write(decision, body)
+        return await locked.write(decision, body)
 
 
 TOOL = Tool(

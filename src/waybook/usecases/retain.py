@@ -5,7 +5,7 @@ from threading import Event
 
 from waybook.settings import Settings
 from waybook.store import retention
-from waybook.store.retention import Keep
+from waybook.store.retention import RetentionPolicy
 
 
 async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
@@ -16,7 +16,7 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
         Misconfigured: this is not the owner of the database.
         Unavailable: the database cannot be reached.
     """
-    keep = Keep(
+    keep = RetentionPolicy(
         calls=settings.keep_calls_days,
         answers=settings.keep_answers_days,
         archived=settings.keep_archived_days,
@@ -24,6 +24,6 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     )
     stopped = Event()
     try:
-        return await asyncio.to_thread(retention.retain, owner_dsn, keep, stopped.is_set)
+        return await asyncio.to_thread(retention.apply_retention, owner_dsn, keep, stopped.is_set)
     finally:
         stopped.set()  # whoever is cancelled leaves the rest to the next time

@@ -1,15 +1,15 @@
 """How runs, stages and jobs look in a reply."""
 
 from waybook.record.moment import Json
-from waybook.run.model import Chart, Job, Run, StageRun
+from waybook.run.model import CompiledDag, Job, Run, StageRun
 from waybook.usecases.call import Body
-from waybook.usecases.views import following
+from waybook.usecases.views import next_call
 
 
-def stage_view(run: Run, chart: Chart, slug: str) -> Body:
+def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
     """A stage with its progress, numerator and denominator."""
     steps = [step for step in run.steps.values() if step.stage == slug]
-    total = len(chart.graphs[slug].order) if slug in run.stages else 0
+    total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0
     return {
         "stageSlug": slug,
         "status": stage_status(run, slug),
@@ -39,9 +39,9 @@ def started_view(stage: StageRun, run: Run) -> Body:
     return {"stageSlug": stage.slug, "models": [*stage.models], "openSteps": steps}
 
 
-def take_job(run_id: str, why: str = "take a job of this run") -> Json:
+def next_job_call(run_id: str, why: str = "take a job of this run") -> Json:
     """The call that gets the next job of a run."""
-    return following("get_next_job", why, runId=run_id)
+    return next_call("get_next_job", why, runId=run_id)
 
 
 def job_view(job: Job) -> Body:
@@ -56,18 +56,18 @@ def job_view(job: Job) -> Body:
     }
 
 
-def after_work(run: Run, chart: Chart, slug: str) -> Json:
+def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
     """The call that makes sense once a job is over."""
     if run.completed_at is not None:
-        return following("get_run_progress", "the run is complete; see its documents", runId=run.id)
-    if awaits_feedback(run, chart, slug):
+        return next_call("get_run_progress", "the run is complete; see its documents", runId=run.id)
+    if awaits_feedback(run, compiled_dag, slug):
         why = "the stage is complete; pass on what a person says of it, it opens the next stage"
-        return following("submit_stage_feedback", why, runId=run.id, stageSlug=slug)
-    return take_job(run.id)
+        return next_call("submit_stage_feedback", why, runId=run.id, stageSlug=slug)
+    return next_job_call(run.id)
 
 
-def awaits_feedback(run: Run, chart: Chart, slug: str) -> bool:
+def awaits_feedback(run: Run, compiled_dag: CompiledDag, slug: str) -> bool:
     """Whether a person has to say something of this stage before the run goes on from it."""
     stage = run.stages[slug]
-    told = stage.feedback is not None or not chart.dag.after(slug)
+    told = stage.feedback is not None or not compiled_dag.dag.after(slug)
     return stage.completed_at is not None and not told

@@ -7,7 +7,7 @@ details, where it is data, and never in what is advised.
 from collections.abc import Iterable, Mapping, Sequence
 
 from waybook.errors import (
-    AGAIN,
+    SAME_CALL,
     BadRecipe,
     Busy,
     EndpointFailed,
@@ -22,54 +22,54 @@ from waybook.errors import (
 from waybook.usecases.exchange import Answer
 from waybook.usecases.tool import RUNS, Tool
 
-MOST_NAMED = 5
+MAX_NAMES_LISTED = 5
 
 
-def refusal(fault: WaybookError, tool: Tool, given: Mapping[str, object]) -> Answer:
+def error_answer(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> Answer:
     """An error as the answer to a call, with the call that makes sense now."""
-    fault.next_call = fault.next_call or same_again(fault, tool, given)
-    return Answer(fault.as_json(), is_error=True)
+    error.next_call = error.next_call or retry_call(error, tool, given)
+    return Answer(error.as_json(), is_error=True)
 
 
-def same_again(fault: WaybookError, tool: Tool, given: Mapping[str, object]) -> NextCall | None:
+def retry_call(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> NextCall | None:
     """The same call, if it can come to something, and how."""
-    match fault:
+    match error:
         case Busy() | RateLimited():
-            return NextCall(tool.name, {}, _later(fault, tool))
-        case Unavailable() if not isinstance(fault, EndpointFailed):
-            return _once_it_is_back(fault, tool, given)
+            return NextCall(tool.name, {}, _later(error, tool))
+        case Unavailable() if not isinstance(error, EndpointFailed):
+            return _once_it_is_back(error, tool, given)
         case IdempotencyConflict():
             why = "with a new idempotencyKey if this is a new act, else with the first arguments"
         case TooLarge():
-            why = f"with less in {_named(fault, tool) or 'it'}"
+            why = f"with less in {_named(error, tool) or 'it'}"
         case InvalidInput() | BadRecipe():
-            why = f"with {_named(fault, tool) or 'what the message names'} put right"
+            why = f"with {_named(error, tool) or 'what the message names'} put right"
         case _:
             return None
-    return NextCall(tool.name, {}, f"{AGAIN}, {why}")
+    return NextCall(tool.name, {}, f"{SAME_CALL}, {why}")
 
 
 def _once_it_is_back(
-    fault: Unavailable, tool: Tool, given: Mapping[str, object]
+    error: Unavailable, tool: Tool, given: Mapping[str, object]
 ) -> NextCall | None:
     """The same again where it cannot count twice; else a look whether it has counted."""
     if tool.reads_only or given.get("idempotencyKey"):
-        return NextCall(tool.name, {}, _later(fault, tool))
+        return NextCall(tool.name, {}, _later(error, tool))
     look = "list_dags" if tool.profiles == RUNS else "list_active_plans"
     return NextCall(look, {}, "see whether it was done, before you repeat it")
 
 
-def _later(fault: WaybookError, tool: Tool) -> str:
-    seconds = fault.details["retryAfter"]
+def _later(error: WaybookError, tool: Tool) -> str:
+    seconds = error.details["retryAfter"]
     key = "" if tool.reads_only else ", with the same idempotencyKey"
-    return f"{AGAIN} after {seconds} s{key}"
+    return f"{SAME_CALL} after {seconds} s{key}"
 
 
-def _named(fault: WaybookError, tool: Tool) -> str:
+def _named(error: WaybookError, tool: Tool) -> str:
     """The arguments at fault, as far as the tool has them."""
     known = {str(field.alias) for field in tool.arguments.model_fields.values()}
-    named = dict.fromkeys(name for name in _blamed(fault.details) if name in known)
-    *others, last = [*named][:MOST_NAMED] or [""]
+    named = dict.fromkeys(name for name in _blamed(error.details) if name in known)
+    *others, last = [*named][:MAX_NAMES_LISTED] or [""]
     return f"{', '.join(others)} and {last}" if others else last
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from waybook.usecases.arguments import Arguments
+from waybook.usecases.arguments import ToolArguments
 
 #: What a schema keeps. Titles, defaults and limits are left to the error messages.
-KEPT = frozenset({"type", "properties", "required", "items", "enum", "description"})
+KEPT_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
 
 
-def input_schema(arguments: type[Arguments]) -> dict[str, object]:
+def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
     """The schema of a tool's arguments: no references, no unions, no titles."""
     full = arguments.model_json_schema(schema_generator=GenerateJsonSchema)
     small = _small({**full, "description": None}, full.get("$defs", {}))
@@ -37,7 +37,9 @@ def _typed(kind: str) -> dict[str, object]:
 
 def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     schema = _plain(schema, defs)
-    small = {key: value for key, value in schema.items() if key in KEPT and value is not None}
+    small = {
+        key: value for key, value in schema.items() if key in KEPT_KEYWORDS and value is not None
+    }
     if "properties" in small:
         small["properties"] = {
             name: _small(inner, defs) for name, inner in small["properties"].items()

@@ -1,10 +1,10 @@
 """Settings of semantic search: which backend, and how much memory."""
 
 from waybook.errors import Misconfigured
-from waybook.research.text_model import TextModel
+from waybook.research.text_model import EmbeddingModel
 from waybook.settings import Settings
 from waybook.store.backend import Backend
-from waybook.usecases.library import Library
+from waybook.usecases.library import SearchBackend
 from waybook.usecases.vector_cache import MEGABYTE
 
 AUTO = "auto"
@@ -26,7 +26,7 @@ def check_search(settings: Settings) -> None:
         raise Misconfigured("search_memory_mb must be at least 1")
 
 
-def open_library(settings: Settings, embedder: TextModel | None) -> Library:
+def open_library(settings: Settings, embedder: EmbeddingModel | None) -> SearchBackend:
     """Return what search needs, as these settings say."""
     max_bytes = settings.search_memory_mb * MEGABYTE
-    return Library(embedder, backend=settings.search_vectors, max_bytes=max_bytes)
+    return SearchBackend(embedder, backend=settings.search_vectors, max_bytes=max_bytes)

@@ -7,76 +7,76 @@ from pydantic import Field
 
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
-from waybook.research.fusion import Hit, Why
-from waybook.research.question import Question
-from waybook.research.snippet import Snippet, snippet
+from waybook.research.fusion import Hit, MatchReason
+from waybook.research.question import SearchQuery
+from waybook.research.snippet import Snippet, build_snippet
 from waybook.store import search
 from waybook.store.search import Scope
-from waybook.usecases.arguments import Id, Loose, Reading
-from waybook.usecases.call import Body, Call, known, not_found
+from waybook.usecases.arguments import Id, LenientJson, ReadArguments
+from waybook.usecases.call import Body, RequestContext, id_or_nil, not_found
 from waybook.usecases.get_artifact import source_view
-from waybook.usecases.job_packet import first_of
+from waybook.usecases.job_packet import fit_views
 from waybook.usecases.schemas import output_schema
-from waybook.usecases.searching import Found, find
+from waybook.usecases.searching import SearchResults, run_search
 from waybook.usecases.store_research import Moment, Query, Tag, Word
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import following, moment, told
+from waybook.usecases.views import format_time, next_call, non_empty
 
 #: What all hits of a page may take together, in bytes.
-MOST = 42_000
+MAX_HITS_BYTES = 42_000
 #: How many sources of an artifact are named with it, and how many words that match.
-MOST_SOURCES = 3
-MOST_WORDS = 12
+MAX_SOURCES = 3
+MAX_MATCHED_WORDS = 12
 #: How far one can page on.
-FARTHEST = 100
+MAX_OFFSET = 100
 
 
-class SearchSources(Reading):
+class SearchSources(ReadArguments):
     query: Query
     plan_id: Id | None = None
-    kinds: Loose[list[Word]] | None = Field(None, max_length=20)
-    tags: Loose[list[Tag]] | None = Field(None, max_length=20, description="all of them")
+    kinds: LenientJson[list[Word]] | None = Field(None, max_length=20)
+    tags: LenientJson[list[Tag]] | None = Field(None, max_length=20, description="all of them")
     since: Moment | None = None
     limit: int = Field(default=10, ge=1, le=50)
     cursor: str | None = Field(None, max_length=20)
 
 
-async def search_sources(call: Call, asked: SearchSources) -> Body:
+async def search_sources(ctx: RequestContext, asked: SearchSources) -> Body:
     """A page of what matches, best first: each hit with why it matched and where it came from."""
     start = _read_cursor(asked.cursor)
-    found = await _search(call, asked)
+    found = await _search(ctx, asked)
     page = found.hits[start : start + asked.limit]
-    views = first_of(await _views(call, found.question, page), MOST)
+    views = fit_views(await _views(ctx, found.question, page), MAX_HITS_BYTES)
     upto = start + len(views)
     more = upto < len(found.hits)
-    return told(
+    return non_empty(
         hits=views,
-        searched=found.told,
+        searched=found.method,
         nextCursor=str(upto) if more else None,
         next=_next(asked, views),
     )
 
 
-async def _search(call: Call, asked: SearchSources) -> Found:
+async def _search(ctx: RequestContext, asked: SearchSources) -> SearchResults:
     scope = Scope(
-        plan_id=known(asked.plan_id) if asked.plan_id else None,
+        plan_id=id_or_nil(asked.plan_id) if asked.plan_id else None,
         kinds=tuple(asked.kinds or ()),
         since=asked.since,
         tags=tuple(asked.tags or ()),
     )
-    found, (there,) = await find(
-        call, asked.query, scope, search.plan_there_statement(scope.plan_id)
+    found, (there,) = await run_search(
+        ctx, asked.query, scope, search.plan_exists_statement(scope.plan_id)
     )
     if not there[0][0]:
         raise not_found("plan")
     return found
 
 
-async def _views(call: Call, question: Question, page: list[Hit]) -> list[Json]:
+async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) -> list[Json]:
     if not page:
         return []
-    rows, sources = await call.read(
-        search.found_statement((hit.subject_id, hit.part) for hit in page),
+    rows, sources = await ctx.read(
+        search.hits_statement((hit.subject_id, hit.part) for hit in page),
         search.sources_statement(hit.subject_id for hit in page),
     )
     by_id = {row[1]: row for row in rows}
@@ -89,13 +89,13 @@ async def _views(call: Call, question: Question, page: list[Hit]) -> list[Json]:
 
 
 def _view(
-    question: Question, hit: Hit, row: tuple[Any, ...], sources: list[tuple[Any, ...]]
+    question: SearchQuery, hit: Hit, row: tuple[Any, ...], sources: list[tuple[Any, ...]]
 ) -> Body:
     subject, row_id, _, plan_id, kind, _, body, created_at, step_id, author, url, *rest = row
     title, tags, version, superseded = rest
-    shown = snippet(body, question)
+    shown = build_snippet(body, question)
     argument = "artifactId" if subject == "artifact" else "sourceId"
-    return told(
+    return non_empty(
         id=row_id,
         subject=subject,
         kind=kind,
@@ -103,29 +103,29 @@ def _view(
         tags=tags or None,
         version=version,
         superseded=superseded or None,
-        snippet=shown.marked(),
+        snippet=shown.highlight(),
         why=[_why(reason, shown) for reason in hit.why],
         planId=plan_id,
         stepId=step_id,
         url=url,
-        sources=[source_view(one, quoted=False) for one in sources[:MOST_SOURCES]] or None,
-        moreSources=len(sources) - MOST_SOURCES if len(sources) > MOST_SOURCES else None,
-        createdAt=moment(created_at),
+        sources=[source_view(one, quoted=False) for one in sources[:MAX_SOURCES]] or None,
+        moreSources=len(sources) - MAX_SOURCES if len(sources) > MAX_SOURCES else None,
+        createdAt=format_time(created_at),
         createdBy=author,
         read={"tool": "get_artifact", "args": {argument: row_id}},
     )
 
 
-def _why(reason: Why, shown: Snippet) -> Json:
+def _why(reason: MatchReason, shown: Snippet) -> Json:
     """One reason: the place it had by words or by meaning, and what put it there."""
     if reason.by == "meaning":
-        return {"by": reason.by, "rank": reason.place, "nearness": round(reason.measure, 3)}
+        return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
     words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)
     return {
         "by": reason.by,
-        "rank": reason.place,
-        "covers": round(reason.measure, 3),
-        "words": cast("Json", [*words][:MOST_WORDS]),
+        "rank": reason.rank,
+        "covers": round(reason.score, 3),
+        "words": cast("Json", [*words][:MAX_MATCHED_WORDS]),
     }
 
 
@@ -133,17 +133,17 @@ def _next(asked: SearchSources, views: list[Json]) -> Json:
     if views:
         best = cast("Body", views[0])
         argument = "artifactId" if best["subject"] == "artifact" else "sourceId"
-        return following("get_artifact", "read the best of them whole", **{argument: best["id"]})
+        return next_call("get_artifact", "read the best of them whole", **{argument: best["id"]})
     narrowed = asked.plan_id or asked.kinds or asked.tags or asked.since
     if narrowed:
-        return following("search_sources", "look everywhere, without filters", query=asked.query)
-    return following("store_research", "nothing is known of it; store what you find out")
+        return next_call("search_sources", "look everywhere, without filters", query=asked.query)
+    return next_call("store_research", "nothing is known of it; store what you find out")
 
 
 def _read_cursor(cursor: str | None) -> int:
     if cursor is None:
         return 0
-    if cursor.isascii() and cursor.isdecimal() and int(cursor) <= FARTHEST:
+    if cursor.isascii() and cursor.isdecimal() and int(cursor) <= MAX_OFFSET:
         return int(cursor)
     raise InvalidInput("cursor is not one this tool gave out; leave it away to start again")
 

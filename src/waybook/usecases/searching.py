@@ -4,42 +4,44 @@ import asyncio
 from dataclasses import dataclass
 
 from waybook.research.fusion import Hit, fuse
-from waybook.research.question import Question, read_question
+from waybook.research.question import SearchQuery, parse_query
 from waybook.store import search
 from waybook.store.backend import Backend
 from waybook.store.database import Results
-from waybook.store.search import Meant, Scope
+from waybook.store.search import QueryVector, Scope
 from waybook.store.sql import Statement
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResults:
     """What a search found: all of it ranked, and in which way."""
 
-    question: Question
+    question: SearchQuery
     hits: list[Hit]
-    told: str
+    method: str
 
 
-async def find(call: Call, text: str, scope: Scope, *beside: Statement) -> tuple[Found, Results]:
+async def run_search(
+    ctx: RequestContext, text: str, scope: Scope, *beside: Statement
+) -> tuple[SearchResults, Results]:
     """What matches a text, best first, in one message; and what was asked beside it."""
-    library, org_id = call.house.library, call.caller.org_id
-    able = await library.abilities(call.house.database, org_id)
-    question = await asyncio.to_thread(read_question, text)
-    made = await library.vectors([question.meaning]) if able.vectors else None
-    meant = Meant(vector=made[0], model=library.model.name, org_id=org_id) if made else None
+    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    able = await library.capabilities(ctx.services.database, org_id)
+    question = await asyncio.to_thread(parse_query, text)
+    made = await library.embed_texts([question.embedding_text]) if able.vectors else None
+    meant = QueryVector(vector=made[0], model=library.model.name, org_id=org_id) if made else None
     asked = search.search_statements(question, meant, scope, able)
     if meant is not None and able.backend is Backend.PORTABLE:
-        portable = library.portable_search(call.house.database, meant, scope)
+        portable = library.portable_search(ctx.services.database, meant, scope)
         more = await portable.begin()
-        results = await call.read(*beside, *asked, *more)
+        results = await ctx.read(*beside, *asked, *more)
         split = len(results) - len(more)
         ranked = search.read_ranked(results[len(beside) : split])
         ranked["meaning"] = await portable.finish(results[split:])
     else:
-        results = await call.read(*beside, *asked)
+        results = await ctx.read(*beside, *asked)
         ranked = search.read_ranked(results[len(beside) :])
     down = able.vectors and meant is None
-    how = "full text alone (the embeddings endpoint does not answer)" if down else able.told
-    return Found(question=question, hits=fuse(ranked), told=how), results[: len(beside)]
+    how = "full text alone (the embeddings endpoint does not answer)" if down else able.describe
+    return SearchResults(question=question, hits=fuse(ranked), method=how), results[: len(beside)]

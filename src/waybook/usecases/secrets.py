@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from waybook import redaction
-from waybook.settings import Found, Settings
+from waybook.settings import LoadedSettings, Settings
 
 #: Settings that are nothing but a secret.
-SECRETS = frozenset(
+SECRET_SETTINGS = frozenset(
     {
         "embeddings_key",
         "model_key",
@@ -20,10 +20,10 @@ SECRETS = frozenset(
 
 
 #: Addresses that let in whoever knows them.
-SECRET_ADDRESSES = frozenset({"webhook_url"})
+SECRET_URLS = frozenset({"webhook_url"})
 
 
-def shown(name: str, value: object) -> str:
+def display_setting(name: str, value: object) -> str:
     """A setting as anybody may see it.
 
     >>> shown("embeddings_key", "s3cret"), shown("embeddings_key", None), shown("port", 8750)
@@ -31,13 +31,13 @@ def shown(name: str, value: object) -> str:
     >>> shown("webhook_url", "https://hooks.slack.com/services/T0/B0/XYZ")
     'https://hooks.slack.com/…'
     """
-    if name in SECRET_ADDRESSES and value:
+    if name in SECRET_URLS and value:
         where = urlsplit(str(value))
         return f"{where.scheme}://{where.hostname}/…"
-    return "…" if name in SECRETS and value else without_password(value)
+    return "…" if name in SECRET_SETTINGS and value else mask_setting_password(value)
 
 
-def without_password(value: object) -> str:
+def mask_setting_password(value: object) -> str:
     """A setting as text, its password covered.
 
     >>> without_password("postgresql://ann:s3cret@db/plans")
@@ -47,7 +47,7 @@ def without_password(value: object) -> str:
     """
     if value is None:
         return ""
-    return redaction.without_password(str(value))
+    return redaction.mask_password(str(value))
 
 
 def known_secrets(settings: Settings) -> Iterator[str]:
@@ -56,8 +56,8 @@ def known_secrets(settings: Settings) -> Iterator[str]:
     >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
     ['k', 's3%2Fcret', 's3/cret']
     """
-    yield from filter(None, (getattr(settings, name) for name in sorted(SECRETS)))
-    for name in sorted(SECRET_ADDRESSES):
+    yield from filter(None, (getattr(settings, name) for name in sorted(SECRET_SETTINGS)))
+    for name in sorted(SECRET_URLS):
         if address := getattr(settings, name):
             yield urlsplit(address).path
     for url in (settings.database_url, settings.owner_url):
@@ -72,9 +72,9 @@ def _password(url: str) -> str | None:
         return None
 
 
-def in_force(found: Found) -> list[tuple[str, str, str]]:
+def effective_settings(found: LoadedSettings) -> list[tuple[str, str, str]]:
     """Every setting: its name, its value as anybody may see it, and where it came from."""
     return [
-        (name, shown(name, getattr(found.settings, name)), source)
+        (name, display_setting(name, getattr(found.settings, name)), source)
         for name, source in found.sources.items()
     ]

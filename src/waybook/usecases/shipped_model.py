@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from waybook.research.embedding import StaticEmbedder, Vector, shipped_embedder
+from waybook.research.embedding import StaticEmbedder, Vector, builtin_embedder
 
 
-class ShippedModel:
+class BuiltinEmbeddingModel:
     """Needs nothing and nobody; the same text gives the same vector everywhere."""
 
     name = StaticEmbedder.model
@@ -17,8 +17,8 @@ class ShippedModel:
 
     async def warm(self) -> None:
         """Load the table."""
-        await asyncio.to_thread(shipped_embedder)
+        await asyncio.to_thread(builtin_embedder)
 
 
 def _all(texts: Sequence[str]) -> list[Vector]:
-    return [*map(shipped_embedder().embed, texts)]
+    return [*map(builtin_embedder().embed, texts)]

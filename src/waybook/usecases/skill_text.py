@@ -12,22 +12,22 @@ from typing import cast
 import yaml
 
 from waybook.errors import InvalidInput
-from waybook.plan.media_types import text_type
+from waybook.plan.media_types import parse_text_type
 from waybook.usecases.skills import Skill
 
 PARTS = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-MOST_IN_A_NAME = 64
-MOST_IN_A_DESCRIPTION = 1_024
-MOST_IN_COMPATIBILITY = 500
-MOST_IN_FORMATTING = 20_000
-MOST_BYTES = 40_000
-MOST_AT_THE_HEAD = 8_000
+MAX_NAME_LENGTH = 64
+MAX_DESCRIPTION_LENGTH = 1_024
+MAX_COMPATIBILITY_LENGTH = 500
+MAX_FORMATTING_LENGTH = 20_000
+MAX_BYTES = 40_000
+MAX_FRONT_MATTER_BYTES = 8_000
 #: The parser takes its time for what is nested.
-MOST_BRACKETS = 100
+MAX_BRACKETS = 100
 
 
-class BadSkill(ValueError):
+class InvalidSkill(ValueError):
     """A folder is not a skill; the message says why."""
 
 
@@ -37,16 +37,16 @@ def parse_skill(text: str, folder: str) -> Skill:
     Raises:
         BadSkill: it is not in the format.
     """
-    if len(text.encode()) > MOST_BYTES:
-        raise BadSkill(f"SKILL.md is over {MOST_BYTES:,} bytes; move details to references/")
+    if len(text.encode()) > MAX_BYTES:
+        raise InvalidSkill(f"SKILL.md is over {MAX_BYTES:,} bytes; move details to references/")
     parts = PARTS.match(text)
     if parts is None:
-        raise BadSkill("SKILL.md must begin with front matter between lines of ---")
+        raise InvalidSkill("SKILL.md must begin with front matter between lines of ---")
     head = _head(parts[1])
     for name, check in CHECKS.items():
         check(head, name)
     if head["name"] != folder:
-        raise BadSkill(f"the name {head['name']!r} is not that of the folder, {folder!r}")
+        raise InvalidSkill(f"the name {head['name']!r} is not that of the folder, {folder!r}")
     metadata = cast("dict[str, object]", head.get("metadata") or {})
     return Skill(
         name=folder,
@@ -59,19 +59,19 @@ def parse_skill(text: str, folder: str) -> Skill:
 
 
 def _head(text: str) -> dict[str, object]:
-    if len(text) > MOST_AT_THE_HEAD:
-        raise BadSkill(f"the front matter is over {MOST_AT_THE_HEAD:,} characters")
-    if text.count("[") + text.count("{") > MOST_BRACKETS:
-        raise BadSkill(f"the front matter has over {MOST_BRACKETS} brackets")
+    if len(text) > MAX_FRONT_MATTER_BYTES:
+        raise InvalidSkill(f"the front matter is over {MAX_FRONT_MATTER_BYTES:,} characters")
+    if text.count("[") + text.count("{") > MAX_BRACKETS:
+        raise InvalidSkill(f"the front matter has over {MAX_BRACKETS} brackets")
     try:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-            raise BadSkill("the front matter repeats itself by an alias (*), which is not read")
+            raise InvalidSkill("the front matter repeats itself by an alias (*), which is not read")
         told = _plain(yaml.safe_load(text))
-    except (yaml.YAMLError, RecursionError) as fault:
-        said = " ".join(str(fault).split())[:200]
-        raise BadSkill(f"the front matter is not YAML: {said}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise InvalidSkill(f"the front matter is not YAML: {said}") from None
     if not isinstance(told, dict):
-        raise BadSkill("the front matter must be a list of names with values")
+        raise InvalidSkill("the front matter must be a list of names with values")
     return told
 
 
@@ -84,52 +84,54 @@ def _plain(value: object) -> object:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-Head = Mapping[str, object]
+FrontMatter = Mapping[str, object]
 
 
-def _name(head: Head, name: str) -> None:
+def _name(head: FrontMatter, name: str) -> None:
     told = head.get(name)
     if not isinstance(told, str) or not told:
-        raise BadSkill("the front matter needs a name")
-    if len(told) > MOST_IN_A_NAME or not NAME.fullmatch(told):
-        raise BadSkill(
+        raise InvalidSkill("the front matter needs a name")
+    if len(told) > MAX_NAME_LENGTH or not NAME.fullmatch(told):
+        raise InvalidSkill(
             f"the name {told[:80]!r} must be of small letters, digits and single hyphens, at "
-            f"most {MOST_IN_A_NAME}"
+            f"most {MAX_NAME_LENGTH}"
         )
 
 
-def _description(head: Head, name: str) -> None:
+def _description(head: FrontMatter, name: str) -> None:
     told = head.get(name)
     if not isinstance(told, str) or not told.strip():
-        raise BadSkill("the front matter needs a description")
-    if len(told.strip()) > MOST_IN_A_DESCRIPTION:
-        raise BadSkill(f"the description is over {MOST_IN_A_DESCRIPTION:,} characters")
+        raise InvalidSkill("the front matter needs a description")
+    if len(told.strip()) > MAX_DESCRIPTION_LENGTH:
+        raise InvalidSkill(f"the description is over {MAX_DESCRIPTION_LENGTH:,} characters")
 
 
-def _compatibility(head: Head, name: str) -> None:
+def _compatibility(head: FrontMatter, name: str) -> None:
     told = head.get(name, " ")
-    if not isinstance(told, str) or not 1 <= len(told) <= MOST_IN_COMPATIBILITY:
-        raise BadSkill(f"compatibility must be a text of 1 to {MOST_IN_COMPATIBILITY} characters")
+    if not isinstance(told, str) or not 1 <= len(told) <= MAX_COMPATIBILITY_LENGTH:
+        raise InvalidSkill(
+            f"compatibility must be a text of 1 to {MAX_COMPATIBILITY_LENGTH} characters"
+        )
 
 
-def _license(head: Head, name: str) -> None:
+def _license(head: FrontMatter, name: str) -> None:
     if not isinstance(head.get(name, ""), str):
-        raise BadSkill("license must be a text")
+        raise InvalidSkill("license must be a text")
 
 
-def _metadata(head: Head, name: str) -> None:
+def _metadata(head: FrontMatter, name: str) -> None:
     if not isinstance(head.get(name, {}), dict):
-        raise BadSkill("metadata must be a list of names with values")
+        raise InvalidSkill("metadata must be a list of names with values")
 
 
-def _allowed_tools(head: Head, name: str) -> None:
+def _allowed_tools(head: FrontMatter, name: str) -> None:
     told = head.get(name, "")
     texts = isinstance(told, list) and all(isinstance(one, str) for one in told)
     if not (isinstance(told, str) or texts):
-        raise BadSkill("allowed-tools must be a text, or a list of texts")
+        raise InvalidSkill("allowed-tools must be a text, or a list of texts")
 
 
-CHECKS: Mapping[str, Callable[[Head, str], None]] = {
+CHECKS: Mapping[str, Callable[[FrontMatter, str], None]] = {
     "name": _name,
     "description": _description,
     "license": _license,
@@ -143,17 +145,17 @@ def _media_type(told: object) -> str | None:
     if told is None:
         return None
     try:
-        return text_type(str(told))
-    except InvalidInput as fault:
-        raise BadSkill(f"metadata output-media-type: {fault.message}") from None
+        return parse_text_type(str(told))
+    except InvalidInput as error:
+        raise InvalidSkill(f"metadata output-media-type: {error.message}") from None
 
 
 def _formatting(told: object) -> str | None:
     if told is None:
         return None
-    if not isinstance(told, str) or len(told) > MOST_IN_FORMATTING:
-        raise BadSkill(
+    if not isinstance(told, str) or len(told) > MAX_FORMATTING_LENGTH:
+        raise InvalidSkill(
             "metadata formatting-instructions must be a text of at most "
-            f"{MOST_IN_FORMATTING:,} characters"
+            f"{MAX_FORMATTING_LENGTH:,} characters"
         )
     return told

@@ -3,73 +3,82 @@
 from pydantic import Field
 
 from waybook.errors import InvalidInput
-from waybook.record.news import RUN, News
-from waybook.run.model import Chart
+from waybook.record.news import RUN, ChangeEvent
+from waybook.run.model import CompiledDag
 from waybook.run.start import new_run
 from waybook.store import definitions, run_ledger
 from waybook.store.ids import new_id
 from waybook.store.sql import Statement
-from waybook.usecases.arguments import AnyJson, Id, Loose, Mutating, Name, limit_result
-from waybook.usecases.call import Body, Call, Opened
-from waybook.usecases.charts import OURSELVES, body_of, hash_of_body
-from waybook.usecases.run_views import started_view, take_job
+from waybook.usecases.arguments import (
+    AnyJson,
+    Id,
+    LenientJson,
+    MutatingArguments,
+    Name,
+    check_result_size,
+)
+from waybook.usecases.call import Body, OpenTransaction, RequestContext
+from waybook.usecases.charts import BUILTIN_AUTHOR, definition_body, definition_hash
+from waybook.usecases.run_views import next_job_call, started_view
 from waybook.usecases.schemas import output_schema
-from waybook.usecases.telling import told_of_run
+from waybook.usecases.telling import run_notification_statements
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, within_reply
+from waybook.usecases.views import fit_reply, next_call
 
 
-class StartRun(Mutating):
+class StartRun(MutatingArguments):
     dag_slug: Id
     name: Name
     input: AnyJson = Field(description="its subject: a text, or texts by document key")
-    models: Loose[list[Id]] = Field(description="whoever works; each job is for one of them")
+    models: LenientJson[list[Id]] = Field(description="whoever works; each job is for one of them")
 
 
-async def start_run(call: Call, asked: StartRun) -> Body:
+async def start_run(ctx: RequestContext, asked: StartRun) -> Body:
     """Make a run, pinned to the definition's latest version, and start its first stage."""
     if asked.input is None:
         raise InvalidInput("input: say what the run is about, in a text or texts by document key")
-    limit_result(input=asked.input)
-    async with call.open(definitions.definition_statement(asked.dag_slug)) as opened:
+    check_result_size(input=asked.input)
+    async with ctx.begin(definitions.definition_statement(asked.dag_slug)) as opened:
         chart, made = _chart(opened, asked.dag_slug)
-        given = (chart, new_id(), asked.name, asked.input, asked.models, opened.moment)
+        given = (chart, new_id(), asked.name, asked.input, asked.models, opened.decision_context)
         decision = new_run(*given)
         run = decision.run
-        hand = opened.hand()
-        statements = run_ledger.statements(None, {}, decision, hand)
-        statements += told_of_run(call.house, call.caller, None, run, chart, hand)
+        write_context = opened.write_context()
+        statements = run_ledger.statements(None, {}, decision, write_context)
+        statements += run_notification_statements(
+            ctx.services, ctx.caller, None, run, chart, write_context
+        )
         body: Body = {
             "runId": run.id,
             "name": run.name,
             "dagSlug": chart.dag.slug,
             "version": chart.version,
             "stages": [started_view(stage, run) for stage in decision.reply.stages],
-            "next": take_job(run.id, "take the first job"),
+            "next": next_job_call(run.id, "take the first job"),
         }
-        look = following("get_run_progress", "all that was started", runId=run.id)
-        reply = await opened.write([*made, *statements], within_reply(body, ("stages",), look))
-        news = News(RUN, run.id, len(decision.entries), standing=True)
-        call.house.bus.publish(call.caller.org_id, news)
+        look = next_call("get_run_progress", "all that was started", runId=run.id)
+        reply = await opened.write([*made, *statements], fit_reply(body, ("stages",), look))
+        news = ChangeEvent(RUN, run.id, len(decision.entries), list_changed=True)
+        ctx.services.bus.publish(ctx.caller.org_id, news)
         return reply
 
 
-def _chart(opened: Opened, slug: str) -> tuple[Chart, list[Statement]]:
+def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
     """The definition to go by, and what keeps it if nobody has."""
-    charts, org_id = opened.call.house.charts, opened.call.caller.org_id
-    current = charts.current(org_id, slug, opened.found[0])
-    chart = current.chart
-    if not current.unkept:
+    charts, org_id = opened.call.services.definition_cache, opened.call.caller.org_id
+    current = charts.current(org_id, slug, opened.results[0])
+    chart = current.compiled_dag
+    if not current.unsaved_body:
         return chart, []
-    body = body_of(chart.dag)
+    body = definition_body(chart.dag)
     made = run_ledger.add_definition(
         slug=slug,
         version=chart.version,
         name=chart.dag.name,
         body=body,
-        body_hash=hash_of_body(body),
+        body_hash=definition_hash(body),
         now=opened.now,
-        by=OURSELVES,
+        by=BUILTIN_AUTHOR,
     )
     return chart, [made]
 

@@ -6,43 +6,44 @@ from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event
 from waybook.record.moment import Json
 from waybook.store import ledger
 from waybook.store.ids import new_id
-from waybook.usecases.arguments import Id, Mutating
-from waybook.usecases.call import Body, Call
+from waybook.usecases.arguments import Id, MutatingArguments
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.list_skills import file_names, find_skill
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.skills import Skill
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import following, told
+from waybook.usecases.views import next_call, non_empty
 
 
-class StartSkill(Mutating):
+class StartSkill(MutatingArguments):
     name: Id
     session_id: Id = Field(description="the plan you create next in this session is linked")
 
 
-async def start_skill(call: Call, asked: StartSkill) -> Body:
+async def start_skill(ctx: RequestContext, asked: StartSkill) -> Body:
     """Note that this session works by a skill, and hand out its text."""
-    skill = find_skill(call, asked.name)
-    async with call.open() as opened:
+    skill = find_skill(ctx, asked.name)
+    async with ctx.begin() as opened:
         skill_id = new_id()
         row: dict[str, Json] = {
             "skill": skill.name,
-            "session": call.session,
+            "session": ctx.session,
             "status": "started",
             "output_media_type": skill.output_media_type,
             "formatting_instructions": skill.formatting_instructions,
             "started_at": opened.now.isoformat(),
-            "started_by": call.caller.user,
+            "started_by": ctx.caller.user,
         }
         made = Change(Entity.SKILL_EXECUTION, skill_id, WHOLE_ROW, None, row)
         entry = Entry(Event.SKILL_STARTED, {"skill": skill.name}, (made,))
         return await opened.write(
-            ledger.start_skill(row, skill_id, entry, opened.hand()), _reply(skill, skill_id)
+            ledger.start_skill(row, skill_id, entry, opened.write_context()),
+            _reply(skill, skill_id),
         )
 
 
 def _reply(skill: Skill, skill_id: str) -> Body:
-    return told(
+    return non_empty(
         skillExecutionId=skill_id,
         name=skill.name,
         status="started",
@@ -50,7 +51,7 @@ def _reply(skill: Skill, skill_id: str) -> Body:
         files=file_names(skill),
         outputMediaType=skill.output_media_type,
         outputFormattingInstructions=skill.formatting_instructions,
-        next=following("create_research_plan", "write the plan the skill asks for, same sessionId"),
+        next=next_call("create_research_plan", "write the plan the skill asks for, same sessionId"),
     )
 
 

@@ -2,35 +2,39 @@
 
 from pydantic import Field
 
-from waybook.run.start import begin_stage
-from waybook.usecases.arguments import Id, Loose, Mutating
-from waybook.usecases.call import Body, Call
-from waybook.usecases.run_call import locked_run
-from waybook.usecases.run_views import stage_view, started_view, take_job
+from waybook.run.start import start_open_stage
+from waybook.usecases.arguments import Id, LenientJson, MutatingArguments
+from waybook.usecases.call import Body, RequestContext
+from waybook.usecases.run_call import lock_run
+from waybook.usecases.run_views import next_job_call, stage_view, started_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, within_reply
+from waybook.usecases.views import fit_reply, next_call
 
 
-class StartStage(Mutating):
+class StartStage(MutatingArguments):
     run_id: Id
     stage_slug: Id
-    models: Loose[list[Id]] | None = Field(None, description="default: those of the stage before")
+    models: LenientJson[list[Id]] | None = Field(
+        None, description="default: those of the stage before"
+    )
 
 
-async def start_stage(call: Call, asked: StartStage) -> Body:
+async def start_stage(ctx: RequestContext, asked: StartStage) -> Body:
     """Start a stage; one that has been started stays as it is."""
-    async with locked_run(call, asked.run_id) as held:
-        decision = begin_stage(held.run, held.chart, asked.stage_slug, asked.models, held.moment)
+    async with lock_run(ctx, asked.run_id) as locked:
+        decision = start_open_stage(
+            locked.run, locked.compiled_dag, asked.stage_slug, asked.models, locked.decision_context
+        )
         run = decision.run
         body: Body = {
             "runId": run.id,
-            **stage_view(run, held.chart, asked.stage_slug),
+            **stage_view(run, locked.compiled_dag, asked.stage_slug),
             "started": [started_view(stage, run) for stage in decision.reply.stages],
-            "next": take_job(run.id),
+            "next": next_job_call(run.id),
         }
-        look = following("get_run_progress", "all that was started", runId=run.id)
-        return await held.write(decision, within_reply(body, ("started",), look))
+        look = next_call("get_run_progress", "all that was started", runId=run.id)
+        return await locked.write(decision, fit_reply(body, ("started",), look))
 
 
 TOOL = Tool(

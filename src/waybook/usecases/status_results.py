@@ -7,13 +7,13 @@ import orjson
 
 from waybook.record.moment import Json
 from waybook.store import plans
-from waybook.usecases.call import Body, Call
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.views import (
     DETAIL_RESULTS_BUDGET,
     MAX_BYTES_PER_CHARACTER,
     cut_result,
-    fitted,
     result_share,
+    truncate_results,
 )
 
 #: The longest escape of a JSON string, and the beginning of the first half of a pair.
@@ -22,7 +22,7 @@ _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 
 
 async def shown_results(
-    call: Call, plan_id: str, rows: list[tuple[Any, ...]], most: int, budget: int | None
+    ctx: RequestContext, plan_id: str, rows: list[tuple[Any, ...]], most: int, budget: int | None
 ) -> dict[str, Body]:
     """Return the result and confidence of each step, cut fairly to the budget if there is one.
 
@@ -34,20 +34,20 @@ async def shown_results(
         shown = (
             {step_id: Body(resultSummary=value) for step_id, value in whole.items()}
             if budget is None
-            else fitted(whole, budget=budget)
+            else truncate_results(whole, budget=budget)
         )
     else:
-        shown = await _beginnings(call, plan_id, rows, budget or DETAIL_RESULTS_BUDGET)
+        shown = await _beginnings(ctx, plan_id, rows, budget or DETAIL_RESULTS_BUDGET)
     return {row[0]: {**shown.get(row[0], {}), "confidence": row[2]} for row in rows}
 
 
 async def _beginnings(
-    call: Call, plan_id: str, rows: list[tuple[Any, ...]], budget: int
+    ctx: RequestContext, plan_id: str, rows: list[tuple[Any, ...]], budget: int
 ) -> dict[str, Body]:
     sizes: dict[str, int] = {row[0]: row[3] for row in rows}
     share = result_share([*sizes.values()], budget)
     statement = plans.results_cut_statement(plan_id, MAX_BYTES_PER_CHARACTER * share + 2)
-    (found,) = await call.read(statement)
+    (found,) = await ctx.read(statement)
     return {
         step_id: _beginning(step_id, text, sizes[step_id], share)
         for step_id, text in found

@@ -6,17 +6,17 @@ from typing import Any
 
 from waybook.plan.model import Plan, Step
 from waybook.record.moment import Json
-from waybook.research.packet import Entry, Listed, One, Part
-from waybook.store.contexts import FIRST, Beginning, Page, Stored, read_stored
+from waybook.research.packet import Entry, EntryList, Part, SingleEntry
+from waybook.store.contexts import FIRST_PAGE, Page, StoredArtifact, TextPrefix, read_stored
 from waybook.usecases.call import Body
-from waybook.usecases.packet_parts import Reader, named, results_by_step, total
-from waybook.usecases.views import author_view, completion_view, moment, told
+from waybook.usecases.packet_parts import PacketReader, results_by_step, step_header, total_count
+from waybook.usecases.views import author_view, completion_view, format_time, non_empty
 
 Rows = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
+class StepMaterial:
     """What was read for a step's packet."""
 
     plan: Plan
@@ -29,16 +29,16 @@ class Material:
     so_far: Rows
     newest: Rows
     #: What search found, best first.
-    ranked: Sequence[Stored] = ()
+    ranked: Sequence[StoredArtifact] = ()
     #: Where each list begins.
-    page: Page = FIRST
+    page: Page = FIRST_PAGE
 
 
-def frame(of: Material) -> Body:
+def step_frame(of: StepMaterial) -> Body:
     """What is always there."""
     plan, step = of.plan, of.step
     text = plan.texts[step.id]
-    return told(
+    return non_empty(
         planId=plan.id,
         stepId=step.id,
         stepOrder=step.order,
@@ -51,16 +51,18 @@ def frame(of: Material) -> Body:
     )
 
 
-def parts(of: Material, reader: Reader) -> list[Part]:
+def step_parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
     """The parts of a step's packet, in order."""
     every = (*_texts(of, reader), *_lists(of, reader))
     kept = ("earlierResults", "artifacts")
     return [
-        part for part in every if not isinstance(part, Listed) or part.entries or part.name in kept
+        part
+        for part in every
+        if not isinstance(part, EntryList) or part.entries or part.name in kept
     ]
 
 
-def _texts(of: Material, reader: Reader) -> Iterator[Part]:
+def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
     plan, step = of.plan, of.step
     text = plan.texts[step.id]
     waits_for: list[Json] = [*step.depends_on]
@@ -73,40 +75,42 @@ def _texts(of: Material, reader: Reader) -> Iterator[Part]:
     yield from reader.text("failReason", step.fail_reason)
 
 
-def list_named(name: str, of: Material, reader: Reader) -> list[Part]:
+def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
     """One of the lists, by itself. That of artifacts is then the whole plan's, newest first."""
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
     stored = [reader.artifact(read_stored(row)) for row in of.newest]
-    return [reader.page(name, stored, of.page, total(of.newest))]
+    return [reader.page(name, stored, of.page, total_count(of.newest))]
 
 
-def _lists(of: Material, reader: Reader) -> Iterator[Part]:
+def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
     text = of.plan.texts[of.step.id].instructions
     decided = [_decided(row, text, reader) for row in of.feedback]
     failed = [_failed(row, reader) for row in of.failures]
     mine = [read_stored(row) for row in of.so_far]
     results = results_by_step(of.results)
-    yield reader.page("feedback", decided, of.page, total(of.feedback), counts=2)
-    yield reader.page("failures", failed, of.page, total(of.failures), counts=2)
+    yield reader.page("feedback", decided, of.page, total_count(of.feedback), counts=2)
+    yield reader.page("failures", failed, of.page, total_count(of.failures), counts=2)
     stored = [reader.artifact(one) for one in mine]
-    yield reader.page("soFar", stored, of.page, total(of.so_far), counts=3)
+    yield reader.page("soFar", stored, of.page, total_count(of.so_far), counts=3)
     if of.step.id in results:
         yield _own(*results[of.step.id], reader)
     yield _earlier(of, results, reader)
     newest = [read_stored(row) for row in of.newest]
     others = [s for s in newest if s.step_id != of.step.id]
     matter = [s for s in of.ranked if s.step_id != of.step.id]
-    yield reader.artifacts(matter, others, total(of.newest) - total(of.so_far), counts=4)
+    yield reader.artifacts(
+        matter, others, total_count(of.newest) - total_count(of.so_far), counts=4
+    )
 
 
 def _earlier(
-    of: Material, results: dict[str, tuple[float | None, Beginning]], reader: Reader
-) -> Listed:
+    of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
+) -> EntryList:
     """Results of the steps it depends on; without any, of those before it. The nearest first."""
     entries = [
         Entry(
-            frame=named(
+            frame=step_header(
                 step,
                 confidence=results[step.id][0] if step.id in results else None,
                 **completion_view(step),
@@ -127,7 +131,7 @@ def _before(plan: Plan, step: Step) -> list[Step]:
 
 
 def _outcome(
-    step: Step, results: dict[str, tuple[float | None, Beginning]], reader: Reader
+    step: Step, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> Iterable[Any]:
     if step.id in results:
         part = f"result:{step.id}"
@@ -135,27 +139,29 @@ def _outcome(
     return reader.text("failReason", step.fail_reason, part=f"failReason:{step.id}")
 
 
-def _own(confidence: float | None, read: Beginning, reader: Reader) -> One:
+def _own(confidence: float | None, read: TextPrefix, reader: PacketReader) -> SingleEntry:
     texts = tuple(reader.beginning("resultSummary", read, part="result"))
     frame: Body = {} if confidence is None else {"confidence": confidence}
-    return One(name="result", entry=Entry(frame=frame, texts=texts), counts=2)
+    return SingleEntry(name="result", entry=Entry(frame=frame, texts=texts), counts=2)
 
 
-def _decided(row: tuple[Any, ...], instructions: str, reader: Reader) -> Entry:
+def _decided(row: tuple[Any, ...], instructions: str, reader: PacketReader) -> Entry:
     """A decision about the step. Feedback that stands in the instructions is not told twice."""
     review_id, decision, by, at, length, said, _ = row
-    frame = told(reviewId=review_id, decision=decision, decidedBy=by, decidedAt=moment(at))
+    frame = non_empty(
+        reviewId=review_id, decision=decision, decidedBy=by, decidedAt=format_time(at)
+    )
     if said is None or (len(said) == length and said in instructions):
         return Entry(frame=frame)
-    read = Beginning(said, length)
+    read = TextPrefix(said, length)
     texts = reader.beginning("feedback", read, part=f"feedback:{review_id}")
     return Entry(frame=frame, texts=tuple(texts))
 
 
-def _failed(row: tuple[Any, ...], reader: Reader) -> Entry:
+def _failed(row: tuple[Any, ...], reader: PacketReader) -> Entry:
     seq, at, by, length, reason, _ = row
-    read = None if reason is None else Beginning(reason, length)
+    read = None if reason is None else TextPrefix(reason, length)
     return Entry(
-        frame=told(seq=seq, at=moment(at), by=by),
+        frame=non_empty(seq=seq, at=format_time(at), by=by),
         texts=tuple(reader.beginning("reason", read, part=f"failure:{seq}")),
     )

@@ -8,25 +8,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from waybook.plan.hindrances import hindrance
+from waybook.plan.hindrances import blocking_reason
 from waybook.plan.model import Condition, Plan, Review, Step, StepId, StepText
 from waybook.plan.modify import FailStep, Modification, RemoveStep, RetryStep
 from waybook.plan.stalls import stalled_steps
-from waybook.record.moment import Json, Moment
+from waybook.record.moment import DecisionContext, Json
 from waybook.record.usage import Totals
 from waybook.store import contexts, sheets, usage
-from waybook.store.calls import SeenCall, calls_of_step, read_calls
-from waybook.store.contexts import Stored
+from waybook.store.calls import CallRecord, calls_of_step, read_calls
+from waybook.store.contexts import StoredArtifact
 from waybook.store.ids import new_id
-from waybook.store.plans import Wanted
-from waybook.store.sheets import Happening, Result, Source, StepMove
-from waybook.usecases.call import Call, known, not_found
+from waybook.store.plans import PlanRequest
+from waybook.store.sheets import HistoryEntry, Result, Source, StepStatusChange
+from waybook.usecases.call import RequestContext, id_or_nil, not_found
 
-HAPPENINGS = 50
+MAX_HISTORY_ENTRIES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepSheet:
+class StepDetail:
     """All that the page of a step shows."""
 
     plan: Plan
@@ -34,22 +34,22 @@ class StepSheet:
     now: datetime
     text: StepText
     #: How long it has been silent, if that is too long.
-    silent: timedelta | None
+    inactive_for: timedelta | None
     result: Result | None
     #: Its own, and those that may skip to it.
     conditions: list[Condition]
     reviews: list[Review]
-    research: list[Stored]
+    research: list[StoredArtifact]
     research_total: int
     sources: list[Source]
-    moves: list[StepMove]
-    happenings: list[Happening]
+    status_changes: list[StepStatusChange]
+    history: list[HistoryEntry]
     usage: Totals | None
     #: The latest about it.
-    calls: list[SeenCall]
+    calls: list[CallRecord]
     names: Mapping[str, str]
     #: What stands in the way of each change; none of those it does not have.
-    hindrances: Mapping[str, str]
+    blockers: Mapping[str, str]
 
     def name_of(self, step: Step) -> str:
         """What to call a step: its title, else the first line of its instructions."""
@@ -57,23 +57,23 @@ class StepSheet:
 
     def branch(self, condition: Condition) -> Mapping[str, Json]:
         """What became of a condition, as the audit tells it."""
-        told = (branch for one in self.happenings for branch in one.branches or ())
+        told = (branch for one in self.history for branch in one.branches or ())
         return next((b for b in told if b.get("conditionId") == condition.id), {})
 
 
-async def read_step_sheet(call: Call, plan_id: str, step_id: str) -> StepSheet:
+async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> StepDetail:
     """Look at a step of a plan.
 
     Raises:
         NotFound: one of them is not there, or not this org's, or they do not belong together.
     """
-    plan_id, step_id = known(plan_id), known(step_id).lower()
-    wanted = Wanted(plan_id=plan_id, texts=(step_id,))
-    loaded, found = await call.look(
+    plan_id, step_id = id_or_nil(plan_id), id_or_nil(step_id).lower()
+    wanted = PlanRequest(plan_id=plan_id, texts=(step_id,))
+    loaded, found = await ctx.load_plan(
         wanted,
         *sheets.step_statements(plan_id, step_id),
-        contexts.newest_statement(plan_id, step_id, contexts.FIRST),
-        sheets.happenings_statement(plan_id, step_id, HAPPENINGS),
+        contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),
+        sheets.history_statement(plan_id, step_id, MAX_HISTORY_ENTRIES),
         usage.steps_statement(plan_id),
         calls_of_step(step_id),
     )
@@ -83,32 +83,32 @@ async def read_step_sheet(call: Call, plan_id: str, step_id: str) -> StepSheet:
     if step is None:
         raise not_found("step")
     about = sheets.read_conditions(conditions)
-    near = [one.id for one in neighbours(plan, step, about) if one.title is None]
-    (names,) = await call.read(sheets.names_statement(near))
-    stalled = stalled_steps(plan, now=loaded.now, patience=call.house.patience)
-    moment = Moment(now=loaded.now, actor=call.actor(), new_id=new_id)
-    return StepSheet(
+    near = [one.id for one in related_steps(plan, step, about) if one.title is None]
+    (names,) = await ctx.read(sheets.names_statement(near))
+    stalled = stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)
+    moment = DecisionContext(now=loaded.now, actor=ctx.actor(), new_id=new_id)
+    return StepDetail(
         plan=plan,
         step=step,
         now=loaded.now,
         text=plan.texts[step.id],
-        silent=next((gap for one, gap in stalled if one.id == step.id), None),
+        inactive_for=next((gap for one, gap in stalled if one.id == step.id), None),
         result=sheets.read_result(result),
         conditions=about,
         reviews=sheets.read_reviews(reviews),
         research=[contexts.read_stored(row) for row in research],
         research_total=research[0][-1] if research else 0,
         sources=sheets.read_sources(sources),
-        moves=sheets.read_moves(moves),
-        happenings=sheets.read_happenings(happenings),
+        status_changes=sheets.read_status_changes(moves),
+        history=sheets.read_history(happenings),
         usage=usage.read_steps(used).get(step.id),
         calls=read_calls(called),
         names=sheets.read_names(names),
-        hindrances=hindrances_of(plan, step, moment),
+        blockers=modification_blockers(plan, step, moment),
     )
 
 
-def neighbours(plan: Plan, step: Step, conditions: list[Condition]) -> Iterator[Step]:
+def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterator[Step]:
     """The step itself, and every step its page names."""
     named: set[StepId] = {step.id, *step.depends_on}
     named |= {c.step_id for c in conditions}
@@ -118,14 +118,14 @@ def neighbours(plan: Plan, step: Step, conditions: list[Condition]) -> Iterator[
             yield other
 
 
-def hindrances_of(plan: Plan, step: Step, moment: Moment) -> dict[str, str]:
+def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> dict[str, str]:
     """Why the step cannot be changed in these ways now."""
     asked: dict[str, Modification] = {
         "remove_step": RemoveStep(step.id),
         "fail_step": FailStep(step.id, "it is only asked"),
         "retry_step": RetryStep(step.id),
     }
-    told = {name: hindrance(plan, change, moment) for name, change in asked.items()}
+    told = {name: blocking_reason(plan, change, context) for name, change in asked.items()}
     if step.order == 1:
         told["move_up"] = "it is the first step"
     if step.order == len(plan.steps):

@@ -2,57 +2,57 @@
 
 from pydantic import Field
 
-from waybook.plan.media_types import text_type
-from waybook.plan.output import Kept, NewOutput, Output, store_output
+from waybook.plan.media_types import parse_text_type
+from waybook.plan.output import NewOutput, Output, StoredOutput, store_output
 from waybook.plan.states import CLOSED_PLAN
 from waybook.record.moment import Json
 from waybook.store import outputs, plans
-from waybook.usecases.arguments import Id, Mutating, Name
-from waybook.usecases.call import Body, Call, Held, known
-from waybook.usecases.output_views import after_the_last_step, output_view
+from waybook.usecases.arguments import Id, MutatingArguments, Name
+from waybook.usecases.call import Body, LockedPlan, RequestContext, id_or_nil
+from waybook.usecases.output_views import next_after_completion, output_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RESEARCH, Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import next_call
 
 
-class StoreResearchOutput(Mutating):
+class StoreResearchOutput(MutatingArguments):
     plan_id: Id
     media_type: Name = Field(description="text/markdown, text/csv, application/json …")
     title: Name = Field(description="the same again is the next version")
     content: str = Field(min_length=1)
 
 
-async def store_research_output(call: Call, asked: StoreResearchOutput) -> Body:
+async def store_research_output(ctx: RequestContext, asked: StoreResearchOutput) -> Body:
     """Keep a deliverable as the next version of its title; the same again changes nothing."""
     new = NewOutput(
-        media_type=text_type(asked.media_type), title=asked.title, content=asked.content
+        media_type=parse_text_type(asked.media_type), title=asked.title, content=asked.content
     )
-    plan_id = known(asked.plan_id)
+    plan_id = id_or_nil(asked.plan_id)
     there = (outputs.outputs_statement(plan_id), plans.brief_statement(plan_id))
-    wanted = call.locked(*there, plan_id=plan_id, review=False)
-    async with wanted as held:
-        before = outputs.read_outputs(held.found[0])
-        decision = store_output(held.plan, new, before, held.moment)
-        return await held.write(decision, _reply(held, decision.reply, before))
+    wanted = ctx.lock_plan(*there, plan_id=plan_id, review=False)
+    async with wanted as locked:
+        before = outputs.read_outputs(locked.results[0])
+        decision = store_output(locked.plan, new, before, locked.decision_context)
+        return await locked.write(decision, _reply(locked, decision.reply, before))
 
 
-def _reply(held: Held, kept: Kept, before: list[Output]) -> Body:
-    output, base_url = kept.output, held.call.house.base_url
+def _reply(locked: LockedPlan, kept: StoredOutput, before: list[Output]) -> Body:
+    output, base_url = kept.output, locked.call.services.base_url
     return {
-        "planId": held.plan.id,
+        "planId": locked.plan.id,
         "status": "stored" if kept.is_new else "unchanged",
         **output_view(output),
         "resource": f"waybook://outputs/{output.id}",
         "downloadUrl": f"{base_url}/api/outputs/{output.id}",
-        "next": _next(held, [*before, output]),
+        "next": _next(locked, [*before, output]),
     }
 
 
-def _next(held: Held, there: list[Output]) -> Json:
-    if held.plan.status not in CLOSED_PLAN:
-        return following("get_next_step", "go on with the plan", planId=held.plan.id)
-    ((*_, media_type, _, _, skill_execution),) = held.found[1]
-    return after_the_last_step(held.plan.id, media_type, skill_execution, there)
+def _next(locked: LockedPlan, there: list[Output]) -> Json:
+    if locked.plan.status not in CLOSED_PLAN:
+        return next_call("get_next_step", "go on with the plan", planId=locked.plan.id)
+    ((*_, media_type, _, _, skill_execution),) = locked.results[1]
+    return next_after_completion(locked.plan.id, media_type, skill_execution, there)
 
 
 TOOL = Tool(

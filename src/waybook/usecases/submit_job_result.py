@@ -7,84 +7,92 @@ from pydantic import Field
 from waybook.errors import InvalidInput
 from waybook.record.moment import Json
 from waybook.run.decision import RunDecision
-from waybook.run.model import Chart, Job
-from waybook.run.submit import Handed, JobDone, Submission, submit_job
+from waybook.run.model import CompiledDag, Job
+from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
 from waybook.store import documents, jobs
 from waybook.usecases.arguments import (
     AnyJson,
     Attempt,
     Id,
-    Loose,
-    Mutating,
+    LenientJson,
+    MutatingArguments,
     Nested,
-    limit_result,
+    check_result_size,
 )
-from waybook.usecases.asked_usage import UsageArgument, usage_of
-from waybook.usecases.call import Body, Call, known
+from waybook.usecases.asked_usage import UsageArgument, to_usage
+from waybook.usecases.call import Body, RequestContext, id_or_nil
 from waybook.usecases.links import run_url
-from waybook.usecases.run_call import HeldRun, job_not_found, locked_run, run_of_job
-from waybook.usecases.run_views import after_work, awaits_feedback, job_view, stage_view
+from waybook.usecases.run_call import LockedRun, job_not_found, lock_run, run_of_job
+from waybook.usecases.run_views import awaits_feedback, job_view, next_after_job, stage_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, told, within_reply
+from waybook.usecases.views import fit_reply, next_call, non_empty
 
 
-class HandedIn(Nested):
+class DocumentArgument(Nested):
     content: AnyJson
     document_key: Id | None = None
     model_id: Id | None = None
 
 
-class SubmitJobResult(Mutating):
+class SubmitJobResult(MutatingArguments):
     job_id: Id
     attempt: Attempt = Field(description="from get_next_job")
     content: AnyJson = Field(None, description="the document, if the job makes one")
-    documents: Loose[list[HandedIn]] | None = None
+    documents: LenientJson[list[DocumentArgument]] | None = None
     continues: bool = Field(default=False, description="more to come: a part")
     usage: UsageArgument = None
 
 
-async def submit_job_result(call: Call, asked: SubmitJobResult) -> Body:
+async def submit_job_result(ctx: RequestContext, asked: SubmitJobResult) -> Body:
     """End the job well; close what is closed by it, open what is free."""
     submission = _submission(asked)
-    run_id, job_id = await run_of_job(call, asked.job_id), known(asked.job_id).lower()
-    async with locked_run(call, run_id, jobs.job_statement(job_id)) as held:
-        job = jobs.first_job(held.found[0])
+    run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
+    async with lock_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
+        job = jobs.first_job(locked.results[0])
         if job is None:
             raise job_not_found()
-        parts, version = await _before(held, job)
+        parts, version = await _before(locked, job)
         decision = submit_job(
-            held.run, held.chart, job, submission, held.moment, parts=parts, version=version
+            locked.run,
+            locked.compiled_dag,
+            job,
+            submission,
+            locked.decision_context,
+            parts=parts,
+            version=version,
         )
-        body = _reply(decision, held.chart, call.house.base_url)
-        return await held.write(decision, body, job)
+        body = _reply(decision, locked.compiled_dag, ctx.services.base_url)
+        return await locked.write(decision, body, job)
 
 
-async def _before(held: HeldRun, job: Job) -> tuple[list[str], int]:
+async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
     """The parts a job goes on from, and the version of what it makes."""
     parts: list[str] = []
     if job.continues is not None:
-        (rows,) = await held.send(jobs.parts_statement(job.id))
+        (rows,) = await locked.send(jobs.parts_statement(job.id))
         parts = [row[0] for row in rows]
     if job.document is None:
         return parts, 1
-    (rows,) = await held.send(documents.document_job_statement(held.run.id, job.document))
+    (rows,) = await locked.send(documents.document_job_statement(locked.run.id, job.document))
     return parts, rows[0][1] + 1
 
 
 def _submission(asked: SubmitJobResult) -> Submission:
     if (asked.content is None) == (not asked.documents):
         raise InvalidInput("hand in either `content` or `documents`, one of the two")
-    handed = asked.documents or [HandedIn(content=asked.content)]
-    limit_result(**{f"document {n}": one.content for n, one in enumerate(handed, 1)})
+    handed = asked.documents or [DocumentArgument(content=asked.content)]
+    check_result_size(**{f"document {n}": one.content for n, one in enumerate(handed, 1)})
     return Submission(
         documents=tuple(
-            Handed(content=_text(one.content), document_key=one.document_key, model=one.model_id)
+            SubmittedDocument(
+                content=_text(one.content), document_key=one.document_key, model=one.model_id
+            )
             for one in handed
         ),
         attempt=asked.attempt,
         continues=asked.continues,
-        usage=usage_of(asked.usage),
+        usage=to_usage(asked.usage),
     )
 
 
@@ -95,22 +103,22 @@ def _text(content: Json) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
-def _reply(decision: RunDecision[JobDone], chart: Chart, base_url: str) -> Body:
+def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, base_url: str) -> Body:
     run, done = decision.run, decision.reply
-    waits = awaits_feedback(run, chart, done.job.stage)
+    waits = awaits_feedback(run, compiled_dag, done.job.stage)
     following_job = done.continuation
-    body = told(
+    body = non_empty(
         runId=run.id,
         **{**job_view(done.job), "jobStatus": str(done.job.status)},
         documentIds=[*done.documents],
         continuation=job_view(following_job) if following_job else None,
-        stage=stage_view(run, chart, done.job.stage),
+        stage=stage_view(run, compiled_dag, done.job.stage),
         runComplete=run.completed_at is not None,
         runUrl=run_url(run.id, base_url) if waits else None,
-        next=after_work(run, chart, done.job.stage),
+        next=next_after_job(run, compiled_dag, done.job.stage),
     )
-    look = following("get_run_progress", "the documents of the run", runId=run.id, detail=True)
-    return within_reply(body, ("documentIds",), look)
+    look = next_call("get_run_progress", "the documents of the run", runId=run.id, detail=True)
+    return fit_reply(body, ("documentIds",), look)
 
 
 TOOL = Tool(

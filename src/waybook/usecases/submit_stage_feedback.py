@@ -8,45 +8,45 @@ from pydantic.json_schema import SkipJsonSchema
 from waybook.record.scopes import Scope
 from waybook.run.start import give_feedback
 from waybook.store import tenants
-from waybook.usecases.arguments import Id, Loose, Mutating, Text
-from waybook.usecases.call import Body, Call
-from waybook.usecases.run_call import locked_run
-from waybook.usecases.run_views import started_view, take_job
+from waybook.usecases.arguments import Id, LenientJson, MutatingArguments, Text
+from waybook.usecases.call import Body, RequestContext
+from waybook.usecases.run_call import lock_run
+from waybook.usecases.run_views import next_job_call, started_view
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import RUNS, Tool
-from waybook.usecases.views import following, within_reply
+from waybook.usecases.views import fit_reply, next_call
 
 
-class SubmitStageFeedback(Mutating):
+class SubmitStageFeedback(MutatingArguments):
     run_id: Id
     stage_slug: Id
     feedback: Text = Field(description="the person's words")
-    models: Loose[list[Id]] | None = Field(None, description="for the next stage")
+    models: LenientJson[list[Id]] | None = Field(None, description="for the next stage")
     #: What the map in a chat says of itself; an agent has no use for it.
     place: SkipJsonSchema[Literal["app"] | None] = None
 
 
-async def submit_stage_feedback(call: Call, asked: SubmitStageFeedback) -> Body:
+async def submit_stage_feedback(ctx: RequestContext, asked: SubmitStageFeedback) -> Body:
     """Keep the feedback, and start what it opens."""
-    async with locked_run(call, asked.run_id, tenants.policy_statement()) as held:
+    async with lock_run(ctx, asked.run_id, tenants.policy_statement()) as locked:
         decision = give_feedback(
-            held.run,
-            held.chart,
+            locked.run,
+            locked.compiled_dag,
             asked.stage_slug,
             asked.feedback,
             asked.models,
-            held.moment._replace(policy=tenants.read_policy(held.found[-1])),
+            locked.decision_context._replace(policy=tenants.read_policy(locked.results[-1])),
             place=asked.place,
         )
         run = decision.run
-        over = following("get_run_progress", "see where the run stands", runId=run.id)
+        over = next_call("get_run_progress", "see where the run stands", runId=run.id)
         body: Body = {
             "runId": run.id,
             "stageSlug": asked.stage_slug,
             "started": [started_view(stage, run) for stage in decision.reply.stages],
-            "next": take_job(run.id) if decision.reply.stages else over,
+            "next": next_job_call(run.id) if decision.reply.stages else over,
         }
-        return await held.write(decision, within_reply(body, ("started",), over))
+        return await locked.write(decision, fit_reply(body, ("started",), over))
 
 
 TOOL = Tool(

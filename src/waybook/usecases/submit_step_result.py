@@ -9,17 +9,17 @@ from waybook.plan.branching import Branch
 from waybook.plan.decision import Decision
 from waybook.plan.model import BranchOutcome, Plan, StepId
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
-from waybook.plan.submit import StepDone, Submission, fired, submit
+from waybook.plan.submit import StepDone, Submission, fired_branches, submit
 from waybook.record.moment import Json
-from waybook.usecases.arguments import AnyJson, Id, Mutating, Text, limit_result
-from waybook.usecases.asked_usage import UsageArgument, usage_of
-from waybook.usecases.call import Body, Call
+from waybook.usecases.arguments import AnyJson, Id, MutatingArguments, Text, check_result_size
+from waybook.usecases.asked_usage import UsageArgument, to_usage
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import budget_view, following, progress_view, told
+from waybook.usecases.views import budget_view, next_call, non_empty, progress_view
 
 
-class SubmitStepResult(Mutating):
+class SubmitStepResult(MutatingArguments):
     step_id: Id
     result_summary: AnyJson = Field(description="any JSON")
     confidence: float | None = Field(None, ge=0, le=1)
@@ -29,34 +29,34 @@ class SubmitStepResult(Mutating):
     usage: UsageArgument = None
 
 
-async def submit_step_result(call: Call, asked: SubmitStepResult) -> Body:
+async def submit_step_result(ctx: RequestContext, asked: SubmitStepResult) -> Body:
     """Complete the step, look at its conditions, settle the plan."""
     submission = _submission(asked)
-    async with call.locked(step_id=asked.step_id, review=False, recalls=True) as held:
+    async with ctx.lock_plan(step_id=asked.step_id, review=False, recalls=True) as locked:
         step_id = StepId(asked.step_id.lower())
-        rule = partial(submit, held.plan, step_id, submission, held.moment)
-        decision = await evaluate(call, held.plan, step_id, rule)
-        return await held.write(decision, reply(decision))
+        rule = partial(submit, locked.plan, step_id, submission, locked.decision_context)
+        decision = await evaluate(ctx, locked.plan, step_id, rule)
+        return await locked.write(decision, submission_reply(decision))
 
 
 async def evaluate(
-    call: Call, plan: Plan, step_id: StepId | None, rule: Callable[[], Decision[StepDone]]
+    ctx: RequestContext, plan: Plan, step_id: StepId | None, rule: Callable[[], Decision[StepDone]]
 ) -> Decision[StepDone]:
     """Apply a rule; where conditions of the step wait, in a thread, and charge their cost.
 
     Conditions may take tens of milliseconds. Other calls go on meanwhile, since the server has the
     interpreter switch threads often.
     """
-    waiting = plan.waiting_conditions()
+    waiting = plan.pending_conditions()
     has_conditions = any(step_id in {None, condition.step_id} for condition in waiting)
-    org_id = call.caller.org_id
-    decision = await call.house.cpu.run(org_id, rule) if has_conditions else rule()
-    call.operations.extend(branch.cost for branch in decision.reply.branches)
+    org_id = ctx.caller.org_id
+    decision = await ctx.services.cpu.run(org_id, rule) if has_conditions else rule()
+    ctx.operations.extend(branch.cost for branch in decision.reply.branches)
     return decision
 
 
 def _submission(asked: SubmitStepResult) -> Submission:
-    limit_result(
+    check_result_size(
         resultSummary=asked.result_summary, stepExecutionReport=asked.step_execution_report
     )
     return Submission(
@@ -64,16 +64,16 @@ def _submission(asked: SubmitStepResult) -> Submission:
         confidence=asked.confidence,
         report=asked.step_execution_report,
         formatting_notes=asked.output_formatting_notes,
-        usage=usage_of(asked.usage),
+        usage=to_usage(asked.usage),
         attempt=asked.attempt,
     )
 
 
-def reply(decision: Decision[StepDone]) -> Body:
+def submission_reply(decision: Decision[StepDone]) -> Body:
     """What became of the step and its plan."""
     plan, done = decision.plan, decision.reply
-    branches: list[Json] = [branch.as_json() for branch in fired(done.branches)]
-    return told(
+    branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
+    return non_empty(
         planId=plan.id,
         stepId=done.step.id,
         stepStatus=str(done.step.status),
@@ -83,14 +83,14 @@ def reply(decision: Decision[StepDone]) -> Body:
         branches=branches,
         conditionErrors=_errors(done.branches) or None,
         reason=plan.fail_reason if plan.status is PlanStatus.FAILED else None,
-        next=next_after(plan),
+        next=next_after_step(plan),
     )
 
 
-def next_after(plan: Plan) -> Json:
+def next_after_step(plan: Plan) -> Json:
     """The call that makes sense once a step is done."""
     why = "see how the plan ended" if plan.status in CLOSED_PLAN else "take the next step"
-    return following("get_next_step", why, planId=plan.id)
+    return next_call("get_next_step", why, planId=plan.id)
 
 
 def _errors(branches: tuple[Branch, ...]) -> list[Json]:

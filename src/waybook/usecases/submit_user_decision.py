@@ -8,20 +8,20 @@ from pydantic.json_schema import SkipJsonSchema
 
 from waybook.plan.decision import Decision
 from waybook.plan.model import DecisionKind, StepId
-from waybook.plan.review import Place, decide
+from waybook.plan.review import ReviewSurface, decide
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import StepDone
 from waybook.record.scopes import Scope
 from waybook.store import tenants
 from waybook.usecases import submit_step_result
-from waybook.usecases.arguments import Id, Mutating, Text
-from waybook.usecases.call import Body, Call
+from waybook.usecases.arguments import Id, MutatingArguments, Text
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.schemas import output_schema
 from waybook.usecases.tool import Tool
-from waybook.usecases.views import following
+from waybook.usecases.views import next_call
 
 
-class SubmitUserDecision(Mutating):
+class SubmitUserDecision(MutatingArguments):
     plan_id: Id | None = None
     step_id: Id | None = None
     decision: Literal["approve", "reject", "modify", "skip"]
@@ -30,7 +30,7 @@ class SubmitUserDecision(Mutating):
     #: send it, agents have no need to.
     review_id: SkipJsonSchema[Id | None] = None
     #: Where in a chat the person decided, as the map or a form says of itself.
-    place: SkipJsonSchema[Place | None] = None
+    place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")
     def _names_one(self) -> Self:
@@ -39,34 +39,34 @@ class SubmitUserDecision(Mutating):
         return self
 
 
-async def submit_user_decision(call: Call, asked: SubmitUserDecision) -> Body:
+async def submit_user_decision(ctx: RequestContext, asked: SubmitUserDecision) -> Body:
     """Carry out a person's decision on the open review, once."""
     step_id = StepId(asked.step_id.lower()) if asked.step_id else None
     policy = tenants.policy_statement()
-    locked = call.locked(policy, plan_id=asked.plan_id, step_id=asked.step_id, candidates=True)
+    locked = ctx.lock_plan(policy, plan_id=asked.plan_id, step_id=asked.step_id, candidates=True)
     async with locked as held:
         rule = partial(
             decide,
             held.plan,
             DecisionKind(asked.decision),
-            held.moment._replace(policy=tenants.read_policy(held.found[-1])),
+            held.decision_context._replace(policy=tenants.read_policy(held.results[-1])),
             feedback=asked.feedback,
             step_id=step_id,
             review_id=asked.review_id,
             place=asked.place,
         )
-        decision = await submit_step_result.evaluate(call, held.plan, step_id, rule)
+        decision = await submit_step_result.evaluate(ctx, held.plan, step_id, rule)
         return await held.write(decision, _reply(decision, asked.decision))
 
 
 def _reply(decision: Decision[StepDone], said: str) -> Body:
     step = decision.reply.step
-    body = {"decision": said, **submit_step_result.reply(decision)}
+    body = {"decision": said, **submit_step_result.submission_reply(decision)}
     if step.status is StepStatus.IN_PROGRESS:
         body["instructions"] = decision.plan.texts[step.id].instructions
         body["attempt"] = step.attempt
         why = "do the step again with the feedback, then submit"
-        body["next"] = following("submit_step_result", why, stepId=step.id, attempt=step.attempt)
+        body["next"] = next_call("submit_step_result", why, stepId=step.id, attempt=step.attempt)
     return body
 
 

@@ -3,66 +3,79 @@
 from collections.abc import Iterable
 
 from waybook.plan.model import Plan
-from waybook.plan.notices import plan_notices
+from waybook.plan.notices import plan_notifications
 from waybook.record.moment import Json
-from waybook.record.notice import Notice, Occasion
-from waybook.run.model import Chart, Run
-from waybook.run.notices import run_notices
+from waybook.record.notice import Notification, NotificationKind
+from waybook.run.model import CompiledDag, Run
+from waybook.run.notices import run_notifications
 from waybook.store import deliveries
 from waybook.store.ids import new_id
-from waybook.store.ledger import Hand
+from waybook.store.ledger import WriteContext
 from waybook.store.sql import Statement
 from waybook.usecases.exchange import Caller
-from waybook.usecases.house import House
+from waybook.usecases.house import Services
 from waybook.usecases.links import plan_url, review_url, run_url
 
 
-def told_of_plan(
-    house: House, caller: Caller, before: Plan, after: Plan, hand: Hand
+def plan_notification_statements(
+    services: Services, caller: Caller, before: Plan, after: Plan, write_context: WriteContext
 ) -> list[Statement]:
     """The statements that tell of what became of a plan."""
-    if not house.tells:
+    if not services.notification_events:
         return []
-    return _statements(house, caller, plan_notices(before, after), hand)
+    return _statements(services, caller, plan_notifications(before, after), write_context)
 
 
-def told_of_run(
-    house: House, caller: Caller, before: Run | None, after: Run, chart: Chart, hand: Hand
+def run_notification_statements(
+    services: Services,
+    caller: Caller,
+    before: Run | None,
+    after: Run,
+    compiled_dag: CompiledDag,
+    write_context: WriteContext,
 ) -> list[Statement]:
     """The statements that tell of what became of a run."""
-    if not house.tells:
+    if not services.notification_events:
         return []
-    return _statements(house, caller, run_notices(before, after, chart), hand)
+    return _statements(
+        services, caller, run_notifications(before, after, compiled_dag), write_context
+    )
 
 
-def statement_of(house: House, caller: Caller, notice: Notice, hand: Hand) -> tuple[str, Statement]:
+def notification_statement(
+    services: Services, caller: Caller, notification: Notification, write_context: WriteContext
+) -> tuple[str, Statement]:
     """The statement that tells of one thing, and the id it is told under."""
     letter_id = new_id()
-    data = {**_about(house, caller, notice, hand), **notice.data}
-    kept = deliveries.insert_statement(letter_id, notice._replace(data=data), hand.now)
+    data = {**_about(services, caller, notification, write_context), **notification.data}
+    kept = deliveries.insert_statement(
+        letter_id, notification._replace(data=data), write_context.now
+    )
     return letter_id, kept
 
 
 def _statements(
-    house: House, caller: Caller, notices: Iterable[Notice], hand: Hand
+    services: Services, caller: Caller, notices: Iterable[Notification], write_context: WriteContext
 ) -> list[Statement]:
     return [
-        statement_of(house, caller, notice, hand)[1]
+        notification_statement(services, caller, notice, write_context)[1]
         for notice in notices
-        if notice.occasion in house.tells
+        if notice.kind in services.notification_events
     ]
 
 
-def _about(house: House, caller: Caller, notice: Notice, hand: Hand) -> dict[str, Json]:
-    actor = hand.actor
+def _about(
+    services: Services, caller: Caller, notification: Notification, write_context: WriteContext
+) -> dict[str, Json]:
+    actor = write_context.actor
     about: dict[str, Json] = {
         "orgId": str(caller.org_id),
         "by": {"user": actor.user, "channel": str(actor.channel)},
     }
-    place, subject = house.base_url, notice.subject_id
+    place, subject = services.base_url, notification.subject_id
     if not subject:
         return {**about, "url": place}
-    if notice.occasion is Occasion.REVIEW_REQUESTED:
+    if notification.kind is NotificationKind.REVIEW_REQUESTED:
         about["reviewUrl"] = review_url(subject, place)
-    is_plan = notice.occasion.startswith("plan.")
+    is_plan = notification.kind.startswith("plan.")
     return {**about, "url": plan_url(subject, place) if is_plan else run_url(subject, place)}

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from waybook.plan.states import StepStatus
-from waybook.usecases.watch_plan import Move
+from waybook.usecases.watch_plan import StatusChange
 
 #: A pause longer than this part of the work is folded to it.
-LONGEST_PAUSE = 0.1
+MAX_IDLE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Span:
         return self.end - self.start
 
 
-def spans_of(moves: Iterable[Move], now: datetime) -> dict[str, list[Span]]:
+def spans_of(moves: Iterable[StatusChange], now: datetime) -> dict[str, list[Span]]:
     """For each step, when it was worked on or waited for a person."""
     found: dict[str, list[Span]] = defaultdict(list)
-    since: dict[str, Move] = {}
+    since: dict[str, StatusChange] = {}
     for move in moves:
         begun = since.pop(move.step_id, None)
         if begun is not None:
@@ -42,7 +42,7 @@ def spans_of(moves: Iterable[Move], now: datetime) -> dict[str, list[Span]]:
     return found
 
 
-def _outcome(begun: Move, ended: Move) -> StepStatus:
+def _outcome(begun: StatusChange, ended: StatusChange) -> StepStatus:
     """Waiting stays waiting; work is coloured by what came of it."""
     if begun.status is StepStatus.AWAITING_INPUT:
         return StepStatus.AWAITING_INPUT
@@ -62,7 +62,7 @@ class Axis:
         self._busy = _merged(worked)
         self._starts = [start for start, _ in self._busy]
         self.worked = sum((end - start for start, end in self._busy), timedelta())
-        self._pause = self.worked * LONGEST_PAUSE
+        self._pause = self.worked * MAX_IDLE_SHARE
         self._places = self._placed()
         self._length = max((self._place(span.end) for span in spans), default=timedelta())
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from waybook.record.scopes import Scope
-from waybook.usecases.arguments import Arguments
-from waybook.usecases.call import Body, Call
+from waybook.usecases.arguments import ToolArguments
+from waybook.usecases.call import Body, RequestContext
 from waybook.usecases.schemas import input_schema
 
 PLAN = frozenset({"plan", "research"})
@@ -24,9 +24,9 @@ class Tool:
     title: str
     #: Read by a model at run time: when to call it and what comes back.
     description: str
-    arguments: type[Arguments]
+    arguments: type[ToolArguments]
     output_schema: dict[str, object]
-    run: Callable[[Call, Any], Awaitable[Body]]
+    run: Callable[[RequestContext, Any], Awaitable[Body]]
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -36,7 +36,7 @@ class Tool:
     scopes: frozenset[Scope] = frozenset()
 
     @property
-    def needs(self) -> frozenset[Scope]:
+    def required_scopes(self) -> frozenset[Scope]:
         """The scopes any one of which opens this tool."""
         if self.scopes:
             return self.scopes

@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from waybook.dag.rendering import render
 from waybook.errors import Unavailable, WaybookError
 from waybook.record.moment import Json
-from waybook.research.question import read_question
+from waybook.research.question import parse_query
 from waybook.store import embeddings, jobs, passages, quarantine, search
 from waybook.store.backend import Backend
-from waybook.store.database import Tx
+from waybook.store.database import Transaction
 from waybook.store.health import attempt
 from waybook.store.ids import new_id
-from waybook.store.passages import Piece
-from waybook.store.search import Abilities, Meant, Scope, filters
-from waybook.usecases.call import Call
-from waybook.usecases.findings import Finding, State
+from waybook.store.passages import PassageDraft
+from waybook.store.search import QueryVector, Scope, SearchCapabilities, filters
+from waybook.usecases.call import RequestContext
+from waybook.usecases.findings import CheckResult, CheckState
 from waybook.usecases.vector_cache import rank_packed
 
 #: A kind of its own, so that a search finds nothing else.
@@ -29,78 +29,85 @@ RANKED_BY = {
 }
 
 
-async def try_everything(call: Call) -> list[Finding]:
+async def try_everything(ctx: RequestContext) -> list[CheckResult]:
     """Write, search and render, each in a transaction that is rolled back."""
     return [
-        await _tried("write", _write, call, "see the message, and PostgreSQL's log"),
-        await _tried("search", _search, call, "see PostgreSQL's log; search_vectors = portable"),
-        await _tried("render", _render, call, "see the message, and PostgreSQL's log"),
+        await _tried("write", _write, ctx, "see the message, and PostgreSQL's log"),
+        await _tried("search", _search, ctx, "see PostgreSQL's log; search_vectors = portable"),
+        await _tried("render", _render, ctx, "see the message, and PostgreSQL's log"),
     ]
 
 
-async def about_quarantine(call: Call, *, everywhere: bool) -> Finding:
+async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckResult:
     """Report passages that are left out of semantic search, of this org or of all."""
-    database, left_out = call.house.database, 0
-    orgs = await database.directory() if everywhere else [call.caller.org_id]
+    database, left_out = ctx.services.database, 0
+    orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
     for org_id in orgs:
-        ((row,),) = await database.read(org_id, quarantine.count_statement())
+        ((row,),) = await database.read_org(org_id, quarantine.count_statement())
         left_out += row[0]
     if not left_out:
-        return Finding("indexing", State.OK, "no passage is left out")
+        return CheckResult("indexing", CheckState.OK, "no passage is left out")
     said = f"{left_out} passages are left out for a day: storing their vectors broke the connection"
     todo = "see PostgreSQL's log; if pgvector does not run there: search_vectors = portable"
-    return Finding("indexing", State.WARN, said, todo)
+    return CheckResult("indexing", CheckState.WARN, said, todo)
 
 
 async def _tried(
-    name: str, trial: Callable[[Call, Tx], Awaitable[str]], call: Call, todo: str
-) -> Finding:
+    name: str,
+    trial: Callable[[RequestContext, Transaction], Awaitable[str]],
+    ctx: RequestContext,
+    todo: str,
+) -> CheckResult:
     try:
         # Never committed, so nothing of it stays.
-        async with call.house.database.tenant(call.caller.org_id) as tx:
-            return Finding(name, State.OK, await trial(call, tx))
-    except WaybookError as fault:
-        return Finding(name, State.FAIL, f"does not work: {fault.message}", todo)
+        async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
+            return CheckResult(name, CheckState.OK, await trial(ctx, tx))
+    except WaybookError as error:
+        return CheckResult(name, CheckState.FAIL, f"does not work: {error.message}", todo)
 
 
-async def _write(call: Call, tx: Tx) -> str:
+async def _write(ctx: RequestContext, tx: Transaction) -> str:
     pieces = _pieces()
-    await attempt(tx, *passages.index(pieces, None, call.caller.org_id))
+    await attempt(tx, *passages.index_statements(pieces, None, ctx.caller.org_id))
     return "a passage was stored, and rolled back"
 
 
-async def _search(call: Call, tx: Tx) -> str:
-    library, org_id = call.house.library, call.caller.org_id
-    able = await library.abilities(call.house.database, org_id)
+async def _search(ctx: RequestContext, tx: Transaction) -> str:
+    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    able = await library.capabilities(ctx.services.database, org_id)
     pieces = _pieces()
-    meanings = await library.meanings(pieces, able)
-    await attempt(tx, *passages.index(pieces, meanings, org_id))
+    meanings = await library.embed_passages(pieces, able)
+    await attempt(tx, *passages.index_statements(pieces, meanings, org_id))
     wanted = pieces[0].subject.id
     if meanings is None:
-        await _find(tx, None, Abilities(backend=None, indexed=able.indexed), wanted)
+        await _find(tx, None, SearchCapabilities(backend=None, indexed=able.indexed), wanted)
         return "full text alone (the embeddings endpoint does not answer)"
-    meant = Meant(vector=meanings.vectors[0], model=meanings.model, org_id=org_id)
+    meant = QueryVector(vector=meanings.vectors[0], model=meanings.model, org_id=org_id)
     await _find(tx, meant, able, wanted)
-    return f"{able.told}, {RANKED_BY[meanings.backend]}"
+    return f"{able.describe}, {RANKED_BY[meanings.backend]}"
 
 
-async def _find(tx: Tx, meant: Meant | None, able: Abilities, wanted: str) -> None:
+async def _find(
+    tx: Transaction, meant: QueryVector | None, able: SearchCapabilities, wanted: str
+) -> None:
     """Raise Unavailable unless the passage is found in each way there is."""
     scope = Scope(kinds=(KIND,))
-    question = await asyncio.to_thread(read_question, TEXT)
+    question = await asyncio.to_thread(parse_query, TEXT)
     asked = search.search_statements(question, meant, scope, able)
     ranked = search.read_ranked(await attempt(tx, *asked))
     if meant is not None and able.backend is Backend.PORTABLE:
         few = embeddings.few_fitting_statement(meant.model, **filters(scope))
         (rows,) = await attempt(tx, few)
         packed = embeddings.read_few_fitting(rows) or b""
-        ranked["meaning"] = await asyncio.to_thread(rank_packed, packed, meant.vector, search.MOST)
+        ranked["meaning"] = await asyncio.to_thread(
+            rank_packed, packed, meant.vector, search.MAX_RANKED
+        )
     for by, found in ranked.items():
         if wanted not in {passage.subject_id for passage in found}:
             raise Unavailable(f"a stored passage was not found by {by}")
 
 
-async def _render(_: Call, tx: Tx) -> str:
+async def _render(_: RequestContext, tx: Transaction) -> str:
     await attempt(tx, jobs.runs_to_render_statement(1))
     place: dict[str, Json] = {"document": {"title": TITLE}, "content": TEXT, "text": TEXT}
     rendered = await asyncio.to_thread(render, None, place)
@@ -109,8 +116,8 @@ async def _render(_: Call, tx: Tx) -> str:
     return "a document was rendered"
 
 
-def _pieces() -> list[Piece]:
-    subject = passages.of_artifact(
+def _pieces() -> list[PassageDraft]:
+    subject = passages.index_artifact(
         artifact_id=new_id(),
         plan_id=None,
         kind=KIND,
@@ -119,4 +126,4 @@ def _pieces() -> list[Piece]:
         text=TEXT,
         created_at=datetime.fromtimestamp(0, UTC),
     )
-    return passages.cut([subject])
+    return passages.split_subjects([subject])

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
-from waybook.research.fusion import Found
+from waybook.research.fusion import RankedPassage
 from waybook.store import embeddings
 from waybook.store.database import Database
 from waybook.store.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
@@ -42,7 +42,7 @@ class Vectors(Protocol):
     def change(self, added: bytes, deleted: bytes) -> None:
         """Remove keys, then add records."""
 
-    def nearest(self, query: Sequence[float], most: int) -> list[Found]:
+    def nearest(self, query: Sequence[float], most: int) -> list[RankedPassage]:
         """Return the nearest, best first."""
 
 
@@ -93,67 +93,69 @@ class VectorCache:
 
     async def get(self, database: Database, owner: Owner) -> Held:
         """Return the embeddings of an org, read now if they are not here yet."""
-        held = self._held.setdefault(owner, Held())
+        locked = self._held.setdefault(owner, Held())
         self._held.move_to_end(owner)
-        if held.vectors is None and held.too_large_until <= _now():
-            async with held.lock:
-                if held.vectors is None and held.too_large_until <= _now():
-                    await self._load(database, owner, held)
-        return held
+        if locked.vectors is None and locked.too_large_until <= _now():
+            async with locked.lock:
+                if locked.vectors is None and locked.too_large_until <= _now():
+                    await self._load(database, owner, locked)
+        return locked
 
     async def update(
-        self, database: Database, owner: Owner, held: Held, base: int, changes: Changes
+        self, database: Database, owner: Owner, locked: Held, base: int, changes: Changes
     ) -> Vectors | None:
         """Apply what changed since version `base`; return the vectors, None if too large."""
-        snapshot = held.snapshot
-        if snapshot and not changes and held.shares_history(changes.snapshot):
+        snapshot = locked.snapshot
+        if snapshot and not changes and locked.shares_history(changes.snapshot):
             running = max(snapshot.running, changes.snapshot.running)
-            held.snapshot = changes.snapshot._replace(running=running)
-            return held.vectors
-        async with held.lock:
-            if held.snapshot is not None and (
-                held.version != base or held.snapshot.running > changes.snapshot.running
+            locked.snapshot = changes.snapshot._replace(running=running)
+            return locked.vectors
+        async with locked.lock:
+            if locked.snapshot is not None and (
+                locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
                 # Another search was faster; its changes and ours may overlap in any way.
-                asked = embeddings.changes_statement(owner[1], held.snapshot.running)
-                (rows,) = await database.read(owner[0], asked)
+                asked = embeddings.changes_statement(owner[1], locked.snapshot.running)
+                (rows,) = await database.read_org(owner[0], asked)
                 changes = embeddings.read_changes(rows)
-            await self._apply(database, owner, held, changes)
-        return held.vectors
+            await self._apply(database, owner, locked, changes)
+        return locked.vectors
 
-    async def _apply(self, database: Database, owner: Owner, held: Held, changes: Changes) -> None:
-        if held.vectors is None or not changes.complete or not held.continues(changes.snapshot):
-            await self._load(database, owner, held)
+    async def _apply(
+        self, database: Database, owner: Owner, locked: Held, changes: Changes
+    ) -> None:
+        if locked.vectors is None or not changes.complete or not locked.continues(changes.snapshot):
+            await self._load(database, owner, locked)
             return
-        await asyncio.to_thread(held.vectors.change, changes.added, changes.deleted)
-        held.version += 1
-        held.snapshot = changes.snapshot
-        if held.vectors.size_bytes > self.max_bytes:
-            held.vectors, held.too_large_until = None, _now() + RETRY_SECONDS
+        await asyncio.to_thread(locked.vectors.change, changes.added, changes.deleted)
+        locked.version += 1
+        locked.snapshot = changes.snapshot
+        if locked.vectors.size_bytes > self.max_bytes:
+            locked.vectors, locked.too_large_until = None, _now() + RETRY_SECONDS
         self._make_room(owner)
 
-    async def _load(self, database: Database, owner: Owner, held: Held) -> None:
+    async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
         """Read all embeddings, in pages. What changes meanwhile is in the next changes."""
         async with self._loading:  # one at a time: what is being read is not counted yet
-            await self._read_all(database, owner, held)
+            await self._read_all(database, owner, locked)
 
-    async def _read_all(self, database: Database, owner: Owner, held: Held) -> None:
+    async def _read_all(self, database: Database, owner: Owner, locked: Held) -> None:
         org_id, model = owner
         vectors, after, snapshot = await asyncio.to_thread(make_vectors), FIRST, None
         while True:
-            (rows,) = await database.read(org_id, embeddings.page_statement(model, after))
+            (rows,) = await database.read_org(org_id, embeddings.page_statement(model, after))
             packed, seen = embeddings.read_page(rows)
             snapshot = snapshot or seen
             await asyncio.to_thread(vectors.extend, packed)
             if vectors.size_bytes > self.max_bytes:
-                held.vectors, held.too_large_until = None, _now() + RETRY_SECONDS
+                locked.vectors, locked.too_large_until = None, _now() + RETRY_SECONDS
                 break
             if len(packed) < PAGE_ROWS * RECORD_BYTES:
-                held.vectors = vectors
+                locked.vectors = vectors
                 break
             after = embeddings.last_key(packed)
-        held.snapshot = snapshot
-        held.version += 1
+        locked.snapshot = snapshot
+        locked.version += 1
         self._make_room(owner)
 
     def _make_room(self, owner: Owner) -> None:
@@ -175,7 +177,7 @@ def make_vectors(packed: bytes = b"") -> Vectors:
     return made
 
 
-def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[Found]:
+def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
     """Return the nearest of some packed embeddings."""
     return make_vectors(packed).nearest(query, most) if packed else []
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from waybook.record.moment import Json
-from waybook.record.replay import Row, Rows, Unreplayable, differences, replay
+from waybook.record.replay import ReplayError, Row, Rows, differences, replay
 from waybook.store import (
     artifacts,
     audit,
@@ -20,10 +20,10 @@ from waybook.store import (
     skill_executions,
     tombstones,
 )
-from waybook.store.audit import GENESIS, Sealed
+from waybook.store.audit import GENESIS, SealedEntry
 from waybook.store.plans import read_stored_rows
-from waybook.usecases.audit_trail import changes_in, whole_trail
-from waybook.usecases.call import Call
+from waybook.usecases.audit_trail import changes_in, read_all_entries
+from waybook.usecases.call import RequestContext
 
 PLAN = "plan"
 RUN = "run"
@@ -40,57 +40,61 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AuditVerdict:
     """What verifying one subject found: nothing, or what is wrong and from which entry on."""
 
     subject: Subject
     entries: int
-    faults: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
     #: The first entry that does not belong.
-    broken: int | None = None
+    first_broken_entry: int | None = None
     #: What there is to say of it though nothing is wrong.
     note: str | None = None
 
     @property
     def ok(self) -> bool:
-        return not self.faults
+        return not self.errors
 
 
-async def audited_subjects(call: Call) -> list[Subject]:
+async def audited_subjects(ctx: RequestContext) -> list[Subject]:
     """Everything there is to verify: what is stored, and what the audit alone tells of."""
-    stored, orphans = await call.read(audit.SQL["heads"](), audit.SQL["orphans"]())
+    stored, orphans = await ctx.read(audit.SQL["heads"](), audit.SQL["orphans"]())
     return [Subject(row[0], row[1]) for row in (*stored, *orphans)]
 
 
-async def verify_audit(call: Call, subjects: Iterable[Subject]) -> AsyncIterator[Verdict]:
+async def verify_audit(
+    ctx: RequestContext, subjects: Iterable[Subject]
+) -> AsyncIterator[AuditVerdict]:
     """Verify one subject after the other."""
     for subject in subjects:
-        yield await verify_subject(call, subject)
+        yield await verify_subject(ctx, subject)
 
 
-async def verify_subject(call: Call, subject: Subject) -> Verdict:
+async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     """Hold a subject's rows against its audit, and its audit against its seals."""
-    head, stored, anew = await call.read(
+    head, stored, anew = await ctx.read(
         audit.SQL["head"](subject_id=subject.id),
         _stored_statement(subject),
-        tombstones.SQL["sealed_anew"](subject_id=subject.id),
+        tombstones.SQL["resealed_chains"](subject_id=subject.id),
     )
     if not head:
         missing = f"the audit tells of this {subject.kind}, but it is not there: it was deleted"
-        return Verdict(subject=subject, entries=0, faults=(missing,), broken=1)
+        return AuditVerdict(subject=subject, entries=0, errors=(missing,), first_broken_entry=1)
     seq, digest, last = head[0]
-    entries = await whole_trail(call, subject.id, until=seq)
+    entries = await read_all_entries(ctx, subject.id, until=seq)
     broken = _first_broken(entries, seq, bytes(digest), last or 0) or _sealed_otherwise(
         entries, anew
     )
     if broken is not None:
-        return Verdict(subject=subject, entries=len(entries), faults=(broken[1],), broken=broken[0])
+        return AuditVerdict(
+            subject=subject, entries=len(entries), errors=(broken[1],), first_broken_entry=broken[0]
+        )
     faults = _replay_faults(entries, _stored_rows(subject, stored))
-    return Verdict(subject=subject, entries=len(entries), faults=faults)
+    return AuditVerdict(subject=subject, entries=len(entries), errors=faults)
 
 
 def _first_broken(
-    entries: list[Sealed], seq: int, digest: bytes, last: int
+    entries: list[SealedEntry], seq: int, digest: bytes, last: int
 ) -> tuple[int, str] | None:
     broken = audit.first_broken(entries)
     if broken is not None:
@@ -106,7 +110,7 @@ def _first_broken(
 
 
 def _sealed_otherwise(
-    entries: list[Sealed], anew: Sequence[tuple[Any, ...]]
+    entries: list[SealedEntry], anew: Sequence[tuple[Any, ...]]
 ) -> tuple[int, str] | None:
     """A chain that was sealed anew goes on from the seal which that erasure tells of."""
     for number, seal in anew:
@@ -115,16 +119,16 @@ def _sealed_otherwise(
     return None
 
 
-def _replay_faults(entries: list[Sealed], stored: Rows) -> tuple[str, ...]:
+def _replay_faults(entries: list[SealedEntry], stored: Rows) -> tuple[str, ...]:
     try:
         return tuple(differences(replay(changes_in(entries)), stored))
-    except Unreplayable as fault:
-        return (f"the entries do not add up: {fault}",)
+    except ReplayError as error:
+        return (f"the entries do not add up: {error}",)
 
 
 def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is the store's own
     if subject.kind == PLAN:
-        return plans.stored_statement(subject.id)
+        return plans.stored_rows_statement(subject.id)
     if subject.kind == RUN:
         return runs.rows_statement(subject.id)
     if subject.kind == ARTIFACT:

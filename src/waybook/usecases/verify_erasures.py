@@ -6,23 +6,23 @@ from dataclasses import replace
 from waybook.record.moment import rfc3339
 from waybook.store import tombstones
 from waybook.store.tombstones import Erasure, first_broken, read_erasures, read_head
-from waybook.usecases.call import Call
-from waybook.usecases.verify_audit import Subject, Verdict
+from waybook.usecases.call import RequestContext
+from waybook.usecases.verify_audit import AuditVerdict, Subject
 
 ERASURE = "erasure"
 #: What was erased, in words.
-WORDS = {"org": "the org was erased", "archived": "archived plans and runs were erased"}
+ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and runs were erased"}
 
 
-async def calls_of_everybody(call: Call) -> list[Call]:
+async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
     """A call into each org there is or was, for an operator who verifies them all."""
-    orgs = await call.house.database.directory(tombstones.SQL["everybody"]())
-    return [replace(call, caller=replace(call.caller, org_id=org_id)) for org_id in sorted(orgs)]
+    orgs = await ctx.services.database.list_org_ids(tombstones.SQL["all_org_ids"]())
+    return [replace(ctx, caller=replace(ctx.caller, org_id=org_id)) for org_id in sorted(orgs)]
 
 
-async def verify_erasures(call: Call) -> list[Verdict]:
+async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
     """One verdict for each erasure; from the first broken one on, none can be trusted."""
-    kept, stones, head, returned = await call.read(
+    kept, stones, head, returned = await ctx.read(
         tombstones.SQL["erasures"](),
         tombstones.SQL["tombstones"](),
         tombstones.SQL["erasure_head"](),
@@ -38,26 +38,28 @@ async def verify_erasures(call: Call) -> list[Verdict]:
 
 def _verdicts(
     erasures: list[Erasure], broken: tuple[int, str] | None, back: dict[int, list[str]]
-) -> Iterator[Verdict]:
+) -> Iterator[AuditVerdict]:
     for erasure in erasures:
         faults = back.get(erasure.number, [])
         if broken is not None and broken[0] == erasure.number:
             faults = [broken[1], *faults]
-        yield Verdict(
+        yield AuditVerdict(
             subject=Subject(ERASURE, str(erasure.number)),
             entries=sum(stone.entries for stone in erasure.tombstones if not stone.seal_after),
-            faults=tuple(faults),
-            broken=broken[0] if broken and broken[0] == erasure.number else None,
-            note=in_words(erasure),
+            errors=tuple(faults),
+            first_broken_entry=broken[0] if broken and broken[0] == erasure.number else None,
+            note=describe_erasure(erasure),
         )
     if broken is not None and broken[0] > len(erasures):
         missing = Subject(ERASURE, str(broken[0]))
-        yield Verdict(subject=missing, entries=0, faults=(broken[1],), broken=broken[0])
+        yield AuditVerdict(
+            subject=missing, entries=0, errors=(broken[1],), first_broken_entry=broken[0]
+        )
 
 
-def in_words(erasure: Erasure) -> str:
+def describe_erasure(erasure: Erasure) -> str:
     """What was erased, when and by whom."""
-    said = WORDS.get(erasure.what, f"the user who is now {erasure.who} was erased")
+    said = ERASURE_LABELS.get(erasure.what, f"the user who is now {erasure.who} was erased")
     gone = sum(stone.seal_after is None for stone in erasure.tombstones)
     anew = len(erasure.tombstones) - gone
     chains = f"chains gone: {gone}" if gone or not anew else f"chains sealed anew: {anew}"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from waybook.plan.budget import budget_told
+from waybook.plan.budget import budget_json
 from waybook.plan.model import Plan, PlanId, Review, Step
 from waybook.plan.progress import count_done, percent
 from waybook.record.moment import Channel, Json
@@ -16,43 +16,43 @@ from waybook.usecases.links import review_url
 
 #: What all results in one reply may take together, unless the caller asks for detail.
 RESULTS_BUDGET = 24_000
-LEAST_SHARE = 160
+MIN_SHARE_BYTES = 160
 #: The same if they do, where not everything goes into a reply: the rest is for the lists.
 DETAIL_RESULTS_BUDGET = 96_000
 #: Bytes of JSON that a character of a text may take.
 MAX_BYTES_PER_CHARACTER = 6
 #: How long a reply may be, in bytes, unless the caller asks for detail.
-MOST_IN_A_REPLY = 46_000
+MAX_COMPACT_REPLY_BYTES = 46_000
 #: The same if they do; the rest of `MAX_REPLY_BYTES` is for the flag and the cut themselves.
-MOST_IN_DETAIL = MAX_REPLY_BYTES - 4_096
+MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
 UNLIMITED = 2**31 - 1
 
 
 def reply_limit(channel: Channel, *, detail: bool) -> int:
     """Return how many bytes a reply may have; on the command line, detail means everything."""
     if detail:
-        return UNLIMITED if channel is Channel.CLI else MOST_IN_DETAIL
-    return MOST_IN_A_REPLY
+        return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
+    return MAX_COMPACT_REPLY_BYTES
 
 
-def told(**fields: Json) -> Body:
+def non_empty(**fields: Json) -> Body:
     """The fields that have something to say."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def following(tool: str, why: str, **args: Json) -> Json:
+def next_call(tool: str, why: str, **args: Json) -> Json:
     """The call that makes sense now."""
     return {"tool": tool, "args": args, "why": why}
 
 
 def author_view(plan: Plan) -> Body:
     """Whose words a plan is made of, for replies that hand some of them out."""
-    return told(createdBy=plan.created_by, createdAt=moment(plan.created_at))
+    return non_empty(createdBy=plan.created_by, createdAt=format_time(plan.created_at))
 
 
 def step_view(step: Step, **more: Json) -> Body:
     """A step in a list."""
-    return told(
+    return non_empty(
         stepId=step.id,
         stepOrder=step.order,
         stepType=str(step.type),
@@ -67,7 +67,7 @@ def completion_view(step: Step) -> Body:
     """Whose result a step has, and since when."""
     if step.completed_at is None:
         return {}
-    return told(completedBy=step.held_by, completedAt=moment(step.completed_at))
+    return non_empty(completedBy=step.held_by, completedAt=format_time(step.completed_at))
 
 
 def holder_view(step: Step) -> Body:
@@ -77,24 +77,24 @@ def holder_view(step: Step) -> Body:
         attempt=step.attempt,
         heldBy=step.held_by,
         sessionId=step.held_session,
-        since=moment(step.in_progress_since),
-        lastSeenAt=moment(step.last_seen_at),
+        since=format_time(step.in_progress_since),
+        lastSeenAt=format_time(step.last_seen_at),
     )
 
 
 def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
     """A review and, if there is one, its decision."""
-    return told(
+    return non_empty(
         reviewId=review.id,
         stepId=review.step_id,
         summary=review.summary,
         questions=list(review.questions),
-        requestedAt=moment(review.requested_at),
+        requestedAt=format_time(review.requested_at),
         requestedBy=review.requested_by,
         decision=str(review.decision) if review.decision else None,
         feedback=review.feedback,
         decidedBy=review.decided_by,
-        decidedAt=moment(review.decided_at),
+        decidedAt=format_time(review.decided_at),
         reviewUrl=review_url(plan_id, base_url),
     )
 
@@ -107,15 +107,15 @@ def progress_view(plan: Plan) -> Body:
 
 def budget_view(plan: Plan) -> Body | None:
     """How much of a plan's budget is used, if it has one."""
-    return budget_told(plan.budget, plan.usage) if plan.budget else None
+    return budget_json(plan.budget, plan.usage) if plan.budget else None
 
 
-def moment(at: datetime | None) -> str | None:
+def format_time(at: datetime | None) -> str | None:
     """A time in RFC 3339, in UTC whatever the server's zone is."""
     return at.astimezone(UTC).isoformat() if at else None
 
 
-def fitted(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
+def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
     """Each result as fields of its step, cut fairly when together they are too long.
 
     What is cut says so, and how to get the rest.
@@ -134,19 +134,19 @@ def fitted(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
 
 def result_share(lengths: list[int], budget: int) -> int:
     """Return how long each result may be so that all keep to a budget."""
-    return max(LEAST_SHARE, fair_share(lengths, budget))
+    return max(MIN_SHARE_BYTES, fair_share(lengths, budget))
 
 
 def cut_result(step_id: str, text: str, left: int) -> Body:
     """Return the beginning of a result as fields of its step, and how to get the rest."""
-    rest = following(
+    rest = next_call(
         "get_step_context", "the rest", stepId=step_id, part="result", offset=len(text)
     )
     return {"resultSummary": text, "cut": {"left": left, "get": rest}}
 
 
-def within_reply(
-    body: Body, lists: tuple[str, ...], whole: Json, most: int = MOST_IN_A_REPLY
+def fit_reply(
+    body: Body, lists: tuple[str, ...], whole: Json, most: int = MAX_COMPACT_REPLY_BYTES
 ) -> Body:
     """The reply, its longest lists cut until it is short enough for any client.
 

@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from waybook.store import plans
-from waybook.usecases.call import Call
+from waybook.usecases.call import RequestContext
 
 
-class Waiting(NamedTuple):
+class PendingCounts(NamedTuple):
     reviews: int
     #: Runs where nothing goes on before somebody has said something of a stage.
     runs: int
@@ -19,7 +19,7 @@ class Waiting(NamedTuple):
         return self.reviews + self.runs
 
 
-async def waiting(call: Call) -> Waiting:
+async def count_pending(ctx: RequestContext) -> PendingCounts:
     """Count what waits for a person of the org."""
-    ((row,),) = await call.read(plans.SQL["waiting"]())
-    return Waiting(*row)
+    ((row,),) = await ctx.read(plans.SQL["waiting"]())
+    return PendingCounts(*row)

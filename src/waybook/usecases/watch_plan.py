@@ -10,12 +10,12 @@ from waybook.plan.review import open_review
 from waybook.plan.stalls import stalled_steps
 from waybook.plan.states import CLOSED_PLAN, StepStatus
 from waybook.store import audit
-from waybook.store.plans import Wanted
-from waybook.usecases.call import Call, known
+from waybook.store.plans import PlanRequest
+from waybook.usecases.call import RequestContext, id_or_nil
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class StatusChange:
     """A step went into a status."""
 
     step_id: str
@@ -24,7 +24,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
+class LastEvent:
     """The last thing that happened, as the audit has it."""
 
     seq: int
@@ -36,11 +36,11 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class PlanHistory:
     """What happened so far; the next look adds to it."""
 
-    moves: tuple[Move, ...] = ()
-    happenings: tuple[Happening, ...] = ()
+    moves: tuple[StatusChange, ...] = ()
+    happenings: tuple[LastEvent, ...] = ()
     #: What each step without a title is called: the first line of its instructions.
     names: Mapping[StepId, str] = field(default_factory=dict)
 
@@ -51,20 +51,20 @@ class History:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
+class PlanOverview:
     """All that a picture of a plan shows."""
 
     plan: Plan
     now: datetime
     stalled: tuple[tuple[Step, timedelta], ...]
-    history: History
+    history: PlanHistory
 
     @property
     def review(self) -> Review | None:
         return open_review(self.plan)
 
     @property
-    def over(self) -> bool:
+    def is_closed(self) -> bool:
         return self.plan.status in CLOSED_PLAN
 
     def name_of(self, step: Step) -> str:
@@ -72,41 +72,45 @@ class Board:
         return step.title or self.history.names.get(step.id, f"{step.type} step")
 
 
-async def watch_plan(call: Call, plan_id: str, before: Board | None = None) -> Board:
+async def read_plan_overview(
+    ctx: RequestContext, plan_id: str, before: PlanOverview | None = None
+) -> PlanOverview:
     """Look at the plan; of its history only what came after the picture before.
 
     A stall is told, not noted: somebody who watches changes nothing.
     """
-    wanted = Wanted(plan_id=known(plan_id))
-    history = before.history if before else History()
-    statement = audit.SQL["moves"](subject_id=wanted.plan_id, since=history.seq)
-    loaded, (rows,) = await call.look(wanted, statement)
-    return Board(
+    wanted = PlanRequest(plan_id=id_or_nil(plan_id))
+    history = before.history if before else PlanHistory()
+    statement = audit.SQL["status_changes"](subject_id=wanted.plan_id, since=history.seq)
+    loaded, (rows,) = await ctx.load_plan(wanted, statement)
+    return PlanOverview(
         plan=loaded.plan,
         now=loaded.now,
-        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=call.house.patience),
-        history=History(
+        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=ctx.services.stall_threshold),
+        history=PlanHistory(
             moves=(*history.moves, *(move for row in rows for move in _moves(row))),
             happenings=(*history.happenings, *(_happening(row) for row in rows)),
-            names={**history.names, **await names_of(call, loaded.plan, history.names)},
+            names={**history.names, **await read_step_names(ctx, loaded.plan, history.names)},
         ),
     )
 
 
-async def names_of(call: Call, plan: Plan, told: Mapping[StepId, str]) -> dict[StepId, str]:
+async def read_step_names(
+    ctx: RequestContext, plan: Plan, told: Mapping[StepId, str]
+) -> dict[StepId, str]:
     """The names of steps without a title, where we do not know them yet."""
     unknown = tuple(s.id for s in plan.steps if s.title is None and s.id not in told)
     if not unknown:
         return {}
-    loaded, _ = await call.look(Wanted(plan_id=plan.id, texts=unknown))
+    loaded, _ = await ctx.load_plan(PlanRequest(plan_id=plan.id, texts=unknown))
     texts = loaded.plan.texts
     return {i: texts[i].instructions.strip().split("\n", 1)[0] for i in unknown if i in texts}
 
 
-def _moves(row: tuple[Any, ...]) -> list[Move]:
-    return [Move(step_id, row[1], StepStatus(status)) for step_id, status in row[6] or ()]
+def _moves(row: tuple[Any, ...]) -> list[StatusChange]:
+    return [StatusChange(step_id, row[1], StepStatus(status)) for step_id, status in row[6] or ()]
 
 
-def _happening(row: tuple[Any, ...]) -> Happening:
+def _happening(row: tuple[Any, ...]) -> LastEvent:
     seq, at, event, actor, session, action, _ = row
-    return Happening(seq=seq, at=at, event=event, actor=actor, session=session, action=action)
+    return LastEvent(seq=seq, at=at, event=event, actor=actor, session=session, action=action)

@@ -7,18 +7,18 @@ from typing import Any
 
 from waybook.dag.counts import StageCounts
 from waybook.dag.report import Report
-from waybook.dag.structure import counts_of, sound_structure
+from waybook.dag.structure import structure_counts, valid_structure
 from waybook.record.moment import Json
-from waybook.run.model import Chart, Run
+from waybook.run.model import CompiledDag, Run
 from waybook.run.standing import RunState, awaiting_feedback, run_state
 from waybook.store import documents, jobs, runs
 from waybook.store.sql import Statement
-from waybook.usecases.call import Call, known
-from waybook.usecases.get_run_progress import report_on
-from waybook.usecases.run_call import SeenRun, look_at_run
+from waybook.usecases.call import RequestContext, id_or_nil
+from waybook.usecases.get_run_progress import run_report
+from waybook.usecases.run_call import UnlockedRun, load_run
 
-MOST_WORKERS = 500
-MOST_NEWS = 5
+MAX_WORKERS = 500
+MAX_HISTORY = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class RunEvent:
     """Something that happened to a run, as the audit has it."""
 
     seq: int
@@ -44,82 +44,82 @@ class News:
     session: str | None
     action: str | None
     #: The step it is about, else the stage, if it is about one.
-    about: str | None
+    subject: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunBoard:
+class RunOverview:
     """All that a picture of a run shows."""
 
     run: Run
-    chart: Chart
+    compiled_dag: CompiledDag
     now: datetime
-    asked: Json
+    input_text: Json
     report: Report
     #: What each stage will come to, as far as that can be known.
     expected: Mapping[str, StageCounts]
     workers: tuple[Worker, ...]
-    news: tuple[News, ...]
+    history: tuple[RunEvent, ...]
 
     @property
-    def over(self) -> bool:
+    def is_closed(self) -> bool:
         return self.run.completed_at is not None
 
     @property
     def awaiting(self) -> str | None:
         """The stage a person has to say something of, if nothing else goes on."""
-        return awaiting_feedback(self.run, self.chart)
+        return awaiting_feedback(self.run, self.compiled_dag)
 
     @property
     def state(self) -> RunState:
         """Where the run stands as a whole."""
-        return run_state(self.run, self.chart)
+        return run_state(self.run, self.compiled_dag)
 
 
-async def watch_run(call: Call, run_id: str) -> RunBoard:
+async def read_run_overview(ctx: RequestContext, run_id: str) -> RunOverview:
     """Look at a run, in one snapshot.
 
     Raises:
         NotFound: it is not there, or not this org's.
     """
-    run_id = known(run_id)
-    seen = await look_at_run(
-        call,
+    run_id = id_or_nil(run_id)
+    seen = await load_run(
+        ctx,
         run_id,
         documents.available_statement(run_id),
-        *beside(run_id, MOST_NEWS),
+        *overview_statements(run_id, MAX_HISTORY),
     )
-    return board_of(seen, *seen.found)
+    return build_run_overview(seen, *seen.results)
 
 
-def beside(run_id: str, most_news: int) -> tuple[Statement, ...]:
+def overview_statements(run_id: str, most_news: int) -> tuple[Statement, ...]:
     """What finds the rest of a board: what was asked, who works, what happened last."""
     return (
         runs.brief_statement(run_id),
-        jobs.workers_statement(run_id, MOST_WORKERS),
-        runs.news_statement(run_id, most_news),
+        jobs.workers_statement(run_id, MAX_WORKERS),
+        runs.recent_events_statement(run_id, most_news),
     )
 
 
-def board_of(
-    seen: SeenRun,
+def build_run_overview(
+    seen: UnlockedRun,
     available: Sequence[Sequence[Any]],
     brief: Sequence[Sequence[Any]],
     workers: Sequence[Sequence[Any]],
     news: Sequence[Sequence[Any]],
-) -> RunBoard:
+) -> RunOverview:
     """The board of a run that was looked at, with what was found beside it."""
     run, chart = seen.loaded.run, seen.chart
     models = {slug: stage.models for slug, stage in run.stages.items()}
-    return RunBoard(
+    return RunOverview(
         run=run,
-        chart=chart,
+        compiled_dag=chart,
         now=seen.loaded.now,
-        asked=brief[0][0],
-        report=report_on(run, chart, available),
-        expected=counts_of(sound_structure(chart.dag, chart.graphs), models),
+        input_text=brief[0][0],
+        report=run_report(run, chart, available),
+        expected=structure_counts(valid_structure(chart.dag, chart.graphs), models),
         workers=tuple(_worker(row) for row in workers),
-        news=tuple(_news(row) for row in reversed(news)),
+        history=tuple(_news(row) for row in reversed(news)),
     )
 
 
@@ -135,14 +135,14 @@ def _worker(row: Sequence[Any]) -> Worker:
     )
 
 
-def _news(row: Sequence[Any]) -> News:
+def _news(row: Sequence[Any]) -> RunEvent:
     seq, at, event, actor, session, action, step_key, stage = row
-    return News(
+    return RunEvent(
         seq=seq,
         at=at.astimezone(UTC),
         event=event,
         actor=actor,
         session=session,
         action=action,
-        about=step_key or stage,
+        subject=step_key or stage,
     )

@@ -2,48 +2,54 @@
 
 from collections.abc import Iterator
 
-from waybook.endpoints.webhook_settings import WebhookSettings, read_webhook
+from waybook.endpoints.webhook_settings import WebhookSettings, webhook_from_settings
 from waybook.errors import Misconfigured
-from waybook.notices.texts import read_texts
+from waybook.notices.texts import load_templates
 from waybook.settings import Settings
 from waybook.store.deliveries import Deliveries
-from waybook.usecases.findings import Finding, State
-from waybook.usecases.secrets import shown
+from waybook.usecases.findings import CheckResult, CheckState
+from waybook.usecases.secrets import display_setting
 
-SEE = "waybook webhooks"
+COMMAND_HINT = "waybook webhooks"
 
 
-def about_webhooks(settings: Settings) -> Iterator[Finding]:
+def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
     """Whether the settings of webhooks fit together."""
     try:
-        webhook = read_webhook(settings)
+        webhook = webhook_from_settings(settings)
         if webhook is not None:
-            read_texts(webhook.own_templates())
-    except Misconfigured as fault:
+            load_templates(webhook.custom_templates())
+    except Misconfigured as error:
         todo = "see docs/how-to/be-told-when-you-are-needed.md"
-        yield Finding("webhooks", State.FAIL, fault.message, todo)
+        yield CheckResult("webhooks", CheckState.FAIL, error.message, todo)
         return
     if webhook is None:
-        yield Finding("webhooks", State.OK, "off")
+        yield CheckResult("webhooks", CheckState.OK, "off")
     else:
         yield _where(webhook)
 
 
-def _where(webhook: WebhookSettings) -> Finding:
-    place = shown("webhook_url", webhook.url)
+def _where(webhook: WebhookSettings) -> CheckResult:
+    place = display_setting("webhook_url", webhook.url)
     said = f"{len(webhook.events)} events to {place}, as {webhook.format}"
-    if webhook.is_open:
-        return Finding("webhooks", State.WARN, f"{said}, readable on the way", "use https://")
-    return Finding("webhooks", State.OK, said)
+    if webhook.is_unencrypted:
+        return CheckResult(
+            "webhooks", CheckState.WARN, f"{said}, readable on the way", "use https://"
+        )
+    return CheckResult("webhooks", CheckState.OK, said)
 
 
-def about_notices(told: Deliveries, *, configured: bool) -> Iterator[Finding]:
+def check_notifications(told: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
     """Whether notices arrive."""
     since = f", since {told.oldest_waiting_at:%Y-%m-%d %H:%M}" if told.oldest_waiting_at else ""
     said = f"{told.waiting} waiting{since}, {told.given_up} given up in the last 30 days"
     if told.given_up:
-        yield Finding("notices", State.WARN, said, f"{SEE}, then: waybook webhooks retry ID")
+        yield CheckResult(
+            "notices", CheckState.WARN, said, f"{COMMAND_HINT}, then: waybook webhooks retry ID"
+        )
     elif told.waiting and not configured:
-        yield Finding("notices", State.WARN, f"{said}, and nobody delivers them", "set webhook_url")
+        yield CheckResult(
+            "notices", CheckState.WARN, f"{said}, and nobody delivers them", "set webhook_url"
+        )
     elif configured or told.last_delivered_at:
-        yield Finding("notices", State.OK, said)
+        yield CheckResult("notices", CheckState.OK, said)

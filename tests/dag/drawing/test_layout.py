@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketches import a_chain_of, a_lane, a_sketch, a_thicket, lanes, sketches
-from waybook.dag.drawing.layout import lay_out
-from waybook.dag.drawing.paths import goes_round
-from waybook.dag.drawing.sketch import Lane, Sketch
-from waybook.dag.drawing.values import Box, Frame, Layout, Line, Point
+from waybook.dag.drawing.layout import compute_layout
+from waybook.dag.drawing.paths import is_detour
+from waybook.dag.drawing.sketch import Diagram, Lane
+from waybook.dag.drawing.values import Box, EdgeLine, Frame, Layout, Point
 
 WIDTHS = st.sampled_from([None, 100, 500, 1000])
 STACKS = st.sampled_from([2, 3, 9])
@@ -22,7 +22,7 @@ Area = tuple[int, int, int, int]
 
 @st.composite
 def layouts(draw: st.DrawFn) -> Layout:
-    return lay_out(draw(sketches()), width=draw(WIDTHS), stack_from=draw(STACKS))
+    return compute_layout(draw(sketches()), width=draw(WIDTHS), stack_from=draw(STACKS))
 
 
 LARGE = [a_chain_of(450), a_thicket(450), a_thicket(1600, per_step=1.2, reach=400)]
@@ -44,8 +44,8 @@ def between(one: Point, other: Point) -> Area:
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
 
-def pieces(line: Line) -> Iterator[Area]:
-    return (between(*ends) for ends in pairwise(line.way))
+def pieces(line: EdgeLine) -> Iterator[Area]:
+    return (between(*ends) for ends in pairwise(line.route))
 
 
 # All that a drawing promises
@@ -82,8 +82,8 @@ def check_lines(layout: Layout) -> None:
     for line in layout.lines:
         source, target = layout.boxes[line.source], layout.boxes[line.target]
         assert source.layer < target.layer
-        assert line.way[0] == (source.x + source.width, source.y + source.height // 2)
-        assert line.way[-1] == (target.x, target.y + target.height // 2)
+        assert line.route[0] == (source.x + source.width, source.y + source.height // 2)
+        assert line.route[-1] == (target.x, target.y + target.height // 2)
         for piece in pieces(line):
             near = (rows.get(row, ()) for row in range(piece[1] // 100, piece[3] // 100 + 1))
             assert not any(meet(piece, area(box)) for boxes in near for box in boxes)
@@ -107,7 +107,7 @@ def check_frames(layout: Layout) -> None:
         assert within(area(box), area(layout.frames[box.lane]))
     for line in layout.lines if layout.frames else ():
         frame = layout.frames[layout.boxes[line.source].lane]
-        assert all(within((*point, *point), area(frame)) for point in line.way)
+        assert all(within((*point, *point), area(frame)) for point in line.route)
     for way_on in layout.transitions:
         assert way_on.source < way_on.target
         way = (between(*ends) for ends in pairwise(way_on.way))
@@ -116,7 +116,7 @@ def check_frames(layout: Layout) -> None:
 
 def check_extent(layout: Layout) -> None:
     everything = 0, 0, layout.width, layout.height
-    ways = [*(line.way for line in layout.lines), *(way_on.way for way_on in layout.transitions)]
+    ways = [*(line.route for line in layout.lines), *(way_on.way for way_on in layout.transitions)]
     assert all(within((*point, *point), everything) for way in ways for point in way)
     assert all(within(area(box), everything) for box in layout.boxes)
     assert all(within(area(frame), everything) for frame in layout.frames)
@@ -138,13 +138,13 @@ def test_nothing_overlaps_and_no_line_goes_through_a_box(layout: Layout) -> None
 
 
 @each_large
-def test_that_holds_of_hundreds_of_steps_too(sketch: Sketch) -> None:
-    check(lay_out(sketch))
+def test_that_holds_of_hundreds_of_steps_too(sketch: Diagram) -> None:
+    check(compute_layout(sketch))
 
 
 @given(lanes())
 def test_siblings_stand_in_the_order_they_were_declared_in(lane: Lane) -> None:
-    layout = lay_out(a_sketch(lane))
+    layout = compute_layout(a_sketch(lane))
     before = {step.key: {a for a, b in lane.edges if b == step.key} for step in lane.steps}
     boxes = {lane.steps[box.steps[0]].key: box for box in layout.boxes}
     for one, other in combinations(boxes, 2):
@@ -154,14 +154,14 @@ def test_siblings_stand_in_the_order_they_were_declared_in(lane: Lane) -> None:
 
 @settings(max_examples=30)
 @given(sketches(), WIDTHS)
-def test_the_same_is_drawn_the_same_way(sketch: Sketch, width: int | None) -> None:
-    assert lay_out(sketch, width=width) == lay_out(sketch, width=width)
+def test_the_same_is_drawn_the_same_way(sketch: Diagram, width: int | None) -> None:
+    assert compute_layout(sketch, width=width) == compute_layout(sketch, width=width)
 
 
 @settings(max_examples=50)
 @given(sketches(), st.sampled_from([500, 1000, 1500]))
-def test_a_drawing_is_not_larger_than_its_steps_and_edges_need(sketch: Sketch, width: int) -> None:
-    layout = lay_out(sketch, width=width)
+def test_a_drawing_is_not_larger_than_its_steps_and_edges_need(sketch: Diagram, width: int) -> None:
+    layout = compute_layout(sketch, width=width)
     steps = sum(len(lane.steps) for lane in sketch.lanes)
     edges = sum(len(lane.edges) for lane in sketch.lanes)
     assert layout.width <= width + 300 + 16 * steps
@@ -176,7 +176,7 @@ def heights(layout: Layout) -> list[int]:
 
 
 def test_a_long_chain_is_wrapped_as_text_is() -> None:
-    layout = lay_out(a_chain_of(200))
+    layout = compute_layout(a_chain_of(200))
     assert len(heights(layout)) > 5
     read = sorted(layout.boxes, key=lambda box: (box.y, box.x))
     assert [box.steps[0] for box in read] == list(range(200))
@@ -184,14 +184,14 @@ def test_a_long_chain_is_wrapped_as_text_is() -> None:
 
 
 def test_a_chain_on_a_page_is_no_wider_than_the_page() -> None:
-    assert lay_out(a_chain_of(13), width=1000).width <= 1000
+    assert compute_layout(a_chain_of(13), width=1000).width <= 1000
 
 
 def test_a_band_ends_where_the_fewest_edges_are_cut() -> None:
     keys = list("abcdefghij")
     chain = [*pairwise(keys)]
-    layout = lay_out(a_sketch(a_lane(keys, [*chain, ("e", "g"), ("f", "h")])), width=1500)
-    around = [(keys[a], keys[b]) for a, b, way in layout.lines if goes_round(way)]
+    layout = compute_layout(a_sketch(a_lane(keys, [*chain, ("e", "g"), ("f", "h")])), width=1500)
+    around = [(keys[a], keys[b]) for a, b, way in layout.lines if is_detour(way)]
     assert around == [("d", "e")]
 
 
@@ -199,36 +199,36 @@ def test_identical_siblings_are_stacked_when_they_are_many() -> None:
     keys = [f"w{number}" for number in range(12)]
     edges = [*(("a", key) for key in keys), *((key, "z") for key in keys)]
     sketch = a_sketch(a_lane(["a", *keys, "z"], edges))
-    assert [len(box.steps) for box in lay_out(sketch).boxes] == [1, 12, 1]
-    assert len(lay_out(sketch, stack_from=13).boxes) == 14
+    assert [len(box.steps) for box in compute_layout(sketch).boxes] == [1, 12, 1]
+    assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
 def test_a_step_with_a_child_of_its_own_is_in_no_stack() -> None:
     keys = [f"w{number}" for number in range(12)]
     sketch = a_sketch(a_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")]))
-    assert sorted(len(box.steps) for box in lay_out(sketch).boxes) == [1, 1, 1, 11]
+    assert sorted(len(box.steps) for box in compute_layout(sketch).boxes) == [1, 1, 1, 11]
 
 
 def test_what_begins_late_stands_late() -> None:
-    layout = lay_out(a_sketch(a_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")])))
+    layout = compute_layout(a_sketch(a_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")])))
     assert [box.layer for box in layout.boxes] == [0, 1, 2, 1, 2, 3]
 
 
 def test_parallel_lines_do_not_cross() -> None:
     keys = [*"abcd", *"stuv"]
     edges = [("a", "v"), ("b", "u"), ("c", "t"), ("d", "s")]
-    boxes = lay_out(a_sketch(a_lane(keys, edges))).boxes
+    boxes = compute_layout(a_sketch(a_lane(keys, edges))).boxes
     assert [boxes[0].y, boxes[1].y, boxes[2].y, boxes[3].y] == sorted(box.y for box in boxes[:4])
     assert [box.y for box in boxes[4:]] == [box.y for box in reversed(boxes[:4])]
 
 
 def test_lanes_without_a_name_have_frames_when_they_are_several() -> None:
-    assert lay_out(a_sketch(a_lane("ab"))).frames == ()
-    assert len(lay_out(a_sketch(a_lane("ab", slug="x"), a_lane("cd", slug="y"))).frames) == 2
+    assert compute_layout(a_sketch(a_lane("ab"))).frames == ()
+    assert len(compute_layout(a_sketch(a_lane("ab", slug="x"), a_lane("cd", slug="y"))).frames) == 2
 
 
 def test_nothing_to_draw_is_a_small_drawing() -> None:
-    layout = lay_out(Sketch(name="Nothing", lanes=()))
+    layout = compute_layout(Diagram(name="Nothing", lanes=()))
     assert (layout.boxes, layout.lines) == ((), ())
     assert 0 < layout.width < 100
-    assert len(lay_out(a_sketch(a_lane([], name="Empty"))).frames) == 1
+    assert len(compute_layout(a_sketch(a_lane([], name="Empty"))).frames) == 1

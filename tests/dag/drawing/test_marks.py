@@ -5,10 +5,10 @@ from pathlib import Path
 
 from dag_builders import a_chain, a_dag, a_stage, a_step
 from dag_evidence import a_job, a_snapshot
-from waybook.cli.looks import STANDING_LOOKS, STEP_LOOKS
-from waybook.dag.drawing.drawing import Form, drawing_of, drawn_as
-from waybook.dag.drawing.looks import LOOKS
-from waybook.dag.drawing.marks import Mark
+from waybook.cli.looks import PROGRESS_STYLES, STEP_STYLES
+from waybook.dag.drawing.drawing import DrawingFormat, drawing_from_snapshot, export_drawing
+from waybook.dag.drawing.looks import STATUS_SYMBOLS
+from waybook.dag.drawing.marks import Annotation
 
 ROOT = Path(__file__).parents[3]
 DAG = a_dag(
@@ -24,38 +24,38 @@ SNAPSHOT = a_snapshot(
 
 
 def test_a_step_has_its_jobs_done_or_those_to_come() -> None:
-    marks = drawing_of(SNAPSHOT).marks
-    assert marks.step("thesis", "plan") == Mark("failed", "1/2")
-    assert marks.step("thesis", "write") == Mark("not_started", "2 jobs")
-    assert marks.step("antithesis", "antithesis-work") == Mark("not_started", "2 jobs")
-    assert marks.step("nowhere", "else") == Mark("not_started")
+    marks = drawing_from_snapshot(SNAPSHOT).annotations
+    assert marks.step("thesis", "plan") == Annotation("failed", "1/2")
+    assert marks.step("thesis", "write") == Annotation("not_started", "2 jobs")
+    assert marks.step("antithesis", "antithesis-work") == Annotation("not_started", "2 jobs")
+    assert marks.step("nowhere", "else") == Annotation("not_started")
 
 
 def test_a_stage_has_its_figures() -> None:
-    marks = drawing_of(SNAPSHOT).marks
-    assert marks.stage("thesis") == Mark("failed", "0 of 2 steps, 0 of 4 documents")
-    assert marks.stage("antithesis") == Mark("not_started")
+    marks = drawing_from_snapshot(SNAPSHOT).annotations
+    assert marks.stage("thesis") == Annotation("failed", "0 of 2 steps, 0 of 4 documents")
+    assert marks.stage("antithesis") == Annotation("not_started")
 
 
 def test_a_stage_that_cannot_be_walked_is_unknown() -> None:
     broken = json.loads(json.dumps(SNAPSHOT))
     broken["dag"]["stages"][0]["recipe"]["edges"].append(["write", "plan"])
-    drawing = drawing_of(broken)
-    assert drawing.marks.stage("thesis") == Mark("unknown")
-    assert drawing.sketch.lanes[0].edges == ()
+    drawing = drawing_from_snapshot(broken)
+    assert drawing.annotations.stage("thesis") == Annotation("unknown")
+    assert drawing.diagram.lanes[0].edges == ()
 
 
 def test_a_terminal_and_a_drawing_have_the_same_words_and_signs() -> None:
-    shown = [*STEP_LOOKS.items(), *STANDING_LOOKS.items()]
-    drawn = [(str(status), LOOKS[status]) for status, _ in shown]
+    shown = [*STEP_STYLES.items(), *PROGRESS_STYLES.items()]
+    drawn = [(str(status), STATUS_SYMBOLS[status]) for status, _ in shown]
     assert [(str(status), look.icon, look.word) for status, look in shown] == [
-        (status, look.sign, look.word) for status, look in drawn
+        (status, look.symbol, look.label) for status, look in drawn
     ]
 
 
 def test_the_picture_of_the_example_is_current() -> None:
     example = json.loads((ROOT / "examples" / "snapshot.json").read_text("utf-8"))
     picture = ROOT / "docs" / "pictures" / "snapshot.svg"
-    assert picture.read_text("utf-8") == drawn_as(Form.SVG, drawing_of(example)), (
-        "run `make generate`"
-    )
+    assert picture.read_text("utf-8") == export_drawing(
+        DrawingFormat.SVG, drawing_from_snapshot(example)
+    ), "run `make generate`"

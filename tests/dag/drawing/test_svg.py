@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketches import a_chain_of, a_lane, a_sketch, a_thicket, any_marks, sketches
-from waybook.dag.drawing.layout import lay_out
-from waybook.dag.drawing.looks import LOOKS
-from waybook.dag.drawing.marks import Mark, Marks
-from waybook.dag.drawing.sketch import Lane, Sketch, SketchStep
-from waybook.dag.drawing.svg import draw, style_sheet
-from waybook.dag.drawing.widths import width_of
-from waybook.dag.model import Standing
+from waybook.dag.drawing.layout import compute_layout
+from waybook.dag.drawing.looks import STATUS_SYMBOLS
+from waybook.dag.drawing.marks import Annotation, Annotations
+from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane
+from waybook.dag.drawing.svg import render_svg, style_sheet
+from waybook.dag.drawing.widths import text_width
+from waybook.dag.model import ProgressStatus
 from waybook.plan.states import StepStatus
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -39,7 +39,7 @@ ATTRIBUTES = {
     *("data-step", "data-steps", "data-status", "data-stage", "transform", "text-anchor", "href"),
 }
 #: What a step or a stage may be in.
-ON_A_MAP = {*map(str, StepStatus), *map(str, Standing), "stalled"}
+ON_A_MAP = {*map(str, StepStatus), *map(str, ProgressStatus), "stalled"}
 NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40))
 
 
@@ -64,8 +64,8 @@ def check_harmless(svg: str) -> None:
 def test_what_is_drawn_is_well_formed_and_harmless(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
     marks = data.draw(any_marks(sketch))
-    layout = lay_out(sketch, stack_from=data.draw(st.sampled_from([2, 9])))
-    svg = draw(layout, marks, styled=data.draw(st.booleans()))
+    layout = compute_layout(sketch, stack_from=data.draw(st.sampled_from([2, 9])))
+    svg = render_svg(layout, marks, styled=data.draw(st.booleans()))
     check_harmless(svg)
     root = parsed(svg)
     assert root.attrib["viewBox"].split()[2:] == [root.attrib["width"], root.attrib["height"]]
@@ -75,12 +75,16 @@ def test_what_is_drawn_is_well_formed_and_harmless(data: st.DataObject) -> None:
 @settings(max_examples=100)
 @given(NAMES, NAMES, NAMES)
 def test_no_name_is_more_than_a_name(name: str, key: str, note: str) -> None:
-    lane = Lane(slug=key, name=name, steps=(SketchStep(key, name),))
-    marks = Marks(
-        steps={(key, key): Mark(note, note)}, stages={key: Mark(key, note)}, captions={key: name}
+    lane = Lane(slug=key, name=name, steps=(DiagramStep(key, name),))
+    marks = Annotations(
+        steps={(key, key): Annotation(note, note)},
+        stages={key: Annotation(key, note)},
+        captions={key: name},
     )
-    sketch = Sketch(name=name, lanes=(lane, Lane(slug=f"{key}-", name="", steps=())))
-    svg = draw(lay_out(sketch), marks, address=lambda stage, step: f"/{len(stage)}/{len(step)}")
+    sketch = Diagram(name=name, lanes=(lane, Lane(slug=f"{key}-", name="", steps=())))
+    svg = render_svg(
+        compute_layout(sketch), marks, address=lambda stage, step: f"/{len(stage)}/{len(step)}"
+    )
     check_harmless(svg)
     svg.encode()
 
@@ -92,23 +96,32 @@ def steps_in(root: ET.Element) -> list[ET.Element]:
 # Status
 
 
-@pytest.mark.parametrize("status", [*StepStatus, *Standing, "stalled"])
+@pytest.mark.parametrize("status", [*StepStatus, *ProgressStatus, "stalled"])
 def test_every_status_is_told_by_icon_and_word(status: str) -> None:
     sketch = a_chain_of(1)
-    root = parsed(draw(lay_out(sketch), Marks(steps={("plan", "step-1"): Mark(status, "3/9")})))
+    root = parsed(
+        render_svg(
+            compute_layout(sketch),
+            Annotations(steps={("plan", "step-1"): Annotation(status, "3/9")}),
+        )
+    )
     (step,) = steps_in(root)
     assert step.attrib["data-status"] == status
-    assert [one.text for one in step.iter(f"{SVG}text")] == ["step-1", LOOKS[status].word, "3/9"]
+    assert [one.text for one in step.iter(f"{SVG}text")] == [
+        "step-1",
+        STATUS_SYMBOLS[status].label,
+        "3/9",
+    ]
     (icon,) = [one for one in step if one.get("class") == "icon"]
-    assert icon.attrib["d"].endswith(LOOKS[status].icon)
-    assert step[0].text == f"step-1: {LOOKS[status].word}, 3/9"
+    assert icon.attrib["d"].endswith(STATUS_SYMBOLS[status].icon)
+    assert step[0].text == f"step-1: {STATUS_SYMBOLS[status].label}, 3/9"
 
 
 def test_no_two_statuses_have_one_icon_unless_they_mean_the_same() -> None:
-    looks = [LOOKS[status] for status in ON_A_MAP - {"not_started"}]
+    looks = [STATUS_SYMBOLS[status] for status in ON_A_MAP - {"not_started"}]
     assert set(Counter(look.icon for look in looks).values()) == {1}
-    assert set(Counter(look.sign for look in looks).values()) == {1}
-    assert LOOKS["not_started"].icon == LOOKS["pending"].icon
+    assert set(Counter(look.symbol for look in looks).values()) == {1}
+    assert STATUS_SYMBOLS["not_started"].icon == STATUS_SYMBOLS["pending"].icon
 
 
 def test_the_style_has_a_rule_for_every_status() -> None:
@@ -124,8 +137,8 @@ def test_the_style_has_a_rule_for_every_status() -> None:
 
 def test_small_boxes_are_explained_below() -> None:
     sketch = a_thicket(400)
-    marks = Marks(steps={("plan", "step-0003"): Mark("failed")})
-    root = parsed(draw(lay_out(sketch), marks))
+    marks = Annotations(steps={("plan", "step-0003"): Annotation("failed")})
+    root = parsed(render_svg(compute_layout(sketch), marks))
     (legend,) = [one for one in root if one.get("class") == "legend"]
     assert [one.text for one in legend.iter(f"{SVG}text")] == ["1 failed", "399 not started"]
 
@@ -133,10 +146,12 @@ def test_small_boxes_are_explained_below() -> None:
 def test_the_words_below_have_room_however_narrow_the_drawing_is() -> None:
     sketch = a_chain_of(400)
     keys = [step.key for step in sketch.lanes[0].steps]
-    told = {("plan", key): Mark(status) for key, status in zip(keys, LOOKS, strict=False)}
-    root = parsed(draw(lay_out(sketch, width=100), Marks(steps=told)))
+    told = {
+        ("plan", key): Annotation(status) for key, status in zip(keys, STATUS_SYMBOLS, strict=False)
+    }
+    root = parsed(render_svg(compute_layout(sketch, width=100), Annotations(steps=told)))
     (legend,) = [one for one in root if one.get("class") == "legend"]
-    ends = [int(t.attrib["x"]) + width_of(t.text or "", 11) for t in legend.iter(f"{SVG}text")]
+    ends = [int(t.attrib["x"]) + text_width(t.text or "", 11) for t in legend.iter(f"{SVG}text")]
     assert max(ends) < int(root.attrib["width"])
 
 
@@ -144,8 +159,8 @@ def test_a_stack_shows_what_it_is_made_of() -> None:
     keys = [f"w{number}" for number in range(10)]
     sketch = a_sketch(a_lane(["a", *keys], [("a", key) for key in keys]))
     statuses = ["completed"] * 5 + ["in_progress"] * 2
-    told = {("plan", key): Mark(status) for key, status in zip(keys, statuses, strict=False)}
-    root = parsed(draw(lay_out(sketch), Marks(steps=told)))
+    told = {("plan", key): Annotation(status) for key, status in zip(keys, statuses, strict=False)}
+    root = parsed(render_svg(compute_layout(sketch), Annotations(steps=told)))
     stack = steps_in(root)[1]
     assert (stack.attrib["data-steps"], stack.attrib["data-status"]) == ("10", "in_progress")
     assert stack[0].text == "10 \N{MULTIPLICATION SIGN} w0: in progress, 5/10"
@@ -163,7 +178,7 @@ def test_a_stack_shows_what_it_is_made_of() -> None:
 
 def test_a_map_alone_says_nothing_of_where_anything_stands() -> None:
     lanes = a_lane("abc", [("a", "b")], slug="one"), a_lane("d", slug="two")
-    root = parsed(draw(lay_out(a_sketch(*lanes))))
+    root = parsed(render_svg(compute_layout(a_sketch(*lanes))))
     assert {one.get("data-status") for one in root.iter()} <= {None, "bare", "not_started"}
     assert [one for one in root.iter(f"{SVG}path") if one.get("class") == "icon"] == []
     assert [one for one in root.iter(f"{SVG}text") if one.get("class") == "word"] == []
@@ -171,26 +186,35 @@ def test_a_map_alone_says_nothing_of_where_anything_stands() -> None:
 
 
 def test_the_drawing_says_what_it_shows() -> None:
-    marks = Marks(steps={("plan", "step-1"): Mark("completed"), ("plan", "step-2"): Mark("failed")})
-    root = parsed(draw(lay_out(a_chain_of(3)), marks))
+    marks = Annotations(
+        steps={
+            ("plan", "step-1"): Annotation("completed"),
+            ("plan", "step-2"): Annotation("failed"),
+        }
+    )
+    root = parsed(render_svg(compute_layout(a_chain_of(3)), marks))
     said = "Rivers: 1 of 3 steps done, 1 failed, 1 not started"
     assert (root.attrib["role"], root.attrib["aria-label"], root[0].text) == ("img", said, said)
-    assert parsed(draw(lay_out(a_chain_of(3)))).attrib["aria-label"] == "Rivers: 3 steps"
+    assert (
+        parsed(render_svg(compute_layout(a_chain_of(3)))).attrib["aria-label"] == "Rivers: 3 steps"
+    )
 
 
 def test_steps_lead_to_their_pages_where_they_have_one() -> None:
     sketch = a_chain_of(2)
-    svg = draw(lay_out(sketch), address=lambda stage, key: f"/{stage}?a&b" if "1" in key else None)
+    svg = render_svg(
+        compute_layout(sketch), address=lambda stage, key: f"/{stage}?a&b" if "1" in key else None
+    )
     root = parsed(svg)
     assert [one.attrib["href"] for one in root.iter(f"{SVG}a")] == ["/plan?a&b"]
     assert root.attrib["role"] == "group"
 
 
 def test_only_a_drawing_for_a_file_has_a_style() -> None:
-    layout = lay_out(a_chain_of(1))
-    assert "<style>" not in draw(layout)
-    assert draw(layout, styled=True).count("<style>") == 1
-    assert "style=" not in draw(layout, styled=True)
+    layout = compute_layout(a_chain_of(1))
+    assert "<style>" not in render_svg(layout)
+    assert render_svg(layout, styled=True).count("<style>") == 1
+    assert "style=" not in render_svg(layout, styled=True)
 
 
 # Sizes
@@ -202,40 +226,42 @@ def test_thirteen_steps_are_less_than_twelve_kilobytes() -> None:
     lane = Lane(
         slug="synthesis",
         name="Synthesis",
-        steps=tuple(SketchStep(k, k.replace("_", " ").title()) for k in keys),
+        steps=tuple(DiagramStep(k, k.replace("_", " ").title()) for k in keys),
         edges=tuple(edges),
     )
-    marks = Marks(steps={("synthesis", key): Mark("completed", "27/27") for key in keys})
-    assert len(draw(lay_out(a_sketch(lane)), marks).encode()) < 12_000
+    marks = Annotations(
+        steps={("synthesis", key): Annotation("completed", "27/27") for key in keys}
+    )
+    assert len(render_svg(compute_layout(a_sketch(lane)), marks).encode()) < 12_000
 
 
 @settings(max_examples=50)
 @given(sketches())
-def test_a_drawing_is_bounded_by_its_steps_and_edges(sketch: Sketch) -> None:
+def test_a_drawing_is_bounded_by_its_steps_and_edges(sketch: Diagram) -> None:
     steps = sum(len(lane.steps) for lane in sketch.lanes)
     edges = sum(len(lane.edges) for lane in sketch.lanes)
     limit = 700 + 700 * len(sketch.lanes) + 500 * steps + 200 * edges
-    assert len(draw(lay_out(sketch)).encode()) < limit
+    assert len(render_svg(compute_layout(sketch)).encode()) < limit
 
 
-@given(NAMES, st.sampled_from([*LOOKS]), NAMES)
+@given(NAMES, st.sampled_from([*STATUS_SYMBOLS]), NAMES)
 def test_every_heading_fits_into_its_frame(name: str, status: str, note: str) -> None:
-    layout = lay_out(a_sketch(a_lane("a", slug="x", name=name or "x")))
-    marks = Marks(stages={"x": Mark(status, note)})
-    root = parsed(draw(layout, marks))
+    layout = compute_layout(a_sketch(a_lane("a", slug="x", name=name or "x")))
+    marks = Annotations(stages={"x": Annotation(status, note)})
+    root = parsed(render_svg(layout, marks))
     (frame,) = layout.frames
     (stage,) = [one for one in root if one.get("class") == "stage"]
     for one in stage.findall(f"{SVG}text"):
-        right = int(one.attrib["x"]) + width_of(one.text or "", 11)
+        right = int(one.attrib["x"]) + text_width(one.text or "", 11)
         assert right <= frame.x + frame.width
 
 
 @settings(max_examples=100)
 @given(st.lists(NAMES, min_size=1, max_size=5))
 def test_every_text_fits_into_its_box(names: list[str]) -> None:
-    steps = tuple(SketchStep(str(number), name) for number, name in enumerate(names))
+    steps = tuple(DiagramStep(str(number), name) for number, name in enumerate(names))
     sketch = a_sketch(Lane(slug="plan", name="", steps=steps))
-    layout = lay_out(sketch)
-    for step in steps_in(parsed(draw(layout))):
+    layout = compute_layout(sketch)
+    for step in steps_in(parsed(render_svg(layout))):
         for line in step.iter(f"{SVG}text"):
-            assert width_of(line.text or "", 12) <= layout.measures.name_room
+            assert text_width(line.text or "", 12) <= layout.measures.name_width

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketches import a_lane, a_sketch, any_marks, sketches
-from waybook.dag.drawing.marks import Mark, Marks
-from waybook.dag.drawing.mermaid import mermaid, quoted
-from waybook.dag.drawing.outline import outline, plain
+from waybook.dag.drawing.marks import Annotation, Annotations
+from waybook.dag.drawing.mermaid import mermaid, quote
+from waybook.dag.drawing.outline import escape_markdown, markdown_outline
 
 NODE = re.compile(r'    n\d+_\d+\["[^"]*"\]')
 EDGE = re.compile(r"    n\d+_\d+ --> n\d+_\d+")
@@ -21,9 +21,12 @@ SKETCH = a_sketch(
     a_lane("ab", [("a", "b")], slug="thesis", name="Thesis"),
     a_lane("cde", [("c", "e"), ("d", "e")], slug="antithesis", name="Antithesis"),
 )
-MARKS = Marks(
-    steps={("thesis", "a"): Mark("completed", "3/3"), ("antithesis", "d"): Mark("failed")},
-    stages={"thesis": Mark("in_progress", "1 of 2 steps")},
+MARKS = Annotations(
+    steps={
+        ("thesis", "a"): Annotation("completed", "3/3"),
+        ("antithesis", "d"): Annotation("failed"),
+    },
+    stages={"thesis": Annotation("in_progress", "1 of 2 steps")},
 )
 
 
@@ -43,7 +46,7 @@ def test_every_line_of_mermaid_is_of_a_known_form(data: st.DataObject) -> None:
 
 @given(st.text())
 def test_no_name_ends_the_quotes_of_mermaid(name: str) -> None:
-    said = quoted(name)
+    said = quote(name)
     assert not set('"<>\n`&') & set(said)
     said.encode()
 
@@ -64,7 +67,7 @@ def test_a_map_in_mermaid() -> None:
 
 
 def test_a_map_in_markdown() -> None:
-    assert outline(SKETCH, MARKS) == (
+    assert markdown_outline(SKETCH, MARKS) == (
         "# Rivers\n\n"
         "## Thesis — ◐ in progress, 1 of 2 steps\n\n"
         "1. a — ✓ completed, 3/3\n"
@@ -80,14 +83,14 @@ def test_a_map_in_markdown() -> None:
 @given(st.data())
 def test_every_step_is_a_line_of_the_list(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
-    lines = outline(sketch, data.draw(any_marks(sketch))).splitlines()
+    lines = markdown_outline(sketch, data.draw(any_marks(sketch))).splitlines()
     steps = [line for line in lines if re.match(r"\d+\. ", line)]
     assert len(steps) == sum(len(lane.steps) for lane in sketch.lanes)
 
 
 @given(st.text())
 def test_a_name_is_one_line_of_plain_text(name: str) -> None:
-    said = plain(name)
+    said = escape_markdown(name)
     assert len(said.splitlines()) <= 1
     assert not re.search(r"(?<!\\)(\\\\)*[<>`*\[]", said)
     said.encode()

@@ -15,8 +15,8 @@ from transport.doors import RememberingDoorway, always, an_entrance
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.serving import listen, serving
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.serving import listen, serve_in_background
 
 NO_SESSIONS: Final = "we keep no sessions, so there is nobody the server could ask or send to later"
 NO_LOGGING: Final = "logging to the client is deprecated and not offered"
@@ -71,8 +71,8 @@ async def test_every_scenario_that_applies_is_passed(
     server = lay_over(
         build_server(published_tools(), an_entrance(RememberingDoorway()), profile="all")
     )
-    app = build_app(server, hosts=Hosts(), ready=always, reporting=REPORTING)
-    async with serving(app, listen("127.0.0.1", 0)) as address:
+    app = build_app(server, hosts=AllowedHosts(), ready=always, reporting=REPORTING)
+    async with serve_in_background(app, listen("127.0.0.1", 0)) as address:
         found = await verdicts(suite, f"{address}/mcp", revision, tmp_path)
     failed = {scenario for scenario, passed in found.items() if not passed}
     assert failed == set(NOT_APPLICABLE[revision])

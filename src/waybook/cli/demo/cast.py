@@ -8,14 +8,14 @@ from typing import Any
 
 from waybook.cli.demo import story
 from waybook.cli.demo.feed import ENGINE
-from waybook.cli.demo.scene import Actor, Scene
+from waybook.cli.demo.scene import Actor, DemoContext
 from waybook.doorway import Channel
 from waybook.usecases.list_reviews import list_reviews
 
 POLL_MINUTES = 3
 
 
-def agent(scene: Scene, name: str, session: str | None = None) -> Actor:
+def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
     """An agent in a conversation of its own."""
     return Actor(name=name, scene=scene, session=session or name)
 
@@ -23,38 +23,38 @@ def agent(scene: Scene, name: str, session: str | None = None) -> Actor:
 # The four of them
 
 
-async def ada(scene: Scene) -> None:
+async def ada(scene: DemoContext) -> None:
     """Works through three steps, then asks a person, twice, before anything is written up."""
     me = agent(scene, "ada")
     for _ in range(3):
-        await do_a_step(me)
-    taken = await take(me)
+        await complete_step(me)
+    taken = await claim_step(me)
     await scene.clock.sleep(story.WORK[story.AGREE].minutes)
-    await ask_a_person(me, taken, story.REVIEW)
-    taken = await take_back(me)
+    await request_review(me, taken, story.REVIEW)
+    taken = await reclaim_step(me)
     await scene.clock.sleep(story.WORK[story.AGREE].minutes)
-    await ask_a_person(me, taken, story.REVIEW_AGAIN)
+    await request_review(me, taken, story.REVIEW_AGAIN)
 
 
-async def ben(scene: Scene) -> None:
+async def ben(scene: DemoContext) -> None:
     """Hands in once over a bad connection, and takes over what was left behind."""
     me = agent(scene, "ben")
     await scene.clock.sleep(1)
-    await do_a_step(me, connection_drops=True)
-    await do_a_step(me)
-    await do_a_step(me)
-    await decided(me)
-    await do_a_step(me)
+    await complete_step(me, connection_drops=True)
+    await complete_step(me)
+    await complete_step(me)
+    await wait_for_approval(me)
+    await complete_step(me)
     await me.call("get_next_step", planId=scene.plan_id)
     scene.feed.say(ENGINE, "the plan is complete", strong=True)
 
 
-async def cleo(scene: Scene) -> None:
+async def cleo(scene: DemoContext) -> None:
     """Is killed in the middle of her second step."""
     me = agent(scene, "cleo")
     await scene.clock.sleep(2)
-    await do_a_step(me)
-    taken = await take(me)
+    await complete_step(me)
+    taken = await claim_step(me)
     await scene.clock.sleep(4)
     await me.call("get_step_context", stepId=taken["stepId"])
     await scene.clock.sleep(2)
@@ -65,7 +65,7 @@ async def cleo(scene: Scene) -> None:
     await scene.clock.sleep(1)
 
 
-async def cleo_again(scene: Scene) -> None:
+async def cleo_again(scene: DemoContext) -> None:
     """The same person's next conversation: reads up, wakes the plan, gives the step back."""
     me = agent(scene, "cleo", "cleo-2")
     await scene.clock.sleep(66)
@@ -78,15 +78,15 @@ async def cleo_again(scene: Scene) -> None:
     context = await me.call("get_research_context", planId=scene.plan_id)
     done = sum(step["status"] == "completed" for step in context["steps"])
     me.say(f"reads up: the question, {done} results, what happened last")
-    taken = await take(me)
+    taken = await claim_step(me)
     retry = {"action": "retry_step", "stepId": stalled["stepId"]}
     await me.call("modify_plan", planId=scene.plan_id, modifications=[retry])
     me.say(f"gives step {stalled['stepOrder']} back, for anyone to try again")
     await work(me, taken)
-    await hand_in(me, taken)
+    await submit_result(me, taken)
 
 
-async def mira(scene: Scene) -> None:
+async def mira(scene: DemoContext) -> None:
     """The person: sends the first draft back, approves the second."""
     me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
     await _review_comes(scene)
@@ -103,7 +103,7 @@ async def mira(scene: Scene) -> None:
     me.say("approves", strong=True)
 
 
-async def _review_comes(scene: Scene) -> None:
+async def _review_comes(scene: DemoContext) -> None:
     while not await list_reviews(scene.call, scene.plan_id):
         await scene.clock.sleep(POLL_MINUTES)
 
@@ -111,12 +111,12 @@ async def _review_comes(scene: Scene) -> None:
 # What agents do
 
 
-async def write_the_plan(scene: Scene) -> None:
+async def create_plan(scene: DemoContext) -> None:
     """The plan is written once, by whoever was asked the question."""
     me = agent(scene, "ada")
     steps = [
         {"title": title, "stepType": kind, "instructions": instructions}
-        for title, kind, instructions in story.STEPS
+        for title, kind, instructions in story.PLAN_STEPS
     ]
     made = await me.call(
         "create_research_plan",
@@ -129,14 +129,14 @@ async def write_the_plan(scene: Scene) -> None:
     me.say(f"writes a plan: {len(steps)} steps, {len(story.CONDITIONS)} branching conditions")
 
 
-async def do_a_step(me: Actor, *, connection_drops: bool = False) -> None:
+async def complete_step(me: Actor, *, connection_drops: bool = False) -> None:
     """Take a step, work, hand the result in."""
-    taken = await take(me)
+    taken = await claim_step(me)
     await work(me, taken)
-    await hand_in(me, taken, twice=connection_drops)
+    await submit_result(me, taken, twice=connection_drops)
 
 
-async def take(me: Actor) -> dict[str, Any]:
+async def claim_step(me: Actor) -> dict[str, Any]:
     """Take the next step, and say so."""
     taken = await me.call("get_next_step", planId=me.scene.plan_id)
     again = f" (try {taken['attempt']})" if taken["attempt"] > 1 else ""
@@ -144,7 +144,7 @@ async def take(me: Actor) -> dict[str, Any]:
     return taken
 
 
-async def take_back(me: Actor) -> dict[str, Any]:
+async def reclaim_step(me: Actor) -> dict[str, Any]:
     """Wait until the person has decided; what was sent back is handed out again."""
     while True:
         await me.scene.clock.sleep(POLL_MINUTES)
@@ -158,14 +158,14 @@ async def work(me: Actor, taken: dict[str, Any]) -> None:
     """Spend the time the step takes, with a sign of life now and then."""
     todo = story.WORK[taken["title"]]
     passed = 0.0
-    for sign in (*todo.signs, todo.minutes):
+    for sign in (*todo.heartbeats, todo.minutes):
         await me.scene.clock.sleep(sign - passed)
         passed = sign
         if sign < todo.minutes:
             await me.call("get_step_context", stepId=taken["stepId"])
 
 
-async def hand_in(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> None:
+async def submit_result(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> None:
     """Submit the result; over a bad connection, twice."""
     todo = story.WORK[taken["title"]]
     asked = {
@@ -184,13 +184,13 @@ async def hand_in(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> N
         me.say("repeats it after a time-out: counted once", strong=True)
 
 
-def _tell_branch(scene: Scene, branch: dict[str, Any]) -> None:
+def _tell_branch(scene: DemoContext, branch: dict[str, Any]) -> None:
     added, skipped = (len(branch.get(name, ())) for name in ("addedStepIds", "skippedStepIds"))
     what = f"{added} steps are added" if added else f"{skipped} step is skipped"
     scene.feed.say(ENGINE, f"{branch['expression']}, so {what}", strong=True)
 
 
-async def ask_a_person(me: Actor, taken: dict[str, Any], summary: str) -> None:
+async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None:
     """Pause the step for a person's decision."""
     result = dict(story.WORK[taken["title"]].result)
     asked = {"summary": summary, "resultSummary": result}
@@ -198,7 +198,7 @@ async def ask_a_person(me: Actor, taken: dict[str, Any], summary: str) -> None:
     me.say("asks a person to decide; the plan waits")
 
 
-async def decided(me: Actor) -> None:
+async def wait_for_approval(me: Actor) -> None:
     """Wait until the recommendation is agreed upon."""
     while True:
         await me.scene.clock.sleep(POLL_MINUTES)

@@ -19,7 +19,7 @@ FRAME_SECONDS = 0.15
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PlaybackSpeed:
     """Real seconds for a minute of the story, and for each line a person has to read."""
 
     per_minute: float
@@ -27,13 +27,13 @@ class Pace:
 
 
 #: For a plan, whose every step is told, and for a run, of which only the turns are.
-SLOW = Pace(0.045, 0.14)
-SLOW_RUN = Pace(0.015, 0.1)
-FAST = Pace(0, 0)
+SLOW = PlaybackSpeed(0.045, 0.14)
+SLOW_RUN = PlaybackSpeed(0.015, 0.1)
+FAST = PlaybackSpeed(0, 0)
 
 
-class StoryClock:
-    def __init__(self, database: Database, start: datetime, pace: Pace) -> None:
+class SimulatedClock:
+    def __init__(self, database: Database, start: datetime, pace: PlaybackSpeed) -> None:
         """Stop the database's clock at the start of the story."""
         self._database = database
         self.pace = pace
@@ -55,11 +55,11 @@ class StoryClock:
     def now(self, now: datetime) -> None:
         self._now = self._database.frozen_now = now
 
-    def told(self) -> None:
+    def pause_to_read(self) -> None:
         """Something was said, and a person needs a moment to read it."""
         self._owed += self.pace.per_line
 
-    def enter(self, actor: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def add_actor(self, actor: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Let an actor act."""
         self._awake += 1
         return asyncio.create_task(self._act(actor))

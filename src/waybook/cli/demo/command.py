@@ -10,18 +10,18 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from waybook.cli.demo.acts import Audience, act_of_plan, act_of_run
-from waybook.cli.demo.clock import FAST, SLOW, SLOW_RUN, StoryClock
-from waybook.cli.demo.ending import tell_ending
-from waybook.cli.demo.feed import Feed
-from waybook.cli.demo.place import a_place_for_once
-from waybook.cli.demo.scene import Scene
-from waybook.cli.inside import inside, quiet_settings, the_console
+from waybook.cli.demo.acts import DemoOutput, plan_scenario, run_scenario
+from waybook.cli.demo.clock import FAST, SLOW, SLOW_RUN, SimulatedClock
+from waybook.cli.demo.ending import print_summary
+from waybook.cli.demo.feed import EventLog
+from waybook.cli.demo.place import temporary_database
+from waybook.cli.demo.scene import DemoContext
+from waybook.cli.inside import get_console, load_settings, open_app
 from waybook.cli.options import database_options
 from waybook.cli.verdicts import verify_all
 from waybook.doorway import Channel
 from waybook.settings import Settings
-from waybook.wiring import Running
+from waybook.wiring import Application
 
 #: The story ends about now.
 STORY = timedelta(minutes=360)
@@ -43,24 +43,24 @@ def command(*, fast: bool, keep: bool, **flags: object) -> None:
     keep = keep or any(flags.values())
     with contextlib.ExitStack() as stack:
         if not keep:
-            with the_console().status("starting PostgreSQL …"):
-                flags["data_dir"] = stack.enter_context(a_place_for_once())
-        settings = replace(quiet_settings(flags), token=None)  # everybody in it is made up
+            with get_console().status("starting PostgreSQL …"):
+                flags["data_dir"] = stack.enter_context(temporary_database())
+        settings = replace(load_settings(flags), token=None)  # everybody in it is made up
         asyncio.run(_play(settings, fast=fast, keep=keep))
 
 
 async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
-    console = the_console()
-    audience = Audience(console, live=console.is_terminal and not fast)
-    async with inside(settings) as here:
-        scene = await _set_scene(here.house)
+    console = get_console()
+    audience = DemoOutput(console, live=console.is_terminal and not fast)
+    async with open_app(settings) as here:
+        scene = await _set_scene(here.app)
         scene.clock.pace = FAST if fast else SLOW
-        await act_of_plan(scene, audience)
+        await plan_scenario(scene, audience)
         _between(console)
         scene.clock.pace = FAST if fast else SLOW_RUN
-        board = await act_of_run(scene, audience)
+        board = await run_scenario(scene, audience)
         verdicts = [one.verdict for one in await verify_all(scene.call, bar=False)]
-        await tell_ending(console, scene, board, verdicts, keep=keep)
+        await print_summary(console, scene, board, verdicts, keep=keep)
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
 
 
@@ -70,8 +70,8 @@ def _between(console: Console) -> None:
     console.print(Text.assemble(("\n", ""), (said, "bold"), f"\n{more}\n"))
 
 
-async def _set_scene(house: Running) -> Scene:
-    database = house.doorway.house.database
-    (((now,),),) = await database.read(house.caller(Channel.CLI).org_id, "select app_now()")
-    clock = StoryClock(database, now - STORY, FAST)
-    return Scene(house=house, clock=clock, feed=Feed(clock))
+async def _set_scene(services: Application) -> DemoContext:
+    database = services.doorway.house.database
+    (((now,),),) = await database.read_org(services.caller(Channel.CLI).org_id, "select app_now()")
+    clock = SimulatedClock(database, now - STORY, FAST)
+    return DemoContext(app=services, clock=clock, feed=EventLog(clock))

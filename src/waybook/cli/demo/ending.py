@@ -13,19 +13,19 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.cli.demo import story
-from waybook.cli.demo.scene import Scene
+from waybook.cli.demo.scene import DemoContext
 from waybook.cli.run_board import documents_available
 from waybook.cli.verdicts import summary
 from waybook.usecases.list_audit import list_audit
 from waybook.usecases.read_documents import list_documents, read_document
-from waybook.usecases.verify_audit import Verdict
-from waybook.usecases.watch_run import RunBoard
+from waybook.usecases.verify_audit import AuditVerdict
+from waybook.usecases.watch_run import RunOverview
 
 #: The document that is shown whole.
-SHOWN = "advisor_recommendations"
-WIDEST = 92
+SHOWN_DOCUMENT = "advisor_recommendations"
+MAX_WIDTH = 92
 #: So much of an id tells it from all others.
-LETTERS = 13
+SHORT_ID_LENGTH = 13
 
 NEXT = (
     ("waybook serve --tools all", "the same for your agents, over HTTP"),
@@ -33,14 +33,19 @@ NEXT = (
     ("waybook dag show dialectic --models 3", "the map the run went by"),
 )
 AGAIN = ("waybook demo --keep", "play it in a database that stays")
-KEPT = (
+KEPT_MESSAGE = (
     ("waybook plans --all", "the plan; also status, watch, audit"),
     ("waybook runs --all", "the run; also run, feedback, audit"),
 )
 
 
-async def tell_ending(
-    console: Console, scene: Scene, board: RunBoard, verdicts: list[Verdict], *, keep: bool
+async def print_summary(
+    console: Console,
+    scene: DemoContext,
+    board: RunOverview,
+    verdicts: list[AuditVerdict],
+    *,
+    keep: bool,
 ) -> None:
     """Print what came of it."""
     _heading(console, "The answer")
@@ -56,20 +61,22 @@ async def tell_ending(
         said = f"  the {name}'s chain ends with entry {entries[0]['seq']}, sealed {seal}…"
         console.print(Text(said, "dim"))
     _heading(console, "Next")
-    console.print(_facts(dict((*NEXT, *(KEPT if keep else [AGAIN])))))
+    console.print(_facts(dict((*NEXT, *(KEPT_MESSAGE if keep else [AGAIN])))))
     _say_where(console)
 
 
-async def _tell_documents(console: Console, scene: Scene, board: RunBoard, *, keep: bool) -> None:
+async def _tell_documents(
+    console: Console, scene: DemoContext, board: RunOverview, *, keep: bool
+) -> None:
     """One document whole, and where the others are."""
     _heading(console, "The documents")
     listed = await list_documents(scene.call, scene.run_id)
-    chosen = next(one for one in listed if one.document_key == SHOWN)
+    chosen = next(one for one in listed if one.document_key == SHOWN_DOCUMENT)
     document = await read_document(scene.call, chosen.resource_id)
     title = Text(f" {chosen.document_key}, by {chosen.model} ", style="dim")
     page = Panel(Markdown(document.markdown), title=title, border_style="dim")
-    console.print(Padding(page, (0, 2)), width=min(console.width, WIDEST))
-    named = scene.run_id[:LETTERS]
+    console.print(Padding(page, (0, 2)), width=min(console.width, MAX_WIDTH))
+    named = scene.run_id[:SHORT_ID_LENGTH]
     kept = {documents_available(board): f"waybook documents {named} --out documents"}
     gone = {documents_available(board): "here; waybook demo --keep keeps them for you to read"}
     console.print(_facts(kept if keep else gone))
@@ -96,7 +103,7 @@ def _facts(facts: Mapping[str, object]) -> Padding:
     return Padding(table, (0, 2))
 
 
-def _deeds(scene: Scene) -> dict[str, str]:
+def _deeds(scene: DemoContext) -> dict[str, str]:
     steps = {
         "ada": ", and one that a person approved",
         "ben": ", one of them twice over a bad line, counted once",
@@ -109,10 +116,10 @@ def _deeds(scene: Scene) -> dict[str, str]:
     told = {
         name: f"{_count(count, 'step')}{steps[name]}; "
         f"{_count(scene.jobs[name], 'job')}{jobs.get(name, '')}"
-        for name, count in sorted(scene.tally.items())
+        for name, count in sorted(scene.counters.items())
         if name != "mira"
     }
-    decided, spoken = scene.tally["mira"], scene.jobs["mira"]
+    decided, spoken = scene.counters["mira"], scene.jobs["mira"]
     person = f"{decided} decisions: sent back once, then approved; a word on {spoken} stages"
     return {**told, "mira": person}
 

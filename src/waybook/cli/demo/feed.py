@@ -6,7 +6,7 @@ from datetime import datetime
 
 from rich.text import Text
 
-from waybook.cli.demo.clock import StoryClock
+from waybook.cli.demo.clock import SimulatedClock
 
 ENGINE = "waybook"
 STYLES = {"ada": "cyan", "ben": "blue", "cleo": "magenta", "mira": "green", ENGINE: "bold"}
@@ -16,7 +16,7 @@ STYLES = {"ada": "cyan", "ben": "blue", "cleo": "magenta", "mira": "green", ENGI
 class Line:
     at: datetime
     who: str
-    said: str
+    text_body: str
     #: A moment worth noticing.
     strong: bool = False
 
@@ -25,15 +25,15 @@ class Line:
         return Text.assemble(
             (f"{self.at:%H:%M} ", "dim"),
             (f"{self.who:<8}", STYLES[self.who.partition("-")[0]]),
-            (self.said, "bold" if self.strong else ""),
+            (self.text_body, "bold" if self.strong else ""),
         )
 
 
 @dataclass
-class Feed:
+class EventLog:
     """The lines so far; whoever listens hears each as it comes."""
 
-    clock: StoryClock
+    clock: SimulatedClock
     lines: list[Line] = field(default_factory=list)
     listener: Callable[[Line], None] | None = None
 
@@ -41,6 +41,6 @@ class Feed:
         """Add a line."""
         line = Line(self.clock.now, who, said, strong)
         self.lines.append(line)
-        self.clock.told()
+        self.clock.pause_to_read()
         if self.listener is not None:
             self.listener(line)

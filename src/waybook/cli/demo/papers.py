@@ -14,7 +14,7 @@ REQUEST = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ModelOpinion:
     """What a model believes, and writes whatever it is asked for."""
 
     idea: str
@@ -25,9 +25,9 @@ class View:
     first: str
 
 
-VIEWS: Mapping[str, View] = MappingProxyType(
+VIEWS: Mapping[str, ModelOpinion] = MappingProxyType(
     {
-        "alpha": View(
+        "alpha": ModelOpinion(
             idea="Move one chain a week, the shortest first.",
             why="Each move teaches us something before the next one is at stake.",
             cost="11 person-days over nine weeks",
@@ -35,7 +35,7 @@ VIEWS: Mapping[str, View] = MappingProxyType(
             risk="two schedulers side by side, and nobody sure which one ran",
             first="Draw which report waits for which.",
         ),
-        "beta": View(
+        "beta": ModelOpinion(
             idea="Run both side by side, and compare every report before cron is switched off.",
             why="A report that is wrong is worse than one that is late.",
             cost="12 person-days, most of them for comparing",
@@ -43,7 +43,7 @@ VIEWS: Mapping[str, View] = MappingProxyType(
             risk="readers who get every report twice",
             first="Give each report a key, so that sending it twice counts once.",
         ),
-        "gamma": View(
+        "gamma": ModelOpinion(
             idea="Move all nine in one weekend, with a way back.",
             why="Half a move is the most expensive state to be in.",
             cost="7 person-days, and a weekend for two",
@@ -55,7 +55,9 @@ VIEWS: Mapping[str, View] = MappingProxyType(
 )
 
 #: What was agreed upon once a person had spoken.
-AGREED = "three waves of three reports, side by side for a week each, with a way back in an hour"
+AGREED_PLAN = (
+    "three waves of three reports, side by side for a week each, with a way back in an hour"
+)
 
 #: What a person says of each stage; it opens the next one.
 FEEDBACK: Mapping[str, str] = MappingProxyType(
@@ -137,7 +139,7 @@ _BROUGHT_TOGETHER = (
 )
 
 
-def text_for(job: Mapping[str, object]) -> str:
+def document_for(job: Mapping[str, object]) -> str:
     """What a model writes when it is handed this job."""
     documents = job["documents"]
     wanted = documents if isinstance(documents, list) else []
@@ -156,7 +158,7 @@ def text_for(job: Mapping[str, object]) -> str:
         first=view.first,
         whose=other,
         theirs=VIEWS[other].idea,
-        agreed=AGREED,
+        agreed=AGREED_PLAN,
     )
     return f"# {key.replace('_', ' ').capitalize()}\n\n{told}"
 

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from waybook.postgres import locks
-from waybook.postgres.layout import Desk
+from waybook.postgres.layout import ControlDirectory
 from waybook.postgres.supervisor import attach
 
 #: How long the server may take to end once nobody needs it.
-GOODBYE_SECONDS = 15.0
+SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 
 @contextmanager
-def a_place_for_once() -> Iterator[Path]:
+def temporary_database() -> Iterator[Path]:
     """A data directory that is removed at the end, after its server has ended."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
     above.chmod(0o711)  # as root, the server runs as somebody else, who must pass through
@@ -34,7 +34,7 @@ def a_place_for_once() -> Iterator[Path]:
 
 
 def _wait_for_the_end(data_dir: Path) -> None:
-    lock = Desk(data_dir).keeper_lock
-    deadline = time.monotonic() + GOODBYE_SECONDS
+    lock = ControlDirectory(data_dir).supervisor_lock
+    deadline = time.monotonic() + SHUTDOWN_TIMEOUT_SECONDS
     while lock.exists() and locks.is_held(lock) and time.monotonic() < deadline:
         time.sleep(0.05)

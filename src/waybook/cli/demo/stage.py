@@ -9,76 +9,80 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.cli import board, run_board
-from waybook.cli.board import AROUND_STEPS, Frame
-from waybook.cli.demo.feed import Feed, Line
-from waybook.cli.demo.story import ADDED, STEPS
-from waybook.cli.run_board import AROUND_STAGES
-from waybook.usecases.watch_plan import Board
-from waybook.usecases.watch_run import RunBoard
+from waybook.cli.board import PLAN_FIXED_ROWS, Viewport
+from waybook.cli.demo.feed import EventLog, Line
+from waybook.cli.demo.story import BRANCH_STEPS, PLAN_STEPS
+from waybook.cli.run_board import RUN_FIXED_ROWS
+from waybook.usecases.watch_plan import PlanOverview
+from waybook.usecases.watch_run import RunOverview
 
 #: From which width on the feed stands beside the picture.
-SIDE_BY_SIDE = 136
+MIN_WIDTH_SIDE_BY_SIDE = 136
 FEED_WIDTH = 64
-FEWEST_LINES = 3
+MIN_FEED_LINES = 3
 #: How many steps the story's plan comes to have.
-MOST_STEPS = len(STEPS) + len(ADDED)
+MAX_STEPS = len(PLAN_STEPS) + len(BRANCH_STEPS)
 #: The stages of the story's run, and the steps of its longest one.
-MOST_LINES = 5 + 13
+MAX_LINES = 5 + 13
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class DisplayedSubject:
     """What is shown: how it is drawn, how high it is now, and how high it will be at most."""
 
-    drawn: Callable[[Frame], RenderableType]
+    render: Callable[[Viewport], RenderableType]
     lines: int
-    most: int
+    max_lines: int
 
 
-def plan_subject(shown: Board) -> Subject:
+def plan_subject(shown: PlanOverview) -> DisplayedSubject:
     """A plan to look at."""
-    lines = len(shown.plan.steps) + AROUND_STEPS
-    return Subject(lambda frame: board.picture(shown, frame), lines, MOST_STEPS + AROUND_STEPS)
+    lines = len(shown.plan.steps) + PLAN_FIXED_ROWS
+    return DisplayedSubject(
+        lambda frame: board.plan_display(shown, frame), lines, MAX_STEPS + PLAN_FIXED_ROWS
+    )
 
 
-def run_subject(shown: RunBoard) -> Subject:
+def run_subject(shown: RunOverview) -> DisplayedSubject:
     """A run to look at."""
-    lines = run_board.lines_of(shown) + AROUND_STAGES
-    return Subject(lambda frame: run_board.picture(shown, frame), lines, MOST_LINES + AROUND_STAGES)
+    lines = run_board.count_lines(shown) + RUN_FIXED_ROWS
+    return DisplayedSubject(
+        lambda frame: run_board.run_display(shown, frame), lines, MAX_LINES + RUN_FIXED_ROWS
+    )
 
 
-def stage(subject: Subject, feed: Feed, console: Console) -> RenderableType:
+def build_frame(subject: DisplayedSubject, feed: EventLog, console: Console) -> RenderableType:
     """One frame: never higher than the screen."""
     height = console.height - 1
-    if console.width >= SIDE_BY_SIDE:
+    if console.width >= MIN_WIDTH_SIDE_BY_SIDE:
         return _side_by_side(subject, feed, console.width, height)
     return _stacked(subject, feed, console.width, height)
 
 
-def _side_by_side(subject: Subject, feed: Feed, width: int, height: int) -> Table:
-    tall = min(height, subject.most + 3)
+def _side_by_side(subject: DisplayedSubject, feed: EventLog, width: int, height: int) -> Table:
+    tall = min(height, subject.max_lines + 3)
     left = width - FEED_WIDTH - 1
     columns = Table.grid(padding=(0, 1, 0, 0))
     columns.add_column(width=left)
     columns.add_column(width=FEED_WIDTH)
-    frame = Frame(width=left, height=tall, holders=True, filled=True)
-    columns.add_row(subject.drawn(frame), _feed(feed, FEED_WIDTH, tall))
+    frame = Viewport(width=left, height=tall, holders=True, filled=True)
+    columns.add_row(subject.render(frame), _feed(feed, FEED_WIDTH, tall))
     return columns
 
 
-def _stacked(subject: Subject, feed: Feed, width: int, height: int) -> Group:
-    high = min(subject.most, height - FEWEST_LINES)
-    above = subject.drawn(Frame(width=width, height=high, holders=True, foot=False))
+def _stacked(subject: DisplayedSubject, feed: EventLog, width: int, height: int) -> Group:
+    high = min(subject.max_lines, height - MIN_FEED_LINES)
+    above = subject.render(Viewport(width=width, height=high, holders=True, foot=False))
     return Group(above, *_last(feed, height - min(subject.lines, high)))
 
 
-def _feed(feed: Feed, width: int, height: int) -> Panel:
+def _feed(feed: EventLog, width: int, height: int) -> Panel:
     lines = Group(*_last(feed, height - 2))
     title = Text(" what happens ", style="dim")
     return Panel(lines, title=title, border_style="dim", width=width, height=height)
 
 
-def _last(feed: Feed, rows: int) -> list[Text]:
+def _last(feed: EventLog, rows: int) -> list[Text]:
     return [_one_line(line) for line in feed.lines[-max(1, rows) :]]
 
 

@@ -18,7 +18,7 @@ EFFORT, RISKS = "Estimate the work of moving", "Look for what could go wrong"
 AGREE, WRITE = "Agree on the recommendation", "Write the recommendation"
 
 #: As the agent writes it: nine steps; two more come by a branch.
-STEPS = (
+PLAN_STEPS = (
     (MAP, "search", "Who starts what, when, and what waits for what."),
     (MISSED, "search", "Every run that was late or missing, with its cost."),
     (WHY, "analyze", "The causes, ordered by what they cost us."),
@@ -29,7 +29,7 @@ STEPS = (
     (AGREE, "checkpoint", "Show a person the draft before anything is written up."),
     (WRITE, "synthesize", "One page, the decision first."),
 )
-ADDED = ((INTERVIEW, "search"), (REPLAY, "analyze"))
+BRANCH_STEPS = ((INTERVIEW, "search"), (REPLAY, "analyze"))
 
 CONDITIONS = (
     {
@@ -39,7 +39,7 @@ CONDITIONS = (
         "actionParams": {
             "steps": [
                 {"stepType": kind, "title": title, "instructions": "To be surer of the causes."}
-                for title, kind in ADDED
+                for title, kind in BRANCH_STEPS
             ]
         },
     },
@@ -53,30 +53,30 @@ CONDITIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ScriptedWork:
     """How long a step takes, in minutes of the story, and what comes of it."""
 
     minutes: float
     result: Mapping[str, object]
     confidence: float
     #: After how many minutes the agent reads its instructions again: a sign of life.
-    signs: tuple[float, ...] = ()
+    heartbeats: tuple[float, ...] = ()
 
 
-WORK: Mapping[str, Work] = MappingProxyType(
+WORK: Mapping[str, ScriptedWork] = MappingProxyType(
     {
-        MAP: Work(8, {"jobs": 14, "chained": 9}, 0.95),
-        MISSED: Work(22, {"missed": 11, "hours lost": 37}, 0.9),
-        WHY: Work(27, {"causes": ["overlap", "silent failures"]}, 0.42),
-        INTERVIEW: Work(12, {"quote": "Nobody sees a failed run before nine."}, 0.9),
-        REPLAY: Work(13, {"overlapping minutes": 52}, 0.85),
-        PRICE: Work(10, {"managed": True, "per month": 40}, 0.8),
-        EFFORT: Work(64, {"person-days": 12}, 0.75, (20, 42)),
-        RISKS: Work(
+        MAP: ScriptedWork(8, {"jobs": 14, "chained": 9}, 0.95),
+        MISSED: ScriptedWork(22, {"missed": 11, "hours lost": 37}, 0.9),
+        WHY: ScriptedWork(27, {"causes": ["overlap", "silent failures"]}, 0.42),
+        INTERVIEW: ScriptedWork(12, {"quote": "Nobody sees a failed run before nine."}, 0.9),
+        REPLAY: ScriptedWork(13, {"overlapping minutes": 52}, 0.85),
+        PRICE: ScriptedWork(10, {"managed": True, "per month": 40}, 0.8),
+        EFFORT: ScriptedWork(64, {"person-days": 12}, 0.75, (20, 42)),
+        RISKS: ScriptedWork(
             45, {"risks": ["reports sent twice"], "remedy": "idempotency keys"}, 0.8, (22,)
         ),
-        AGREE: Work(6, {"recommendation": "move, the nine chained reports first"}, 0.85),
-        WRITE: Work(
+        AGREE: ScriptedWork(6, {"recommendation": "move, the nine chained reports first"}, 0.85),
+        WRITE: ScriptedWork(
             8,
             {
                 "decision": "Yes: move the nine chained reports first.",

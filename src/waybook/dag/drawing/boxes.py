@@ -3,37 +3,45 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from waybook.dag.drawing.looks import BARE, DONE, LOOKS, look_of, together
-from waybook.dag.drawing.marks import Marks
-from waybook.dag.drawing.markup import element, safe, text
+from waybook.dag.drawing.looks import (
+    DONE_STATUSES,
+    NO_STATUS,
+    STATUS_SYMBOLS,
+    aggregate_status,
+    symbol_for,
+)
+from waybook.dag.drawing.marks import Annotations
+from waybook.dag.drawing.markup import element, escape_text, text
 from waybook.dag.drawing.measures import NAME_SIZE, TEXT_LEFT, TEXT_RIGHT, WORD_SIZE
 from waybook.dag.drawing.values import Box, Layout
-from waybook.dag.drawing.widths import fitted, folded, width_of
+from waybook.dag.drawing.widths import text_width, truncate, wrap
 
 LEGEND_HEIGHT = 30
 LINE_HEIGHT = 15
 #: How far the cards of a stack are apart.
-PILE = 4
-LONGEST_TITLE = 300
-TIMES = "\N{MULTIPLICATION SIGN}"
+STACK_OFFSET = 4
+MAX_TITLE_LENGTH = 300
+TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
 
 
 def icon(x: int, y: int, status: str) -> str:
     """The icon of a status, if it has one, around this point."""
-    shape = look_of(status).icon
+    shape = symbol_for(status).icon
     return element("path", class_="icon", d=f"M{x} {y}{shape}") if shape else ""
 
 
-def status_of(box: Box, layout: Layout, marks: Marks) -> str:
+def box_status(box: Box, layout: Layout, marks: Annotations) -> str:
     """The status a box shows."""
     lane = layout.sketch.lanes[box.lane]
-    return together([marks.step(lane.slug, lane.steps[step].key).status for step in box.steps])
+    return aggregate_status(
+        [marks.step(lane.slug, lane.steps[step].key).status for step in box.steps]
+    )
 
 
-def drawn_box(
+def draw_box(
     box: Box,
     layout: Layout,
-    marks: Marks,
+    marks: Annotations,
     status: str,
     address: Callable[[str, str], str | None] | None,
 ) -> str:
@@ -41,11 +49,11 @@ def drawn_box(
     lane = layout.sketch.lanes[box.lane]
     first = lane.steps[box.steps[0]]
     many = len(box.steps)
-    name = first.name if many == 1 else f"{many} {TIMES} {first.name}"
+    name = first.name if many == 1 else f"{many} {TIMES_SIGN} {first.name}"
     note = marks.step(lane.slug, first.key).note if many == 1 else _done(box, layout, marks)
-    said = ", ".join(filter(None, (look_of(status).word, note)))
-    title = name[:LONGEST_TITLE] + (f": {said}" if said else "")
-    inner = [element("title", safe(title)), *_cards(box)]
+    said = ", ".join(filter(None, (symbol_for(status).label, note)))
+    title = name[:MAX_TITLE_LENGTH] + (f": {said}" if said else "")
+    inner = [element("title", escape_text(title)), *_cards(box)]
     if layout.measures.compact:
         inner += _compact(layout, name, status)
     else:
@@ -66,7 +74,7 @@ def drawn_box(
 
 def _cards(box: Box) -> Iterator[str]:
     """The card of a step; of a stack, those behind it too."""
-    pile = PILE if len(box.steps) > 1 else 0
+    pile = STACK_OFFSET if len(box.steps) > 1 else 0
     width, height = box.width - pile, box.height - pile
     for shift in (pile, pile // 2) if pile else ():
         yield element("rect", x=shift, y=shift, width=width, height=height, rx=6, class_="under")
@@ -76,13 +84,13 @@ def _cards(box: Box) -> Iterator[str]:
 def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
     """Icon and name, and below it the word and the figures; a little higher upon a stack."""
     measures = layout.measures
-    lines = folded(name, measures.name_room, NAME_SIZE, measures.name_lines)
+    lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
     base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2
     yield icon(15, measures.box_height // 2 - 1 - higher, status)
     for number, line in enumerate(lines):
         yield text(TEXT_LEFT, base + number * LINE_HEIGHT, line)
     below = base + len(lines) * LINE_HEIGHT + 1
-    yield text(TEXT_LEFT, below, look_of(status).word, "word")
+    yield text(TEXT_LEFT, below, symbol_for(status).label, "word")
     yield text(measures.box_width - TEXT_RIGHT, below, note, "note", text_anchor="end")
 
 
@@ -90,26 +98,26 @@ def _compact(layout: Layout, name: str, status: str) -> Iterator[str]:
     """Icon and name; the words stand below the drawing, and in the title."""
     measures = layout.measures
     yield icon(13, measures.box_height // 2, status)
-    yield text(25, 16, fitted(name, measures.box_width - 25 - 6, WORD_SIZE))
+    yield text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE))
 
 
-def _statuses(box: Box, layout: Layout, marks: Marks) -> Counter[str]:
+def _statuses(box: Box, layout: Layout, marks: Annotations) -> Counter[str]:
     lane = layout.sketch.lanes[box.lane]
     return Counter(marks.step(lane.slug, lane.steps[step].key).status for step in box.steps)
 
 
-def _done(box: Box, layout: Layout, marks: Marks) -> str:
+def _done(box: Box, layout: Layout, marks: Annotations) -> str:
     counts = _statuses(box, layout, marks)
-    if BARE in counts:
+    if NO_STATUS in counts:
         return ""
-    return f"{sum(counts[status] for status in DONE)}/{len(box.steps)}"
+    return f"{sum(counts[status] for status in DONE_STATUSES)}/{len(box.steps)}"
 
 
-def _bar(box: Box, layout: Layout, marks: Marks) -> Iterator[str]:
+def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
     """How a stack is made up, as a bar along its lower edge."""
     counts, left, past = _statuses(box, layout, marks), 0, 0
-    width, top = box.width - PILE - 2 * TEXT_RIGHT, box.height - PILE - 3
-    for status in (status for status in LOOKS if status in counts):
+    width, top = box.width - STACK_OFFSET - 2 * TEXT_RIGHT, box.height - STACK_OFFSET - 3
+    for status in (status for status in STATUS_SYMBOLS if status in counts):
         past += counts[status]
         right = width * past // len(box.steps)
         yield element(
@@ -124,14 +132,14 @@ def _bar(box: Box, layout: Layout, marks: Marks) -> Iterator[str]:
         left = right
 
 
-def legend(layout: Layout, marks: Marks, top: int) -> tuple[str, int]:
+def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
     """What the icons of small boxes say, and how many there are of each; and how wide that is."""
     lanes = layout.sketch.lanes
     counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
     left, parts = layout.measures.margin + 8, list[str]()
-    for status in sorted(counts.keys() - {BARE}, key=[*LOOKS, *counts].index):
-        said = f"{counts[status]:,} {look_of(status).word}"
+    for status in sorted(counts.keys() - {NO_STATUS}, key=[*STATUS_SYMBOLS, *counts].index):
+        said = f"{counts[status]:,} {symbol_for(status).label}"
         inner = icon(left, top + 8, status) + text(left + 13, top + 12, said, "word")
         parts.append(element("g", inner, data_status=status))
-        left += round(width_of(said, WORD_SIZE)) + 40
+        left += round(text_width(said, WORD_SIZE)) + 40
     return element("g", "".join(parts), class_="legend"), left

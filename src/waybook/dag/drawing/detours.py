@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from waybook.dag.drawing.grid import Grid
-from waybook.dag.drawing.measures import Measures
-from waybook.dag.drawing.rows import Rows
-from waybook.dag.drawing.tracks import Gaps, gaps_of, span_of, spread, tracks_for
-from waybook.dag.drawing.values import Way
+from waybook.dag.drawing.measures import Dimensions
+from waybook.dag.drawing.rows import VerticalPlacement
+from waybook.dag.drawing.tracks import Gaps, assign_tracks, extent, gaps_of, track_offset
+from waybook.dag.drawing.values import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +28,10 @@ class Corridors:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
     grid: Grid
-    rows: Rows
+    rows: VerticalPlacement
     gaps: Gaps
     corridors: Corridors
-    measures: Measures
+    measures: Dimensions
 
     def left(self, box: int) -> int:
         return self.corridors.gutter_width + self.gaps.columns[self.grid.column(box)]
@@ -39,7 +39,7 @@ class Routes:
     def middle(self, item: int) -> int:
         return self.corridors.tops[self.grid.band(item)] + self.rows.middle[item]
 
-    def through(self, source: int, target: int) -> Way:
+    def through(self, source: int, target: int) -> Route:
         """The way through the columns between."""
         way = [(self.left(source) + self.measures.box_width, self.middle(source))]
         for item in self.grid.through[source, target][1:-1]:
@@ -47,7 +47,7 @@ class Routes:
             way += [(left, height), (left + self.measures.box_width, height)]
         return (*way, (self.left(target), self.middle(target)))
 
-    def around(self, source: int, target: int) -> Way:
+    def detour(self, source: int, target: int) -> Route:
         """The way round."""
         grid, corridors, shift = self.grid, self.corridors, self.corridors.gutter_width
         above, below = grid.band(source), grid.band(target)
@@ -63,14 +63,14 @@ class Routes:
         return (*way, (self.left(target), self.middle(target)))
 
 
-def routes_of(grid: Grid, rows: Rows, measures: Measures) -> Routes:
+def routes_of(grid: Grid, rows: VerticalPlacement, measures: Dimensions) -> Routes:
     """Find room for every edge that goes round."""
     gaps = gaps_of(grid, rows.middle, measures)
     corridors = _corridors(grid, rows, gaps, measures)
     return Routes(grid=grid, rows=rows, gaps=gaps, corridors=corridors, measures=measures)
 
 
-def _corridors(grid: Grid, rows: Rows, gaps: Gaps, measures: Measures) -> Corridors:
+def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimensions) -> Corridors:
     met: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     far: dict[int, list[int]] = defaultdict(list)
     for source, target in grid.detours:
@@ -83,27 +83,31 @@ def _corridors(grid: Grid, rows: Rows, gaps: Gaps, measures: Measures) -> Corrid
             met[above][source].append(0)
             met[below - 1][source].append(0)
     tracks = {
-        band: tracks_for({source: span_of(places) for source, places in sources.items()})
+        band: assign_tracks({source: extent(places) for source, places in sources.items()})
         for band, sources in met.items()
     }
-    gutter, count = tracks_for({source: span_of(bands) for source, bands in far.items()})
-    wide = BESIDE + spread(count, count, measures.pitch) if count else 0
+    gutter, count = assign_tracks({source: extent(bands) for source, bands in far.items()})
+    wide = CORRIDOR_MARGIN + track_offset(count, count, measures.pitch) if count else 0
     tops, along, height = _heights(rows, tracks, measures)
     return Corridors(
         tops=tops,
         height=height,
         along=along,
-        gutter={source: spread(track, count, measures.pitch) for source, track in gutter.items()},
+        gutter={
+            source: track_offset(track, count, measures.pitch) for source, track in gutter.items()
+        },
         gutter_width=wide,
     )
 
 
 #: What stays free beside the tracks in the gutter and in a corridor.
-BESIDE = 12
+CORRIDOR_MARGIN = 12
 
 
 def _heights(
-    rows: Rows, tracks: Mapping[int, tuple[Mapping[int, int], int]], measures: Measures
+    rows: VerticalPlacement,
+    tracks: Mapping[int, tuple[Mapping[int, int], int]],
+    measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
     """The top of each band, the heights of the tracks below them, and of all together."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
@@ -112,8 +116,12 @@ def _heights(
         top += height
         found, count = tracks.get(band, ({}, 0))
         for source, track in found.items():
-            along[source, band] = top + BESIDE + spread(track, count, measures.pitch)
+            along[source, band] = top + CORRIDOR_MARGIN + track_offset(track, count, measures.pitch)
         last = band == len(rows.heights) - 1
-        taken = spread(count, count, measures.pitch) + BESIDE * (1 if last else 2) if count else 0
+        taken = (
+            track_offset(count, count, measures.pitch) + CORRIDOR_MARGIN * (1 if last else 2)
+            if count
+            else 0
+        )
         top += max(taken, 0 if last else measures.band_gap)
     return tops, along, top

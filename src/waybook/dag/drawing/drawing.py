@@ -6,18 +6,18 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from waybook.dag.definition import graphs_of, read_definition
-from waybook.dag.drawing.layout import lay_out
-from waybook.dag.drawing.marks import NO_MARKS, Marks, marks_of
+from waybook.dag.drawing.layout import compute_layout
+from waybook.dag.drawing.marks import NO_ANNOTATIONS, Annotations, annotations_from_report
 from waybook.dag.drawing.mermaid import mermaid
-from waybook.dag.drawing.outline import outline
-from waybook.dag.drawing.sketch import Sketch, sketch_of
-from waybook.dag.drawing.svg import draw
+from waybook.dag.drawing.outline import markdown_outline
+from waybook.dag.drawing.sketch import Diagram, diagram_from_structure
+from waybook.dag.drawing.svg import render_svg
 from waybook.dag.report import report
 from waybook.dag.snapshot import read_snapshot
-from waybook.dag.structure import counts_of, sound_structure, stage_order
+from waybook.dag.structure import stage_order, structure_counts, valid_structure
 
 
-class Form(StrEnum):
+class DrawingFormat(StrEnum):
     SVG = "svg"
     MERMAID = "mermaid"
     MARKDOWN = "markdown"
@@ -25,21 +25,23 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    sketch: Sketch
-    marks: Marks = NO_MARKS
+    diagram: Diagram
+    annotations: Annotations = NO_ANNOTATIONS
 
 
-def drawn_as(form: Form, drawing: Drawing) -> str:
+def export_drawing(form: DrawingFormat, drawing: Drawing) -> str:
     """The drawing as a text that stands alone, for a file."""
-    if form is Form.SVG:
-        return draw(lay_out(drawing.sketch), drawing.marks, styled=True) + "\n"
-    return _TEXTS[form](drawing.sketch, drawing.marks)
+    if form is DrawingFormat.SVG:
+        return render_svg(compute_layout(drawing.diagram), drawing.annotations, styled=True) + "\n"
+    return _TEXTS[form](drawing.diagram, drawing.annotations)
 
 
-_TEXTS = MappingProxyType({Form.MERMAID: mermaid, Form.MARKDOWN: outline})
+_TEXTS = MappingProxyType(
+    {DrawingFormat.MERMAID: mermaid, DrawingFormat.MARKDOWN: markdown_outline}
+)
 
 
-def drawing_of(data: object, models: Sequence[str] = ()) -> Drawing:
+def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
     """The drawing of a snapshot, or of a definition alone.
 
     `models` are those of the first stage, where nothing is said of them.
@@ -51,15 +53,20 @@ def drawing_of(data: object, models: Sequence[str] = ()) -> Drawing:
     if isinstance(data, Mapping) and "dag" not in data and "stages" in data:
         return _definition(data, models)
     snapshot = read_snapshot(data)
-    found = {slug: one.models for slug, one in snapshot.seen.items() if one.models}
-    expected = counts_of(snapshot.structure, found)
-    told = report(snapshot.structure, snapshot.seen, snapshot.warnings)
-    return Drawing(sketch_of(snapshot.structure), marks_of(told, expected=expected))
+    found = {slug: one.models for slug, one in snapshot.evidence.items() if one.models}
+    expected = structure_counts(snapshot.structure, found)
+    told = report(snapshot.structure, snapshot.evidence, snapshot.warnings)
+    return Drawing(
+        diagram_from_structure(snapshot.structure), annotations_from_report(told, expected=expected)
+    )
 
 
 def _definition(data: object, models: Sequence[str]) -> Drawing:
     dag = read_definition(data, strict=False)
-    structure = sound_structure(dag, graphs_of(dag))
-    expected = counts_of(structure, {stage_order(dag)[0]: tuple(models)}) if models else {}
+    structure = valid_structure(dag, graphs_of(dag))
+    expected = structure_counts(structure, {stage_order(dag)[0]: tuple(models)}) if models else {}
     told = report(structure, {})
-    return Drawing(sketch_of(structure), marks_of(told, expected=expected) if models else NO_MARKS)
+    return Drawing(
+        diagram_from_structure(structure),
+        annotations_from_report(told, expected=expected) if models else NO_ANNOTATIONS,
+    )

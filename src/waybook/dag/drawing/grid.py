@@ -88,7 +88,7 @@ def _kept(grid: Grid, kept: dict[tuple[int, int], Item], source: int, place: int
     return kept[source, place]
 
 
-def neighbours(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
+def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
     """The items before and after each, along these ways."""
     before: list[dict[Item, None]] = [{} for _ in grid.layer]
     after: list[dict[Item, None]] = [{} for _ in grid.layer]

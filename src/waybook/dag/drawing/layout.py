@@ -13,18 +13,18 @@ from waybook.dag.drawing.grid import grid_of
 from waybook.dag.drawing.layers import layers_of
 from waybook.dag.drawing.measures import (
     STACK_FROM,
-    Measures,
+    Dimensions,
     columns_for,
     columns_in,
-    measures_for,
+    dimensions_for,
 )
-from waybook.dag.drawing.ordering import ordered
-from waybook.dag.drawing.rows import rows_of
-from waybook.dag.drawing.sketch import Sketch
-from waybook.dag.drawing.stacks import Stacked, stacked
+from waybook.dag.drawing.ordering import order_columns
+from waybook.dag.drawing.rows import place_vertically
+from waybook.dag.drawing.sketch import Diagram
+from waybook.dag.drawing.stacks import StackedLane, stack_siblings
 from waybook.dag.drawing.thinning import thin_edges
-from waybook.dag.drawing.tracks import tracks_for
-from waybook.dag.drawing.values import Box, Frame, Layout, Line, Point, TransitionWay, Way
+from waybook.dag.drawing.tracks import assign_tracks
+from waybook.dag.drawing.values import Box, EdgeLine, Frame, Layout, Point, Route, TransitionRoute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +34,21 @@ class _Inside:
     width: int
     height: int
     boxes: list[Box]
-    lines: list[Line]
+    lines: list[EdgeLine]
 
 
-def lay_out(sketch: Sketch, *, width: int | None = None, stack_from: int = STACK_FROM) -> Layout:
+def compute_layout(
+    sketch: Diagram, *, width: int | None = None, stack_from: int = STACK_FROM
+) -> Layout:
     """Lay out what is to be drawn.
 
     `width` is what a page has; without one, the drawing has the width that suits it. Identical
     siblings are stacked from `stack_from` on.
     """
-    whole = [stacked(lane, stack_from) for lane in sketch.lanes]
+    whole = [stack_siblings(lane, stack_from) for lane in sketch.lanes]
     thinned = [thin_edges(len(found.boxes), found.edges) for found in whole]
     boxes = [replace(found, edges=few.edges) for found, few in zip(whole, thinned, strict=True)]
-    measures = measures_for(sketch, sum(len(found.boxes) for found in boxes))
+    measures = dimensions_for(sketch, sum(len(found.boxes) for found in boxes))
     layers = [layers_of(len(found.boxes), found.edges) for found in boxes]
     if width is None:
         columns = max((columns_for(_rows(layer), measures) for layer in layers), default=1)
@@ -67,12 +69,12 @@ def _rows(layer: list[int]) -> list[int]:
 
 
 def _inside(
-    number: int, found: Stacked, layer: list[int], columns: int, measures: Measures
+    number: int, found: StackedLane, layer: list[int], columns: int, measures: Dimensions
 ) -> _Inside:
     if not found.boxes:
         return _Inside(width=0, height=0, boxes=[], lines=[])
     grid = grid_of(layer, found.edges, columns, measures.longest_passing)
-    routes = routes_of(grid, rows_of(grid, ordered(grid), measures), measures)
+    routes = routes_of(grid, place_vertically(grid, order_columns(grid), measures), measures)
     half = measures.box_height // 2
     boxes = [
         Box(
@@ -87,7 +89,7 @@ def _inside(
         for box, steps in enumerate(found.boxes)
     ]
     lines = [
-        Line(s, t, routes.through(s, t) if (s, t) in grid.through else routes.around(s, t))
+        EdgeLine(s, t, routes.through(s, t) if (s, t) in grid.through else routes.detour(s, t))
         for s, t in found.edges
     ]
     width = routes.corridors.gutter_width + routes.gaps.columns[-1]
@@ -97,7 +99,7 @@ def _inside(
 # Lanes
 
 
-def _stacked_lanes(sketch: Sketch, insides: list[_Inside], measures: Measures) -> Layout:
+def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions) -> Layout:
     """One lane below the other, each in its frame, with the ways from lane to lane."""
     framed = _is_framed(sketch)
     place = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
@@ -105,7 +107,7 @@ def _stacked_lanes(sketch: Sketch, insides: list[_Inside], measures: Measures) -
         [(place[source], place[target]) for source, target in sketch.transitions] if framed else []
     )
     far = {number: way for number, way in enumerate(ways) if way[1] > way[0] + 1}
-    tracks, count = tracks_for({number: (2 * s, 2 * t) for number, (s, t) in far.items()})
+    tracks, count = assign_tracks({number: (2 * s, 2 * t) for number, (s, t) in far.items()})
     left = measures.margin + count * 2 * measures.pitch
     frames, top = list[Frame](), measures.margin
     wide = max((inside.width for inside in insides), default=0)
@@ -129,34 +131,34 @@ def _stacked_lanes(sketch: Sketch, insides: list[_Inside], measures: Measures) -
         lines=tuple(lines),
         frames=tuple(frames) if framed else (),
         transitions=tuple(
-            TransitionWay(s, t, _way_on(frames[s], frames[t], sides.get(number), measures))
+            TransitionRoute(s, t, _way_on(frames[s], frames[t], sides.get(number), measures))
             for number, (s, t) in enumerate(ways)
         ),
     )
 
 
-def _is_framed(sketch: Sketch) -> bool:
+def _is_framed(sketch: Diagram) -> bool:
     return len(sketch.lanes) > 1 or any(lane.name for lane in sketch.lanes)
 
 
 def _moved(
-    insides: list[_Inside], frames: list[Frame], framed: Measures | None
-) -> tuple[list[Box], list[Line]]:
+    insides: list[_Inside], frames: list[Frame], framed: Dimensions | None
+) -> tuple[list[Box], list[EdgeLine]]:
     """All boxes and lines, where their lanes are."""
-    boxes, lines = list[Box](), list[Line]()
+    boxes, lines = list[Box](), list[EdgeLine]()
     for inside, frame in zip(insides, frames, strict=True):
         x = frame.x + (framed.padding if framed else 0)
         y = frame.y + (framed.padding + framed.heading if framed else 0)
         first = len(boxes)
         boxes += [box._replace(x=box.x + x, y=box.y + y) for box in inside.boxes]
         lines += [
-            Line(source + first, target + first, tuple([(a + x, b + y) for a, b in way]))
+            EdgeLine(source + first, target + first, tuple([(a + x, b + y) for a, b in way]))
             for source, target, way in inside.lines
         ]
     return boxes, lines
 
 
-def _way_on(source: Frame, target: Frame, side: int | None, measures: Measures) -> Way:
+def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions) -> Route:
     """Straight down to the next lane; beside the lanes to one further down."""
     if side is None:
         across = source.x + 2 * measures.padding
@@ -165,5 +167,5 @@ def _way_on(source: Frame, target: Frame, side: int | None, measures: Measures) 
     return (out, (side, out[1]), (side, into[1]), into)
 
 
-def _beside(frame: Frame, measures: Measures) -> Point:
+def _beside(frame: Frame, measures: Dimensions) -> Point:
     return (frame.x, frame.y + measures.heading // 2)

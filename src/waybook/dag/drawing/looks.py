@@ -10,9 +10,9 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    sign: str
-    word: str
+class StatusSymbol:
+    symbol: str
+    label: str
     #: Path data around the point where the pen is; about ten pixels wide.
     icon: str
 
@@ -21,39 +21,39 @@ _CIRCLE = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0"
 
 #: Of plans and runs, of their steps and stages.
 # fmt: off
-LOOKS: Mapping[str, Look] = MappingProxyType({
-    "completed":      Look("✓", "completed",      "m-5 0l3.5 4 6.5-8"),
-    "skipped":        Look("»", "skipped",        "m-5-4l4 4-4 4m5-8l4 4-4 4"),
-    "failed":         Look("✗", "failed",         "m-4-4l8 8m0-8l-8 8"),
-    "awaiting_input": Look("!", "awaiting input", "m0-5v6m0 4v.1"),
-    "stalled":        Look("▲", "stalled",        "m0-5l5.5 10h-11z"),
-    "in_progress":    Look("◐", "in progress",    "m-3-5l8 5-8 5z"),
-    "pending":        Look("·", "pending",        _CIRCLE),
-    "not_started":    Look("·", "not started",    _CIRCLE),
-    "planning":       Look("·", "planning",       _CIRCLE),
-    "executing":      Look("◐", "executing",      "m-3-5l8 5-8 5z"),
-    "awaiting_review": Look("!", "awaiting review", "m0-5v6m0 4v.1"),
-    "awaiting_feedback": Look("!", "awaiting feedback", "m0-5v6m0 4v.1"),
-    "unknown":        Look("?", "unknown",        "m-3-3a3 3 0 1 1 3 4v1m0 3v.1"),
-    "bare":           Look("",  "",               ""),
+STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
+    "completed":      StatusSymbol("✓", "completed",      "m-5 0l3.5 4 6.5-8"),
+    "skipped":        StatusSymbol("»", "skipped",        "m-5-4l4 4-4 4m5-8l4 4-4 4"),
+    "failed":         StatusSymbol("✗", "failed",         "m-4-4l8 8m0-8l-8 8"),
+    "awaiting_input": StatusSymbol("!", "awaiting input", "m0-5v6m0 4v.1"),
+    "stalled":        StatusSymbol("▲", "stalled",        "m0-5l5.5 10h-11z"),
+    "in_progress":    StatusSymbol("◐", "in progress",    "m-3-5l8 5-8 5z"),
+    "pending":        StatusSymbol("·", "pending",        _CIRCLE),
+    "not_started":    StatusSymbol("·", "not started",    _CIRCLE),
+    "planning":       StatusSymbol("·", "planning",       _CIRCLE),
+    "executing":      StatusSymbol("◐", "executing",      "m-3-5l8 5-8 5z"),
+    "awaiting_review": StatusSymbol("!", "awaiting review", "m0-5v6m0 4v.1"),
+    "awaiting_feedback": StatusSymbol("!", "awaiting feedback", "m0-5v6m0 4v.1"),
+    "unknown":        StatusSymbol("?", "unknown",        "m-3-3a3 3 0 1 1 3 4v1m0 3v.1"),
+    "bare":           StatusSymbol("",  "",               ""),
 })
 # fmt: on
 
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
 #: Of what stands on a map that shows nothing but itself.
-BARE = "bare"
+NO_STATUS = "bare"
 #: What is over, and well.
-DONE = frozenset({"completed", "skipped"})
+DONE_STATUSES = frozenset({"completed", "skipped"})
 #: The first of these that one of many is in, all together are in.
-LOUDEST = ("failed", "awaiting_input", "stalled", "in_progress")
+STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 
-def look_of(status: str) -> Look:
+def symbol_for(status: str) -> StatusSymbol:
     """How a status looks."""
-    return LOOKS.get(status, LOOKS[UNKNOWN])
+    return STATUS_SYMBOLS.get(status, STATUS_SYMBOLS[UNKNOWN])
 
 
-def together(statuses: Sequence[str]) -> str:
+def aggregate_status(statuses: Sequence[str]) -> str:
     """The status of many: what they all are, else the loudest of them.
 
     >>> together(["completed", "completed"]), together(["completed", "failed", "in_progress"])
@@ -64,6 +64,6 @@ def together(statuses: Sequence[str]) -> str:
     found = Counter(statuses)
     if len(found) == 1:
         return statuses[0]
-    if found.keys() <= DONE:
+    if found.keys() <= DONE_STATUSES:
         return "completed"
-    return next((status for status in LOUDEST if status in found), "in_progress")
+    return next((status for status in STATUS_PRECEDENCE if status in found), "in_progress")

@@ -4,28 +4,28 @@ import re
 from html import escape
 from typing import Final
 
-from waybook.record.oddities import replaced
+from waybook.record.oddities import replace_hidden
 
 #: What XML has no place for, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
 #: What is not in here needs a closer look; most texts have nothing else in them.
-HARMLESS: Final = re.compile(r"[\w .,:;/()+-]*")
+PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
-def safe(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""A text for between tags and within quotes.
 
     >>> safe('<a href="x"> \x01 & co')
     '&lt;a href=&quot;x&quot;&gt; � &amp; co'
     """
-    if HARMLESS.fullmatch(text):
+    if PLAIN_TEXT.fullmatch(text):
         return text
-    return escape(FORBIDDEN.sub(REPLACEMENT, replaced(text, REPLACEMENT)))
+    return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
 
 #: Words of our language cannot be names of arguments.
-NAMES = {"class_": "class"}
+ATTRIBUTE_NAMES = {"class_": "class"}
 
 
 def element(name: str, content: str = "", /, **attributes: object) -> str:
@@ -35,7 +35,7 @@ def element(name: str, content: str = "", /, **attributes: object) -> str:
     '<rect width="3" class="box" data-step="a&lt;b"/>'
     """
     told = "".join(
-        f' {NAMES.get(key) or key.replace("_", "-")}="{_told(value)}"'
+        f' {ATTRIBUTE_NAMES.get(key) or key.replace("_", "-")}="{_told(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -43,9 +43,9 @@ def element(name: str, content: str = "", /, **attributes: object) -> str:
 
 
 def _told(value: object) -> object:
-    return safe(value) if isinstance(value, str) else value
+    return escape_text(value) if isinstance(value, str) else value
 
 
 def text(x: int, y: int, said: str, class_: str | None = None, **attributes: object) -> str:
     """A line of text that begins here; nothing is drawn for nothing."""
-    return element("text", safe(said), x=x, y=y, class_=class_, **attributes) if said else ""
+    return element("text", escape_text(said), x=x, y=y, class_=class_, **attributes) if said else ""

@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from waybook.dag.drawing.sketch import Sketch
-from waybook.dag.drawing.widths import width_of
+from waybook.dag.drawing.sketch import Diagram
+from waybook.dag.drawing.widths import text_width
 
 #: From so many boxes on, they are small.
 COMPACT_FROM = 400
@@ -16,11 +16,11 @@ NAME_SIZE, WORD_SIZE = 12, 11
 TEXT_LEFT, TEXT_RIGHT = 30, 8
 #: A drawing is about so much wider than high, where there is a choice.
 ASPECT = 1.5
-FEWEST_COLUMNS = 6
+MIN_COLUMNS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measures:
+class Dimensions:
     box_width: int = 188
     box_height: int = 44
     name_lines: int = 1
@@ -44,12 +44,12 @@ class Measures:
     compact: bool = False
 
     @property
-    def name_room(self) -> int:
+    def name_width(self) -> int:
         """How long a line of a name may be."""
         return self.box_width - TEXT_LEFT - TEXT_RIGHT
 
 
-COMPACT = Measures(
+COMPACT = Dimensions(
     box_width=136,
     box_height=24,
     row_gap=9,
@@ -63,23 +63,23 @@ COMPACT = Measures(
 )
 
 
-def measures_for(sketch: Sketch, boxes: int) -> Measures:
+def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
     """Large boxes with two lines for names that need them; small ones where there are many."""
     if boxes >= COMPACT_FROM:
         return COMPACT
-    measures, names = Measures(), (step.name for lane in sketch.lanes for step in lane.steps)
-    if all(width_of(name, NAME_SIZE) <= measures.name_room for name in names):
+    measures, names = Dimensions(), (step.name for lane in sketch.lanes for step in lane.steps)
+    if all(text_width(name, NAME_SIZE) <= measures.name_width for name in names):
         return measures
     return replace(measures, name_lines=2, box_height=measures.box_height + 15)
 
 
-def columns_in(width: int, measures: Measures) -> int:
+def columns_in(width: int, measures: Dimensions) -> int:
     """How many columns go into a page of this width, with frames and tracks around them."""
     across = measures.box_width + measures.column_gap
     return max(1, (width - 2 * (measures.margin + measures.padding)) // across)
 
 
-def columns_for(rows: Sequence[int], measures: Measures) -> int:
+def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
     """How many columns make a page of good proportions, of layers with so many boxes each.
 
     The more columns, the wider and the lower it is.
@@ -95,4 +95,4 @@ def columns_for(rows: Sequence[int], measures: Measures) -> int:
         return columns * across < ASPECT * (sum(bands) * down + len(bands) * between)
 
     found = bisect_left(range(len(rows)), 1, key=lambda columns: not is_high(max(1, columns)))
-    return max(FEWEST_COLUMNS, found)
+    return max(MIN_COLUMNS, found)

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from waybook.dag.drawing.looks import look_of
-from waybook.dag.drawing.marks import NO_MARKS, Marks
-from waybook.dag.drawing.sketch import Lane, Sketch
+from waybook.dag.drawing.looks import symbol_for
+from waybook.dag.drawing.marks import NO_ANNOTATIONS, Annotations
+from waybook.dag.drawing.sketch import Diagram, Lane
 
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 #: What has a meaning in Mermaid, or in what it makes; entities stand for it.
 SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
-UNSEEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
+HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
 
 #: How a status is drawn; what is not here has no colour.
 STYLES = {
@@ -24,17 +24,17 @@ STYLES = {
 }
 
 
-def mermaid(sketch: Sketch, marks: Marks = NO_MARKS) -> str:
+def mermaid(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
     """The map as a flowchart; lanes are subgraphs, and every status is a sign and a word too."""
     return "\n".join(["flowchart LR", *_lines(sketch, marks), ""])
 
 
-def _lines(sketch: Sketch, marks: Marks) -> Iterator[str]:
+def _lines(sketch: Diagram, marks: Annotations) -> Iterator[str]:
     used: dict[str, list[str]] = {}
     framed = len(sketch.lanes) > 1
     for number, lane in enumerate(sketch.lanes):
         if framed:
-            yield f'  subgraph s{number}["{quoted(lane.name or lane.slug)}"]'
+            yield f'  subgraph s{number}["{quote(lane.name or lane.slug)}"]'
             yield "    direction LR"
         yield from _steps(number, lane, marks, used)
         if framed:
@@ -48,24 +48,26 @@ def _lines(sketch: Sketch, marks: Marks) -> Iterator[str]:
             yield f"  class {','.join(used[status])} {status}"
 
 
-def _steps(number: int, lane: Lane, marks: Marks, used: dict[str, list[str]]) -> Iterator[str]:
+def _steps(
+    number: int, lane: Lane, marks: Annotations, used: dict[str, list[str]]
+) -> Iterator[str]:
     names = {step.key: f"n{number}_{place}" for place, step in enumerate(lane.steps)}
     for step in lane.steps:
         mark = marks.step(lane.slug, step.key)
-        look = look_of(mark.status)
-        told = f"{look.sign} {look.word}" + (f", {mark.note}" if mark.note else "")
-        said = f"<br/>{quoted(told)}" if marks.steps else ""
+        look = symbol_for(mark.status)
+        told = f"{look.symbol} {look.label}" + (f", {mark.note}" if mark.note else "")
+        said = f"<br/>{quote(told)}" if marks.steps else ""
         used.setdefault(mark.status, []).append(names[step.key])
-        yield f'    {names[step.key]}["{quoted(step.name)}{said}"]'
+        yield f'    {names[step.key]}["{quote(step.name)}{said}"]'
     for source, target in lane.edges:
         yield f"    {names[source]} --> {names[target]}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A text for between quotes in Mermaid, whatever it says.
 
     >>> quoted('say "hi" & <go>')
     'say #34;hi#34; #38; #60;go#62;'
     """
-    plain = UNSEEN.sub(" ", text[:LONGEST_NAME])
+    plain = HIDDEN_CHARACTERS.sub(" ", text[:MAX_NAME_LENGTH])
     return SPECIAL.sub(lambda found: f"#{ord(found[0])};", plain)

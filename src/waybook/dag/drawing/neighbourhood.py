@@ -7,7 +7,7 @@ from waybook.dag.drawing.measures import STACK_FROM
 from waybook.dag.drawing.sketch import Lane
 
 
-def is_larger(lane: Lane, boxes: int) -> bool:
+def exceeds(lane: Lane, boxes: int) -> bool:
     """Whether a lane has more boxes than this, its stacks counted as one.
 
     Neighbours are told apart by the sums of their hashes, which takes far less than to stack them.
@@ -22,7 +22,7 @@ def is_larger(lane: Lane, boxes: int) -> bool:
     return sum(1 if size >= STACK_FROM else size for size in families.values()) > boxes
 
 
-def around(lane: Lane, key: str, most: int) -> Lane:
+def steps_around(lane: Lane, key: str, most: int) -> Lane:
     """The lane with only the steps nearest to this one, at most so many, and the edges between.
 
     Steps that no edge leads to are not near, however few there are.

@@ -8,24 +8,24 @@ from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from waybook.dag.drawing.grid import Grid, Item, neighbours
+from waybook.dag.drawing.grid import Grid, Item, neighbors
 
-ROUNDS = 4
+MAX_ROUNDS = 4
 #: A grid with more items is swept fewer times, and its crossings are not counted.
-MOST_COUNTED, ROUNDS_BEYOND = 1_500, 2
+MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]
-Near = Sequence[Sequence[Item]]
+NeighborMap = Sequence[Sequence[Item]]
 
 
-def ordered(grid: Grid) -> Columns:
+def order_columns(grid: Grid) -> Columns:
     """The columns of the grid, each from top to bottom."""
-    if len(grid.layer) > MOST_COUNTED:
+    if len(grid.layer) > MAX_COUNTED:
         return list(_rounds(grid, ROUNDS_BEYOND))[-1]
-    _, lines = neighbours(grid, list(grid.through.values()))
+    _, lines = neighbors(grid, list(grid.through.values()))
     best: tuple[int, Columns] | None = None
-    for columns in _rounds(grid, ROUNDS):
-        count = crossings(columns, lines, _places(columns))
+    for columns in _rounds(grid, MAX_ROUNDS):
+        count = count_crossings(columns, lines, _places(columns))
         if best is None or count < best[0]:
             best = count, [list(column) for column in columns]
         if not count:
@@ -36,7 +36,7 @@ def ordered(grid: Grid) -> Columns:
 def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
     """The columns after each round of sweeps."""
     round_about = [[source, target] for source, target in grid.detours]
-    before, after = neighbours(grid, [*grid.through.values(), *round_about])
+    before, after = neighbors(grid, [*grid.through.values(), *round_about])
     columns, families = grid.columns(), _families(grid)
     place = _places(columns)
     for number in range(rounds):
@@ -62,7 +62,7 @@ def _note(column: list[Item], place: dict[Item, float]) -> None:
 
 
 def _sort(
-    column: list[Item], near: Near, place: dict[Item, float], families: list[list[Item]]
+    column: list[Item], near: NeighborMap, place: dict[Item, float], families: list[list[Item]]
 ) -> None:
     """Sort a column by where the neighbours are; who has none stays about where it is."""
     wish = {item: _mean(near[item], place, place[item]) for item in column}
@@ -92,7 +92,7 @@ def _families(grid: Grid) -> list[list[list[Item]]]:
     return [[family for family in layer.values() if family[1:]] for layer in found]
 
 
-def crossings(columns: Columns, after: Near, place: dict[Item, float]) -> int:
+def count_crossings(columns: Columns, after: NeighborMap, place: dict[Item, float]) -> int:
     """How many lines between neighbouring columns cross."""
     total = 0
     for column in columns:

@@ -1,13 +1,13 @@
 """Ways as path data of SVG: curves, straight lines, round corners; all relative, to be short."""
 
-from waybook.dag.drawing.values import Point, Way
+from waybook.dag.drawing.values import Point, Route
 
 RADIUS = 7
 #: An arrow's head, its tip where the line ends.
 HEAD_LENGTH, HEAD_HALF = 7, 4
 
 
-def path_data(way: Way) -> str:
+def path_data(way: Route) -> str:
     """The path of a way.
 
     >>> path_data(((0, 0), (40, 30)))
@@ -22,7 +22,7 @@ def path_data(way: Way) -> str:
         here, there = points[number - 1], points[number]
         if here[0] != there[0] and here[1] != there[1]:
             dx, dy = there[0] - here[0], there[1] - here[1]
-            parts.append(f"c{numbers(dx // 2, 0, dx // 2, dy, dx, dy)}")
+            parts.append(f"c{format_numbers(dx // 2, 0, dx // 2, dy, dx, dy)}")
             continue
         behind = points[number + 1] if number + 1 < len(points) else None
         turn = _turn(here, there, behind)
@@ -30,11 +30,11 @@ def path_data(way: Way) -> str:
         cut = turn
         if turn and behind:
             first, second = _toward(here, there, turn), _toward(there, behind, turn)
-            parts.append(f"q{numbers(*first, first[0] + second[0], first[1] + second[1])}")
+            parts.append(f"q{format_numbers(*first, first[0] + second[0], first[1] + second[1])}")
     return "".join(parts)
 
 
-def _without_repetition(way: Way) -> list[Point]:
+def _without_repetition(way: Route) -> list[Point]:
     """The points where something changes."""
     points = [way[0]]
     for point in way[1:]:
@@ -74,7 +74,7 @@ def _straight(here: Point, there: Point, shorter: int) -> str:
     return f"v{dy}" if dy else ""
 
 
-def numbers(*values: int) -> str:
+def format_numbers(*values: int) -> str:
     """Numbers of a path, with a space only where one is needed.
 
     >>> numbers(1, -2, 3)
@@ -85,7 +85,7 @@ def numbers(*values: int) -> str:
     )
 
 
-def goes_round(way: Way) -> bool:
+def is_detour(way: Route) -> bool:
     """Whether a way leaves the columns: only then does it go up or down in a straight line.
 
     >>> goes_round(((0, 0), (40, 30))), goes_round(((0, 0), (9, 0), (9, 30), (40, 30)))
@@ -94,7 +94,7 @@ def goes_round(way: Way) -> bool:
     return way[1][0] == way[2][0] if len(way) > 2 else False  # noqa: PLR2004 - a straight one has two
 
 
-def head_data(way: Way) -> str:
+def arrowhead_data(way: Route) -> str:
     """The head of the arrow at the end of a way.
 
     >>> head_data(((0, 0), (40, 0))), head_data(((0, 0), (0, 20)))
@@ -102,5 +102,5 @@ def head_data(way: Way) -> str:
     """
     x, y = way[-1]
     if way[-2][0] == x:
-        return f"M{x} {y}l{numbers(-HEAD_HALF, -HEAD_LENGTH)}h{2 * HEAD_HALF}z"
-    return f"M{x} {y}l{numbers(-HEAD_LENGTH, -HEAD_HALF)}v{2 * HEAD_HALF}z"
+        return f"M{x} {y}l{format_numbers(-HEAD_HALF, -HEAD_LENGTH)}h{2 * HEAD_HALF}z"
+    return f"M{x} {y}l{format_numbers(-HEAD_LENGTH, -HEAD_HALF)}v{2 * HEAD_HALF}z"

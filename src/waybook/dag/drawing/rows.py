@@ -8,22 +8,24 @@ makes its band higher than the fullest one has to be.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from waybook.dag.drawing.grid import Grid, Item, neighbours
-from waybook.dag.drawing.measures import Measures
+from waybook.dag.drawing.grid import Grid, Item, neighbors
+from waybook.dag.drawing.measures import Dimensions
 
 #: A passing line is bent less gladly than a box is moved.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class VerticalPlacement:
     #: The middle of each item, counted from the top of its band.
     middle: Sequence[int]
     #: Of each band.
     heights: list[int]
 
 
-def rows_of(grid: Grid, columns: list[list[Item]], measures: Measures) -> Rows:
+def place_vertically(
+    grid: Grid, columns: list[list[Item]], measures: Dimensions
+) -> VerticalPlacement:
     """The heights of all items."""
     stacks = [_stack(grid, column, measures) for column in columns]
     heights = [0] * len(grid.starts)
@@ -38,18 +40,18 @@ def rows_of(grid: Grid, columns: list[list[Item]], measures: Measures) -> Rows:
         for place in way:
             if slack[place]:
                 _settle(columns[place], near, middle, (stacks[place][0], slack[place]), grid.boxes)
-    return Rows([round(height) for height in middle], heights)
+    return VerticalPlacement([round(height) for height in middle], heights)
 
 
 def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
     """To and fro: whom to look at, and the columns in which order."""
-    before, after = neighbours(grid, list(grid.through.values()))
+    before, after = neighbors(grid, list(grid.through.values()))
     both = [sources + targets for sources, targets in zip(before, after, strict=True)]
     forth, back = range(columns), range(columns - 1, -1, -1)
     return iter([(before, forth), (after, back), (both, forth), (both, back)])
 
 
-def _stack(grid: Grid, column: list[Item], measures: Measures) -> tuple[list[int], int]:
+def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[int], int]:
     """The middles of a column's items when they stand as close as they may; how high that is."""
     offsets, bottom, last = list[int](), 0, None
     for item in column:
@@ -61,7 +63,7 @@ def _stack(grid: Grid, column: list[Item], measures: Measures) -> tuple[list[int
     return offsets, bottom
 
 
-def _gap(one: bool, other: bool, measures: Measures) -> int:  # noqa: FBT001 - whether each is a box
+def _gap(one: bool, other: bool, measures: Dimensions) -> int:  # noqa: FBT001 - whether each is a box
     if one and other:
         return measures.row_gap
     return measures.passing_gap if one or other else measures.line_gap
@@ -85,11 +87,11 @@ def _settle(
         else:
             wishes.append(middle[item] - offset)
             weights.append(IDLE_WEIGHT)
-    for item, offset, moved in zip(column, offsets, in_order(wishes, weights), strict=True):
+    for item, offset, moved in zip(column, offsets, monotone_fit(wishes, weights), strict=True):
         middle[item] = offset + round(min(max(moved, 0.0), slack))
 
 
-def in_order(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
+def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
     """The rising numbers nearest to these, by the sum of the weighted squares.
 
     >>> in_order([1, 4, 2, 5], [1, 1, 1, 1])

@@ -11,7 +11,7 @@ from waybook.dag.structure import Structure, stage_order
 
 
 @dataclass(frozen=True, slots=True)
-class SketchStep:
+class DiagramStep:
     key: str
     name: str
     #: Only steps of one kind are ever stacked upon each other.
@@ -23,13 +23,13 @@ class Lane:
     slug: str
     #: Empty for a lane that needs no frame: a plan.
     name: str
-    steps: tuple[SketchStep, ...]
+    steps: tuple[DiagramStep, ...]
     #: By keys; acyclic, and every end is a step of this lane.
     edges: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sketch:
+class Diagram:
     name: str
     #: In the order they are gone through.
     lanes: tuple[Lane, ...]
@@ -37,11 +37,11 @@ class Sketch:
     transitions: tuple[tuple[str, str], ...] = ()
 
 
-def sketch_of(structure: Structure) -> Sketch:
+def diagram_from_structure(structure: Structure) -> Diagram:
     """A DAG to be drawn; a stage whose recipe cannot be walked is a lane without edges."""
     dag = structure.dag
     stages = {stage.slug: stage for stage in dag.stages}
-    return Sketch(
+    return Diagram(
         name=dag.name or dag.slug,
         lanes=tuple(_lane(stages[slug], structure.graphs.get(slug)) for slug in stage_order(dag)),
         transitions=tuple(dict.fromkeys((way.source, way.target) for way in dag.transitions)),
@@ -54,7 +54,7 @@ def _lane(stage: Stage, graph: Graph | None) -> Lane:
         slug=stage.slug,
         name=stage.name or stage.slug,
         steps=tuple(
-            SketchStep(step.key, step.name or step.key, f"{step.job_type} {step.strategy}")
+            DiagramStep(step.key, step.name or step.key, f"{step.job_type} {step.strategy}")
             for step in steps
         ),
         edges=stage.recipe.edges if graph else (),

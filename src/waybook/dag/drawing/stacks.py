@@ -12,14 +12,14 @@ Pairs: TypeAlias = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Stacked:
+class StackedLane:
     """A lane as boxes: each has the places of its steps, in declared order."""
 
     boxes: tuple[tuple[int, ...], ...]
     edges: Pairs
 
 
-def stacked(lane: Lane, stack_from: int) -> Stacked:
+def stack_siblings(lane: Lane, stack_from: int) -> StackedLane:
     """The lane with every family of at least so many identical siblings as one box."""
     place = {step.key: number for number, step in enumerate(lane.steps)}
     edges = list(dict.fromkeys((place[source], place[target]) for source, target in lane.edges))
@@ -29,7 +29,7 @@ def stacked(lane: Lane, stack_from: int) -> Stacked:
     large = (family for family in families.values() if len(family) >= stack_from)
     first = {number: family[0] for family in large for number in family}
     if not first:
-        return Stacked(tuple((number,) for number in range(len(place))), edges)
+        return StackedLane(tuple((number,) for number in range(len(place))), edges)
     return _joined(len(place), edges, first)
 
 
@@ -42,11 +42,11 @@ def _neighbours(count: int, edges: Pairs) -> Sequence[tuple[tuple[int, ...], tup
     return [(tuple(sorted(b)), tuple(sorted(a))) for b, a in zip(before, after, strict=True)]
 
 
-def _joined(count: int, edges: Pairs, first: dict[int, int]) -> Stacked:
+def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
     """The boxes where each member of a family is in the box of its first."""
     members: dict[int, list[int]] = defaultdict(list)
     for number in range(count):
         members[first.get(number, number)].append(number)
     box = {number: place for place, found in enumerate(members.values()) for number in found}
     joined = dict.fromkeys((box[source], box[target]) for source, target in edges)
-    return Stacked(tuple(map(tuple, members.values())), list(joined))
+    return StackedLane(tuple(map(tuple, members.values())), list(joined))

@@ -10,40 +10,40 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 
-from waybook.dag.drawing.boxes import LEGEND_HEIGHT, drawn_box, icon, legend, status_of
-from waybook.dag.drawing.looks import BARE, DONE, NOT_STARTED, look_of
-from waybook.dag.drawing.marks import NO_MARKS, Marks
-from waybook.dag.drawing.markup import element, safe, text
+from waybook.dag.drawing.boxes import LEGEND_HEIGHT, box_status, draw_box, icon, legend
+from waybook.dag.drawing.looks import DONE_STATUSES, NO_STATUS, NOT_STARTED, symbol_for
+from waybook.dag.drawing.marks import NO_ANNOTATIONS, Annotations
+from waybook.dag.drawing.markup import element, escape_text, text
 from waybook.dag.drawing.measures import WORD_SIZE
-from waybook.dag.drawing.paths import goes_round, head_data, path_data
-from waybook.dag.drawing.values import Box, Frame, Layout, Line, TransitionWay
-from waybook.dag.drawing.widths import fitted, width_of
+from waybook.dag.drawing.paths import arrowhead_data, is_detour, path_data
+from waybook.dag.drawing.values import Box, EdgeLine, Frame, Layout, TransitionRoute
+from waybook.dag.drawing.widths import text_width, truncate
 
 #: The address of a step's page, by stage and step; None for a step that has none.
-Address = Callable[[str, str], str | None]
+StepUrl = Callable[[str, str], str | None]
 HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24
 
 
-def draw(
+def render_svg(
     layout: Layout,
-    marks: Marks = NO_MARKS,
+    marks: Annotations = NO_ANNOTATIONS,
     *,
-    address: Address | None = None,
+    address: StepUrl | None = None,
     styled: bool = False,
 ) -> str:
     """The drawing; `styled` with its own colours, for wherever there is no stylesheet."""
-    statuses = [status_of(box, layout, marks) for box in layout.boxes]
+    statuses = [box_status(box, layout, marks) for box in layout.boxes]
     compact = layout.measures.compact
     below, wide = legend(layout, marks, layout.height) if compact else ("", 0)
     note = undrawn_note(layout)
-    wide = max(wide, 2 * NOTE_LEFT + round(width_of(note, WORD_SIZE)) if note else 0)
+    wide = max(wide, 2 * NOTE_LEFT + round(text_width(note, WORD_SIZE)) if note else 0)
     width, height = max(layout.width, wide), layout.height + (LEGEND_HEIGHT if compact else 0)
     noted = text(NOTE_LEFT, height + NOTE_HEIGHT // 2, note, "note") if note else ""
     height += NOTE_HEIGHT if note else 0
     summary = _summary(layout, marks)
     parts = [
-        element("title", safe(summary)),
+        element("title", escape_text(summary)),
         f"<style>{style_sheet()}</style>" if styled else "",
         element("rect", class_="ground", width=width, height=height),
         *_transitions(layout, marks),
@@ -73,18 +73,18 @@ def style_sheet() -> str:
     return "".join(line for line in lines if not line.startswith("/*"))
 
 
-def _summary(layout: Layout, marks: Marks) -> str:
+def _summary(layout: Layout, marks: Annotations) -> str:
     """What the drawing shows, for whoever cannot see it.
 
     Names are anybody's and of any length; the beginning is enough to know which it is.
     """
     steps = [(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps]
     counts = Counter(marks.step(*step).status for step in steps)
-    done = sum(count for status, count in counts.items() if status in DONE)
+    done = sum(count for status, count in counts.items() if status in DONE_STATUSES)
     others = "".join(
-        f", {count} {look_of(status).word}"
+        f", {count} {symbol_for(status).label}"
         for status, count in counts.items()
-        if status not in DONE
+        if status not in DONE_STATUSES
     )
     told = f"{done} of {len(steps)} steps done{others}" if marks.steps else f"{len(steps)} steps"
     note = undrawn_note(layout)
@@ -102,10 +102,10 @@ def undrawn_note(layout: Layout) -> str:
 
 
 def _lanes(
-    layout: Layout, marks: Marks, statuses: list[str], address: Address | None
+    layout: Layout, marks: Annotations, statuses: list[str], address: StepUrl | None
 ) -> Iterator[str]:
     frames = {frame.lane: frame for frame in layout.frames}
-    lines: dict[int, list[Line]] = {}
+    lines: dict[int, list[EdgeLine]] = {}
     for line in layout.lines:
         lines.setdefault(layout.boxes[line.source].lane, []).append(line)
     boxes: dict[int, list[tuple[Box, str]]] = {}
@@ -116,7 +116,7 @@ def _lanes(
             *_heading(layout, frames.get(number), marks),
             *_edges(lines.get(number, ()), statuses),
             *(
-                drawn_box(box, layout, marks, status, address)
+                draw_box(box, layout, marks, status, address)
                 for box, status in boxes.get(number, ())
             ),
         ]
@@ -124,7 +124,7 @@ def _lanes(
         yield element("g", "".join(inner), class_="stage", data_stage=lane.slug, data_status=status)
 
 
-def _heading(layout: Layout, frame: Frame | None, marks: Marks) -> Iterator[str]:
+def _heading(layout: Layout, frame: Frame | None, marks: Annotations) -> Iterator[str]:
     """The frame of a lane, its name, and where it stands."""
     if frame is None:
         return
@@ -132,19 +132,19 @@ def _heading(layout: Layout, frame: Frame | None, marks: Marks) -> Iterator[str]
     mark = marks.stage(lane.slug)
     left, base = frame.x + measures.padding, frame.y + 25
     room = frame.width - 2 * measures.padding
-    name = fitted(lane.name, room * 0.5, HEADING_SIZE)
+    name = truncate(lane.name, room * 0.5, HEADING_SIZE)
     yield element(
         "rect", x=frame.x, y=frame.y, width=frame.width, height=frame.height, rx=10, class_="frame"
     )
     yield text(left, base, name, "name")
     # Bold letters are wider.
-    left += round(width_of(name, HEADING_SIZE) * 1.1) + 20
-    word = look_of(mark.status).word
+    left += round(text_width(name, HEADING_SIZE) * 1.1) + 20
+    word = symbol_for(mark.status).label
     yield icon(left, base - 4, mark.status)
     yield text(left + 12, base, word, "word")
-    left += 12 + round(width_of(word, WORD_SIZE)) + 14 if word else 0
+    left += 12 + round(text_width(word, WORD_SIZE)) + 14 if word else 0
     room = frame.x + frame.width - measures.padding - left
-    yield text(left, base, fitted(mark.note or _size(layout, frame), room, WORD_SIZE), "note")
+    yield text(left, base, truncate(mark.note or _size(layout, frame), room, WORD_SIZE), "note")
 
 
 def _size(layout: Layout, frame: Frame) -> str:
@@ -155,38 +155,38 @@ def _size(layout: Layout, frame: Frame) -> str:
 # Lines
 
 
-def _edges(lines: Iterable[Line], statuses: list[str]) -> Iterator[str]:
+def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
     """The edges in few paths: those still to be gone, and those that were; detours apart."""
-    found: dict[tuple[bool, bool], list[Line]] = {kind: [] for kind in KINDS}
+    found: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
-        found[statuses[line.source] in DONE, goes_round(line.way)].append(line)
+        found[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
     for (gone, around), some in found.items():
         if some:
             status = "completed" if gone else "not_started"
-            ways = "".join([path_data(line.way) for line in some])
-            heads = "".join(dict.fromkeys([head_data(line.way) for line in some]))
+            ways = "".join([path_data(line.route) for line in some])
+            heads = "".join(dict.fromkeys([arrowhead_data(line.route) for line in some]))
             kind = "edges around" if around else "edges"
             yield element("path", class_=kind, data_status=status, d=ways)
             yield element("path", class_="heads", data_status=status, d=heads)
 
 
 #: Gone, going round; what is drawn later lies above.
-KINDS = ((False, True), (True, True), (False, False), (True, False))
+EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 
-def _transitions(layout: Layout, marks: Marks) -> Iterator[str]:
+def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:
     """The ways from lane to lane, and what was said on them."""
     for way_on in layout.transitions:
         status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
-        gone = NOT_STARTED if status in {NOT_STARTED, BARE} else "completed"
+        gone = NOT_STARTED if status in {NOT_STARTED, NO_STATUS} else "completed"
         yield element("path", class_="edges", data_status=gone, d=path_data(way_on.way))
-        yield element("path", class_="heads", data_status=gone, d=head_data(way_on.way))
+        yield element("path", class_="heads", data_status=gone, d=arrowhead_data(way_on.way))
         if way_on.target == way_on.source + 1:
             yield _caption(layout, way_on, marks)
 
 
-def _caption(layout: Layout, way_on: TransitionWay, marks: Marks) -> str:
+def _caption(layout: Layout, way_on: TransitionRoute, marks: Annotations) -> str:
     said = marks.captions.get(layout.sketch.lanes[way_on.source].slug, "")
     (x, top), (_, bottom) = way_on.way
     room = layout.width - x - 4 * layout.measures.margin
-    return text(x + 14, (top + bottom) // 2 + 4, fitted(said, room, WORD_SIZE), "note")
+    return text(x + 14, (top + bottom) // 2 + 4, truncate(said, room, WORD_SIZE), "note")

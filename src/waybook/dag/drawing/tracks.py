@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from waybook.dag.drawing.grid import Grid
-from waybook.dag.drawing.measures import Measures
+from waybook.dag.drawing.measures import Dimensions
 
 #: Where a gap lies: the band, and the column behind it.
 Gap: TypeAlias = tuple[int, int]
@@ -22,7 +22,7 @@ Gap: TypeAlias = tuple[int, int]
 #: What stays free in a gap before its tracks and behind them, where the arrows are.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
 #: Tracks move closer together where there are more of them than this.
-MANY = 16
+COMPACT_TRACK_COUNT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,30 +38,36 @@ class Gaps:
     entering: Mapping[Gap, int]
     #: The left edge of each column, and of what is behind the last one.
     columns: list[int]
-    measures: Measures
+    measures: Dimensions
 
     def exit_x(self, source: int, gap: Gap) -> int:
         """Where the track of a source is."""
         left = self.columns[gap[1] - 1] + self.measures.box_width
-        return left + BEFORE + spread(self.exits[source], self.leaving[gap], self.measures.pitch)
+        return (
+            left + BEFORE + track_offset(self.exits[source], self.leaving[gap], self.measures.pitch)
+        )
 
     def entry_x(self, entry: tuple[int, bool], gap: Gap) -> int:
         """Where the track into a target is."""
         many, pitch = self.entering[gap], self.measures.pitch
-        back = spread(many, many, pitch) - spread(self.entries[entry] + 1, many, pitch)
+        back = track_offset(many, many, pitch) - track_offset(self.entries[entry] + 1, many, pitch)
         return self.columns[gap[1]] - BEHIND - back
 
 
-def spread(number: int, many: int, pitch: int) -> int:
+def track_offset(number: int, many: int, pitch: int) -> int:
     """How far in the track with this number is, among so many.
 
     >>> spread(3, 4, 6), spread(90, 160, 6)
     (18, 180)
     """
-    return number * pitch if many <= MANY else number * max(2 * many, pitch * MANY) // many
+    return (
+        number * pitch
+        if many <= COMPACT_TRACK_COUNT
+        else number * max(2 * many, pitch * COMPACT_TRACK_COUNT) // many
+    )
 
 
-def gaps_of(grid: Grid, middle: Sequence[int], measures: Measures) -> Gaps:
+def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
     """Give every source and target of a detour its track."""
     leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
     entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
@@ -98,13 +104,13 @@ def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, i
 
 
 def _columns(
-    grid: Grid, many: tuple[Mapping[Gap, int], Mapping[Gap, int]], measures: Measures
+    grid: Grid, many: tuple[Mapping[Gap, int], Mapping[Gap, int]], measures: Dimensions
 ) -> list[int]:
     """The left edges of the columns, which all bands have in common."""
     room: dict[int, int] = defaultdict(int)
     for gap in {*many[0], *many[1]}:
         out, into = many[0].get(gap, 0), many[1].get(gap, 0)
-        taken = spread(out, out, measures.pitch) + spread(into, into, measures.pitch)
+        taken = track_offset(out, out, measures.pitch) + track_offset(into, into, measures.pitch)
         room[gap[1]] = max(room[gap[1]], BEFORE + taken + BETWEEN + BEHIND)
     edges, count = [room[0]], grid.widest()
     for place in range(1, count):
@@ -112,7 +118,7 @@ def _columns(
     return [*edges, edges[-1] + measures.box_width + room[count]]
 
 
-def tracks_for(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
+def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
     """A track for each span, none with two that meet, and how many tracks that makes.
 
     >>> tracks_for({7: (0, 20), 8: (10, 50), 9: (30, 40)})
@@ -133,7 +139,7 @@ def tracks_for(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], in
     return found, count
 
 
-def span_of(places: Iterable[int]) -> tuple[int, int]:
+def extent(places: Iterable[int]) -> tuple[int, int]:
     """From the least to the greatest."""
     found = list(places)
     return min(found), max(found)

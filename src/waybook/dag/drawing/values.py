@@ -6,13 +6,13 @@ All coordinates are whole pixels, x to the right and y down.
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from waybook.dag.drawing.measures import Measures
-from waybook.dag.drawing.sketch import Sketch
+from waybook.dag.drawing.measures import Dimensions
+from waybook.dag.drawing.sketch import Diagram
 
 Point: TypeAlias = tuple[int, int]
 #: The way of a line. From point to point it goes straight, along x or along y; where both differ
 #: it is a curve that begins and ends along x, and stays between the two points.
-Way: TypeAlias = tuple[Point, ...]
+Route: TypeAlias = tuple[Point, ...]
 
 
 class Box(NamedTuple):
@@ -30,12 +30,12 @@ class Box(NamedTuple):
     layer: int
 
 
-class Line(NamedTuple):
+class EdgeLine(NamedTuple):
     """An edge between two boxes, by their places."""
 
     source: int
     target: int
-    way: Way
+    route: Route
 
 
 class Frame(NamedTuple):
@@ -48,24 +48,24 @@ class Frame(NamedTuple):
     lane: int
 
 
-class TransitionWay(NamedTuple):
+class TransitionRoute(NamedTuple):
     """A transition between two lanes."""
 
     source: int
     target: int
-    way: Way
+    way: Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    sketch: Sketch
-    measures: Measures
+    sketch: Diagram
+    measures: Dimensions
     width: int
     height: int
     boxes: tuple[Box, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[EdgeLine, ...]
     #: None where one lane without a name is all there is.
     frames: tuple[Frame, ...]
-    transitions: tuple[TransitionWay, ...]
+    transitions: tuple[TransitionRoute, ...]
     #: Edges that are left out, since there are too many to be told apart.
     undrawn: int = 0

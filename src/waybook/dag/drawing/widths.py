@@ -26,21 +26,21 @@ _BY_WIDTH = {
 WIDTHS: Mapping[str, int] = MappingProxyType(
     {letter: width for width, letters in _BY_WIDTH.items() for letter in letters}
 )
-UNKNOWN, WIDE, NONE = 620, 1000, 0
+UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
 #: Fonts differ: what is measured is taken for wider than the table says, as it is in a wide font.
-RESERVE = 1.15
+WIDTH_MARGIN = 1.15
 ELLIPSIS = "…"
 #: Longer texts are cut before they are measured.
-LONGEST = 400
+MAX_MEASURED_LENGTH = 400
 
 
-def width_of(text: str, size: int) -> float:
+def text_width(text: str, size: int) -> float:
     """The width in pixels.
 
     >>> width_of("will", 10) < width_of("www", 10)
     True
     """
-    return sum(map(_width, text)) * size * RESERVE / 1000
+    return sum(map(_width, text)) * size * WIDTH_MARGIN / 1000
 
 
 def _width(letter: str) -> int:
@@ -49,34 +49,34 @@ def _width(letter: str) -> int:
         return known
     if combining(letter):
         return NONE
-    return WIDE if east_asian_width(letter) in "WF" else UNKNOWN
+    return WIDE_CHARACTER_WIDTH if east_asian_width(letter) in "WF" else UNKNOWN
 
 
-def fitted(text: str, room: float, size: int) -> str:
+def truncate(text: str, room: float, size: int) -> str:
     """The text, or as much of it as fits, with an ellipsis.
 
     >>> fitted("Prepare the header", 62, 12)
     'Prepare…'
     """
-    text = text[:LONGEST]
-    if width_of(text, size) <= room:
+    text = text[:MAX_MEASURED_LENGTH]
+    if text_width(text, size) <= room:
         return text
-    left = room - width_of(ELLIPSIS, size)
-    kept = sum(width <= left for width in accumulate(width_of(letter, size) for letter in text))
+    left = room - text_width(ELLIPSIS, size)
+    kept = sum(width <= left for width in accumulate(text_width(letter, size) for letter in text))
     return text[:kept].rstrip() + ELLIPSIS
 
 
-def folded(text: str, room: float, size: int, lines: int) -> list[str]:
+def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     """The text in at most so many lines, broken between words; the last line is fitted.
 
     >>> folded("Pairwise synthesis of the business case", 140, 12, 2)
     ['Pairwise synthesis of', 'the business case']
     """
-    words = text[:LONGEST].split()
+    words = text[:MAX_MEASURED_LENGTH].split()
     found: list[str] = []
     while words and len(found) < lines - 1:
         line = words.pop(0)
-        while words and width_of(f"{line} {words[0]}", size) <= room:
+        while words and text_width(f"{line} {words[0]}", size) <= room:
             line += f" {words.pop(0)}"
-        found.append(fitted(line, room, size))
-    return [*found, fitted(" ".join(words), room, size)] if words else found
+        found.append(truncate(line, room, size))
+    return [*found, truncate(" ".join(words), room, size)] if words else found

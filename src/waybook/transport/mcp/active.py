@@ -3,35 +3,35 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.refusals import Context, refused
+from waybook.transport.entrance import ToolGateway
+from waybook.transport.mcp.refusals import Context, error_from_answer
 
 
 @dataclass(frozen=True, slots=True)
-class Active:
+class OpenItem:
     """A plan or a run that is open; `standing` is where it is, in words."""
 
     id: str
     name: str
-    standing: str
+    status_text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    plans: tuple[Active, ...]
+    plans: tuple[OpenItem, ...]
     next_cursor: str | None
 
 
-async def active_plans(entrance: Entrance, context: Context, cursor: str | None = None) -> Page:
+async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None = None) -> Page:
     """One page of the plans, newest activity first.
 
     Raises:
         MCPError: the doorway refused, or is out of order.
     """
     arguments = {"cursor": cursor} if cursor is not None else {}
-    answer = await entrance.enter(context.request, "list_active_plans", arguments)
+    answer = await gateway.call_tool(context.request, "list_active_plans", arguments)
     if answer.is_error:
-        raise refused(answer, "The active plans cannot be listed")
+        raise error_from_answer(answer, "The active plans cannot be listed")
     plans, next_cursor = answer.body.get("plans"), answer.body.get("nextCursor")
     return Page(
         plans=tuple(map(active_plan, plans)) if isinstance(plans, list) else (),
@@ -39,31 +39,31 @@ async def active_plans(entrance: Entrance, context: Context, cursor: str | None 
     )
 
 
-async def open_runs(entrance: Entrance, context: Context) -> tuple[Active, ...]:
+async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, ...]:
     """The open runs, newest activity first.
 
     Raises:
         MCPError: the doorway refused, or is out of order.
     """
-    answer = await entrance.enter(context.request, "list_dags", {})
+    answer = await gateway.call_tool(context.request, "list_dags", {})
     if answer.is_error:
-        raise refused(answer, "The open runs cannot be listed")
+        raise error_from_answer(answer, "The open runs cannot be listed")
     runs = answer.body.get("openRuns")
     return tuple(map(open_run, runs)) if isinstance(runs, list) else ()
 
 
-def active_plan(item: Mapping[str, object]) -> Active:
+def active_plan(item: Mapping[str, object]) -> OpenItem:
     """A plan of the list, as `list_active_plans` writes it."""
-    return Active(
+    return OpenItem(
         id=str(item["planId"]),
         name=str(item["name"]),
-        standing=f"{item['status']}, {item['progress']} % done",
+        status_text=f"{item['status']}, {item['progress']} % done",
     )
 
 
-def open_run(item: Mapping[str, object]) -> Active:
+def open_run(item: Mapping[str, object]) -> OpenItem:
     """A run of the list, as `list_dags` writes it."""
     waiting, current = item["awaitingFeedback"], item["currentStage"]
     where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
     standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
-    return Active(id=str(item["runId"]), name=str(item["name"]), standing=standing)
+    return OpenItem(id=str(item["runId"]), name=str(item["name"]), status_text=standing)

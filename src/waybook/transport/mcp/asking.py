@@ -14,15 +14,15 @@ import mcp_types as wire
 import orjson
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.refusals import Context, invalid
-from waybook.transport.mcp.tools import result_of
+from waybook.transport.entrance import ToolGateway
+from waybook.transport.mcp.refusals import Context, invalid_params
+from waybook.transport.mcp.tools import to_tool_result
 from waybook.usecases.exchange import Answer
 
 REVIEW: Final = "request_user_review"
-ASKED: Final = "decision"
+ELICITATION_KEY: Final = "decision"
 #: A form is no place to read long texts.
-LONGEST_MESSAGE: Final = 4_000
+MAX_MESSAGE_LENGTH: Final = 4_000
 FORM: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
@@ -39,10 +39,10 @@ FORM: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ReviewElicitation:
     """Reviews, asked for and decided in one call."""
 
-    entrance: Entrance
+    entrance: ToolGateway
 
     async def review(
         self, context: Context, params: wire.CallToolRequestParams
@@ -51,21 +51,23 @@ class Asking:
         arguments = params.arguments or {}
         if params.request_state is not None:
             return await self._heard(context, params, _state(params.request_state))
-        answer = await self.entrance.enter(context.request, REVIEW, arguments)
-        if answer.is_error or not can_ask(context):
-            return result_of(answer)
-        form = wire.ElicitRequestFormParams(message=message(arguments), requested_schema={**FORM})
+        answer = await self.entrance.call_tool(context.request, REVIEW, arguments)
+        if answer.is_error or not supports_elicitation(context):
+            return to_tool_result(answer)
+        form = wire.ElicitRequestFormParams(
+            message=form_message(arguments), requested_schema={**FORM}
+        )
         return wire.InputRequiredResult(
-            input_requests={ASKED: wire.ElicitRequest(params=form)},
+            input_requests={ELICITATION_KEY: wire.ElicitRequest(params=form)},
             request_state=orjson.dumps(answer.body).decode(),
         )
 
     async def _heard(
         self, context: Context, params: wire.CallToolRequestParams, asked: dict[str, object]
     ) -> wire.CallToolResult:
-        said = (params.input_responses or {}).get(ASKED)
+        said = (params.input_responses or {}).get(ELICITATION_KEY)
         if not isinstance(said, wire.ElicitResult) or said.action != "accept":
-            return result_of(Answer(asked))
+            return to_tool_result(Answer(asked))
         given = {key: value for key, value in (said.content or {}).items() if value}
         session = (params.arguments or {}).get("sessionId")
         named = {"planId": asked.get("planId"), "reviewId": asked.get("reviewId")}
@@ -75,11 +77,11 @@ class Asking:
             "place": "form",
             **({"sessionId": session} if session else {}),
         }
-        answer = await self.entrance.enter(context.request, "submit_user_decision", decision)
-        return result_of(answer if answer.is_error else Answer({**asked, **answer.body}))
+        answer = await self.entrance.call_tool(context.request, "submit_user_decision", decision)
+        return to_tool_result(answer if answer.is_error else Answer({**asked, **answer.body}))
 
 
-def can_ask(context: Context) -> bool:
+def supports_elicitation(context: Context) -> bool:
     """Whether the client can show forms, and repeats its calls with what was said."""
     session = context.session
     if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -89,11 +91,11 @@ def can_ask(context: Context) -> bool:
     return can is not None and (can.form is not None or can.url is None)
 
 
-def message(arguments: Mapping[str, object]) -> str:
+def form_message(arguments: Mapping[str, object]) -> str:
     """What the person reads above the form."""
     questions = arguments.get("questions")
     asked = [f"? {one}" for one in questions] if isinstance(questions, list) else []
-    return "\n".join([str(arguments.get("summary")), *asked])[:LONGEST_MESSAGE]
+    return "\n".join([str(arguments.get("summary")), *asked])[:MAX_MESSAGE_LENGTH]
 
 
 def _state(text: str) -> dict[str, object]:
@@ -103,5 +105,5 @@ def _state(text: str) -> dict[str, object]:
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict):
-        raise invalid("The requestState is not one of ours")
+        raise invalid_params("The requestState is not one of ours")
     return found

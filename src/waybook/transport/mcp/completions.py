@@ -5,12 +5,12 @@ from typing import Final
 
 import mcp_types as wire
 
-from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.active import Active, active_plans, open_runs
+from waybook.transport.entrance import ToolGateway
+from waybook.transport.mcp.active import OpenItem, open_plans, open_runs
 from waybook.transport.mcp.refusals import Context
 from waybook.transport.mcp.resource_kinds import KINDS
 
-MOST: Final = 100  # the protocol allows no more
+MAX_COMPLETIONS: Final = 100  # the protocol allows no more
 
 #: The prompts that take an id: of a run, or else of a plan; and what that argument is called.
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
@@ -21,29 +21,31 @@ URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"pl
 class Completions:
     """The ids of what is open, found by the beginning of the id or a part of the name."""
 
-    entrance: Entrance
+    entrance: ToolGateway
 
     async def complete(
         self, context: Context, params: wire.CompleteRequestParams
     ) -> wire.CompleteResult:
         """Complete an id; other arguments have nothing to complete."""
-        of_runs = names_a_run(params)
+        of_runs = is_run_argument(params)
         if of_runs is None:
             return wire.CompleteResult(completion=wire.Completion(values=[]))
         found, more = await self._open(context, of_runs=of_runs)
-        values = [one.id for one in found if fits(one, params.argument.value)]
-        more = more or len(values) > MOST
-        return wire.CompleteResult(completion=wire.Completion(values=values[:MOST], has_more=more))
+        values = [one.id for one in found if matches(one, params.argument.value)]
+        more = more or len(values) > MAX_COMPLETIONS
+        return wire.CompleteResult(
+            completion=wire.Completion(values=values[:MAX_COMPLETIONS], has_more=more)
+        )
 
-    async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[Active, ...], bool]:
+    async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[OpenItem, ...], bool]:
         """What is open, and whether there is more of it."""
         if of_runs:
             return await open_runs(self.entrance, context), False
-        page = await active_plans(self.entrance, context)
+        page = await open_plans(self.entrance, context)
         return page.plans, page.next_cursor is not None
 
 
-def names_a_run(params: wire.CompleteRequestParams) -> bool | None:
+def is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
     """Whether the argument is the id of a run; False if it is a plan's, None if it is neither."""
     name = params.argument.name
     match params.ref:
@@ -55,6 +57,6 @@ def names_a_run(params: wire.CompleteRequestParams) -> bool | None:
     return None
 
 
-def fits(item: Active, typed: str) -> bool:
+def matches(item: OpenItem, typed: str) -> bool:
     """Whether what was typed so far means this one."""
     return item.id.startswith(typed) or typed.casefold() in item.name.casefold()

@@ -23,7 +23,7 @@ Need a person before going on? request_user_review. Plan turned out wrong? modif
 """
 
 #: Beside plans, a few lines are enough: each reply says what to call next.
-RUNS_TOO: Final = """\
+RUNS_BESIDE_PLANS: Final = """\
 For work with a prepared workflow there are runs: list_dags shows what there is, start_run begins \
 one, then get_next_job {runId} and submit_job_result {jobId, attempt, content} in the same way, \
 until run_complete.
@@ -68,4 +68,4 @@ def instructions_for(offered: Collection[str]) -> str:
     plans, runs = "get_next_step" in offered, "get_next_job" in offered
     if runs and not plans:
         return RUNS + BOTH
-    return PLANS + (RUNS_TOO if runs else "") + BOTH
+    return PLANS + (RUNS_BESIDE_PLANS if runs else "") + BOTH

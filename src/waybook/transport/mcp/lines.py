@@ -11,17 +11,17 @@ from typing import BinaryIO, Final
 
 from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
 
-from waybook.transport.faults import fault
-from waybook.transport.jsonrpc import MESSAGE_LIMIT, Unsound, id_of, read_message
+from waybook.transport.faults import error_body
+from waybook.transport.jsonrpc import MESSAGE_LIMIT, InvalidMessage, id_of, read_message
 
 #: How much of a line that is too long is kept, of its beginning and of its end.
-KEPT: Final = 4096
-PIECE: Final = 64 * 1024
+PREVIEW_BYTES: Final = 4096
+READ_SIZE: Final = 64 * 1024
 
-Refuse = Callable[[JSONRPCError], None]
+ErrorWriter = Callable[[JSONRPCError], None]
 
 
-def own_stdin() -> BinaryIO:
+def take_stdin() -> BinaryIO:
     """Stdin for us alone: whatever else reads there finds its end.
 
     The descriptor is never closed, for a thread may be reading it until the process ends.
@@ -30,11 +30,11 @@ def own_stdin() -> BinaryIO:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return os.fdopen(wire, "rb", PIECE, closefd=False)
+    return os.fdopen(wire, "rb", READ_SIZE, closefd=False)
 
 
-class Lines:
-    def __init__(self, wire: BinaryIO, refuse: Refuse) -> None:
+class MessageLines:
+    def __init__(self, wire: BinaryIO, refuse: ErrorWriter) -> None:
         """Read what comes over this wire, and tell what is refused, and why."""
         self._wire = wire
         self._refuse = refuse
@@ -43,8 +43,8 @@ class Lines:
         """The next line that holds a message; nothing at the end."""
         while line := self._wire.readline(MESSAGE_LIMIT + 1):
             if not line.endswith(b"\n") and len(line) > MESSAGE_LIMIT:
-                self._refuse(_too_long(line[:KEPT], self._end_of(line)))
-            elif isinstance(read := read_message(line), Unsound):
+                self._refuse(_too_long(line[:PREVIEW_BYTES], self._end_of(line)))
+            elif isinstance(read := read_message(line), InvalidMessage):
                 if not line.isspace():
                     self._refuse(_unsound(read))
             else:
@@ -53,20 +53,20 @@ class Lines:
 
     def _end_of(self, line: bytes) -> bytes:
         """How a line ends, of which this was the beginning."""
-        end = line[-KEPT:]
-        while not end.endswith(b"\n") and (piece := self._wire.readline(PIECE)):
-            end = (end + piece)[-KEPT:]
+        end = line[-PREVIEW_BYTES:]
+        while not end.endswith(b"\n") and (piece := self._wire.readline(READ_SIZE)):
+            end = (end + piece)[-PREVIEW_BYTES:]
         return end
 
 
 def _too_long(beginning: bytes, end: bytes) -> JSONRPCError:
     told = f"A message may have {MESSAGE_LIMIT} bytes; split the work into smaller calls."
     error = ErrorData(
-        code=INVALID_REQUEST, message=told, data=fault("TOO_LARGE", told, limit=MESSAGE_LIMIT)
+        code=INVALID_REQUEST, message=told, data=error_body("TOO_LARGE", told, limit=MESSAGE_LIMIT)
     )
     return JSONRPCError(jsonrpc="2.0", id=id_of(beginning, end), error=error)
 
 
-def _unsound(read: Unsound) -> JSONRPCError:
+def _unsound(read: InvalidMessage) -> JSONRPCError:
     error = ErrorData(code=read.code, message=read.message)
     return JSONRPCError(jsonrpc="2.0", id=None, error=error)

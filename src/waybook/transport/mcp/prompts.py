@@ -6,12 +6,12 @@ from typing import Final
 
 import mcp_types as wire
 
-from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.refusals import Context, invalid
+from waybook.transport.entrance import ToolGateway
+from waybook.transport.mcp.refusals import Context, invalid_params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class PromptTemplate:
     """A way to begin: its text has a gap for its one argument, if it takes one."""
 
     name: str
@@ -19,25 +19,27 @@ class Way:
     description: str
     text: str
     argument: str | None = None
-    argument_means: str = ""
+    argument_description: str = ""
     #: What stands in the gap if the argument is left away; without it, it is needed.
-    otherwise: str | None = None
+    default: str | None = None
 
-    def described(self) -> wire.Prompt:
+    def to_wire(self) -> wire.Prompt:
         """The prompt as a client lists it."""
         gaps = [self.argument] if self.argument else []
-        needed = self.otherwise is None
+        needed = self.default is None
         return wire.Prompt(
             name=self.name,
             title=self.title,
             description=self.description,
             arguments=[
-                wire.PromptArgument(name=gap, description=self.argument_means, required=needed)
+                wire.PromptArgument(
+                    name=gap, description=self.argument_description, required=needed
+                )
                 for gap in gaps
             ],
         )
 
-    def filled(self, arguments: Mapping[str, str]) -> wire.GetPromptResult:
+    def render(self, arguments: Mapping[str, str]) -> wire.GetPromptResult:
         """The prompt with its gap filled.
 
         Raises:
@@ -45,20 +47,20 @@ class Way:
         """
         text = self.text
         if self.argument is not None:
-            value = arguments.get(self.argument, "").strip() or self.otherwise
+            value = arguments.get(self.argument, "").strip() or self.default
             if not value:
-                raise invalid(f"The prompt {self.name} needs the argument {self.argument}.")
+                raise invalid_params(f"The prompt {self.name} needs the argument {self.argument}.")
             text = text.replace("{" + self.argument + "}", value)
         message = wire.PromptMessage(role="user", content=wire.TextContent(text=text))
         return wire.GetPromptResult(description=self.description, messages=[message])
 
 
-RESUME_PLAN: Final = Way(
+RESUME_PLAN: Final = PromptTemplate(
     name="resume_plan",
     title="Resume a plan",
     description="Go on with a plan where it was left, in this conversation.",
     argument="planId",
-    argument_means="The id of the plan",
+    argument_description="The id of the plan",
     text="""\
 Go on with the Waybook plan {planId}.
 
@@ -70,12 +72,12 @@ complete or needs me.
 """,
 )
 
-PLAN_RESEARCH: Final = Way(
+PLAN_RESEARCH: Final = PromptTemplate(
     name="plan_research",
     title="Plan a piece of research",
     description="Turn a question into a plan that survives this conversation, and begin.",
     argument="question",
-    argument_means="What you want to find out",
+    argument_description="What you want to find out",
     text="""\
 Plan and begin this research with Waybook:
 
@@ -90,12 +92,12 @@ where I should look before you go on.
 """,
 )
 
-WORK_ON_RUN: Final = Way(
+WORK_ON_RUN: Final = PromptTemplate(
     name="work_on_run",
     title="Work on a run",
     description="Pull the jobs of a run one after the other, until it is done or needs you.",
     argument="runId",
-    argument_means="The id of the run",
+    argument_description="The id of the run",
     text="""\
 Work on the Waybook run {runId}.
 
@@ -116,20 +118,20 @@ open the next stage; never answer for me.
 )
 
 #: Those for plans are there always, that for runs where runs are.
-PLAN_WAYS: Final = {way.name: way for way in (RESUME_PLAN, PLAN_RESEARCH)}
-RUN_WAYS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
+PLAN_PROMPTS: Final = {way.name: way for way in (RESUME_PLAN, PLAN_RESEARCH)}
+RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 
 
-def skill_way(skill: Mapping[str, object]) -> Way:
+def skill_prompt(skill: Mapping[str, object]) -> PromptTemplate:
     """The prompt that works by a skill, from an entry of `list_skills`."""
     name = str(skill["name"])
-    return Way(
+    return PromptTemplate(
         name=name,
         title=name.replace("-", " ").replace("_", " ").capitalize(),
         description=str(skill.get("description") or f"Work by the skill {name}."),
         argument="question",
-        argument_means="What you want to find out",
-        otherwise="(Ask me what the question is, before anything else.)",
+        argument_description="What you want to find out",
+        default="(Ask me what the question is, before anything else.)",
         text=f"""\
 Work by the Waybook skill {name} on this question:
 
@@ -145,35 +147,37 @@ it returns, and call complete_skill when you are done.
 class Prompts:
     """The ways to begin, and one for each skill if skills can be started here."""
 
-    entrance: Entrance
+    entrance: ToolGateway
     skills: bool
     runs: bool
 
     async def list(self, context: Context, _: object) -> wire.ListPromptsResult:
         """Every prompt, the skills' after our own."""
-        ways = await self.ways(context)
-        return wire.ListPromptsResult(prompts=[way.described() for way in ways.values()])
+        ways = await self.all_prompts(context)
+        return wire.ListPromptsResult(prompts=[way.to_wire() for way in ways.values()])
 
     async def get(
         self, context: Context, params: wire.GetPromptRequestParams
     ) -> wire.GetPromptResult:
         """One prompt, filled in."""
-        way = self.own_ways.get(params.name) or (await self.ways(context)).get(params.name)
+        way = self.builtin_prompts.get(params.name) or (await self.all_prompts(context)).get(
+            params.name
+        )
         if way is None:
-            raise invalid(f"Unknown prompt: {params.name}")
-        return way.filled(params.arguments or {})
+            raise invalid_params(f"Unknown prompt: {params.name}")
+        return way.render(params.arguments or {})
 
     @property
-    def own_ways(self) -> Mapping[str, Way]:
+    def builtin_prompts(self) -> Mapping[str, PromptTemplate]:
         """Our own ways to begin."""
-        return {**PLAN_WAYS, **RUN_WAYS} if self.runs else PLAN_WAYS
+        return {**PLAN_PROMPTS, **RUN_PROMPTS} if self.runs else PLAN_PROMPTS
 
-    async def ways(self, context: Context) -> Mapping[str, Way]:
+    async def all_prompts(self, context: Context) -> Mapping[str, PromptTemplate]:
         """Our own ways, and the skills'; a skill never takes the name of one of ours."""
-        ours = self.own_ways
+        ours = self.builtin_prompts
         if not self.skills:
             return ours
-        answer = await self.entrance.enter(context.request, "list_skills", {})
+        answer = await self.entrance.call_tool(context.request, "list_skills", {})
         skills = answer.body.get("skills")
-        found = map(skill_way, skills) if isinstance(skills, list) else ()
+        found = map(skill_prompt, skills) if isinstance(skills, list) else ()
         return {**ours, **{way.name: way for way in found if way.name not in ours}}

@@ -8,14 +8,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
-from waybook.redaction import redacted, redacted_json
+from waybook.redaction import redact, redact_json
 from waybook.usecases.exchange import Answer
 
 Context = ServerRequestContext[None]
 
-CALLERS_FAULT: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
+CLIENT_ERRORS: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
 #: How much of a name or an address is said back to whoever sent it.
-MOST_SAID: Final = 500
+MAX_ECHO_LENGTH: Final = 500
 
 logger = logging.getLogger(__name__)
 
@@ -28,23 +28,23 @@ def code_of(answer: Answer) -> str | None:
     return None
 
 
-def invalid(message: str, **data: object) -> MCPError:
+def invalid_params(message: str, **data: object) -> MCPError:
     """The caller asked for something that cannot be."""
-    return MCPError(INVALID_PARAMS, brief(message), _brief_data(data) or None)
+    return MCPError(INVALID_PARAMS, shorten(message), _brief_data(data) or None)
 
 
-def refused(answer: Answer, message: str) -> MCPError:
+def error_from_answer(answer: Answer, message: str) -> MCPError:
     """The protocol's error for an answer that is one; it carries the answer's own."""
-    callers_fault = code_of(answer) in CALLERS_FAULT
+    callers_fault = code_of(answer) in CLIENT_ERRORS
     return MCPError(INVALID_PARAMS if callers_fault else INTERNAL_ERROR, message, answer.body)
 
 
-async def keep_internals(ctx: Context, call_next: CallNext) -> HandlerResult:
+async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Let no exception's own words reach the wire; older revisions would send them."""
     try:
         return await call_next(ctx)
     except MCPError as error:
-        cover_secrets(error)
+        redact_error(error)
         raise
     except ValidationError:
         raise
@@ -53,21 +53,21 @@ async def keep_internals(ctx: Context, call_next: CallNext) -> HandlerResult:
         raise MCPError(INTERNAL_ERROR, "Internal error") from error
 
 
-def cover_secrets(error: MCPError) -> None:
+def redact_error(error: MCPError) -> None:
     """Let the library's own words give nothing back either, such as the name of a method."""
-    told = {"message": brief(error.message), "data": _brief_data(error.data)}
+    told = {"message": shorten(error.message), "data": _brief_data(error.data)}
     error.error = error.error.model_copy(update=told)
 
 
-def brief(text: str) -> str:
+def shorten(text: str) -> str:
     """The text without secrets, and no longer than it takes to recognise it.
 
     >>> brief("Unknown tool: " + 1000 * "x")[-4:], len(brief(1000 * "x"))
     ('xxx…', 501)
     """
     # Somewhat more is looked at, so that no secret is cut in two and then taken for none.
-    said = redacted(text[: 4 * MOST_SAID])
-    return said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]}…"
+    said = redact(text[: 4 * MAX_ECHO_LENGTH])
+    return said if len(said) <= MAX_ECHO_LENGTH else f"{said[:MAX_ECHO_LENGTH]}…"
 
 
 def _brief_data(data: object) -> object:
@@ -75,10 +75,10 @@ def _brief_data(data: object) -> object:
     match data:
         case dict():
             return {
-                name: brief(told) if isinstance(told, str) else redacted_json(told)
+                name: shorten(told) if isinstance(told, str) else redact_json(told)
                 for name, told in data.items()
             }
         case str():
-            return brief(data)
+            return shorten(data)
         case _:
-            return redacted_json(data)
+            return redact_json(data)

@@ -11,7 +11,7 @@ MARKDOWN: Final = "text/markdown"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     name: str
     title: str
     #: With `{id}` for the id of the plan, the run, or what else it is.
@@ -21,7 +21,7 @@ class Kind:
     tool: str | None = None
     argument: str = ""
     #: Whether the tool must be asked for all of it.
-    whole: bool = False
+    full_text: bool = False
     of_runs: bool = False
     mime_type: str = JSON
 
@@ -31,9 +31,9 @@ class Kind:
         matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
         return matched[1] if matched else None
 
-    def asked(self, found: str) -> dict[str, object]:
+    def arguments(self, found: str) -> dict[str, object]:
         """The arguments with which the tool reads the one with this id."""
-        return {self.argument: found, **({"detail": True} if self.whole else {})}
+        return {self.argument: found, **({"detail": True} if self.full_text else {})}
 
     def template(self) -> wire.ResourceTemplate:
         """The kind as a client lists it."""
@@ -46,7 +46,7 @@ class Kind:
         )
 
 
-PLAN: Final = Kind(
+PLAN: Final = ResourceKind(
     "plan",
     "Plan",
     "waybook://plans/{id}",
@@ -55,7 +55,7 @@ PLAN: Final = Kind(
     "get_research_context",
     "planId",
 )
-OUTPUT: Final = Kind(
+OUTPUT: Final = ResourceKind(
     "output",
     "Output of a plan",
     "waybook://outputs/{id}",
@@ -63,7 +63,7 @@ OUTPUT: Final = Kind(
     "complete.",
     mime_type="text/plain",
 )
-RUN_PROGRESS: Final = Kind(
+RUN_PROGRESS: Final = ResourceKind(
     "run_progress",
     "Progress of a run",
     "waybook://runs/{id}/progress",
@@ -74,7 +74,7 @@ RUN_PROGRESS: Final = Kind(
 )
 KINDS: Final = (
     PLAN,
-    Kind(
+    ResourceKind(
         "plan_map",
         "Map of a plan",
         "waybook://plans/{id}/map",
@@ -83,16 +83,16 @@ KINDS: Final = (
         "planId",
     ),
     OUTPUT,
-    Kind(
+    ResourceKind(
         "artifact",
         "Artifact",
         "waybook://artifacts/{id}",
         "Research that was stored, whole, with its sources.",
         "get_artifact",
         "artifactId",
-        whole=True,
+        full_text=True,
     ),
-    Kind(
+    ResourceKind(
         "source",
         "Source",
         "waybook://sources/{id}",
@@ -101,7 +101,7 @@ KINDS: Final = (
         "sourceId",
     ),
     RUN_PROGRESS,
-    Kind(
+    ResourceKind(
         "run_map",
         "Map of a run",
         "waybook://runs/{id}/map",
@@ -110,7 +110,7 @@ KINDS: Final = (
         "runId",
         of_runs=True,
     ),
-    Kind(
+    ResourceKind(
         "document",
         "Document of a run",
         "waybook://documents/{id}",

@@ -6,12 +6,12 @@ from typing import NamedTuple
 import mcp_types as wire
 
 from waybook.errors import WaybookError
-from waybook.record.oddities import FLAG, oddities
-from waybook.transport.entrance import Entrance
-from waybook.transport.faults import compact
-from waybook.transport.mcp.active import Active, active_plans, open_runs
+from waybook.record.oddities import FLAG, count_hidden
+from waybook.transport.entrance import ToolGateway
+from waybook.transport.faults import compact_json
+from waybook.transport.mcp.active import OpenItem, open_plans, open_runs
 from waybook.transport.mcp.app.resource import URI, read_app
-from waybook.transport.mcp.refusals import Context, code_of, invalid, refused
+from waybook.transport.mcp.refusals import Context, code_of, error_from_answer, invalid_params
 from waybook.transport.mcp.resource_kinds import (
     JSON,
     KINDS,
@@ -19,10 +19,10 @@ from waybook.transport.mcp.resource_kinds import (
     OUTPUT,
     PLAN,
     RUN_PROGRESS,
-    Kind,
+    ResourceKind,
 )
 from waybook.transport.mcp.skills import SCHEME, Skills
-from waybook.usecases.exchange import Answer, Readable, ReadableOutput
+from waybook.usecases.exchange import Answer, ReadableDocument, ReadableOutput
 
 
 class Text(NamedTuple):
@@ -37,13 +37,13 @@ class Text(NamedTuple):
 class Resources:
     """The plans of whoever asks, and the runs if they are offered here."""
 
-    entrance: Entrance
+    entrance: ToolGateway
     runs: bool
     #: Where skills can be started, their files are resources too.
     skills: Skills | None = None
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[ResourceKind, ...]:
         """The kinds that are offered."""
         return tuple(kind for kind in KINDS if self.runs or not kind.of_runs)
 
@@ -57,10 +57,10 @@ class Resources:
     ) -> wire.ListResourcesResult:
         """The open runs, then the active plans by pages, newest activity first; then the skills."""
         cursor = params.cursor if params else None
-        page = await active_plans(self.entrance, context, cursor)
+        page = await open_plans(self.entrance, context, cursor)
         runs = await open_runs(self.entrance, context) if self.runs and cursor is None else ()
-        resources = [listed(RUN_PROGRESS, run) for run in runs]
-        resources += [listed(PLAN, plan) for plan in page.plans]
+        resources = [to_resource(RUN_PROGRESS, run) for run in runs]
+        resources += [to_resource(PLAN, plan) for plan in page.plans]
         if self.skills is not None and page.next_cursor is None:
             resources += await self.skills.listed()
         return wire.ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
@@ -81,28 +81,28 @@ class Resources:
                     uri=params.uri, mime_type=mime_type, text=text, _meta=meta
                 )
                 return wire.ReadResourceResult(contents=[contents])
-        raise invalid("Resource not found", uri=params.uri)
+        raise invalid_params("Resource not found", uri=params.uri)
 
-    async def _text(self, context: Context, uri: str, kind: Kind, found: str) -> Text:
+    async def _text(self, context: Context, uri: str, kind: ResourceKind, found: str) -> Text:
         answer = await self._answer(context, kind, found)
         if isinstance(answer, Text):
             return answer
         if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
-            raise invalid("Resource not found", uri=uri)
+            raise invalid_params("Resource not found", uri=uri)
         if answer.is_error:
-            raise refused(answer, f"The {kind.title.lower()} cannot be read now")
-        return Text(kind.mime_type, compact(answer.body))
+            raise error_from_answer(answer, f"The {kind.title.lower()} cannot be read now")
+        return Text(kind.mime_type, compact_json(answer.body))
 
-    async def _answer(self, context: Context, kind: Kind, found: str) -> Answer | Text:
+    async def _answer(self, context: Context, kind: ResourceKind, found: str) -> Answer | Text:
         if kind.tool is not None:
-            return await self.entrance.enter(context.request, kind.tool, kind.asked(found))
+            return await self.entrance.call_tool(context.request, kind.tool, kind.arguments(found))
         try:
             if kind is OUTPUT:
                 output = await self.entrance.output(context.request, found)
                 return _of_output(output)
             return _of_document(await self.entrance.document(context.request, found))
-        except WaybookError as fault:
-            return Answer(fault.as_json(), is_error=True)
+        except WaybookError as error:
+            return Answer(error.as_json(), is_error=True)
 
 
 def _of_output(output: ReadableOutput) -> Text:
@@ -114,7 +114,7 @@ def _of_output(output: ReadableOutput) -> Text:
     return Text(output.media_type, output.content, meta)
 
 
-def _of_document(document: Readable) -> Text:
+def _of_document(document: ReadableDocument) -> Text:
     meta: dict[str, object] = {
         "modelId": document.model,
         "createdAt": document.created_at.isoformat(),
@@ -124,16 +124,16 @@ def _of_document(document: Readable) -> Text:
 
 
 def _flag(text: str) -> dict[str, object]:
-    found = oddities(text)
+    found = count_hidden(text)
     return {FLAG: found} if found else {}
 
 
-def listed(kind: Kind, item: Active) -> wire.Resource:
+def to_resource(kind: ResourceKind, item: OpenItem) -> wire.Resource:
     """Something open, as a client lists it."""
     return wire.Resource(
         name=item.id,
         title=item.name,
         uri=kind.uri.format(id=item.id),
-        description=item.standing,
+        description=item.status_text,
         mime_type=JSON,
     )

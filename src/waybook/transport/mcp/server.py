@@ -8,20 +8,20 @@ import mcp_types as wire
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import Server
 
-from waybook.transport.entrance import Entrance
+from waybook.transport.entrance import ToolGateway
 from waybook.transport.mcp.app.resource import EXTENSION, MIME_TYPE
-from waybook.transport.mcp.asking import REVIEW, Asking
+from waybook.transport.mcp.asking import REVIEW, ReviewElicitation
 from waybook.transport.mcp.completions import Completions
 from waybook.transport.mcp.instructions import instructions_for
 from waybook.transport.mcp.prompts import Prompts
-from waybook.transport.mcp.refusals import Context, invalid, keep_internals
+from waybook.transport.mcp.refusals import Context, hide_internal_errors, invalid_params
 from waybook.transport.mcp.resources import Resources
 from waybook.transport.mcp.skills import Skills
-from waybook.transport.mcp.subscriptions import Standing, Streams
-from waybook.transport.mcp.tools import Offered, offered_tools, result_of
+from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
+from waybook.transport.mcp.tools import PublishedTool, to_tool_result, tools_in_profile
 
 # What is the same for every caller and for as long as this process runs may be kept a while.
-KEEP: Final[Mapping[CacheableMethod, CacheHint]] = {
+CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
     "tools/list": CacheHint(ttl_ms=300_000, scope="public"),
     "resources/templates/list": CacheHint(ttl_ms=300_000, scope="public"),
@@ -29,8 +29,8 @@ KEEP: Final[Mapping[CacheableMethod, CacheHint]] = {
 
 
 def build_server(
-    tools: Mapping[str, Offered],
-    entrance: Entrance,
+    tools: Mapping[str, PublishedTool],
+    gateway: ToolGateway,
     *,
     profile: str = "plan",
     one_line: bool = False,
@@ -40,14 +40,14 @@ def build_server(
     The tools are listed from memory, so listing never waits for the entrance to open. `one_line`
     says that there is one client, over a line that stays: it can be told things unasked.
     """
-    listing = wire.ListToolsResult(tools=offered_tools(tools, profile))
+    listing = wire.ListToolsResult(tools=tools_in_profile(tools, profile))
     schemas = {tool.name: tool.input_schema for tool in listing.tools}
     runs = "get_next_job" in schemas
-    skills = Skills(entrance) if "start_skill" in schemas else None
-    resources = Resources(entrance, runs=runs, skills=skills)
-    asking = Asking(entrance)
-    prompts = Prompts(entrance, skills=skills is not None, runs=runs)
-    standing = Standing(entrance)
+    skills = Skills(gateway) if "start_skill" in schemas else None
+    resources = Resources(gateway, runs=runs, skills=skills)
+    asking = ReviewElicitation(gateway)
+    prompts = Prompts(gateway, skills=skills is not None, runs=runs)
+    standing = ResourceSubscriptions(gateway)
 
     async def list_tools(_: Context, __: object) -> wire.ListToolsResult:
         return listing
@@ -56,11 +56,11 @@ def build_server(
         context: Context, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult | wire.InputRequiredResult:
         if params.name not in schemas:
-            raise invalid(f"Unknown tool: {params.name}")
+            raise invalid_params(f"Unknown tool: {params.name}")
         if params.name == REVIEW:
             return await asking.review(context, params)
-        answer = await entrance.enter(context.request, params.name, params.arguments or {})
-        return result_of(answer)
+        answer = await gateway.call_tool(context.request, params.name, params.arguments or {})
+        return to_tool_result(answer)
 
     server = Server(
         "waybook",
@@ -68,8 +68,8 @@ def build_server(
         version=version("waybook"),
         description="The plan book that AI agents and people share.",
         instructions=instructions_for(schemas),
-        cache_hints=KEEP,
-        lifespan=standing.while_serving,
+        cache_hints=CACHE_SECONDS,
+        lifespan=standing.lifespan,
         get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -78,13 +78,13 @@ def build_server(
         on_read_resource=resources.read,
         on_list_prompts=prompts.list,
         on_get_prompt=prompts.get,
-        on_completion=Completions(entrance).complete,
-        on_subscriptions_listen=Streams(entrance).listen,
+        on_completion=Completions(gateway).complete,
+        on_subscriptions_listen=ListenStreams(gateway).listen,
     )
     server.extensions[EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if skills is not None:
         skills.serve(server)
     if one_line:
         standing.serve(server)
-    server.middleware.append(keep_internals)
+    server.middleware.append(hide_internal_errors)
     return server

@@ -18,17 +18,17 @@ import mcp_types as wire
 from mcp.server.lowlevel import Server
 
 from waybook.errors import WaybookError
-from waybook.transport.entrance import Entrance
-from waybook.transport.mcp.refusals import Context, invalid, refused
+from waybook.transport.entrance import ToolGateway
+from waybook.transport.mcp.refusals import Context, error_from_answer, invalid_params
 from waybook.usecases.exchange import Answer
 from waybook.usecases.skills import SKILL_FILE, Skill, SkillFile
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 SCHEME: Final = "skill://"
 FOLDER: Final = "inode/directory"
-KEEP: Final[dict[str, object]] = {"ttlMs": 300_000, "cacheScope": "public"}
+CACHE_SECONDS: Final[dict[str, object]] = {"ttlMs": 300_000, "cacheScope": "public"}
 #: What files are, by what their names end with; other texts are plain.
-KINDS: Final = {
+MEDIA_TYPES: Final = {
     ".css": "text/css",
     ".csv": "text/csv",
     ".gif": "image/gif",
@@ -48,7 +48,7 @@ KINDS: Final = {
 }
 
 
-class Named(wire.RequestParams):
+class UriParams(wire.RequestParams):
     """What names a skill or a folder by its URI."""
 
     uri: str
@@ -58,27 +58,27 @@ class Named(wire.RequestParams):
 class Skills:
     """The skills of the house, as the extension serves them."""
 
-    entrance: Entrance
+    entrance: ToolGateway
 
     def serve(self, server: Server[None]) -> None:
         """Add the extension to a server."""
         server.extensions[EXTENSION] = {"directoryRead": True}
         server.add_request_handler("skills/list", wire.PaginatedRequestParams, self.list)
-        server.add_request_handler("skills/get", Named, self.get)
-        server.add_request_handler("resources/directory/read", Named, self.folder)
+        server.add_request_handler("skills/get", UriParams, self.get)
+        server.add_request_handler("resources/directory/read", UriParams, self.folder)
 
     async def list(self, _: Context, __: wire.PaginatedRequestParams) -> dict[str, Any]:
         """Every skill; they are few, so there is one page."""
-        return {"skills": [entry(skill) for skill in await self.all()], **KEEP}
+        return {"skills": [entry(skill) for skill in await self.all()], **CACHE_SECONDS}
 
-    async def get(self, _: Context, params: Named) -> dict[str, Any]:
+    async def get(self, _: Context, params: UriParams) -> dict[str, Any]:
         """One skill, by the URI of its `SKILL.md`."""
         for skill in await self.all():
             if uri_of(skill, SKILL_FILE) == params.uri:
-                return {"skill": entry(skill), **KEEP}
-        raise invalid(f"No skill is served at {params.uri}", uri=params.uri)
+                return {"skill": entry(skill), **CACHE_SECONDS}
+        raise invalid_params(f"No skill is served at {params.uri}", uri=params.uri)
 
-    async def folder(self, _: Context, params: Named) -> dict[str, Any]:
+    async def folder(self, _: Context, params: UriParams) -> dict[str, Any]:
         """What stands in a folder of a skill."""
         for skill in await self.all():
             within = f"{SCHEME}{skill.name}"
@@ -86,7 +86,7 @@ class Skills:
                 found = children(skill, params.uri)
                 if found:
                     return {"resources": found}
-        raise invalid(f"{params.uri} is not a directory resource", uri=params.uri)
+        raise invalid_params(f"{params.uri} is not a directory resource", uri=params.uri)
 
     async def listed(self) -> Sequence[wire.Resource]:
         """The skills among all resources, for clients that do not know the extension."""
@@ -105,16 +105,18 @@ class Skills:
         for skill in await self.all():
             for file in skill.files:
                 if uri_of(skill, file.path) == uri:
-                    kept = wire.ReadResourceResult(contents=[contents(uri, file)])
+                    kept = wire.ReadResourceResult(contents=[to_contents(uri, file)])
                     return kept.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
-        raise invalid("Resource not found", uri=uri)
+        raise invalid_params("Resource not found", uri=uri)
 
     async def all(self) -> tuple[Skill, ...]:
         """The skills there are."""
         try:
-            return (await self.entrance.doorway()).skills
-        except WaybookError as fault:
-            raise refused(Answer(fault.as_json(), is_error=True), "No skills now") from None
+            return (await self.entrance.dispatcher()).skills
+        except WaybookError as error:
+            raise error_from_answer(
+                Answer(error.as_json(), is_error=True), "No skills now"
+            ) from None
 
 
 def uri_of(skill: Skill, path: str) -> str:
@@ -145,16 +147,16 @@ def children(skill: Skill, folder: str) -> list[dict[str, str]]:
         inner = uri_of(skill, file.path).removeprefix(f"{folder}/")
         if inner != uri_of(skill, file.path):
             name, deeper, _ = inner.partition("/")
-            kind = FOLDER if deeper else kind_of(file)
+            kind = FOLDER if deeper else media_type_of(file)
             uri = f"{folder}/{name}"
             told = PurePosixPath(file.path).parts[folder.count("/") - SCHEME.count("/")]
             found[name] = {"uri": uri, "name": told, "mimeType": kind}
     return [found[name] for name in sorted(found)]
 
 
-def contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.BlobResourceContents:
+def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.BlobResourceContents:
     """The file as a text if it is one, else its bytes."""
-    kind = kind_of(file)
+    kind = media_type_of(file)
     try:
         return wire.TextResourceContents(uri=uri, mime_type=kind, text=file.content.decode())
     except UnicodeDecodeError:
@@ -162,9 +164,9 @@ def contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.Blob
         return wire.BlobResourceContents(uri=uri, mime_type=kind, blob=blob)
 
 
-def kind_of(file: SkillFile) -> str:
+def media_type_of(file: SkillFile) -> str:
     """What a file is, by its name or by its bytes."""
-    known = KINDS.get(PurePosixPath(file.path).suffix.lower())
+    known = MEDIA_TYPES.get(PurePosixPath(file.path).suffix.lower())
     if known:
         return known
     try:

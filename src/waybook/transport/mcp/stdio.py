@@ -11,7 +11,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError
 
-from waybook.transport.mcp.lines import Lines, own_stdin
+from waybook.transport.mcp.lines import MessageLines, take_stdin
 
 
 async def serve_stdio(server: Server[None]) -> None:
@@ -25,7 +25,7 @@ async def serve_stdio(server: Server[None]) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens
             from_thread.run(outgoing.send, SessionMessage(error))
 
-    lines = cast("IO[str]", Lines(own_stdin(), refuse))  # of a file it has what is used
+    lines = cast("IO[str]", MessageLines(take_stdin(), refuse))  # of a file it has what is used
     async with stdio_server(anyio.wrap_file(lines)) as (incoming, outgoing):
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())

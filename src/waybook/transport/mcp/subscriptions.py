@@ -20,35 +20,35 @@ from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, Resour
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
-from waybook.record.news import News
+from waybook.record.news import ChangeEvent
 from waybook.store.bus import Bus
-from waybook.transport.entrance import Entrance
-from waybook.transport.listeners import Listeners
-from waybook.transport.mcp.refusals import Context, invalid
+from waybook.transport.entrance import ToolGateway
+from waybook.transport.listeners import StreamLimiter
+from waybook.transport.mcp.refusals import Context, invalid_params
 from waybook.transport.mcp.resource_kinds import KINDS
 
 #: Streams at the same time, and of one org; and resources one client of an older revision may
 #: subscribe to.
-MOST_STREAMS: Final = 500
-MOST_OF_ORG: Final = 125
-MOST_RESOURCES: Final = 1_000
+MAX_STREAMS: Final = 500
+MAX_STREAMS_PER_ORG: Final = 125
+MAX_RESOURCES: Final = 1_000
 #: How often whoever listens is asked anew whether they may.
-ASK_AGAIN_SECONDS: Final = 20.0
+REAUTH_SECONDS: Final = 20.0
 
 LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId"})
 
 
-def events_of(news: News) -> list[ServerEvent]:
+def events_of(event: ChangeEvent) -> list[ServerEvent]:
     """What a client is told: the resources that are otherwise now, and whether the list may be."""
-    about = f"{news.kind}Id"
+    about = f"{event.kind}Id"
     changed: list[ServerEvent] = [
-        ResourceUpdated(kind.uri.format(id=news.id)) for kind in LIVE if kind.argument == about
+        ResourceUpdated(kind.uri.format(id=event.id)) for kind in LIVE if kind.argument == about
     ]
-    return [*changed, ResourcesListChanged()] if news.standing else changed
+    return [*changed, ResourcesListChanged()] if event.list_changed else changed
 
 
 @dataclass(slots=True)
-class Stream:
+class ListenStream:
     """One stream of one client: a bus as the protocol library wants it, of one org."""
 
     bus: Bus
@@ -65,60 +65,62 @@ class Stream:
         self._deliver = listener
         return self.bus.subscribe(self.org_id, self)
 
-    def hear(self, news: News) -> None:
+    def on_event(self, news: ChangeEvent) -> None:
         """Something changed."""
         for event in events_of(news):
             self._deliver(event)
 
-    def lose_track(self) -> None:
+    def on_gap(self) -> None:
         """Anything may have changed."""
         self.close()
 
-    def end(self) -> None:
+    def on_close(self) -> None:
         """There will be no more."""
         self.close()
 
 
 @dataclass(slots=True)
-class Streams:
+class ListenStreams:
     """`subscriptions/listen`: each call is a stream."""
 
-    entrance: Entrance
-    listeners: Listeners = field(default_factory=lambda: Listeners(MOST_STREAMS, MOST_OF_ORG))
+    entrance: ToolGateway
+    listeners: StreamLimiter = field(
+        default_factory=lambda: StreamLimiter(MAX_STREAMS, MAX_STREAMS_PER_ORG)
+    )
 
     async def listen(
         self, context: Context, params: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
         """Tell of changes until the client has had enough, or the server stops."""
-        bus, org_id = await self.entrance.news(context.request)
-        if full := self.listeners.fault(org_id):
+        bus, org_id = await self.entrance.event_bus(context.request)
+        if full := self.listeners.limit_error(org_id):
             raise MCPError(wire.INTERNAL_ERROR, full.message, full.as_json())
         if bus.is_closed:
             raise MCPError(wire.INTERNAL_ERROR, "No more streams can be opened now")
-        stream = Stream(bus, org_id)
+        stream = ListenStream(bus, org_id)
         handler = ListenHandler(stream)
         stream.close = handler.close
         asking = asyncio.create_task(self._ask_again(context, stream))
         try:
-            with self.listeners.one_more(org_id):
+            with self.listeners.acquire(org_id):
                 return await handler(context, params)
         finally:
             asking.cancel()
 
-    async def _ask_again(self, context: Context, stream: Stream) -> None:
+    async def _ask_again(self, context: Context, stream: ListenStream) -> None:
         """End the stream of somebody whose credential counts no more."""
         while True:
-            await asyncio.sleep(ASK_AGAIN_SECONDS)
-            if not await self.entrance.still(context.request):
+            await asyncio.sleep(REAUTH_SECONDS)
+            if not await self.entrance.still_authorized(context.request):
                 stream.close()
                 return
 
 
 @dataclass(slots=True)
-class Standing:
+class ResourceSubscriptions:
     """`resources/subscribe`, for the one client at the other end of a line."""
 
-    entrance: Entrance
+    entrance: ToolGateway
     _uris: set[str] = field(default_factory=set)
     _changed: dict[str, None] = field(default_factory=dict)
     _has_news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -134,22 +136,22 @@ class Standing:
         )
 
     @asynccontextmanager
-    async def while_serving(self, _: Server[None]) -> AsyncIterator[None]:
+    async def lifespan(self, _: Server[None]) -> AsyncIterator[None]:
         """Tell as long as there is somebody to be told."""
         try:
             yield
         finally:
-            self.end()
+            self.on_close()
 
     async def subscribe(
         self, context: Context, params: wire.SubscribeRequestParams
     ) -> wire.EmptyResult:
         """Tell of changes of a resource from now on."""
         if not any(kind.id_in(params.uri) for kind in LIVE):
-            raise invalid("There is nothing to subscribe to at this address", uri=params.uri)
-        if len(self._uris) >= MOST_RESOURCES:
-            raise invalid(f"No more than {MOST_RESOURCES} subscriptions at the same time")
-        bus, org_id = await self.entrance.news(context.request)
+            raise invalid_params("There is nothing to subscribe to at this address", uri=params.uri)
+        if len(self._uris) >= MAX_RESOURCES:
+            raise invalid_params(f"No more than {MAX_RESOURCES} subscriptions at the same time")
+        bus, org_id = await self.entrance.event_bus(context.request)
         self._uris.add(params.uri)
         if self._telling is None:
             bus.subscribe(org_id, self)
@@ -163,19 +165,19 @@ class Standing:
         self._uris.discard(params.uri)
         return wire.EmptyResult()
 
-    def hear(self, news: News) -> None:
+    def on_event(self, news: ChangeEvent) -> None:
         """Something changed."""
         for event in events_of(news):
             if isinstance(event, ResourceUpdated) and event.uri in self._uris:
                 self._changed[event.uri] = None
                 self._has_news.set()
 
-    def lose_track(self) -> None:
+    def on_gap(self) -> None:
         """Anything may have changed."""
         self._changed |= dict.fromkeys(self._uris)
         self._has_news.set()
 
-    def end(self) -> None:
+    def on_close(self) -> None:
         """There will be no more."""
         if self._telling is not None:
             self._telling.cancel()
@@ -185,7 +187,7 @@ class Standing:
             await self._has_news.wait()
             self._has_news.clear()
             changed, self._changed = self._changed, {}
-            if not await self.entrance.still(None):
+            if not await self.entrance.still_authorized(None):
                 return
             for uri in changed:
                 await session.send_resource_updated(uri)

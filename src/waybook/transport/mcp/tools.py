@@ -13,7 +13,7 @@ import mcp_types as wire
 import orjson
 
 from waybook.errors import Misconfigured
-from waybook.transport.faults import compact
+from waybook.transport.faults import compact_json
 from waybook.usecases.exchange import Answer
 
 PROFILES: Final = ("plan", "research", "runs", "all")
@@ -21,23 +21,23 @@ FILE: Final = "tools.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class PublishedTool:
     """A tool as clients read it, and the profiles it is in."""
 
     listed: wire.Tool
     profiles: frozenset[str]
 
 
-def published_tools() -> dict[str, Offered]:
+def published_tools() -> dict[str, PublishedTool]:
     """Every tool of the doorway's table, in its order."""
     text = files("waybook.transport.mcp").joinpath(FILE).read_bytes()
     return {
-        name: Offered(wire.Tool.model_validate(told["tool"]), frozenset(told["profiles"]))
+        name: PublishedTool(wire.Tool.model_validate(told["tool"]), frozenset(told["profiles"]))
         for name, told in orjson.loads(text).items()
     }
 
 
-def offered_tools(tools: Mapping[str, Offered], profile: str) -> list[wire.Tool]:
+def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[wire.Tool]:
     """The tools of a profile, in the order of the table.
 
     Raises:
@@ -49,13 +49,13 @@ def offered_tools(tools: Mapping[str, Offered], profile: str) -> list[wire.Tool]
     return [one.listed for one in tools.values() if every or profile in one.profiles]
 
 
-def result_of(answer: Answer) -> wire.CallToolResult:
+def to_tool_result(answer: Answer) -> wire.CallToolResult:
     """The doorway's answer as a tool result.
 
     An error is one text block and nothing structured: it would not satisfy the output schema.
     """
     return wire.CallToolResult(
-        content=[wire.TextContent(text=compact(answer.body))],
+        content=[wire.TextContent(text=compact_json(answer.body))],
         structured_content=None if answer.is_error else answer.body,
         is_error=answer.is_error,
     )

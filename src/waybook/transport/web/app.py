@@ -13,27 +13,27 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from waybook.transport.web.dashboard.mishaps import error_page, for_people
-from waybook.transport.web.described import described
-from waybook.transport.web.elsewhere import for_our_pages, none_from_elsewhere
-from waybook.transport.web.endpoint import Mcp
-from waybook.transport.web.gate import Gate
+from waybook.transport.web.dashboard.mishaps import error_page, wants_html
+from waybook.transport.web.described import serve_openapi
+from waybook.transport.web.elsewhere import add_security_headers, reject_cross_site
+from waybook.transport.web.endpoint import McpEndpoint
+from waybook.transport.web.gate import AuthGate
 from waybook.transport.web.guards import (
     BODY_LIMIT,
-    as_reached,
-    only_for,
-    only_http,
-    unpacked,
-    within,
-    without_blanks,
+    apply_public_scheme,
+    check_host_and_origin,
+    limit_body,
+    reject_encoded_bodies,
+    reject_other_scopes,
+    strip_header_whitespace,
 )
-from waybook.transport.web.hosts import Hosts
+from waybook.transport.web.hosts import AllowedHosts
 from waybook.transport.web.metrics import Metric
 from waybook.transport.web.operations import Operations
-from waybook.transport.web.pace import Pace, at_a_pace
-from waybook.transport.web.reading import Reading
-from waybook.transport.web.replies import refusal
-from waybook.transport.web.snapshots import Snapshots
+from waybook.transport.web.pace import RequestThrottle, throttle_requests
+from waybook.transport.web.reading import ReadApi
+from waybook.transport.web.replies import error_response
+from waybook.transport.web.snapshots import SnapshotApi
 
 ERRORS: Final = {
     HTTPStatus.NOT_FOUND: ("NOT_FOUND", "There is nothing at this address."),
@@ -48,30 +48,30 @@ async def http_error(request: Request, error: Exception) -> Response:
     code, message = ERRORS.get(
         HTTPStatus(error.status_code), ("INVALID_INPUT", "This cannot be asked.")
     )
-    if for_people(request):
+    if wants_html(request):
         return error_page(request, error.status_code, message)
-    return refusal(error.status_code, code, message, error.headers)
+    return error_response(error.status_code, code, message, error.headers)
 
 
-async def broken(request: Request, _: Exception) -> Response:
+async def internal_error(request: Request, _: Exception) -> Response:
     """Something of ours broke; the server's log knows what, the wire does not."""
-    if for_people(request):
+    if wants_html(request):
         return error_page(request, 500, "Something broke here.")
-    return refusal(500, "UNAVAILABLE", "Something broke here; try again.")
+    return error_response(500, "UNAVAILABLE", "Something broke here; try again.")
 
 
 def build_app(  # noqa: PLR0913 - one for each part of the face
     server: Server[None],
     *,
-    hosts: Hosts,
+    hosts: AllowedHosts,
     ready: Callable[[], Awaitable[bool]],
     stuck: Callable[[], bool] = bool,
     metrics: Callable[[], Iterable[Metric]] = tuple,
     reporting: frozenset[str] = frozenset(),
-    reading: Reading | None = None,
+    reading: ReadApi | None = None,
     pages: Sequence[Route] = (),
-    pace: Pace | None = None,
-    gate: Gate | None = None,
+    pace: RequestThrottle | None = None,
+    gate: AuthGate | None = None,
 ) -> ASGIApp:
     """The whole HTTP face; one for each start, since the MCP endpoint runs only once.
 
@@ -80,8 +80,8 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     their progress, `reading` answers what is read of runs, `pages` are for people, `pace` is what
     an org is held to that calls too often, `gate` asks everybody who they are.
     """
-    mcp, operations = Mcp(server, reporting, pace), Operations(ready, stuck, metrics)
-    snapshots = Snapshots(pace)
+    mcp, operations = McpEndpoint(server, reporting, pace), Operations(ready, stuck, metrics)
+    snapshots = SnapshotApi(pace)
 
     @asynccontextmanager
     async def running(_: Starlette) -> AsyncIterator[None]:
@@ -96,18 +96,22 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
             Route("/healthz", operations.healthz),
             Route("/readyz", operations.readyz),
             Route("/metrics", operations.figures),
-            Route("/api/openapi.json", described),
+            Route("/api/openapi.json", serve_openapi),
             Route("/api/report", snapshots.report, methods=["POST"]),
             Route("/api/map", snapshots.map, methods=["POST"]),
             *(reading.routes() if reading else ()),
         ],
         exception_handlers={
             HTTPException: http_error,
-            Exception: broken,
+            Exception: internal_error,
         },
         lifespan=running,
     )
-    bounded = unpacked(within(BODY_LIMIT, app))
-    paced = at_a_pace(pace, bounded) if pace else bounded
-    known = as_reached(hosts.encrypted, gate.before(paced) if gate else paced)
-    return only_http(for_our_pages(without_blanks(only_for(hosts, none_from_elsewhere(known)))))
+    bounded = reject_encoded_bodies(limit_body(BODY_LIMIT, app))
+    paced = throttle_requests(pace, bounded) if pace else bounded
+    known = apply_public_scheme(hosts.encrypted, gate.wrap(paced) if gate else paced)
+    return reject_other_scopes(
+        add_security_headers(
+            strip_header_whitespace(check_host_and_origin(hosts, reject_cross_site(known)))
+        )
+    )

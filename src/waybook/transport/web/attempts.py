@@ -10,33 +10,33 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
-MOST: Final = 10
-WITHIN_SECONDS: Final = 60.0
-MOST_ADDRESSES: Final = 10_000
+MAX_ATTEMPTS: Final = 10
+WINDOW_SECONDS: Final = 60.0
+MAX_ADDRESSES: Final = 10_000
 
 
-class Attempts:
+class LoginThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` says how many seconds have passed."""
         self._clock = clock
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def wait(self, address: str) -> int:
+    def retry_after(self, address: str) -> int:
         """Count an attempt; the seconds to wait before there may be one, 0 if there may be now."""
-        now, place = self._clock(), neighbourhood(address)
+        now, place = self._clock(), address_prefix(address)
         tried = self._tried.setdefault(place, deque())
         self._tried.move_to_end(place)
-        while tried and tried[0] <= now - WITHIN_SECONDS:
+        while tried and tried[0] <= now - WINDOW_SECONDS:
             tried.popleft()
-        if len(tried) >= MOST:
-            return max(1, round(tried[0] + WITHIN_SECONDS - now))
+        if len(tried) >= MAX_ATTEMPTS:
+            return max(1, round(tried[0] + WINDOW_SECONDS - now))
         tried.append(now)
-        while len(self._tried) > MOST_ADDRESSES:
+        while len(self._tried) > MAX_ADDRESSES:
             self._tried.popitem(last=False)
         return 0
 
 
-def neighbourhood(address: str) -> str:
+def address_prefix(address: str) -> str:
     """What counts as one address: of version 6, everybody has at least 64 bits of them.
 
     >>> neighbourhood("2001:db8::1") == neighbourhood("2001:db8::2"), neighbourhood("10.0.0.1")

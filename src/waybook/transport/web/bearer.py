@@ -13,29 +13,29 @@ _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.A
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PresentedToken:
     """What a request shows: nothing of our kind, one secret, or something that is none."""
 
     #: Whether it tried to show something.
-    tried: bool = False
+    present: bool = False
     secret: str | None = None
 
 
-def shown_in(scope: Scope) -> Shown:
+def read_bearer(scope: Scope) -> PresentedToken:
     """The secret in a request's header; anywhere else it does not count.
 
     Two headers are one too many: whoever stands before us may have looked at the other one.
     """
     values = header_values(scope, b"authorization")
     if not values:
-        return Shown()
+        return PresentedToken()
     matched = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
     if len(values) > 1 or matched is None:
-        return Shown(tried=len(values) > 1)
-    return Shown(tried=True, secret=matched["secret"] or None)
+        return PresentedToken(present=len(values) > 1)
+    return PresentedToken(present=True, secret=matched["secret"] or None)
 
 
-def challenge(shown: Shown, metadata_url: str | None = None) -> str:
+def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
     """What to show, told to whoever showed nothing, or something that does not count.
 
     >>> challenge(Shown())
@@ -44,7 +44,7 @@ def challenge(shown: Shown, metadata_url: str | None = None) -> str:
     'error="invalid_token"'
     """
     told = [f'Bearer realm="{REALM}"']
-    if shown.tried:
+    if shown.present:
         told.append('error="invalid_token"')
         told.append('error_description="The token is unknown, malformed, expired or revoked"')
     if metadata_url is not None:
@@ -52,7 +52,7 @@ def challenge(shown: Shown, metadata_url: str | None = None) -> str:
     return ", ".join(told)
 
 
-def lacking(details: object) -> dict[str, str]:
+def insufficient_scope_header(details: object) -> dict[str, str]:
     """Which scope a credential that counts has not got, as a header, if an error says so.
 
     >>> lacking({"needed": ["plan:read"]})["www-authenticate"]

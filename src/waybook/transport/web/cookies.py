@@ -16,25 +16,25 @@ FLOW: Final = "waybook_flow"
 SESSION_SECONDS: Final = 7 * 24 * 3600
 FLOW_SECONDS: Final = 600
 #: Browsers take a cookie of such a name only from this very host, over https.
-OWN: Final = "__Host-"
+HOST_PREFIX: Final = "__Host-"
 
 
-def kept(request: Request, name: str) -> str:
+def read_cookie(request: Request, name: str) -> str:
     """What the browser keeps under this name, or nothing."""
     return request.cookies.get(_called(request, name), "")
 
 
-def keep_session(request: Request, reply: Response, secret: str) -> None:
+def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
     """Have the browser keep its session."""
     _keep(request, reply, SESSION, secret, SESSION_SECONDS, "strict")
 
 
-def keep_flow(request: Request, reply: Response, flow: str) -> None:
+def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
     """Have the browser remember that it was sent to sign in."""
     _keep(request, reply, FLOW, flow, FLOW_SECONDS, "lax")
 
 
-def forget(request: Request, reply: Response, name: str) -> None:
+def delete_cookie(request: Request, reply: Response, name: str) -> None:
     """Have the browser keep it no longer."""
     secure = request.url.scheme == "https"
     reply.delete_cookie(
@@ -62,4 +62,4 @@ def _keep(
 
 
 def _called(request: Request, name: str) -> str:
-    return f"{OWN}{name}" if request.url.scheme == "https" else name
+    return f"{HOST_PREFIX}{name}" if request.url.scheme == "https" else name

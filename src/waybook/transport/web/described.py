@@ -9,11 +9,11 @@ from starlette.responses import Response
 FILE: Final = "openapi.json"
 
 
-def description() -> bytes:
+def load_openapi() -> bytes:
     """The description, in OpenAPI 3.1."""
     return files("waybook.transport.web").joinpath(FILE).read_bytes()
 
 
-async def described(_: Request) -> Response:
+async def serve_openapi(_: Request) -> Response:
     """Hand it out."""
-    return Response(description(), media_type="application/json")
+    return Response(load_openapi(), media_type="application/json")

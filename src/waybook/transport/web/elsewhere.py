@@ -11,13 +11,13 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from waybook.transport.web.guards import header_values
-from waybook.transport.web.replies import refusal
+from waybook.transport.web.replies import error_response
 
 #: Of a page of ours; or of nobody's page: an address that was typed in.
-OURS: Final = frozenset({"same-origin", "none"})
-LOOKING: Final = frozenset({"GET", "HEAD"})
+SAME_SITE: Final = frozenset({"same-origin", "none"})
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 #: What every answer says that says nothing else.
-SAID: Final = {
+SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
@@ -26,12 +26,14 @@ SAID: Final = {
 }
 
 
-def none_from_elsewhere(app: ASGIApp) -> ASGIApp:
+def reject_cross_site(app: ASGIApp) -> ASGIApp:
     """Refuse (403) what a browser asks for on behalf of another site's page."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not is_welcome(scope):
-            reply = refusal(403, "FORBIDDEN", "Requests of other sites' pages are not accepted.")
+        if scope["type"] == "http" and not is_same_site(scope):
+            reply = error_response(
+                403, "FORBIDDEN", "Requests of other sites' pages are not accepted."
+            )
             await reply(scope, receive, send)
         else:
             await app(scope, receive, send)
@@ -39,20 +41,20 @@ def none_from_elsewhere(app: ASGIApp) -> ASGIApp:
     return guarded
 
 
-def is_welcome(scope: Scope) -> bool:
+def is_same_site(scope: Scope) -> bool:
     """Whether no browser says that another page asks; following a link is a person's own deed."""
-    if set(header_values(scope, b"sec-fetch-site")) <= OURS:
+    if set(header_values(scope, b"sec-fetch-site")) <= SAME_SITE:
         return True
     return (
-        scope["method"] in LOOKING
+        scope["method"] in SAFE_METHODS
         and header_values(scope, b"sec-fetch-mode") == ["navigate"]
         and header_values(scope, b"sec-fetch-dest") == ["document"]
     )
 
 
-def for_our_pages(app: ASGIApp) -> ASGIApp:
+def add_security_headers(app: ASGIApp) -> ASGIApp:
     """Have every answer, refusals included, say whom it is for and how it is to be taken."""
-    said = {name.encode(): value.encode() for name, value in SAID.items()}
+    said = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         async def tell(message: Message) -> None:

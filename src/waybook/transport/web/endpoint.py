@@ -11,23 +11,23 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from waybook.transport.jsonrpc import Unsound, read_message, tool_with_progress
-from waybook.transport.web.guards import BODY_LIMIT, replayed
-from waybook.transport.web.pace import Pace
-from waybook.transport.web.replies import json_reply
+from waybook.transport.jsonrpc import InvalidMessage, read_message, tool_with_progress
+from waybook.transport.web.guards import BODY_LIMIT, replay_body
+from waybook.transport.web.pace import RequestThrottle
+from waybook.transport.web.replies import json_response
 
 
-class Mcp:
+class McpEndpoint:
     """The protocol over HTTP: plain JSON, or a stream for a call whose progress is asked for."""
 
     def __init__(
-        self, server: Server[None], reporting: frozenset[str], pace: Pace | None = None
+        self, server: Server[None], reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
         """Serve; `reporting` names the tools that tell of their progress."""
         self.pace = pace
         self.reporting = reporting
-        self.plain = exchanges(server, streamed=False)
-        self.streamed = exchanges(server, streamed=True)
+        self.plain = session_managers(server, streamed=False)
+        self.streamed = session_managers(server, streamed=True)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -43,21 +43,21 @@ class Mcp:
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
         body = await request.body()
         message = read_message(body)
-        if isinstance(message, Unsound):
+        if isinstance(message, InvalidMessage):
             error = {"code": message.code, "message": message.message}
-            reply = json_reply({"jsonrpc": "2.0", "id": None, "error": error}, 400)
+            reply = json_response({"jsonrpc": "2.0", "id": None, "error": error}, 400)
             await reply(scope, receive, send)
             return
-        if self.pace and (refusal := await self.pace.turned_away(request, message)):
+        if self.pace and (refusal := await self.pace.rate_limited_mcp_response(request, message)):
             await refusal(scope, receive, send)
             return
         streams = tool_with_progress(message) in self.reporting
         streams = streams and "text/event-stream" in request.headers.get("accept", "")
         manager = self.streamed if streams else self.plain
-        await manager.handle_request(scope, replayed(body, receive), send)
+        await manager.handle_request(scope, replay_body(body, receive), send)
 
 
-def exchanges(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
+def session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
     """The library's exchanges, each on its own.
 
     Its checks of Host and Origin are off, since ours stand before every route.

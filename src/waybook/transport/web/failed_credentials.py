@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from math import ceil
 from typing import Final
 
-from waybook.errors import RateLimited, Unidentified
-from waybook.transport.web.attempts import neighbourhood
+from waybook.errors import RateLimited, Unauthenticated
+from waybook.transport.web.attempts import address_prefix
 
 #: Failures that an address may have at once; one more every so many seconds.
 MAX_FAILURES: Final = 10
@@ -64,12 +64,12 @@ class FailedCredentials:
         Raises:
             RateLimited: too many failures from the address; the details say when to retry.
         """
-        key, place = hash(secret), neighbourhood(address)
+        key, place = hash(secret), address_prefix(address)
         charge = self._admit(key, place)
         self._pending[key] += 1
         try:
             yield
-        except Unidentified:
+        except Unauthenticated:
             if self._recent.pop(key, None) is not None and not charge:
                 self._take(place, REFILL_SECONDS)
             raise
@@ -113,7 +113,7 @@ class FailedCredentials:
 
     async def delay(self, address: str) -> None:
         """Wait before a refusal is sent; longer if many of this address wait already."""
-        place = neighbourhood(address)
+        place = address_prefix(address)
         if self._delayed.total() >= MAX_DELAYED:
             return
         self._delayed[place] += 1

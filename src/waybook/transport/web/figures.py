@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from waybook.doorway import Doorway
+from waybook.doorway import Dispatcher
 from waybook.transport.web.metrics import Metric
 
 
-def figures(doorway: Doorway) -> Iterator[Metric]:
+def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
     """What this process has counted since it started."""
-    for (tool, outcome), count in sorted(doorway.counted.items()):
+    for (tool, outcome), count in sorted(dispatcher.counted.items()):
         yield Metric(
             name="waybook_calls_total",
             help="Calls answered, by tool and outcome (ok, or the error's code).",
@@ -20,5 +20,5 @@ def figures(doorway: Doorway) -> Iterator[Metric]:
         name="waybook_call_log_dropped_total",
         help="Calls that were answered but not logged.",
         kind="counter",
-        value=doorway.calls.dropped,
+        value=dispatcher.calls.dropped,
     )

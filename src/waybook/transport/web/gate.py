@@ -16,36 +16,41 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from waybook.errors import RateLimited, Unidentified, WaybookError
+from waybook.errors import RateLimited, Unauthenticated, WaybookError
 from waybook.record.moment import Channel
-from waybook.transport.web.bearer import Shown, challenge, lacking, shown_in
-from waybook.transport.web.cookies import SESSION, kept
-from waybook.transport.web.dashboard.going_on import asked_for_here, going_on
-from waybook.transport.web.dashboard.mishaps import error_page, for_people
+from waybook.transport.web.bearer import (
+    PresentedToken,
+    challenge,
+    insufficient_scope_header,
+    read_bearer,
+)
+from waybook.transport.web.cookies import SESSION, read_cookie
+from waybook.transport.web.dashboard.going_on import redirect_page, requested_path
+from waybook.transport.web.dashboard.mishaps import error_page, wants_html
 from waybook.transport.web.failed_credentials import FailedCredentials
-from waybook.transport.web.proxies import Proxies, origin_of
-from waybook.transport.web.reading import status_of
-from waybook.transport.web.replies import json_reply, refusal, retry_header
+from waybook.transport.web.proxies import TrustedProxies, client_address_of
+from waybook.transport.web.reading import http_status
+from waybook.transport.web.replies import error_response, json_response, retry_after_header
 from waybook.usecases.exchange import Caller
 
 #: Open to everybody: that we are there, and how to sign in.
-OPEN: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
-OPEN_BELOW: Final = ("/static/", "/sign-in/", "/.well-known/")
-METRICS: Final = "/metrics"
+PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
+PUBLIC_PREFIXES: Final = ("/static/", "/sign-in/", "/.well-known/")
+METRICS_PATH: Final = "/metrics"
 #: Where programs come in, and by which door that is.
-PROGRAMS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
+PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
 #: Who shows this secret, coming through this door; refuses with `Unidentified`.
-ByBearer = Callable[[str, Channel], Awaitable[Caller]]
+BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
 #: Who sits at this browser, if they have signed in.
-ByBrowser = Callable[[Request], Awaitable[Caller | None]]
+BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    bearer: ByBearer
+class AuthGate:
+    bearer: BearerAuthenticator
     #: Nobody, until people can sign in.
-    browser: ByBrowser | None = None
+    browser: BrowserAuthenticator | None = None
     #: Where people sign in.
     sign_in: str | None = None
     #: What opens the figures, which are of all orgs; without it they are not there.
@@ -54,9 +59,9 @@ class Gate:
     metadata_url: str | None = None
     failures: FailedCredentials = field(default_factory=FailedCredentials)
     #: Proxies that are trusted to name the client's address.
-    proxies: Proxies = field(default_factory=Proxies)
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
-    def before(self, app: ASGIApp) -> ASGIApp:
+    def wrap(self, app: ASGIApp) -> ASGIApp:
         """The app, for those we know."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,31 +81,37 @@ class Gate:
             Unidentified: nobody we know.
             Unavailable: that cannot be found out now.
         """
-        channel, shown = door_of(request.url.path), shown_in(request.scope)
+        channel, shown = channel_for(request.url.path), read_bearer(request.scope)
         if is_for_browsers(request, shown):
             person = await self.browser(request) if self.browser else None
             if person is None:
-                raise Unidentified
+                raise Unauthenticated
             return person
         if shown.secret is None:
-            raise Unidentified
+            raise Unauthenticated
         return await self.bearer(shown.secret, channel)
 
     async def _refused(self, request: Request) -> Response | None:
         """The refusal, or nothing once we know who asks."""
         path = request.url.path
-        if path == METRICS:
-            return None if self._opens_figures(request) else refusal(404, "NOT_FOUND", NOTHING)
-        if path in OPEN or path.startswith(OPEN_BELOW):
+        if path == METRICS_PATH:
+            return (
+                None
+                if self._opens_figures(request)
+                else error_response(404, "NOT_FOUND", NO_CONTENT)
+            )
+        if path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIXES):
             return None
         try:
             request.state.caller = await self._limited_caller(request)
-        except Unidentified as fault:
-            return self._challenge(request, fault)
-        except RateLimited as fault:
-            return await self._too_many_failures(request, fault)
-        except WaybookError as fault:
-            return json_reply(fault.as_json(), status_of(fault.code), lacking(fault.details))
+        except Unauthenticated as error:
+            return self._challenge(request, error)
+        except RateLimited as error:
+            return await self._too_many_failures(request, error)
+        except WaybookError as error:
+            return json_response(
+                error.as_json(), http_status(error.code), insufficient_scope_header(error.details)
+            )
         request.state.admitted_by = self
         return None
 
@@ -111,78 +122,78 @@ class Gate:
             Unidentified: the request shows no valid credential.
             RateLimited: too many unknown secrets came from its address; this one was not looked up.
         """
-        address, secret = origin_of(request, self.proxies), secret_of(request)
+        address, secret = client_address_of(request, self.proxies), secret_of(request)
         if not secret:
             return await self.caller(request)
         with self.failures.lookup(address, secret):
             return await self.caller(request)
 
-    async def _too_many_failures(self, request: Request, fault: RateLimited) -> Response:
-        await self.failures.delay(origin_of(request, self.proxies))
-        headers = retry_header(fault.details)
-        if not for_people(request):
-            return json_reply(fault.as_json(), HTTPStatus.TOO_MANY_REQUESTS, headers)
-        page = error_page(request, HTTPStatus.TOO_MANY_REQUESTS, fault.message)
+    async def _too_many_failures(self, request: Request, error: RateLimited) -> Response:
+        await self.failures.delay(client_address_of(request, self.proxies))
+        headers = retry_after_header(error.details)
+        if not wants_html(request):
+            return json_response(error.as_json(), HTTPStatus.TOO_MANY_REQUESTS, headers)
+        page = error_page(request, HTTPStatus.TOO_MANY_REQUESTS, error.message)
         page.headers.update(headers)
         return page
 
     def _opens_figures(self, request: Request) -> bool:
-        secret = shown_in(request.scope).secret or ""
+        secret = read_bearer(request.scope).secret or ""
         known = self.metrics_token
         return known is not None and hmac.compare_digest(secret.encode(), known.encode())
 
-    def _challenge(self, request: Request, fault: Unidentified) -> Response:
-        if door_of(request.url.path) is not Channel.DASHBOARD:
-            shown = shown_in(request.scope)
+    def _challenge(self, request: Request, error: Unauthenticated) -> Response:
+        if channel_for(request.url.path) is not Channel.DASHBOARD:
+            shown = read_bearer(request.scope)
             headers = {"www-authenticate": challenge(shown, self.metadata_url)}
-            return json_reply(fault.as_json(), HTTPStatus.UNAUTHORIZED, headers)
-        headers = {"www-authenticate": challenge(Shown(), self.metadata_url)}
-        if not for_people(request):
-            return json_reply(fault.as_json(), HTTPStatus.UNAUTHORIZED, headers)
+            return json_response(error.as_json(), HTTPStatus.UNAUTHORIZED, headers)
+        headers = {"www-authenticate": challenge(PresentedToken(), self.metadata_url)}
+        if not wants_html(request):
+            return json_response(error.as_json(), HTTPStatus.UNAUTHORIZED, headers)
         if self.sign_in is None:
-            page = error_page(request, HTTPStatus.UNAUTHORIZED, fault.message)
+            page = error_page(request, HTTPStatus.UNAUTHORIZED, error.message)
             page.headers.update(headers)
             return page
-        then = asked_for_here(request)
-        if is_link_from_elsewhere(request):
-            return going_on(request, then)
+        then = requested_path(request)
+        if is_cross_site_navigation(request):
+            return redirect_page(request, then)
         return RedirectResponse(f"{self.sign_in}?then={quote(then, safe='')}", HTTPStatus.SEE_OTHER)
 
 
-NOTHING: Final = "There is nothing at this address."
+NO_CONTENT: Final = "There is nothing at this address."
 
 
-def is_for_browsers(request: Request, shown: Shown) -> bool:
+def is_for_browsers(request: Request, shown: PresentedToken) -> bool:
     """Return whether the session of a browser is asked for, not a bearer token."""
-    is_page = door_of(request.url.path) is Channel.DASHBOARD
-    return is_page or (not shown.tried and is_look(request))
+    is_page = channel_for(request.url.path) is Channel.DASHBOARD
+    return is_page or (not shown.present and is_read_request(request))
 
 
 def secret_of(request: Request) -> str:
     """Return the secret that a request is judged by; empty if it shows none."""
-    shown = shown_in(request.scope)
-    return kept(request, SESSION) if is_for_browsers(request, shown) else shown.secret or ""
+    shown = read_bearer(request.scope)
+    return read_cookie(request, SESSION) if is_for_browsers(request, shown) else shown.secret or ""
 
 
-def is_look(request: Request) -> bool:
+def is_read_request(request: Request) -> bool:
     """Whether this only reads what pages link to: documents and outputs, for whoever signed in."""
-    return request.method == "GET" and door_of(request.url.path) is Channel.REST
+    return request.method == "GET" and channel_for(request.url.path) is Channel.REST
 
 
-def is_link_from_elsewhere(request: Request) -> bool:
+def is_cross_site_navigation(request: Request) -> bool:
     """Whether somebody followed a link on another site's page: their session is not sent then."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 
-def door_of(path: str) -> Channel:
+def channel_for(path: str) -> Channel:
     """By which door a request comes."""
-    for place, channel in PROGRAMS.items():
+    for place, channel in PROGRAM_CHANNELS.items():
         if path == place or path.startswith(f"{place}/"):
             return channel
     return Channel.DASHBOARD
 
 
-async def admitted(request: Request | None) -> Caller:
+async def authenticated_caller(request: Request | None) -> Caller:
     """Whoever the gate let in with this request.
 
     Raises:
@@ -190,21 +201,21 @@ async def admitted(request: Request | None) -> Caller:
     """
     caller = getattr(request.state, "caller", None) if request is not None else None
     if not isinstance(caller, Caller):
-        raise Unidentified
+        raise Unauthenticated
     return caller
 
 
-async def still_admitted(request: Request | None) -> bool:
+async def reauthenticate(request: Request | None) -> bool:
     """Whether the gate would let them in again: for answers that go on for long.
 
     If that cannot be found out now, they may listen until it can.
     """
     gate = getattr(request.state, "admitted_by", None) if request is not None else None
-    if request is None or not isinstance(gate, Gate):
+    if request is None or not isinstance(gate, AuthGate):
         return True
     try:
         await gate.caller(request)
-    except Unidentified:
+    except Unauthenticated:
         return False
     except WaybookError:
         return True

@@ -6,8 +6,8 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from waybook.transport.jsonrpc import MESSAGE_LIMIT
-from waybook.transport.web.hosts import Hosts
-from waybook.transport.web.replies import refusal
+from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.web.replies import error_response
 
 BODY_LIMIT: Final = MESSAGE_LIMIT
 
@@ -15,10 +15,10 @@ BODY_LIMIT: Final = MESSAGE_LIMIT
 BODY_SECONDS: Final = 60.0
 
 # A client that is still sending does not read: a body a little too large is heard out first.
-HEARD_OUT: Final = 8 * BODY_LIMIT
+MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
 
 
-def only_http(app: ASGIApp) -> ASGIApp:
+def reject_other_scopes(app: ASGIApp) -> ASGIApp:
     """Refuse what is neither a request nor the server's own start and stop."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -30,7 +30,7 @@ def only_http(app: ASGIApp) -> ASGIApp:
     return guarded
 
 
-def without_blanks(app: ASGIApp) -> ASGIApp:
+def strip_header_whitespace(app: ASGIApp) -> ASGIApp:
     """Strip the blanks around header values, which the HTTP parser leaves at their end."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,7 +42,7 @@ def without_blanks(app: ASGIApp) -> ASGIApp:
     return guarded
 
 
-def as_reached(public_host: str | None, app: ASGIApp) -> ASGIApp:
+def apply_public_scheme(public_host: str | None, app: ASGIApp) -> ASGIApp:
     """Have requests that came for our public name count as https: a proxy took that off.
 
     Cookies then are for https alone.
@@ -57,7 +57,7 @@ def as_reached(public_host: str | None, app: ASGIApp) -> ASGIApp:
     return guarded
 
 
-def only_for(hosts: Hosts, app: ASGIApp) -> ASGIApp:
+def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
     """Refuse requests that came for another name (421) or from another site's page (403)."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,10 +66,12 @@ def only_for(hosts: Hosts, app: ASGIApp) -> ASGIApp:
             return
         named = header_values(scope, b"host")
         if len(named) != 1 or not hosts.allow_host(named[0]):
-            reply = refusal(421, "FORBIDDEN", "This server does not answer to that host name.")
+            reply = error_response(
+                421, "FORBIDDEN", "This server does not answer to that host name."
+            )
             await reply(scope, receive, send)
         elif not all(hosts.allow_origin(o, named[0]) for o in header_values(scope, b"origin")):
-            reply = refusal(403, "FORBIDDEN", "Requests from that origin are not accepted.")
+            reply = error_response(403, "FORBIDDEN", "Requests from that origin are not accepted.")
             await reply(scope, receive, send)
         else:
             await app(scope, receive, send)
@@ -77,14 +79,14 @@ def only_for(hosts: Hosts, app: ASGIApp) -> ASGIApp:
     return guarded
 
 
-def unpacked(app: ASGIApp) -> ASGIApp:
+def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
     """Refuse bodies that are packed (415): a small one may hold a very large one."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         coded = header_values(scope, b"content-encoding") if scope["type"] == "http" else []
         if any(value.lower() not in {"", "identity"} for value in coded):
             message = "A body that is compressed is not taken here; send it as it is."
-            reply = refusal(415, "INVALID_INPUT", message, {"accept-encoding": "identity"})
+            reply = error_response(415, "INVALID_INPUT", message, {"accept-encoding": "identity"})
             await reply(scope, receive, send)
         else:
             await app(scope, receive, send)
@@ -92,7 +94,7 @@ def unpacked(app: ASGIApp) -> ASGIApp:
     return guarded
 
 
-def within(limit: int, app: ASGIApp) -> ASGIApp:
+def limit_body(limit: int, app: ASGIApp) -> ASGIApp:
     """Read the whole body before anything else, or refuse it: too large (413), too slow (408)."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,20 +103,20 @@ def within(limit: int, app: ASGIApp) -> ASGIApp:
             return
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                heard = declared_size(scope) <= HEARD_OUT
+                heard = declared_size(scope) <= MAX_DRAINED_BYTES
                 body = await read_body(receive, limit) if heard else None
         except TimeoutError:
-            reply = refusal(
+            reply = error_response(
                 408, "INVALID_INPUT", "The body took too long.", {"connection": "close"}
             )
             await reply(scope, receive, send)
             return
         if body is None:
             message = f"A request body may have {limit} bytes; split the work into smaller calls."
-            reply = refusal(413, "TOO_LARGE", message, {"connection": "close"})
+            reply = error_response(413, "TOO_LARGE", message, {"connection": "close"})
             await reply(scope, receive, send)
         else:
-            await app(scope, replayed(body, receive), send)
+            await app(scope, replay_body(body, receive), send)
 
     return guarded
 
@@ -122,7 +124,7 @@ def within(limit: int, app: ASGIApp) -> ASGIApp:
 async def read_body(receive: Receive, limit: int) -> bytes | None:
     """The body, or nothing if it goes beyond the limit."""
     parts, size, more = [], 0, True
-    while more and size <= HEARD_OUT:
+    while more and size <= MAX_DRAINED_BYTES:
         message = await receive()
         if message["type"] != "http.request":
             break
@@ -134,7 +136,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
     return b"".join(parts) if size <= limit else None
 
 
-def replayed(body: bytes, receive: Receive) -> Receive:
+def replay_body(body: bytes, receive: Receive) -> Receive:
     """The body as one message, then whatever comes after it."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -10,10 +10,10 @@ from typing import Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 #: Address, names and values of all headers together.
-MOST_BYTES: Final = 64 * 1024
-MOST_HEADERS: Final = 200
+MAX_BYTES: Final = 64 * 1024
+MAX_HEADERS: Final = 200
 #: How long a head may take, from the connection or from the last answer on.
-SECONDS: Final = 30.0
+HEAD_TIMEOUT_SECONDS: Final = 30.0
 
 TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -25,11 +25,11 @@ TOO_LARGE: Final = (
 )
 
 
-class TooMuch(Exception):
+class HeadTooLarge(Exception):
     """A head goes beyond what one may have."""
 
 
-class BoundedHeads(HttpToolsProtocol):
+class BoundedHeadProtocol(HttpToolsProtocol):
     """One connection, whose heads are small and soon whole."""
 
     #: What the head has so far.
@@ -55,7 +55,7 @@ class BoundedHeads(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._kept > MOST_BYTES:
+        if self._kept > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
             # What comes behind an answer is the rest of a body that nobody reads, or a new head.
@@ -103,10 +103,10 @@ class BoundedHeads(HttpToolsProtocol):
     def _count(self, size: int) -> None:
         self._bytes += size
         if self._is_too_much():
-            raise TooMuch
+            raise HeadTooLarge
 
     def _is_too_much(self) -> bool:
-        return self._bytes > MOST_BYTES or self._headers > MOST_HEADERS
+        return self._bytes > MAX_BYTES or self._headers > MAX_HEADERS
 
     def _refuse(self) -> None:
         self.transport.write(TOO_LARGE)
@@ -114,7 +114,7 @@ class BoundedHeads(HttpToolsProtocol):
 
     def _expect(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(SECONDS, self._give_up)
+            self._timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self._give_up)
 
     def _stop_expecting(self) -> None:
         if self._timer is not None:

@@ -9,7 +9,7 @@ ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Hosts:
+class AllowedHosts:
     """The loopback names, at any port, and `names`: exactly what a client writes into `Host`.
 
     >>> hosts = Hosts(frozenset({"plans.example.org"}))

@@ -18,7 +18,7 @@ class Metric:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def exposition(metrics: Iterable[Metric]) -> str:
+def render_metrics(metrics: Iterable[Metric]) -> str:
     r"""The figures as text.
 
     >>> calls = Metric(name="calls_total", help="Calls.", kind="counter", value=3)
@@ -28,19 +28,23 @@ def exposition(metrics: Iterable[Metric]) -> str:
     lines = []
     for name, group in groupby(metrics, key=attrgetter("name")):
         figures = list(group)
-        lines += [f"# HELP {name} {escaped(figures[0].help)}", f"# TYPE {name} {figures[0].kind}"]
-        lines += [f"{name}{labels(figure.labels)} {figure.value:g}" for figure in figures]
+        lines += [
+            f"# HELP {name} {escape_label(figures[0].help)}",
+            f"# TYPE {name} {figures[0].kind}",
+        ]
+        lines += [f"{name}{format_labels(figure.labels)} {figure.value:g}" for figure in figures]
     return "".join(f"{line}\n" for line in lines)
 
 
-def labels(pairs: Mapping[str, str]) -> str:
+def format_labels(pairs: Mapping[str, str]) -> str:
     """Labels in braces, or nothing if there are none."""
     quoted = ",".join(
-        '{}="{}"'.format(key, escaped(value).replace('"', r"\"")) for key, value in pairs.items()
+        '{}="{}"'.format(key, escape_label(value).replace('"', r"\""))
+        for key, value in pairs.items()
     )
     return f"{{{quoted}}}" if quoted else ""
 
 
-def escaped(text: str) -> str:
+def escape_label(text: str) -> str:
     """Text on one line."""
     return text.replace("\\", r"\\").replace("\n", r"\n")

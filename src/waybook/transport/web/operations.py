@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from waybook.errors import WaybookError
-from waybook.transport.web.metrics import Metric, exposition
-from waybook.transport.web.replies import json_reply, refusal
+from waybook.transport.web.metrics import Metric, render_metrics
+from waybook.transport.web.replies import error_response, json_response
 
 READY_WITHIN: Final = 2.0  # seconds the database has to answer
 
@@ -26,10 +26,10 @@ class Operations:
     async def healthz(self, _: Request) -> Response:
         """Answer 200 while the process can serve, 503 when only a restart would help."""
         if self.stuck():
-            return refusal(
+            return error_response(
                 503, "UNAVAILABLE", "A database connection is stuck; restart the server."
             )
-        return json_reply({"status": "alive"})
+        return json_response({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:
         """The database answers, and soon."""
@@ -39,10 +39,10 @@ class Operations:
         except (TimeoutError, WaybookError):
             ready = False
         if not ready:
-            return refusal(503, "UNAVAILABLE", "The database does not answer.")
-        return json_reply({"status": "ready"})
+            return error_response(503, "UNAVAILABLE", "The database does not answer.")
+        return json_response({"status": "ready"})
 
     async def figures(self, _: Request) -> Response:
         """The figures, for Prometheus."""
-        text = exposition(self.metrics())
+        text = render_metrics(self.metrics())
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 #: Requests of an org that are worked on at the same time.
-AT_ONCE: Final = 4
-PATIENCE_SECONDS: Final = 0.5
+MAX_CONCURRENT: Final = 4
+WAIT_TIMEOUT_SECONDS: Final = 0.5
 
 
-class Places:
-    def __init__(self, each: int = AT_ONCE, patience: float = PATIENCE_SECONDS) -> None:
+class ConcurrencyLimiter:
+    def __init__(self, each: int = MAX_CONCURRENT, patience: float = WAIT_TIMEOUT_SECONDS) -> None:
         """So many for each org, each kept for so many seconds."""
         self._each = each
         self._patience = patience
@@ -26,7 +26,7 @@ class Places:
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
-    async def of(self, org: Hashable) -> AsyncIterator[Callable[[], None]]:
+    async def slot(self, org: Hashable) -> AsyncIterator[Callable[[], None]]:
         """A place, in the order they came; gives the way to give it up before the end."""
         await self._take(org)
         given = False

@@ -18,16 +18,16 @@ Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 #: More of them than anybody has in a row.
-MOST_HOPS: Final = 32
+MAX_HOPS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Proxies:
+class TrustedProxies:
     """Whom to believe; nobody, unless it is said."""
 
     networks: tuple[Network, ...] = ()
 
-    def origin(self, peer: str, forwarded: Iterable[str]) -> str:
+    def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
         """Where a request came from: whoever connects, or whom a trusted proxy was asked by.
 
         >>> ours = read_proxies("10.0.0.0/8")
@@ -38,7 +38,7 @@ class Proxies:
         if found is None:
             return peer
         hops = [hop for value in forwarded for hop in value.split(",")]
-        for hop in reversed(hops[-MOST_HOPS:]):
+        for hop in reversed(hops[-MAX_HOPS:]):
             before = read_address(hop) if self._trusts(found) else None
             if before is None:
                 break
@@ -49,7 +49,7 @@ class Proxies:
         return any(address in network for network in self.networks)
 
 
-def read_proxies(text: str) -> Proxies:
+def read_proxies(text: str) -> TrustedProxies:
     """The proxies that are named, by address or network, separated by commas.
 
     Raises:
@@ -57,9 +57,9 @@ def read_proxies(text: str) -> Proxies:
     """
     named = [word.strip() for word in text.split(",") if word.strip()]
     try:
-        return Proxies(tuple(ip_network(word) for word in named))
-    except ValueError as fault:
-        raise Misconfigured(f"trusted_proxies: {fault}") from None
+        return TrustedProxies(tuple(ip_network(word) for word in named))
+    except ValueError as error:
+        raise Misconfigured(f"trusted_proxies: {error}") from None
 
 
 def read_address(text: str) -> Address | None:
@@ -82,7 +82,7 @@ def read_address(text: str) -> Address | None:
     return getattr(found, "ipv4_mapped", None) or found
 
 
-def origin_of(request: Request, proxies: Proxies) -> str:
+def client_address_of(request: Request, proxies: TrustedProxies) -> str:
     """The address a request came from, as far as it can be known."""
     peer = request.client.host if request.client else ""
-    return proxies.origin(peer, request.headers.getlist("x-forwarded-for"))
+    return proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))

@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from waybook.dag.page import POLICY, harmless, whole_page
+from waybook.dag.page import CONTENT_SECURITY_POLICY, build_page, safe_file_name
 from waybook.errors import WaybookError
-from waybook.transport.entrance import Entrance
-from waybook.transport.web.bearer import lacking
-from waybook.transport.web.replies import json_reply, refusal, retry_header
-from waybook.usecases.exchange import Readable, ReadableOutput
+from waybook.transport.entrance import ToolGateway
+from waybook.transport.web.bearer import insufficient_scope_header
+from waybook.transport.web.replies import error_response, json_response, retry_after_header
+from waybook.usecases.exchange import ReadableDocument, ReadableOutput
 
 STATUS: Final[Mapping[str, HTTPStatus]] = {
     "NOT_FOUND": HTTPStatus.NOT_FOUND,
@@ -26,9 +26,9 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
 }
 
 #: A document is somebody's text: it is shown and kept, and does nothing.
-HARMLESS: Final = {
+SANDBOX_HEADERS: Final = {
     "cache-control": "no-store",
-    "content-security-policy": f"{POLICY}; frame-ancestors 'none'; sandbox",
+    "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
@@ -36,7 +36,7 @@ HARMLESS: Final = {
     "x-frame-options": "DENY",
 }
 #: Types that no browser runs or draws; every other output is sent as plain text.
-PASSIVE: Final = frozenset(
+INERT_MEDIA_TYPES: Final = frozenset(
     {
         "application/json",
         "application/jsonl",
@@ -53,10 +53,10 @@ FORMATS: Final = ("html", "markdown")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadApi:
     """Answers for people and programs that look."""
 
-    entrance: Entrance
+    entrance: ToolGateway
 
     def routes(self) -> list[Route]:
         """Where these answers are."""
@@ -70,76 +70,86 @@ class Reading:
     async def progress(self, request: Request) -> Response:
         """The report of a run, and nothing beside it."""
         asked = {"runId": request.path_params["run_id"], "detail": True}
-        answer = await self.entrance.enter(request, "get_run_progress", asked)
+        answer = await self.entrance.call_tool(request, "get_run_progress", asked)
         if answer.is_error:
-            return refused(answer.body)
-        return json_reply({name: told for name, told in answer.body.items() if name != "next"})
+            return answer_error_response(answer.body)
+        return json_response({name: told for name, told in answer.body.items() if name != "next"})
 
     async def document(self, request: Request) -> Response:
         """A rendered document: a page, or its Markdown."""
         form = request.query_params.get("format", "html")
         if form not in FORMATS:
-            return refusal(400, "INVALID_INPUT", "format must be html or markdown.")
+            return error_response(400, "INVALID_INPUT", "format must be html or markdown.")
         try:
             document = await self.entrance.document(request, request.path_params["resource_id"])
-        except WaybookError as fault:
-            return refused(fault.as_json())
-        return page_of(document) if form == "html" else markdown_of(document)
+        except WaybookError as error:
+            return answer_error_response(error.as_json())
+        return document_response(document) if form == "html" else markdown_response(document)
 
     async def outputs(self, request: Request) -> Response:
         """The outputs of a plan, all versions, newest first."""
         plan_id = request.path_params["plan_id"]
         try:
             found = await self.entrance.outputs(request, plan_id)
-        except WaybookError as fault:
-            return refused(fault.as_json())
-        return json_reply({"planId": plan_id, "outputs": found})
+        except WaybookError as error:
+            return answer_error_response(error.as_json())
+        return json_response({"planId": plan_id, "outputs": found})
 
     async def output(self, request: Request) -> Response:
         """An output, to be kept."""
         try:
             output = await self.entrance.output(request, request.path_params["output_id"])
-        except WaybookError as fault:
-            return refused(fault.as_json())
-        return file_of(output)
+        except WaybookError as error:
+            return answer_error_response(error.as_json())
+        return output_response(output)
 
 
-def file_of(output: ReadableOutput) -> Response:
+def output_response(output: ReadableOutput) -> Response:
     """The output as a file: it is kept, and no browser runs it."""
-    kind = output.media_type if output.media_type in PASSIVE else "text/plain"
+    kind = output.media_type if output.media_type in INERT_MEDIA_TYPES else "text/plain"
     headers = {
-        **HARMLESS,
+        **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{output.file_name}"',
         "content-type": f"{kind}; charset=utf-8",
     }
     return Response(output.content, headers=headers)
 
 
-def page_of(document: Readable) -> Response:
+def document_response(document: ReadableDocument) -> Response:
     """The document as a page that stands alone."""
     title = f"{document.document_key}, {document.model}"
-    headers = {**HARMLESS, "content-disposition": f'inline; filename="{_name(document)}.html"'}
-    return Response(whole_page(title, document.html), headers=headers, media_type="text/html")
+    headers = {
+        **SANDBOX_HEADERS,
+        "content-disposition": f'inline; filename="{_name(document)}.html"',
+    }
+    return Response(build_page(title, document.html), headers=headers, media_type="text/html")
 
 
-def markdown_of(document: Readable) -> Response:
+def markdown_response(document: ReadableDocument) -> Response:
     """The document's Markdown, to be kept."""
-    headers = {**HARMLESS, "content-disposition": f'attachment; filename="{_name(document)}.md"'}
+    headers = {
+        **SANDBOX_HEADERS,
+        "content-disposition": f'attachment; filename="{_name(document)}.md"',
+    }
     return Response(document.markdown, headers=headers, media_type="text/markdown")
 
 
-def refused(body: Mapping[str, object]) -> Response:
+def answer_error_response(body: Mapping[str, object]) -> Response:
     """An error of ours, with its status and when to come again."""
     match body:
         case {"error": {"code": str() as code, "details": details}}:
-            return json_reply(body, status_of(code), {**retry_header(details), **lacking(details)})
-    return json_reply(body, HTTPStatus.BAD_REQUEST)
+            return json_response(
+                body,
+                http_status(code),
+                {**retry_after_header(details), **insufficient_scope_header(details)},
+            )
+    return json_response(body, HTTPStatus.BAD_REQUEST)
 
 
-def status_of(code: str | None) -> HTTPStatus:
+def http_status(code: str | None) -> HTTPStatus:
     """What an error of ours is over HTTP."""
     return STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
 
 
-def _name(document: Readable) -> str:
-    return f"{harmless(document.document_key)}.{harmless(document.model)}"
+def _name(document: ReadableDocument) -> str:
+    return f"{safe_file_name(document.document_key)}.{safe_file_name(document.model)}"

@@ -5,25 +5,25 @@ from math import ceil
 
 from starlette.responses import Response
 
-from waybook.transport.faults import compact, fault
+from waybook.transport.faults import compact_json, error_body
 
 
-def json_reply(
+def json_response(
     body: Mapping[str, object], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Compact JSON that nobody keeps."""
     kept = {"cache-control": "no-store", **(headers or {})}
-    return Response(compact(body), status, kept, media_type="application/json")
+    return Response(compact_json(body), status, kept, media_type="application/json")
 
 
-def refusal(
+def error_response(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """An error found before the doorway was reached."""
-    return json_reply(fault(code, message), status, headers)
+    return json_response(error_body(code, message), status, headers)
 
 
-def retry_header(details: object) -> dict[str, str]:
+def retry_after_header(details: object) -> dict[str, str]:
     """When to come again, as a header, if an error says so.
 
     >>> retry_header({"retryAfter": 1.5})

@@ -9,9 +9,9 @@ from starlette.routing import Route
 
 from waybook.endpoints.issuer_settings import IssuerSettings
 from waybook.record.scopes import Scope
-from waybook.transport.web.replies import json_reply
+from waybook.transport.web.replies import json_response
 
-WHERE: Final = "/.well-known/oauth-protected-resource"
+WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
 #: Where it is read how to come in.
 DOCUMENTATION: Final = "/sign-in"
 
@@ -25,15 +25,15 @@ class ResourceMetadata:
     @property
     def address(self) -> str:
         """Where it is, for a challenge to name."""
-        return f"{self._base}{WHERE}/mcp"
+        return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
         """At the place of the resource, and where those look who do not know its path."""
-        return [Route(path, self.told) for path in (WHERE, f"{WHERE}/mcp")]
+        return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
-    async def told(self, _: Request) -> Response:
+    async def serve(self, _: Request) -> Response:
         """The metadata."""
-        return json_reply(
+        return json_response(
             {
                 "resource": self.settings.resource,
                 "authorization_servers": [self.settings.issuer],

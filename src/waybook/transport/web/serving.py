@@ -13,11 +13,13 @@ import uvloop
 from starlette.types import ASGIApp
 
 from waybook.errors import Misconfigured
-from waybook.transport.web.heads import BoundedHeads
+from waybook.transport.web.heads import BoundedHeadProtocol
 
 BACKLOG: Final = 2048  # connections that may wait to be taken
 SWITCH_SECONDS: Final = 0.0005
-PATIENCE: Final = 2  # seconds that requests in flight may take after the call to stop
+SHUTDOWN_TIMEOUT_SECONDS: Final = (
+    2  # seconds that requests in flight may take after the call to stop
+)
 
 T = TypeVar("T")
 
@@ -52,7 +54,7 @@ def address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class Unsignalled(uvicorn.Server):
+class SignalFreeServer(uvicorn.Server):
     """A server that leaves the process's signals alone.
 
     The library's own raises the signal again once it is done, and the process then ends before
@@ -64,13 +66,13 @@ class Unsignalled(uvicorn.Server):
         yield
 
 
-def nothing_to_end() -> None:
+def no_shutdown_hook() -> None:
     """For an app whose answers all end by themselves."""
 
 
 @asynccontextmanager
-async def serving(
-    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = nothing_to_end
+async def serve_in_background(
+    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = no_shutdown_hook
 ) -> AsyncIterator[str]:
     """Serve while inside, and give the address; leaving lets the requests in flight finish.
 
@@ -78,16 +80,16 @@ async def serving(
     """
     config = uvicorn.Config(
         app,
-        http=BoundedHeads,
+        http=BoundedHeadProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=PATIENCE,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
-    server = Unsignalled(config)
+    server = SignalFreeServer(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield address(listening)
@@ -98,14 +100,14 @@ async def serving(
 
 
 async def serve(
-    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = nothing_to_end
+    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = no_shutdown_hook
 ) -> None:
     """Serve until SIGINT or SIGTERM, then end gracefully."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        async with serving(app, listening, leaving):
+        async with serve_in_background(app, listening, leaving):
             await stop.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -9,47 +9,47 @@ from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.dag.snapshot import map_of, report_of
+from waybook.dag.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
-from waybook.transport.web.pace import Pace
-from waybook.transport.web.reading import refused
-from waybook.transport.web.replies import json_reply
+from waybook.transport.web.pace import RequestThrottle
+from waybook.transport.web.reading import answer_error_response
+from waybook.transport.web.replies import json_response
 
 #: A large snapshot takes a while: so many are worked on beside everything else.
-AT_ONCE: Final = 2
+MAX_CONCURRENT: Final = 2
 
 
-class Snapshots:
-    def __init__(self, pace: Pace | None = None) -> None:
+class SnapshotApi:
+    def __init__(self, pace: RequestThrottle | None = None) -> None:
         """Take turns, so that many large snapshots do not hold up the calls of agents."""
         self.pace = pace
-        self.turns = asyncio.Semaphore(AT_ONCE)
+        self.turns = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def report(self, request: Request) -> Response:
         """Where the run in the snapshot stands."""
-        return await self._answer(request, report_of)
+        return await self._answer(request, report_from_snapshot)
 
     async def map(self, request: Request) -> Response:
         """The structure in the snapshot, or in the definition that stands alone."""
-        return await self._answer(request, map_of)
+        return await self._answer(request, map_from_snapshot)
 
     async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
-        if self.pace and (fault := await self.pace.refused(request)):
-            return refused(fault.as_json())
+        if self.pace and (error := await self.pace.rate_limited_response(request)):
+            return answer_error_response(error.as_json())
         body = await request.body()
         async with self.turns:
-            return await asyncio.to_thread(answered, body, door)
+            return await asyncio.to_thread(answer_snapshot, body, door)
 
 
-def answered(body: bytes, door: Callable[[object], object]) -> Response:
+def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
     """What the door says to the snapshot in a body, or why it says nothing."""
     try:
         answer = door(read_snapshot(body))
-    except BadRecipe as fault:
-        return json_reply(fault.as_json(), HTTPStatus.UNPROCESSABLE_ENTITY)
-    except WaybookError as fault:
-        return json_reply(fault.as_json(), HTTPStatus.BAD_REQUEST)
-    return json_reply(cast("Mapping[str, object]", answer))
+    except BadRecipe as error:
+        return json_response(error.as_json(), HTTPStatus.UNPROCESSABLE_ENTITY)
+    except WaybookError as error:
+        return json_response(error.as_json(), HTTPStatus.BAD_REQUEST)
+    return json_response(cast("Mapping[str, object]", answer))
 
 
 def read_snapshot(body: bytes) -> object:
@@ -60,5 +60,5 @@ def read_snapshot(body: bytes) -> object:
     """
     try:
         return from_json(body, allow_inf_nan=False)
-    except ValueError as fault:
-        raise InvalidInput(f"the body is not JSON: {fault}") from None
+    except ValueError as error:
+        raise InvalidInput(f"the body is not JSON: {error}") from None

@@ -16,7 +16,7 @@ EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://waybook/map"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
 #: Where the style of all maps goes.
-PLACE: Final = "/* map.css */"
+STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
 def read_app() -> wire.ReadResourceResult:
@@ -33,7 +33,7 @@ def page() -> str:
     """The page with the style of the maps in it, as short as it can be told."""
     html = files("waybook.transport.mcp.app").joinpath("map.html").read_text("utf-8")
     style = files("waybook.dag.drawing").joinpath("map.css").read_text("utf-8")
-    return "\n".join(_lean(html.replace(PLACE, style))) + "\n"
+    return "\n".join(_lean(html.replace(STYLE_PLACEHOLDER, style))) + "\n"
 
 
 def _lean(text: str) -> Iterator[str]:

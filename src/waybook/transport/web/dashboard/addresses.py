@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 
 
-def here_with(request: Request, **changes: str | int | None) -> str:
+def current_url_with(request: Request, **changes: str | int | None) -> str:
     """The address of this page with some of its questions changed; None takes one away."""
     asked = {**request.query_params, **changes}
     asked.pop("part", None)
@@ -13,7 +13,7 @@ def here_with(request: Request, **changes: str | int | None) -> str:
     return f"{request.url.path}?{told}" if told else request.url.path
 
 
-def asked_for(request: Request, name: str) -> str | None:
+def query_param(request: Request, name: str) -> str | None:
     """What is asked under this name; nothing and an empty text are the same."""
     text = request.query_params.get(name, "").strip()
     # What PostgreSQL cannot keep, it cannot find either.

@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from waybook.dag.drawing.svg import style_sheet
 
-KINDS: Final = {"css": "text/css", "js": "text/javascript"}
+MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
 #: Scripts of our own, written to be read.
-OURS: Final = ("waybook.js", "live.js")
+OWN_SCRIPTS: Final = ("waybook.js", "live.js")
 HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
     # What a script that works beside the pages may do by itself: ask us.
@@ -25,16 +25,16 @@ HEADERS: Final = {
 
 
 @cache
-def text_of(name: str) -> str:
+def read_asset(name: str) -> str:
     """A file, as it is sent; the style has that of the maps with it."""
     folder = files("waybook.transport.web.dashboard").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
     if name == "waybook.css":
         return text + style_sheet()
-    return lean(text) if name in OURS else text
+    return minify(text) if name in OWN_SCRIPTS else text
 
 
-def lean(script: str) -> str:
+def minify(script: str) -> str:
     r"""A script without what is there for its readers: blanks that lead, lines of comment.
 
     >>> lean("// Why.\nif (a)\n  b();\n")
@@ -45,15 +45,15 @@ def lean(script: str) -> str:
 
 
 @cache
-def address_of(name: str) -> str:
+def asset_url(name: str) -> str:
     """Where it is: another text has another address, so it may be kept for ever."""
-    return f"/static/{sha256(text_of(name).encode()).hexdigest()[:12]}/{name}"
+    return f"/static/{sha256(read_asset(name).encode()).hexdigest()[:12]}/{name}"
 
 
-async def asset(request: Request) -> Response:
+async def serve_asset(request: Request) -> Response:
     """The file; whoever has an old page gets the new one."""
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
-    kind = KINDS[name.rpartition(".")[2]]
-    return Response(text_of(name), headers=HEADERS, media_type=kind)
+    kind = MEDIA_TYPES[name.rpartition(".")[2]]
+    return Response(read_asset(name), headers=HEADERS, media_type=kind)

@@ -10,62 +10,66 @@ from starlette.responses import Response
 from waybook.errors import InvalidInput
 from waybook.record.changes import Event
 from waybook.record.moment import Channel
-from waybook.transport.web.dashboard.addresses import asked_for, here_with
-from waybook.transport.web.dashboard.audit_file import audit_file
-from waybook.transport.web.dashboard.audit_view import entry_shown
-from waybook.transport.web.dashboard.desk import Desk
-from waybook.usecases.browse_audit import AskedEntries, EntriesPage, browse_audit
+from waybook.transport.web.dashboard.addresses import current_url_with, query_param
+from waybook.transport.web.dashboard.audit_file import export_audit
+from waybook.transport.web.dashboard.audit_view import entry_view
+from waybook.transport.web.dashboard.desk import PageContext
+from waybook.usecases.browse_audit import AuditFilter, EntriesPage, browse_audit
 
 FILTERS: Final = ("subject", "event", "actor", "channel", "since", "until")
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
-    desk: Desk
+class AuditPage:
+    desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """The entries, newest first; what cannot be asked is said in its place."""
         try:
-            found = await browse_audit(await self.desk.call(request), asked_entries(request))
-            fault = None
+            found = await browse_audit(
+                await self.desk.request_context(request), filter_from_query(request)
+            )
+            error = None
         except InvalidInput as refused:
-            found, fault = EntriesPage([], None), refused.message
-        return await self.desk.page(
+            found, error = EntriesPage([], None), refused.message
+        return await self.desk.render_page(
             request,
             "audit",
-            status_code=400 if fault else 200,
-            entries=[entry_shown(entry) for entry in found.entries],
-            fault=fault,
-            asked={name: asked_for(request, name) or "" for name in FILTERS},
+            status_code=400 if error else 200,
+            entries=[entry_view(entry) for entry in found.entries],
+            fault=error,
+            asked={name: query_param(request, name) or "" for name in FILTERS},
             events=[str(event) for event in Event],
             channels=[str(channel) for channel in Channel],
-            first=asked_for(request, "behind") is None,
-            further=here_with(request, behind=found.behind) if found.behind else None,
-            newest=here_with(request, behind=None),
+            first=query_param(request, "behind") is None,
+            further=current_url_with(request, behind=found.next_cursor)
+            if found.next_cursor
+            else None,
+            newest=current_url_with(request, behind=None),
             files={form: _file_address(request, form) for form in ("csv", "jsonl")},
         )
 
-    async def file(self, request: Request) -> Response:
+    async def export(self, request: Request) -> Response:
         """The same entries as a file to keep."""
-        call = await self.desk.call(request)
-        return await audit_file(call, asked_entries(request), request.path_params["form"])
+        call = await self.desk.request_context(request)
+        return await export_audit(call, filter_from_query(request), request.path_params["form"])
 
 
-def asked_entries(request: Request) -> AskedEntries:
+def filter_from_query(request: Request) -> AuditFilter:
     """The filter in the address.
 
     Raises:
         InvalidInput: a time is none.
     """
-    since, until = asked_for(request, "since"), asked_for(request, "until")
-    return AskedEntries(
-        subject_id=asked_for(request, "subject"),
-        event=asked_for(request, "event"),
-        actor=asked_for(request, "actor"),
-        channel=asked_for(request, "channel"),
+    since, until = query_param(request, "since"), query_param(request, "until")
+    return AuditFilter(
+        subject_id=query_param(request, "subject"),
+        event=query_param(request, "event"),
+        actor=query_param(request, "actor"),
+        channel=query_param(request, "channel"),
         since=_time(since) if since else None,
         until=_time(until) if until else None,
-        behind=asked_for(request, "behind"),
+        after_cursor=query_param(request, "behind"),
     )
 
 
@@ -78,5 +82,5 @@ def _time(text: str) -> datetime:
 
 
 def _file_address(request: Request, form: str) -> str:
-    _, _, asked = here_with(request, behind=None).partition("?")
+    _, _, asked = current_url_with(request, behind=None).partition("?")
     return f"/audit.{form}?{asked}" if asked else f"/audit.{form}"

@@ -10,32 +10,32 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from waybook.store.audit import Sealed
-from waybook.transport.web.reading import HARMLESS
-from waybook.usecases.browse_audit import AskedEntries, all_entries
-from waybook.usecases.call import Call
+from waybook.store.audit import SealedEntry
+from waybook.transport.web.reading import SANDBOX_HEADERS
+from waybook.usecases.browse_audit import AuditFilter, all_entries
+from waybook.usecases.call import RequestContext
 from waybook.usecases.list_audit import entry_view
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
                   "details")  # fmt: skip
 #: What makes a formula of a cell, in the programs that open such files.
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-async def audit_file(call: Call, asked: AskedEntries, form: str) -> Response:
+async def export_audit(ctx: RequestContext, asked: AuditFilter, form: str) -> Response:
     """The entries asked for, newest first.
 
     Raises:
         InvalidInput: this cannot be asked.
     """
-    if form not in FORMS:
+    if form not in EXPORT_FORMATS:
         raise HTTPException(404)
-    kind, lines = FORMS[form]
-    pages = all_entries(call, asked)
+    kind, lines = EXPORT_FORMATS[form]
+    pages = all_entries(ctx, asked)
     # A refusal must come before the first byte: so the first page is fetched here.
     first = await anext(pages)
     headers = {
-        **HARMLESS,
+        **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="audit.{form}"',
         "content-type": f"{kind}; charset=utf-8",
     }
@@ -43,7 +43,9 @@ async def audit_file(call: Call, asked: AskedEntries, form: str) -> Response:
 
 
 async def _sent(
-    first: list[Sealed], rest: AsyncIterator[list[Sealed]], lines: Callable[[list[Sealed]], str]
+    first: list[SealedEntry],
+    rest: AsyncIterator[list[SealedEntry]],
+    lines: Callable[[list[SealedEntry]], str],
 ) -> AsyncIterator[str]:
     if lines is csv_lines:
         yield _csv([COLUMNS])
@@ -52,16 +54,16 @@ async def _sent(
         yield lines(page)
 
 
-def json_lines(entries: list[Sealed]) -> str:
+def json_lines(entries: list[SealedEntry]) -> str:
     """The entries, one JSON object a line."""
     return "".join(orjson.dumps(entry_view(entry)).decode() + "\n" for entry in entries)
 
 
-def csv_lines(entries: list[Sealed]) -> str:
+def csv_lines(entries: list[SealedEntry]) -> str:
     """The entries as rows of a table."""
     return _csv(
         tuple(
-            harmless_cell(text)
+            escape_cell(text)
             for text in (
                 entry.at.isoformat(),
                 entry.subject,
@@ -78,13 +80,13 @@ def csv_lines(entries: list[Sealed]) -> str:
     )
 
 
-def harmless_cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """A cell that no spreadsheet takes for a formula.
 
     >>> harmless_cell("=1+1"), harmless_cell("1+1")
     ("'=1+1", '1+1')
     """
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return f"'{text}" if text.startswith(FORMULA_PREFIXES) else text
 
 
 def _csv(rows: object) -> str:
@@ -93,6 +95,6 @@ def _csv(rows: object) -> str:
     return out.getvalue()
 
 
-FORMS: Final[Mapping[str, tuple[str, Callable[[list[Sealed]], str]]]] = MappingProxyType(
-    {"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)}
+EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[SealedEntry]], str]]]] = (
+    MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
 )

@@ -6,44 +6,44 @@ from datetime import datetime
 from typing import Final
 
 from waybook.record.moment import Json
-from waybook.store.audit import Sealed
-from waybook.usecases.audit_trail import changes_in, told_beside
-from waybook.usecases.deeds import deed
+from waybook.store.audit import SealedEntry
+from waybook.usecases.audit_trail import changes_in, entry_details
+from waybook.usecases.deeds import event_label
 from waybook.usecases.verify_audit import RUN
 
 #: So many changes of one entry stand on the page, and so much of each value.
-MOST_CHANGES: Final = 30
-LONGEST_VALUE: Final = 600
+MAX_CHANGES: Final = 30
+MAX_VALUE_LENGTH: Final = 600
 #: A value is short if it fits on a line; an entry with few short ones is open.
-SHORT: Final = 80
-FEW: Final = 4
+SHORT_VALUE_LENGTH: Final = 80
+MAX_INLINE_CHANGES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class DisplayValue:
     """A value, cut where it is too long for a page."""
 
     text: str
     #: How many characters were left out.
-    cut: int = 0
+    omitted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeShown:
+class ChangeView:
     entity: str
     id: str
     field: str
-    old: Shown
-    new: Shown
+    old: DisplayValue
+    new: DisplayValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryShown:
-    entry: Sealed
+class EntryView:
+    entry: SealedEntry
     what: str
     #: What it says beside its changes.
-    told: tuple[tuple[str, Shown], ...]
-    changes: tuple[ChangeShown, ...]
+    details: tuple[tuple[str, DisplayValue], ...]
+    changes: tuple[ChangeView, ...]
     #: How many changes were left out.
     more: int
 
@@ -61,46 +61,52 @@ class EntryShown:
     @property
     def short(self) -> bool:
         """Whether all of it can be seen at once."""
-        values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.told]
-        fits = all(len(value.text) <= SHORT and not value.cut for value in values)
-        return fits and len(self.changes) <= FEW and not self.more
+        values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.details]
+        fits = all(len(value.text) <= SHORT_VALUE_LENGTH and not value.omitted for value in values)
+        return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
 
 
-def entry_shown(entry: Sealed) -> EntryShown:
+def entry_view(entry: SealedEntry) -> EntryView:
     """The entry, within bounds."""
     changes = list(changes_in([entry]))
-    told = told_beside(entry)
+    told = entry_details(entry)
     action = told.get("action")
-    return EntryShown(
+    return EntryView(
         entry=entry,
-        what=deed(entry.event, action if isinstance(action, str) else None, _kind(entry)),
-        told=tuple((name, shown(value)) for name, value in told.items() if name != "action"),
+        what=event_label(entry.event, action if isinstance(action, str) else None, _kind(entry)),
+        details=tuple(
+            (name, display_value(value)) for name, value in told.items() if name != "action"
+        ),
         changes=tuple(
-            ChangeShown(
+            ChangeView(
                 entity=str(change.entity),
                 id=change.id,
                 field=change.field,
-                old=shown(change.old),
-                new=shown(change.new),
+                old=display_value(change.old),
+                new=display_value(change.new),
             )
-            for change in changes[:MOST_CHANGES]
+            for change in changes[:MAX_CHANGES]
         ),
-        more=max(0, len(changes) - MOST_CHANGES),
+        more=max(0, len(changes) - MAX_CHANGES),
     )
 
 
-def shown(value: Json) -> Shown:
+def display_value(value: Json) -> DisplayValue:
     """A value as text: a text as it is, anything else as JSON.
 
     >>> shown(None).text, shown("a").text, shown({"a": 1}).text
     ('∅', 'a', '{"a": 1}')
     """
     if value is None:
-        return Shown(text="∅")
+        return DisplayValue(text="∅")
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    cut = len(text) - LONGEST_VALUE
-    return Shown(text=text[:LONGEST_VALUE], cut=cut) if cut > 0 else Shown(text=text)
+    cut = len(text) - MAX_VALUE_LENGTH
+    return (
+        DisplayValue(text=text[:MAX_VALUE_LENGTH], omitted=cut)
+        if cut > 0
+        else DisplayValue(text=text)
+    )
 
 
-def _kind(entry: Sealed) -> str:
+def _kind(entry: SealedEntry) -> str:
     return RUN if entry.subject == RUN else "plan"

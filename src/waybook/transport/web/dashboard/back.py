@@ -6,7 +6,7 @@ from typing import Final
 _OURS: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")
 
 
-def own_path(address: object, otherwise: str = "/inbox") -> str:
+def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
     r"""The address if it is a path of ours, else another one.
 
     >>> own_path("/plans/1?as=2"), own_path("//elsewhere"), own_path("https://elsewhere")

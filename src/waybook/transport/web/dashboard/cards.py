@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import ClassVar
 
 from waybook.plan.states import PlanStatus
-from waybook.transport.web.dashboard.prose import Prose, prose
-from waybook.usecases.list_reviews import OpenReview, SeenReview
-from waybook.usecases.needs_you import AwaitingRun
+from waybook.transport.web.dashboard.prose import RichText, to_rich_text
+from waybook.usecases.list_reviews import OpenReview, ReviewRecord
+from waybook.usecases.needs_you import PendingFeedback
 
 #: What became of a step by each decision, as a sentence says it.
-DECIDED = {
+DECISION_TEXT = {
     "approve": "approved it",
     "modify": "sent it back with feedback",
     "skip": "skipped the step",
@@ -19,21 +19,21 @@ DECIDED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
+class FormInput:
     """What a person has said so far, and what stood in the way."""
 
     feedback: str = ""
-    fault: str = ""
+    error: str = ""
     #: Whether they are asked once more.
     confirming: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DecisionOutcome:
     """Who said what when, and how the plan stands since."""
 
     by: str
-    said: str
+    text: str
     at: datetime | None = None
     feedback: str | None = None
     #: Whether whoever looks was too late.
@@ -48,11 +48,11 @@ class DecisionCard:
     kind: ClassVar[str] = "review"
 
     review: OpenReview
-    summary: Prose | None
-    result: Prose | None
-    instructions: Prose | None
-    typed: Typed = field(default_factory=Typed)
-    outcome: Outcome | None = None
+    summary: RichText | None
+    result: RichText | None
+    instructions: RichText | None
+    typed: FormInput = field(default_factory=FormInput)
+    outcome: DecisionOutcome | None = None
 
     @property
     def since(self) -> datetime:
@@ -73,29 +73,29 @@ class FeedbackCard:
     following: tuple[str, ...] = ()
     #: Who is to work on what follows, where a person may say so; else as before.
     models: str = ""
-    typed: Typed = field(default_factory=Typed)
-    outcome: Outcome | None = None
+    typed: FormInput = field(default_factory=FormInput)
+    outcome: DecisionOutcome | None = None
 
 
-def decision_card(review: OpenReview, typed: Typed | None = None) -> DecisionCard:
+def decision_card(review: OpenReview, typed: FormInput | None = None) -> DecisionCard:
     """A review to be decided."""
     return DecisionCard(
         review=review,
-        summary=prose(review.summary),
-        result=prose(review.result_summary),
-        instructions=prose(review.instructions),
-        typed=typed or Typed(),
+        summary=to_rich_text(review.summary),
+        result=to_rich_text(review.result_summary),
+        instructions=to_rich_text(review.instructions),
+        typed=typed or FormInput(),
     )
 
 
-def seen_card(seen: SeenReview, typed: Typed, *, too_late: bool) -> DecisionCard:
+def decided_card(seen: ReviewRecord, typed: FormInput, *, too_late: bool) -> DecisionCard:
     """A review as it stands: decided, if somebody has."""
     card = decision_card(seen.review, typed)
     if seen.decision is None:
         return card
-    outcome = Outcome(
+    outcome = DecisionOutcome(
         by=seen.decided_by or "somebody",
-        said=DECIDED[seen.decision],
+        text=DECISION_TEXT[seen.decision],
         at=seen.decided_at,
         feedback=seen.feedback,
         too_late=too_late,
@@ -104,9 +104,9 @@ def seen_card(seen: SeenReview, typed: Typed, *, too_late: bool) -> DecisionCard
     return replace(card, outcome=outcome)
 
 
-def feedback_card(awaiting: AwaitingRun, typed: Typed | None = None) -> FeedbackCard:
+def feedback_card(awaiting: PendingFeedback, typed: FormInput | None = None) -> FeedbackCard:
     """A stage that waits for somebody's word."""
-    dag = awaiting.run.chart.dag
+    dag = awaiting.run.compiled_dag.dag
     after = [dag.stage(slug) for slug in dag.after(awaiting.stage_slug)]
     return FeedbackCard(
         run_id=awaiting.run.id,
@@ -115,5 +115,5 @@ def feedback_card(awaiting: AwaitingRun, typed: Typed | None = None) -> Feedback
         stage_name=awaiting.stage_name,
         since=awaiting.since,
         following=tuple(stage.name for stage in after if stage),
-        typed=typed or Typed(),
+        typed=typed or FormInput(),
     )

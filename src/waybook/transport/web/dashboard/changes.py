@@ -7,18 +7,18 @@ from typing import Final
 from starlette.datastructures import FormData
 
 from waybook.transport.mcp.refusals import code_of
-from waybook.transport.web.reading import status_of
+from waybook.transport.web.reading import http_status
 from waybook.usecases.exchange import Answer
-from waybook.usecases.step_sheet import StepSheet
+from waybook.usecases.step_sheet import StepDetail
 
 Modification = dict[str, object]
 
 #: No plan has as many steps or revisions as take more.
-MOST_DIGITS: Final = 9
+MAX_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class FormError:
     """Why a form was not carried out, and what was typed into it."""
 
     action: str
@@ -29,7 +29,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class ChangePreview:
     """What would come of a form, and what it says."""
 
     action: str
@@ -37,7 +37,7 @@ class Preview:
     typed: Mapping[str, str]
 
 
-def text_of(fields: FormData, name: str) -> str:
+def field_text(fields: FormData, name: str) -> str:
     """What stands in a field; a field that is not there is empty."""
     value = fields.get(name, "")
     return value.strip() if isinstance(value, str) else ""
@@ -49,66 +49,71 @@ def is_number(text: str) -> bool:
     >>> is_number("12"), is_number(""), is_number("1" * 5000), is_number("²")
     (True, False, False, False)
     """
-    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+    return text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
 
 
-def changed(plan_id: str, fields: FormData, modification: Modification) -> dict[str, object]:
+def modification_arguments(
+    plan_id: str, fields: FormData, modification: Modification
+) -> dict[str, object]:
     """The call that carries a form out, upon the plan as the person saw it."""
-    revision = text_of(fields, "revision")
+    revision = field_text(fields, "revision")
     asked: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
-    if why := text_of(fields, "rationale"):
+    if why := field_text(fields, "rationale"):
         asked["modificationRationale"] = why
     # A form without the revision is none of ours; no plan has this one.
     asked["expectedRevision"] = int(revision) if is_number(revision) else -1
     return asked
 
 
-def new_steps(fields: FormData) -> Modification:
+def add_steps_modification(fields: FormData) -> Modification:
     """One step more, behind the one that was chosen."""
     step: dict[str, object] = {
-        "stepType": text_of(fields, "stepType"),
-        "instructions": text_of(fields, "instructions"),
+        "stepType": field_text(fields, "stepType"),
+        "instructions": field_text(fields, "instructions"),
     }
-    if title := text_of(fields, "title"):
+    if title := field_text(fields, "title"):
         step["title"] = title
     asked: Modification = {"action": "add_steps", "steps": [step]}
-    after = text_of(fields, "after")
+    after = field_text(fields, "after")
     if is_number(after):
         asked["insertAfterOrder"] = int(after)
     return asked
 
 
-def refused(answer: Answer, action: str, fields: FormData) -> Refusal:
+def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
     """The refusal, beside what was typed."""
     error = answer.body["error"]
     message = error["message"] if isinstance(error, dict) else "this did not work"
     code = code_of(answer) or ""
-    return Refusal(
+    return FormError(
         action=action,
         code=code,
         message=str(message),
         typed=_typed(fields),
-        status=409 if code == "STALE_PLAN" else status_of(code),
+        status=409 if code == "STALE_PLAN" else http_status(code),
     )
 
 
-def change_of_step(sheet: StepSheet, action: str, fields: FormData) -> Modification:
+def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modification:
     """The change of a step that a form asks for; what is none is left to the tool to refuse."""
     step_id = sheet.step.id
     match action:
         case "move_up" | "move_down":
-            return {"action": "reorder_steps", "stepIds": moved(sheet, up=action == "move_up")}
+            return {
+                "action": "reorder_steps",
+                "stepIds": reordered_step_ids(sheet, up=action == "move_up"),
+            }
         case "update_step_instructions":
-            instructions = text_of(fields, "instructions")
+            instructions = field_text(fields, "instructions")
             return {"action": action, "stepId": step_id, "instructions": instructions}
         case "fail_step":
-            told = {"reason": text_of(fields, "reason"), "retry": "retry" in fields}
+            told = {"reason": field_text(fields, "reason"), "retry": "retry" in fields}
             return {"action": action, "stepId": step_id, **told}
         case _:
             return {"action": action, "stepId": step_id}
 
 
-def moved(sheet: StepSheet, *, up: bool) -> list[str]:
+def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:
     """The steps of the plan, this one a place further up or down."""
     ids: list[str] = [step.id for step in sheet.plan.steps]
     here = sheet.step.order - 1
@@ -118,10 +123,10 @@ def moved(sheet: StepSheet, *, up: bool) -> list[str]:
 
 
 #: So many lines of a preview are shown.
-MOST_LINES = 12
+MAX_LINES = 12
 
 
-def preview_of(sheet: StepSheet, answer: Answer, fields: FormData) -> Preview:
+def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> ChangePreview:
     """What a dry run says would change, in words."""
     named = {str(step.id): step for step in sheet.plan.steps}
     diff = answer.body.get("diff")
@@ -133,9 +138,9 @@ def preview_of(sheet: StepSheet, answer: Answer, fields: FormData) -> Preview:
     ]
     gone = [change for change in told if change["entity"] == "step" and change["to"] is None]
     lines = [*(f"step {named[one['id']].order} goes" for one in gone), *lines]
-    more = len(lines) - MOST_LINES
-    shown = [*lines[:MOST_LINES], f"and {more} more move"] if more > 0 else lines
-    return Preview(action=text_of(fields, "action"), lines=shown, typed=_typed(fields))
+    more = len(lines) - MAX_LINES
+    shown = [*lines[:MAX_LINES], f"and {more} more move"] if more > 0 else lines
+    return ChangePreview(action=field_text(fields, "action"), lines=shown, typed=_typed(fields))
 
 
 def _typed(fields: FormData) -> dict[str, str]:

@@ -8,26 +8,26 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from waybook.dag.model import Dag
-from waybook.doorway import Doorway
+from waybook.doorway import Dispatcher
 from waybook.record.scopes import Scope
-from waybook.transport.web.dashboard.forms import token_for, with_token
-from waybook.transport.web.dashboard.frame import page
-from waybook.usecases.call import Call
-from waybook.usecases.draughting import weight_of
+from waybook.transport.web.dashboard.forms import csrf_token, set_csrf_cookie
+from waybook.transport.web.dashboard.frame import render_template
+from waybook.usecases.call import RequestContext
+from waybook.usecases.draughting import layout_cost
 from waybook.usecases.drawing_worker import DrawingJob
 from waybook.usecases.exchange import Answer, Caller
-from waybook.usecases.permission import require
-from waybook.usecases.waiting import waiting
+from waybook.usecases.permission import require_scope
+from waybook.usecases.waiting import count_pending
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    doorway: Doorway
+class PageContext:
+    doorway: Dispatcher
     caller: Callable[[Request], Awaitable[Caller]]
 
-    async def call(self, request: Request) -> Call:
+    async def request_context(self, request: Request) -> RequestContext:
         """A look into the house, as whoever is asking; however often, it counts once.
 
         Raises:
@@ -35,32 +35,34 @@ class Desk:
             RateLimited: their org looks too often.
         """
         caller = await self.caller(request)
-        require(caller, Scope.PLAN_READ, "looking")
+        require_scope(caller, Scope.PLAN_READ, "looking")
         # Noted before anything is read: what changes from now on, the page will be told.
         if not hasattr(request.state, "position"):
-            self.doorway.admit(caller)
+            self.doorway.require_capacity(caller)
             request.state.position = self.doorway.house.bus.position(caller.org_id)
-        return Call(house=self.doorway.house, caller=caller)
+        return RequestContext(services=self.doorway.house, caller=caller)
 
-    async def enter(self, request: Request, tool: str, arguments: Mapping[str, object]) -> Answer:
+    async def call_tool(
+        self, request: Request, tool: str, arguments: Mapping[str, object]
+    ) -> Answer:
         """Act: through the same door as everybody.
 
         Raises:
             RateLimited: their org acts too often.
         """
         caller = await self.caller(request)
-        if self.doorway.wait(caller):
-            self.doorway.admit(caller, tool)
-        return await self.doorway.enter(caller, tool, arguments)
+        if self.doorway.retry_after(caller):
+            self.doorway.require_capacity(caller, tool)
+        return await self.doorway.dispatch(caller, tool, arguments)
 
-    async def drawn(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
+    async def run_layout(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
         """What is made of a map; a large one beside what everybody else asks for.
 
         Raises:
             Busy: their org has too much drawn at the same time.
         """
         org_id = (await self.caller(request)).org_id
-        return await self.doorway.house.draughtsman.draw(org_id, weight_of(dag), work)
+        return await self.doorway.house.layout_worker.run(org_id, layout_cost(dag), work)
 
     async def picture(self, request: Request, job: DrawingJob) -> str:
         """Return a map as SVG; a large one is drawn by the worker process.
@@ -70,14 +72,14 @@ class Desk:
             TooLarge: it takes too long to draw.
         """
         org_id = (await self.caller(request)).org_id
-        return await self.doorway.house.draughtsman.picture(org_id, job)
+        return await self.doorway.house.layout_worker.picture(org_id, job)
 
-    async def page(
+    async def render_page(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object
     ) -> HTMLResponse:
         """A page in its frame, which tells what waits for a person."""
-        found = await waiting(await self.call(request))
-        token = token_for(request)
+        found = await count_pending(await self.request_context(request))
+        token = csrf_token(request)
         framed = {
             "waiting": found.total,
             "now": found.now,
@@ -85,6 +87,6 @@ class Desk:
             "position": request.state.position,
             **shown,
         }
-        reply = page(request, name, framed, status_code=status_code)
-        with_token(request, reply, token)
+        reply = render_template(request, name, framed, status_code=status_code)
+        set_csrf_cookie(request, reply, token)
         return reply

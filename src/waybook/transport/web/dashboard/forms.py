@@ -20,17 +20,17 @@ COOKIE: Final = "waybook_form"
 FIELD: Final = "token"
 LENGTH: Final = 32
 #: More fields than any form of ours has.
-MOST_FIELDS: Final = 50
+MAX_FIELDS: Final = 50
 PLAIN: Final = "application/x-www-form-urlencoded"
 
 
-def token_for(request: Request) -> str:
+def csrf_token(request: Request) -> str:
     """The token of this browser, a new one if it has none."""
     known = request.cookies.get(COOKIE, "")
     return known if _is_one(known) else secrets.token_urlsafe(LENGTH)
 
 
-def with_token(request: Request, reply: Response, token: str) -> None:
+def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
     """Have the browser keep its token, if it does not yet."""
     if request.cookies.get(COOKIE) == token:
         return
@@ -38,7 +38,7 @@ def with_token(request: Request, reply: Response, token: str) -> None:
     reply.set_cookie(COOKIE, token, samesite="strict", httponly=True, secure=secure, path="/")
 
 
-async def sent(request: Request) -> FormData:
+async def read_form(request: Request) -> FormData:
     """The fields of a form of ours.
 
     Raises:
@@ -46,7 +46,7 @@ async def sent(request: Request) -> FormData:
     """
     known = request.cookies.get(COOKIE, "")
     if _is_one(known) and _is_plain(request):
-        fields = await request.form(max_files=0, max_fields=MOST_FIELDS)
+        fields = await request.form(max_files=0, max_fields=MAX_FIELDS)
         token = fields.get(FIELD)
         if isinstance(token, str) and secrets.compare_digest(token.encode(), known.encode()):
             return fields

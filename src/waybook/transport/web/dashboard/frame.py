@@ -16,20 +16,20 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from waybook.dag.drawing.looks import look_of
-from waybook.dag.page import shown
-from waybook.record.spans import ago, span
-from waybook.record.usage import money
-from waybook.transport.web.dashboard.assets import address_of
+from waybook.dag.drawing.looks import symbol_for
+from waybook.dag.page import escape_hidden_characters
+from waybook.record.spans import format_age, format_duration
+from waybook.record.usage import format_cost
+from waybook.transport.web.dashboard.assets import asset_url
 
-POLICY: Final = (
+CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
 HEADERS: Final = {
     "cache-control": "no-store",
-    "content-security-policy": POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "same-origin",
@@ -47,22 +47,22 @@ def icon(name: str) -> Markup:
     drawn = Markup(
         '<svg class="icon" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{}"/></svg>'
     )
-    return drawn.format(f"M0 0{ICONS.get(name) or look_of(name).icon}")
+    return drawn.format(f"M0 0{ICONS.get(name) or symbol_for(name).icon}")
 
 
-def status(name: str, note: str = "", *, word: str = "") -> Markup:
+def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
     """A status as it is shown everywhere: icon, word and colour; `word` is another one for it."""
     drawn = Markup('<span class="status" data-status="{}">{} {}</span>')
-    return drawn.format(name, icon(name), f"{word or look_of(name).word}{note and ' '}{note}")
+    return drawn.format(name, icon(name), f"{word or symbol_for(name).label}{note and ' '}{note}")
 
 
-def moment(at: datetime | None, now: datetime) -> Markup:
+def time_tag(at: datetime | None, now: datetime) -> Markup:
     """A time as people say it, the exact one on hover."""
     if at is None:
         return Markup("")
     exact = at.astimezone(UTC)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        exact.isoformat(), f"{exact:%Y-%m-%d %H:%M:%S} UTC", ago(at, now)
+        exact.isoformat(), f"{exact:%Y-%m-%d %H:%M:%S} UTC", format_age(at, now)
     )
 
 
@@ -76,7 +76,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(
-        asset=address_of, icon=icon, status=status, moment=moment, span=span, money=money
+        asset=asset_url,
+        icon=icon,
+        status=status_badge,
+        moment=time_tag,
+        span=format_duration,
+        money=format_cost,
     )
     made.filters["address"] = partial(quote, safe="")
     # A part that is brought alone has no head that could import them.
@@ -88,7 +93,7 @@ def _environment() -> Environment:
 TEMPLATES: Final = _environment()
 
 
-def page(
+def render_template(
     request: Request, name: str, view: Mapping[str, object], *, status_code: int = 200
 ) -> HTMLResponse:
     """A page, or the part of it that is asked for."""
@@ -102,7 +107,7 @@ def page(
     }
     part = request.query_params.get("part", "")
     text = _part(template, part, told) if part in template.blocks else template.render(told)
-    return HTMLResponse(shown(text), status_code, HEADERS)
+    return HTMLResponse(escape_hidden_characters(text), status_code, HEADERS)
 
 
 def _part(template: Template, part: str, told: Mapping[str, object]) -> str:

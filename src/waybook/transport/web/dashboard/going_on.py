@@ -7,16 +7,16 @@ there. From this page on, they do.
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.transport.web.dashboard.back import own_path
-from waybook.transport.web.dashboard.frame import page
+from waybook.transport.web.dashboard.back import safe_return_path
+from waybook.transport.web.dashboard.frame import render_template
 
 
-def going_on(request: Request, then: str) -> Response:
+def redirect_page(request: Request, then: str) -> Response:
     """On to an address of ours."""
-    return page(request, "going_on", {"then": own_path(then, "/")})
+    return render_template(request, "going_on", {"then": safe_return_path(then, "/")})
 
 
-def asked_for_here(request: Request) -> str:
+def requested_path(request: Request) -> str:
     """What this request asks for, to be led on to; what only acts leads to the first page."""
     if request.method != "GET":
         return "/"

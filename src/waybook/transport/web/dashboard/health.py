@@ -7,53 +7,63 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.record.scopes import Scope
-from waybook.settings import Found
-from waybook.transport.web.dashboard.desk import Desk
-from waybook.usecases.examine_database import examine_database
-from waybook.usecases.findings import Finding, State, about_loops, about_machine, about_server
-from waybook.usecases.house import House
+from waybook.settings import LoadedSettings
+from waybook.transport.web.dashboard.desk import PageContext
+from waybook.usecases.examine_database import check_database
+from waybook.usecases.findings import (
+    CheckResult,
+    CheckState,
+    about_loops,
+    check_machine,
+    check_server,
+)
+from waybook.usecases.house import Services
 from waybook.usecases.list_deliveries import count_deliveries
-from waybook.usecases.permission import require
-from waybook.usecases.secrets import in_force
+from waybook.usecases.permission import require_scope
+from waybook.usecases.secrets import effective_settings
 from waybook.usecases.trials import about_quarantine
-from waybook.usecases.webhook_findings import about_notices, about_webhooks
+from waybook.usecases.webhook_findings import check_notifications, check_webhooks
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    desk: Desk
+class HealthPage:
+    desk: PageContext
     #: None where nobody told.
-    found: Found | None = None
+    found: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:
         """The page."""
-        call, house = await self.desk.call(request), self.desk.doorway.house
-        require(call.caller, Scope.ADMIN, "looking at the server's health")
-        seen = await examine_database(call)
-        abilities = await house.library.abilities(house.database, call.caller.org_id)
-        findings = [*about_server(seen, with_size=False)]
-        findings += [Finding("search", State.OK, abilities.told)]
-        findings += about_loops(house.loops)
+        call, services = await self.desk.request_context(request), self.desk.doorway.house
+        require_scope(call.caller, Scope.ADMIN, "looking at the server's health")
+        seen = await check_database(call)
+        abilities = await services.search_backend.capabilities(
+            services.database, call.caller.org_id
+        )
+        findings = [*check_server(seen, with_size=False)]
+        findings += [CheckResult("search", CheckState.OK, abilities.describe)]
+        findings += about_loops(services.loops)
         findings += [await about_quarantine(call, everywhere=False)]
-        findings += about_notices(await count_deliveries(call), configured=bool(house.tells))
+        findings += check_notifications(
+            await count_deliveries(call), configured=bool(services.notification_events)
+        )
         if self.found is not None:
             findings += await asyncio.to_thread(_machine, self.found)
-        return await self.desk.page(
+        return await self.desk.render_page(
             request,
             "health",
             findings=findings,
-            thresholds=_thresholds(house),
-            settings=in_force(self.found) if self.found else (),
+            thresholds=_thresholds(services),
+            settings=effective_settings(self.found) if self.found else (),
         )
 
 
-def _machine(found: Found) -> list[Finding]:
-    return [*about_machine(found.settings), *about_webhooks(found.settings)]
+def _machine(found: LoadedSettings) -> list[CheckResult]:
+    return [*check_machine(found.settings), *check_webhooks(found.settings)]
 
 
-def _thresholds(house: House) -> dict[str, object]:
+def _thresholds(services: Services) -> dict[str, object]:
     """After how long something counts, for plans and jobs that say nothing themselves."""
     return {
-        "a step is stalled after": house.patience,
-        "a job goes back after": house.lease,
+        "a step is stalled after": services.stall_threshold,
+        "a job goes back after": services.lease,
     }

@@ -4,37 +4,37 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from waybook.store.sheets import Happening
-from waybook.usecases.deeds import deed
+from waybook.store.sheets import HistoryEntry
+from waybook.usecases.deeds import event_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class HistoryRow:
     seq: int
     at: datetime
     who: str
     channel: str
     what: str
-    said: str | None
+    comment: str | None
 
 
-def deeds_of(happenings: Iterable[Happening]) -> list[Deed]:
+def history_rows(happenings: Iterable[HistoryEntry]) -> list[HistoryRow]:
     """Who did what, and what they said about it."""
     return [
-        Deed(
+        HistoryRow(
             seq=one.seq,
             at=one.at,
             who=f"{one.actor} ({one.session})" if one.session else one.actor,
             channel=one.channel,
             what=_what(one),
-            said=one.said,
+            comment=one.comment,
         )
         for one in happenings
     ]
 
 
-def _what(one: Happening) -> str:
+def _what(one: HistoryEntry) -> str:
     if one.decision is not None:
         return f"decided a review: {one.decision}"
-    what = deed(one.event, one.action)
+    what = event_label(one.event, one.action)
     return what if one.step_order is None else what.replace("a step", f"step {one.step_order}")

@@ -14,26 +14,26 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from waybook.store.feed import Feed
-from waybook.transport.listeners import Listeners
-from waybook.transport.web.dashboard.desk import Desk
+from waybook.store.feed import ChangeFeed
+from waybook.transport.listeners import StreamLimiter
+from waybook.transport.web.dashboard.desk import PageContext
 from waybook.transport.web.dashboard.frame import HEADERS
-from waybook.transport.web.gate import still_admitted
-from waybook.transport.web.reading import status_of
-from waybook.transport.web.replies import json_reply, retry_header
+from waybook.transport.web.gate import reauthenticate
+from waybook.transport.web.reading import http_status
+from waybook.transport.web.replies import json_response, retry_after_header
 from waybook.usecases.exchange import Caller
 
 #: A stream that is silent for so long says that it is still there.
-BEAT_SECONDS: Final = 15.0
+HEARTBEAT_SECONDS: Final = 15.0
 #: The least time between two events of a stream.
-PAUSE_SECONDS: Final = 0.1
+MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
 #: Streams at the same time, and of one org.
-MOST_STREAMS: Final = 1_000
-MOST_OF_ORG: Final = 250
-LONGEST_POSITION: Final = 64
+MAX_STREAMS: Final = 1_000
+MAX_STREAMS_PER_ORG: Final = 250
+MAX_POSITION_LENGTH: Final = 64
 #: How long somebody may go on listening without being asked anew whether they may; with the
 #: longest silence, less than half a minute.
-ASK_AGAIN_SECONDS: Final = 10.0
+REAUTH_SECONDS: Final = 10.0
 
 STREAMED: Final = {
     **HEADERS,
@@ -43,40 +43,44 @@ STREAMED: Final = {
 
 
 @dataclass(slots=True)
-class Live:
-    desk: Desk
-    listeners: Listeners = field(default_factory=lambda: Listeners(MOST_STREAMS, MOST_OF_ORG))
+class LiveUpdates:
+    desk: PageContext
+    listeners: StreamLimiter = field(
+        default_factory=lambda: StreamLimiter(MAX_STREAMS, MAX_STREAMS_PER_ORG)
+    )
 
     async def stream(self, request: Request) -> Response:
         """The changes of whoever asks, as they happen."""
         caller = await self.desk.caller(request)
-        if full := self.listeners.fault(caller.org_id):
-            return json_reply(full.as_json(), status_of(full.code), retry_header(full.details))
+        if full := self.listeners.limit_error(caller.org_id):
+            return json_response(
+                full.as_json(), http_status(full.code), retry_after_header(full.details)
+            )
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        told = self._told(request, caller, since[:LONGEST_POSITION])
+        told = self._told(request, caller, since[:MAX_POSITION_LENGTH])
         return StreamingResponse(told, headers=STREAMED, media_type="text/event-stream")
 
-    async def waiting(self, request: Request) -> Response:
+    async def pending_count(self, request: Request) -> Response:
         """How much waits for a person, as the frame of every page shows it."""
-        await self.desk.call(request)
-        return await self.desk.page(request, "waiting")
+        await self.desk.request_context(request)
+        return await self.desk.render_page(request, "waiting")
 
     async def _told(self, request: Request, caller: Caller, since: str) -> AsyncIterator[str]:
-        feed, bus = Feed(), self.desk.doorway.house.bus
-        asking = AskingAgain(request)
-        if self.listeners.fault(caller.org_id):
+        feed, bus = ChangeFeed(), self.desk.doorway.house.bus
+        asking = PeriodicReauth(request)
+        if self.listeners.limit_error(caller.org_id):
             return  # others came first, since it was asked; whoever comes back is told so
-        with self.listeners.one_more(caller.org_id), bus.told(caller.org_id, feed, since):
+        with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):
             yield _event(bus.position(caller.org_id), "hello", *feed.take())
             while not feed.has_ended:
-                topics = await feed.read(BEAT_SECONDS)
-                if not await asking.still():
+                topics = await feed.read(HEARTBEAT_SECONDS)
+                if not await asking.is_authorized():
                     return
                 yield _event(bus.position(caller.org_id), *topics or ("beat",))
-                await asyncio.sleep(PAUSE_SECONDS)
+                await asyncio.sleep(MIN_EVENT_INTERVAL_SECONDS)
 
 
-class AskingAgain:
+class PeriodicReauth:
     """Whether somebody who listens still may: asked now and then, not for every event."""
 
     def __init__(self, request: Request) -> None:
@@ -84,12 +88,12 @@ class AskingAgain:
         self._request = request
         self._asked = time.monotonic()
 
-    async def still(self) -> bool:
+    async def is_authorized(self) -> bool:
         """Whether they may, as of a short while ago."""
-        if time.monotonic() - self._asked < ASK_AGAIN_SECONDS:
+        if time.monotonic() - self._asked < REAUTH_SECONDS:
             return True
         self._asked = time.monotonic()
-        return await still_admitted(self._request)
+        return await reauthenticate(self._request)
 
 
 def _event(position: str, *topics: str) -> str:

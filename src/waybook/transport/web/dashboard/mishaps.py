@@ -11,11 +11,11 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from waybook.transport.web.dashboard.forms import token_for
-from waybook.transport.web.dashboard.frame import page
+from waybook.transport.web.dashboard.forms import csrf_token
+from waybook.transport.web.dashboard.frame import render_template
 
 #: Where programs ask; everything else is for people.
-PROGRAMS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
+PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
 TITLES: Final = {
     HTTPStatus.BAD_REQUEST: "That cannot be asked",
     HTTPStatus.UNAUTHORIZED: "Who are you?",
@@ -39,18 +39,18 @@ HINTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mishap:
+class ErrorView:
     title: str
     message: str
     hint: str
     #: Where the same can be asked again, if that may help.
-    again: str | None
+    retry_url: str | None
 
 
-def for_people(request: Request) -> bool:
+def wants_html(request: Request) -> bool:
     """Whether a person at a browser asked for a page."""
     path = request.url.path
-    of_programs = any(path == one or path.startswith(f"{one}/") for one in PROGRAMS)
+    of_programs = any(path == one or path.startswith(f"{one}/") for one in PROGRAM_PATHS)
     return not of_programs and "text/html" in request.headers.get("accept", "")
 
 
@@ -60,11 +60,11 @@ def error_page(request: Request, status_code: int, message: str) -> HTMLResponse
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
     retried = request.method == "GET" and may_help
     said = message[:1].upper() + message[1:]
-    mishap = Mishap(
+    mishap = ErrorView(
         title=TITLES.get(status, "That did not work"),
         message=said if said.endswith((".", "!", "?")) else f"{said}.",
         hint=HINTS.get(status, ""),
-        again=str(request.url.replace(scheme="", netloc="")) if retried else None,
+        retry_url=str(request.url.replace(scheme="", netloc="")) if retried else None,
     )
-    shown = {"waiting": 0, "now": None, "token": token_for(request), "mishap": mishap}
-    return page(request, "error", shown, status_code=status)
+    shown = {"waiting": 0, "now": None, "token": csrf_token(request), "mishap": mishap}
+    return render_template(request, "error", shown, status_code=status)

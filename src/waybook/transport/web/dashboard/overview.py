@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from waybook.dag.drawing.looks import LOOKS
+from waybook.dag.drawing.looks import STATUS_SYMBOLS
 from waybook.plan.model import Step
 
 
 @dataclass(frozen=True, slots=True)
-class Streak:
+class CellRun:
     """The cells of one status in a row, as one path."""
 
     status: str
@@ -17,14 +17,14 @@ class Streak:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GridRow:
     page: int
     first: int
     last: int
-    streaks: tuple[Streak, ...]
+    streaks: tuple[CellRun, ...]
 
 
-def overview_of(steps: Sequence[Step], width: int) -> list[Row]:
+def build_step_grid(steps: Sequence[Step], width: int) -> list[GridRow]:
     """Rows of so many steps each."""
     return [
         _row(number, steps[start : start + width], width)
@@ -32,13 +32,15 @@ def overview_of(steps: Sequence[Step], width: int) -> list[Row]:
     ]
 
 
-def _row(number: int, steps: Sequence[Step], width: int) -> Row:
+def _row(number: int, steps: Sequence[Step], width: int) -> GridRow:
     paths: dict[str, list[str]] = {}
     place = 0
     for status, run in groupby(steps, key=lambda step: str(step.status)):
         length = sum(1 for _ in run)
         paths.setdefault(status, []).append(f"M{place} 0h{length}")
         place += length
-    streaks = tuple(Streak(status, "".join(paths[status])) for status in LOOKS if status in paths)
+    streaks = tuple(
+        CellRun(status, "".join(paths[status])) for status in STATUS_SYMBOLS if status in paths
+    )
     first = (number - 1) * width + 1
-    return Row(number, first, first + len(steps) - 1, streaks)
+    return GridRow(number, first, first + len(steps) - 1, streaks)

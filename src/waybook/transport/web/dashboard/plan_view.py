@@ -4,24 +4,24 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from waybook.plan.budget import Share, shares, warning
+from waybook.plan.budget import BudgetShare, shares, warning
 from waybook.plan.derive import derive_plan_status
 from waybook.plan.model import Step
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.output import Output, latest
-from waybook.plan.progress import count_done, outcome, percent
-from waybook.plan.stalls import last_sign_of_life, threshold
+from waybook.plan.progress import count_done, percent, plan_outcome
+from waybook.plan.stalls import last_heartbeat, stall_threshold
 from waybook.plan.states import CLOSED_PLAN, StepStatus
-from waybook.record.usage import dollars
+from waybook.record.usage import to_dollars
 from waybook.transport.web.dashboard.cards import DecisionCard, decision_card
-from waybook.transport.web.dashboard.history import Deed, deeds_of
-from waybook.transport.web.dashboard.overview import Row, overview_of
-from waybook.transport.web.dashboard.plan_map import PlanMap, map_of
-from waybook.transport.web.dashboard.timeline import Line, Timeline, timeline_of
-from waybook.usecases.plan_sheet import PAGE, PlanSheet, Window
+from waybook.transport.web.dashboard.history import HistoryRow, history_rows
+from waybook.transport.web.dashboard.overview import GridRow, build_step_grid
+from waybook.transport.web.dashboard.plan_map import PlanMap, draw_plan_map
+from waybook.transport.web.dashboard.timeline import StepTimeline, Timeline, build_timeline
+from waybook.usecases.plan_sheet import PAGE_SIZE, PlanDetail, StepWindow
 
 #: The statuses of steps in the order they are counted.
-COUNTED = (
+COUNTED_STATUSES = (
     StepStatus.COMPLETED,
     StepStatus.SKIPPED,
     StepStatus.IN_PROGRESS,
@@ -43,11 +43,11 @@ class StepRow:
     attempt: int
     holder: str
     fail_reason: str | None
-    line: Line
+    line: StepTimeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stalled:
+class StalledStep:
     """A step that has been silent for too long."""
 
     id: str
@@ -55,8 +55,8 @@ class Stalled:
     name: str
     holder: str
     since: datetime | None
-    silent: timedelta
-    allowed: timedelta
+    inactive_for: timedelta
+    threshold: timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,60 +70,60 @@ class BudgetPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanView:
-    sheet: PlanSheet
+    sheet: PlanDetail
     derived: str
     outcome: str | None
     done: int
     total: int
     percent: int
     counts: dict[str, int]
-    stalled: list[Stalled]
+    stalled: list[StalledStep]
     #: What waits for a person.
     card: DecisionCard | None
     map: PlanMap
-    overview: list[Row]
-    window: Window
+    overview: list[GridRow]
+    window: StepWindow
     rows: list[StepRow]
     timeline: Timeline
     outputs: list[Output]
     budget: list[BudgetPart]
-    history: list[Deed]
+    history: list[HistoryRow]
     #: Whether it may be changed now.
     modifiable: bool
-    over: bool
+    is_closed: bool
 
 
-def plan_view(sheet: PlanSheet, svg: str | None = None) -> PlanView:
+def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
     """Make everything that is shown from what was read, and from its map if it is drawn."""
     plan = sheet.plan
     statuses = plan.statuses()
     done, total = count_done(statuses), len(statuses)
     found = Counter(statuses)
-    timeline = timeline_of(sheet.moves, sheet.now)
+    timeline = build_timeline(sheet.status_changes, sheet.now)
     return PlanView(
         sheet=sheet,
         derived=str(derive_plan_status(statuses)),
-        outcome=outcome(plan.status, statuses),
+        outcome=plan_outcome(plan.status, statuses),
         done=done,
         total=total,
         percent=percent(done, total),
-        counts={str(status): found[status] for status in COUNTED if found[status]},
+        counts={str(status): found[status] for status in COUNTED_STATUSES if found[status]},
         stalled=[_stalled(sheet, step, gap) for step, gap in sheet.stalled],
         card=decision_card(sheet.review) if sheet.review else None,
-        map=map_of(sheet, svg),
-        overview=overview_of(plan.steps, PAGE) if total > PAGE else [],
+        map=draw_plan_map(sheet, svg),
+        overview=build_step_grid(plan.steps, PAGE_SIZE) if total > PAGE_SIZE else [],
         window=sheet.window,
         rows=_rows(sheet, timeline),
         timeline=timeline,
         outputs=latest(sheet.outputs),
         budget=[_part(part) for part in shares(plan.budget, plan.usage)] if plan.budget else [],
-        history=deeds_of(sheet.happenings),
+        history=history_rows(sheet.history),
         modifiable=plan.status in MODIFIABLE,
-        over=plan.status in CLOSED_PLAN,
+        is_closed=plan.status in CLOSED_PLAN,
     )
 
 
-def _rows(sheet: PlanSheet, timeline: Timeline) -> list[StepRow]:
+def _rows(sheet: PlanDetail, timeline: Timeline) -> list[StepRow]:
     silent = {step.id for step, _ in sheet.stalled}
     return [
         StepRow(
@@ -148,21 +148,21 @@ def holder_of(step: Step) -> str:
     return f"{step.held_by} ({step.held_session})" if step.held_session else step.held_by
 
 
-def _stalled(sheet: PlanSheet, step: Step, gap: timedelta) -> Stalled:
-    return Stalled(
+def _stalled(sheet: PlanDetail, step: Step, gap: timedelta) -> StalledStep:
+    return StalledStep(
         id=step.id,
         order=step.order,
         name=sheet.name_of(step),
         holder=holder_of(step),
-        since=last_sign_of_life(step),
-        silent=gap,
-        allowed=threshold(sheet.plan, step, sheet.patience),
+        since=last_heartbeat(step),
+        inactive_for=gap,
+        threshold=stall_threshold(sheet.plan, step, sheet.stall_threshold),
     )
 
 
-def _part(part: Share) -> BudgetPart:
+def _part(part: BudgetShare) -> BudgetPart:
     money = part.name == "costUsd"
-    used, of = (f"${dollars(n):,.2f}" if money else f"{n:,}" for n in (part.used, part.of))
+    used, of = (f"${to_dollars(n):,.2f}" if money else f"{n:,}" for n in (part.used, part.of))
     return BudgetPart(
         name="money" if money else "tokens",
         used=used,

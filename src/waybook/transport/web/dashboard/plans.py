@@ -11,18 +11,18 @@ from starlette.responses import Response
 from waybook.errors import InvalidInput
 from waybook.plan.states import PlanStatus
 from waybook.transport.mcp.prompts import RESUME_PLAN
-from waybook.transport.web.dashboard.desk import Desk
-from waybook.usecases.browse_plans import MOST_COUNTED, PlanFilter, PlanPage, browse_plans
-from waybook.usecases.needs_you import needs_you
+from waybook.transport.web.dashboard.desk import PageContext
+from waybook.usecases.browse_plans import MAX_COUNTED, PlanFilter, PlanListPage, browse_plans
+from waybook.usecases.needs_you import list_pending_actions
 
 #: So many lines of what waits; the inbox has all of it.
-MOST_LINES: Final = 5
+MAX_LINES: Final = 5
 #: What can be asked for beside one state alone.
 OPEN, ALL = "open", "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class StateFilter:
     """A state to filter by: how many plans are in it, and where they are listed."""
 
     name: str
@@ -32,7 +32,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PlanListQuery:
     """What the address asks for."""
 
     state: str
@@ -58,27 +58,30 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Plans:
-    desk: Desk
+class PlansPage:
+    desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """What waits, how many plans there are of each kind, and a page of them."""
-        call, asked = await self.desk.call(request), asked_for(request.query_params)
+        call, asked = (
+            await self.desk.request_context(request),
+            query_from_request(request.query_params),
+        )
         found = await browse_plans(call, filter_of(asked, call.caller.user))
-        return await self.desk.page(
+        return await self.desk.render_page(
             request,
             "plans",
             asked=asked,
             found=found,
-            choices=choices(asked, found),
-            needs=await needs_you(call, most=MOST_LINES),
+            choices=state_filters(asked, found),
+            needs=await list_pending_actions(call, most=MAX_LINES),
             older=asked.address(before=found.next) if found.next else None,
             resume=resume_prompt,
             mcp=f"{request.url.scheme}://{request.headers['host']}/mcp",
         )
 
 
-def asked_for(query: QueryParams) -> Asked:
+def query_from_request(query: QueryParams) -> PlanListQuery:
     """What the query of an address says.
 
     Raises:
@@ -87,7 +90,7 @@ def asked_for(query: QueryParams) -> Asked:
     state = query.get("state") or OPEN
     if state not in {OPEN, ALL, *PlanStatus}:
         raise InvalidInput(f"plans are never “{state[:40]}”", argument="state")
-    return Asked(
+    return PlanListQuery(
         state=state,
         text=query.get("q", "").strip(),
         mine="mine" in query,
@@ -95,7 +98,7 @@ def asked_for(query: QueryParams) -> Asked:
     )
 
 
-def filter_of(asked: Asked, user: str) -> PlanFilter:
+def filter_of(asked: PlanListQuery, user: str) -> PlanFilter:
     """The same, as it is looked for."""
     return PlanFilter(
         state=None if asked.state in {OPEN, ALL} else PlanStatus(asked.state),
@@ -106,7 +109,7 @@ def filter_of(asked: Asked, user: str) -> PlanFilter:
     )
 
 
-def choices(asked: Asked, found: PlanPage) -> list[Choice]:
+def state_filters(asked: PlanListQuery, found: PlanListPage) -> list[StateFilter]:
     """Every state there is a plan in, after the open ones and all of them."""
     counted: dict[str, int] = {OPEN: found.open, ALL: found.total}
     counted |= {state: found.counts[state] for state in PlanStatus if found.counts.get(state)}
@@ -114,9 +117,9 @@ def choices(asked: Asked, found: PlanPage) -> list[Choice]:
         counted[asked.state] = 0
     closed = found.total - found.open
     return [
-        Choice(
+        StateFilter(
             name=name,
-            count=f"{count:,}" + ("+" if closed >= MOST_COUNTED and _is_cut(name) else ""),
+            count=f"{count:,}" + ("+" if closed >= MAX_COUNTED and _is_cut(name) else ""),
             address=asked.address(state=None if name == OPEN else name, before=None),
             chosen=name == asked.state,
         )

@@ -7,25 +7,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.errors import WaybookError
-from waybook.transport.web.dashboard.desk import Desk
-from waybook.transport.web.dashboard.mishaps import error_page, for_people
-from waybook.transport.web.reading import refused, status_of
-from waybook.transport.web.replies import retry_header
+from waybook.transport.web.dashboard.desk import PageContext
+from waybook.transport.web.dashboard.mishaps import error_page, wants_html
+from waybook.transport.web.reading import answer_error_response, http_status
+from waybook.transport.web.replies import retry_after_header
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def with_refusals(_: Desk, endpoint: Endpoint) -> Endpoint:
+def with_error_pages(_: PageContext, endpoint: Endpoint) -> Endpoint:
     """The same page; where it refuses, it says so in words, and where to go from here."""
 
     async def shown(request: Request) -> Response:
         try:
             return await endpoint(request)
-        except WaybookError as fault:
-            if not for_people(request):
-                return refused(fault.as_json())
-            page = error_page(request, status_of(fault.code), fault.message)
-            page.headers.update(retry_header(fault.details))
+        except WaybookError as error:
+            if not wants_html(request):
+                return answer_error_response(error.as_json())
+            page = error_page(request, http_status(error.code), error.message)
+            page.headers.update(retry_after_header(error.details))
             return page
 
     return shown

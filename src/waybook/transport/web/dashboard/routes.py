@@ -5,48 +5,48 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.routing import Route
 
-from waybook.doorway import Doorway
-from waybook.settings import Found
-from waybook.transport.web.dashboard.assets import asset
-from waybook.transport.web.dashboard.audit import Audit
-from waybook.transport.web.dashboard.calls import Calls
-from waybook.transport.web.dashboard.decisions import Decisions
-from waybook.transport.web.dashboard.desk import Desk
-from waybook.transport.web.dashboard.feedback import Feedback
-from waybook.transport.web.dashboard.health import Health
-from waybook.transport.web.dashboard.inbox import Inbox
-from waybook.transport.web.dashboard.live import Live
-from waybook.transport.web.dashboard.outputs import Outputs
+from waybook.doorway import Dispatcher
+from waybook.settings import LoadedSettings
+from waybook.transport.web.dashboard.assets import serve_asset
+from waybook.transport.web.dashboard.audit import AuditPage
+from waybook.transport.web.dashboard.calls import CallsPage
+from waybook.transport.web.dashboard.decisions import DecisionHandler
+from waybook.transport.web.dashboard.desk import PageContext
+from waybook.transport.web.dashboard.feedback import FeedbackHandler
+from waybook.transport.web.dashboard.health import HealthPage
+from waybook.transport.web.dashboard.inbox import InboxPage
+from waybook.transport.web.dashboard.live import LiveUpdates
+from waybook.transport.web.dashboard.outputs import OutputsPage
 from waybook.transport.web.dashboard.plan import PlanPage
-from waybook.transport.web.dashboard.plan_files import PlanFiles
-from waybook.transport.web.dashboard.plans import Plans
-from waybook.transport.web.dashboard.refused import Endpoint, with_refusals
+from waybook.transport.web.dashboard.plan_files import PlanExport
+from waybook.transport.web.dashboard.plans import PlansPage
+from waybook.transport.web.dashboard.refused import Endpoint, with_error_pages
 from waybook.transport.web.dashboard.run import RunPage
-from waybook.transport.web.dashboard.run_files import RunFiles
-from waybook.transport.web.dashboard.runs import Runs
+from waybook.transport.web.dashboard.run_files import RunExport
+from waybook.transport.web.dashboard.runs import RunsPage
 from waybook.transport.web.dashboard.step import StepPage
 from waybook.transport.web.dashboard.tokens import TokensPage
-from waybook.transport.web.dashboard.workflows import Workflows
+from waybook.transport.web.dashboard.workflows import WorkflowsPage
 from waybook.usecases.exchange import Caller
 
 
 def dashboard_routes(
-    doorway: Doorway,
+    dispatcher: Dispatcher,
     caller: Callable[[Request], Awaitable[Caller]],
-    found: Found | None = None,
+    found: LoadedSettings | None = None,
 ) -> list[Route]:
     """Every page, for whoever the caller turns out to be; `found` are the settings in force."""
-    desk = Desk(doorway, caller)
-    live = Live(desk)
+    desk = PageContext(dispatcher, caller)
+    live = LiveUpdates(desk)
     pages: dict[str, Endpoint] = {
-        "/": Plans(desk),
-        "/inbox": Inbox(desk),
-        "/plans/{plan_id}/export.{ending}": PlanFiles(desk),
+        "/": PlansPage(desk),
+        "/inbox": InboxPage(desk),
+        "/plans/{plan_id}/export.{ending}": PlanExport(desk),
         **_run_pages(desk),
         **_record_pages(desk),
-        "/calls": Calls(desk),
+        "/calls": CallsPage(desk),
         # Where there are many orgs, the machine is nobody's but the operator's.
-        "/health": Health(desk, None if found and found.settings.asks_everybody else found),
+        "/health": HealthPage(desk, None if found and found.settings.requires_auth else found),
     }
     both: dict[str, Endpoint] = {
         "/plans/{plan_id}": PlanPage(desk),
@@ -55,8 +55,8 @@ def dashboard_routes(
     }
     run = RunPage(desk)
     acts: dict[str, Endpoint] = {
-        "/decisions": Decisions(desk),
-        "/feedback": Feedback(desk),
+        "/decisions": DecisionHandler(desk),
+        "/feedback": FeedbackHandler(desk),
         "/runs/{run_id}/retry": run.retry,
         "/runs/{run_id}/regenerate": run.regenerate,
     }
@@ -65,38 +65,38 @@ def dashboard_routes(
         *_routes(desk, both, "GET", "POST"),
         *_routes(desk, acts, "POST"),
         Route("/live", live.stream),
-        Route("/live/waiting", with_refusals(desk, live.waiting)),
-        Route("/static/{version}/{name}", asset),
+        Route("/live/waiting", with_error_pages(desk, live.pending_count)),
+        Route("/static/{version}/{name}", serve_asset),
     ]
 
 
-def _routes(desk: Desk, endpoints: dict[str, Endpoint], *methods: str) -> list[Route]:
+def _routes(desk: PageContext, endpoints: dict[str, Endpoint], *methods: str) -> list[Route]:
     """Where these are; whatever stands in their way is told in words."""
     return [
-        Route(path, with_refusals(desk, endpoint), methods=[*methods])
+        Route(path, with_error_pages(desk, endpoint), methods=[*methods])
         for path, endpoint in endpoints.items()
     ]
 
 
-def _run_pages(desk: Desk) -> dict[str, Endpoint]:
+def _run_pages(desk: PageContext) -> dict[str, Endpoint]:
     """Runs, and the workflows they go by."""
-    workflows = Workflows(desk)
+    workflows = WorkflowsPage(desk)
     return {
-        "/runs": Runs(desk),
+        "/runs": RunsPage(desk),
         "/runs/{run_id}": RunPage(desk),
-        "/runs/{run_id}/export.{ending}": RunFiles(desk),
+        "/runs/{run_id}/export.{ending}": RunExport(desk),
         "/dags": workflows,
-        "/dags/{slug:path}": workflows.one,
+        "/dags/{slug:path}": workflows.show,
     }
 
 
-def _record_pages(desk: Desk) -> dict[str, Endpoint]:
+def _record_pages(desk: PageContext) -> dict[str, Endpoint]:
     """What was made, and what was done."""
-    outputs, audit = Outputs(desk), Audit(desk)
+    outputs, audit = OutputsPage(desk), AuditPage(desk)
     return {
         "/outputs": outputs,
-        "/outputs/{output_id}": outputs.one,
+        "/outputs/{output_id}": outputs.show,
         "/plans/{plan_id}/outputs": outputs.of_plan,
         "/audit": audit,
-        "/audit.{form}": audit.file,
+        "/audit.{form}": audit.export,
     }

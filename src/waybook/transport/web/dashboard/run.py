@@ -13,16 +13,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from waybook.transport.mcp.refusals import code_of
-from waybook.transport.web.dashboard.desk import Desk
-from waybook.transport.web.dashboard.forms import sent
-from waybook.transport.web.dashboard.responding import message_of
-from waybook.transport.web.dashboard.run_view import map_job, named, run_view
-from waybook.transport.web.reading import status_of
+from waybook.transport.web.dashboard.desk import PageContext
+from waybook.transport.web.dashboard.forms import read_form
+from waybook.transport.web.dashboard.responding import error_message
+from waybook.transport.web.dashboard.run_view import map_job, run_view, stage_name
+from waybook.transport.web.reading import http_status
 from waybook.usecases.exchange import Answer
-from waybook.usecases.overlook_run import overlook_run
+from waybook.usecases.overlook_run import read_run_detail
 
 #: What is said after something was done.
-NOTES: Final = {
+CONFIRMATIONS: Final = {
     "retry": "What failed has a fresh start; agents can take it again.",
     "regenerate": "A job to write the document anew is waiting for an agent.",
 }
@@ -30,7 +30,7 @@ NOTES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    desk: Desk
+    desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """The page."""
@@ -38,13 +38,13 @@ class RunPage:
 
     async def retry(self, request: Request) -> Response:
         """A fresh start for what failed in a stage."""
-        fields = await sent(request)
+        fields = await read_form(request)
         asked = {"stageSlug": _field(fields, "stage")}
         return await self._act(request, fields, "retry_failed", asked)
 
     async def regenerate(self, request: Request) -> Response:
         """A document written anew."""
-        fields = await sent(request)
+        fields = await read_form(request)
         asked = {"documentId": _field(fields, "document")}
         return await self._act(request, fields, "regenerate_document", asked)
 
@@ -58,26 +58,28 @@ class RunPage:
         # The same form sent twice counts once; another form of the same page is another call.
         place = _field(fields, "stage") or _field(fields, "document")
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
-        answer = await self.desk.enter(request, tool, {**named, **asked, "idempotencyKey": key})
+        answer = await self.desk.call_tool(request, tool, {**named, **asked, "idempotencyKey": key})
         if answer.is_error:
             return await self._page(request, answer)
         return RedirectResponse(f"/runs/{quote(run_id, safe='')}?done={deed}", HTTPStatus.SEE_OTHER)
 
     async def _page(self, request: Request, refused: Answer | None = None) -> Response:
-        whole = await overlook_run(await self.desk.call(request), request.path_params["run_id"])
+        whole = await read_run_detail(
+            await self.desk.request_context(request), request.path_params["run_id"]
+        )
         piece = request.query_params.get("docs", "")
         page = int(piece) if piece.isdecimal() and len(piece) < 6 else 1  # noqa: PLR2004 - no run has more
-        svg = await self.desk.picture(request, map_job(whole.board))
+        svg = await self.desk.picture(request, map_job(whole.overview))
         made = partial(run_view, whole, svg, page)
-        view = await self.desk.drawn(request, whole.board.chart.dag, made)
-        return await self.desk.page(
+        view = await self.desk.run_layout(request, whole.overview.compiled_dag.dag, made)
+        return await self.desk.render_page(
             request,
             "run",
-            status_code=status_of(code_of(refused)) if refused else 200,
+            status_code=http_status(code_of(refused)) if refused else 200,
             view=view,
-            refused=message_of(refused) if refused else None,
-            named=named,
-            note=NOTES.get(request.query_params.get("done", "")),
+            refused=error_message(refused) if refused else None,
+            named=stage_name,
+            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
             key=secrets.token_urlsafe(16),
         )
 

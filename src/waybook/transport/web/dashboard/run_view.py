@@ -8,18 +8,18 @@ from datetime import datetime
 from markupsafe import Markup
 
 from waybook.dag.report import StageReport, StepReport
-from waybook.run.model import Chart, StageRun
+from waybook.run.model import CompiledDag, StageRun
 from waybook.transport.web.dashboard.cards import FeedbackCard
-from waybook.usecases.deeds import deed
+from waybook.usecases.deeds import event_label
 from waybook.usecases.drawing_worker import DrawingJob, Links
 from waybook.usecases.drawings import run_drawing
-from waybook.usecases.overlook_run import Failure, RunWhole
-from waybook.usecases.read_documents import Listed
+from waybook.usecases.overlook_run import FailedJob, RunDetail
+from waybook.usecases.read_documents import DocumentListItem
 from waybook.usecases.verify_audit import RUN
-from waybook.usecases.watch_run import News, RunBoard
+from waybook.usecases.watch_run import RunEvent, RunOverview
 
 #: So many documents stand on one page.
-DOCUMENTS = 100
+DOCUMENTS_PER_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class StageView:
     available: int
     warnings: tuple[str, ...]
     steps: tuple[StepView, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[FailedJob, ...]
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -60,7 +60,7 @@ class StageView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RunHistoryRow:
     """Something that happened, in words."""
 
     seq: int
@@ -71,20 +71,20 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    whole: RunWhole
+    detail: RunDetail
     stages: tuple[StageView, ...]
-    drawn: Markup
-    asked: str
-    documents: Sequence[Listed]
+    map_svg: Markup
+    input_text: str
+    documents: Sequence[DocumentListItem]
     #: Which piece of the documents this is, of how many.
-    piece: int
-    pieces: int
-    news: tuple[Told, ...]
+    document_page: int
+    document_pages: int
+    history: tuple[RunHistoryRow, ...]
     warnings: tuple[str, ...]
 
     @property
-    def board(self) -> RunBoard:
-        return self.whole.board
+    def board(self) -> RunOverview:
+        return self.detail.overview
 
     @property
     def completed_stages(self) -> int:
@@ -107,51 +107,54 @@ class RunView:
             run_id=board.run.id,
             run_name=board.run.name,
             stage_slug=stage.slug,
-            stage_name=named(board.chart, stage.slug),
+            stage_name=stage_name(board.compiled_dag, stage.slug),
             since=stage.completed_at or board.now,
-            following=tuple(named(board.chart, slug) for slug in board.chart.dag.after(stage.slug)),
+            following=tuple(
+                stage_name(board.compiled_dag, slug)
+                for slug in board.compiled_dag.dag.after(stage.slug)
+            ),
             models=", ".join(stage.models),
         )
 
 
-def run_view(whole: RunWhole, svg: str, piece: int = 1) -> RunView:
+def run_view(whole: RunDetail, svg: str, piece: int = 1) -> RunView:
     """The page of a run with its map, and one piece of its documents."""
-    board, found = whole.board, whole.documents
-    pieces = max(1, -(-len(found) // DOCUMENTS))
+    board, found = whole.overview, whole.documents
+    pieces = max(1, -(-len(found) // DOCUMENTS_PER_PAGE))
     piece = min(max(piece, 1), pieces)
     return RunView(
-        whole=whole,
+        detail=whole,
         stages=_stages(whole),
         # Drawn by ourselves, with every text in it escaped.
-        drawn=Markup(svg),  # noqa: S704
-        asked=_readable(board.asked),
-        documents=found[(piece - 1) * DOCUMENTS : piece * DOCUMENTS],
-        piece=piece,
-        pieces=pieces,
-        news=tuple(_told(news) for news in reversed(board.news)),
+        map_svg=Markup(svg),  # noqa: S704
+        input_text=_readable(board.input_text),
+        documents=found[(piece - 1) * DOCUMENTS_PER_PAGE : piece * DOCUMENTS_PER_PAGE],
+        document_page=piece,
+        document_pages=pieces,
+        history=tuple(_told(news) for news in reversed(board.history)),
         warnings=tuple(board.report["warnings"]),
     )
 
 
-def named(chart: Chart, slug: str) -> str:
+def stage_name(compiled_dag: CompiledDag, slug: str) -> str:
     """What people call a stage."""
-    return chart.stages[slug].name or slug
+    return compiled_dag.stages[slug].name or slug
 
 
-def _stages(whole: RunWhole) -> tuple[StageView, ...]:
-    chart, reports = whole.board.chart, whole.board.report["stages"]
+def _stages(whole: RunDetail) -> tuple[StageView, ...]:
+    chart, reports = whole.overview.compiled_dag, whole.overview.report["stages"]
     told = {report["stageSlug"]: report for report in reports}
     return tuple(_stage(whole, place, told[slug]) for place, slug in enumerate(chart.order, 1))
 
 
-def _stage(whole: RunWhole, place: int, told: StageReport) -> StageView:
-    board, slug = whole.board, told["stageSlug"]
+def _stage(whole: RunDetail, place: int, told: StageReport) -> StageView:
+    board, slug = whole.overview, told["stageSlug"]
     progress = told["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
-    names = {step.key: step.name for step in board.chart.stages[slug].recipe.steps}
+    names = {step.key: step.name for step in board.compiled_dag.stages[slug].recipe.steps}
     return StageView(
         anchor=f"stage-{place}",
         slug=slug,
-        name=named(board.chart, slug),
+        name=stage_name(board.compiled_dag, slug),
         status=str(told["status"] or "unknown"),
         done=progress["completedSteps"],
         total=progress["totalSteps"],
@@ -187,20 +190,20 @@ def _time(told: str | None) -> datetime | None:
     return datetime.fromisoformat(told) if told else None
 
 
-def map_job(board: RunBoard) -> DrawingJob:
+def map_job(board: RunOverview) -> DrawingJob:
     """Return the map of a run, with links to the stages that have begun."""
-    places = {slug: place for place, slug in enumerate(board.chart.order, 1)}
+    places = {slug: place for place, slug in enumerate(board.compiled_dag.order, 1)}
     links = tuple((slug, f"#stage-{places[slug]}") for slug in board.run.stages)
     return DrawingJob(run_drawing(board), links=Links(by_stage=links))
 
 
-def _told(news: News) -> Told:
-    about = f": {news.about}" if news.about else ""
-    return Told(
+def _told(news: RunEvent) -> RunHistoryRow:
+    about = f": {news.subject}" if news.subject else ""
+    return RunHistoryRow(
         seq=news.seq,
         at=news.at,
         who=news.session or news.actor,
-        what=f"{deed(news.event, news.action, RUN)}{about}",
+        what=f"{event_label(news.event, news.action, RUN)}{about}",
     )
 
 

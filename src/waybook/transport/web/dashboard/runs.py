@@ -7,38 +7,38 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.run.standing import RunState
-from waybook.store.runs import LAST_ID, AskedRuns
-from waybook.transport.web.dashboard.addresses import asked_for, here_with
-from waybook.transport.web.dashboard.desk import Desk
-from waybook.transport.web.dashboard.run_view import named
+from waybook.store.runs import LAST_ID, RunFilter
+from waybook.transport.web.dashboard.addresses import current_url_with, query_param
+from waybook.transport.web.dashboard.desk import PageContext
+from waybook.transport.web.dashboard.run_view import stage_name
 from waybook.usecases.list_runs import list_runs
 
 STATES: Final = ("open", *map(str, RunState))
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    desk: Desk
+class RunsPage:
+    desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """The list, of those asked for."""
-        state = asked_for(request, "state")
-        asked = AskedRuns(
+        state = query_param(request, "state")
+        asked = RunFilter(
             state=state if state in STATES else None,
-            dag=asked_for(request, "dag"),
-            text=asked_for(request, "q") or "",
-            before=asked_for(request, "before") or LAST_ID,
+            dag=query_param(request, "dag"),
+            text=query_param(request, "q") or "",
+            before=query_param(request, "before") or LAST_ID,
         )
-        found = await list_runs(await self.desk.call(request), asked)
+        found = await list_runs(await self.desk.request_context(request), asked)
         last = found.runs[-1].run.id if found.more else None
-        return await self.desk.page(
+        return await self.desk.render_page(
             request,
             "runs",
             runs=found.runs,
-            named=named,
+            named=stage_name,
             states=STATES,
             asked=asked,
             first=asked.before == LAST_ID,
-            further=here_with(request, before=last) if last else None,
-            newest=here_with(request, before=None),
+            further=current_url_with(request, before=last) if last else None,
+            newest=current_url_with(request, before=None),
         )

@@ -10,33 +10,33 @@ from waybook.plan.model import Condition, Step
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.states import StepStatus
 from waybook.record.moment import Json
-from waybook.store.contexts import Stored
+from waybook.store.contexts import StoredArtifact
 from waybook.store.sheets import Source
-from waybook.transport.web.dashboard.history import Deed, deeds_of
+from waybook.transport.web.dashboard.history import HistoryRow, history_rows
 from waybook.transport.web.dashboard.plan_view import holder_of
-from waybook.transport.web.dashboard.prose import Prose, prose
-from waybook.transport.web.dashboard.timeline import Line, timeline_of
-from waybook.usecases.step_sheet import StepSheet
+from waybook.transport.web.dashboard.prose import RichText, to_rich_text
+from waybook.transport.web.dashboard.timeline import StepTimeline, build_timeline
+from waybook.usecases.step_sheet import StepDetail
 from waybook.usecases.timeline import Span, spans_of
-from waybook.usecases.watch_plan import Move
+from waybook.usecases.watch_plan import StatusChange
 
 #: So much of what is folded is shown.
-GIST = 300
-FEEDBACK = "\n\n---\n\nUser feedback: "
+PREVIEW_LENGTH = 300
+FEEDBACK_SEPARATOR = "\n\n---\n\nUser feedback: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
+class SubmittedValue:
     """A value as people read it, and where it is no text as it was handed in."""
 
-    prose: Prose
+    prose: RichText
     #: How it begins, if it is folded.
-    gist: str
+    preview: str
     json: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbour:
+class StepLink:
     id: str
     order: int
     name: str
@@ -44,7 +44,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Try:
+class AttemptView:
     """A stretch of work upon a step, or of waiting for a person."""
 
     status: str
@@ -55,61 +55,61 @@ class Try:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionShown:
+class ConditionView:
     expression: str
     action: str
     #: The step that it is tied to, where that is another.
-    of: Neighbour | None
-    target: Neighbour | None
+    of: StepLink | None
+    target: StepLink | None
     reason: str | None
     outcome: str | None
-    said: str | None
+    message: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactShown:
-    stored: Stored
-    content: Prose | None
+class ArtifactView:
+    stored: StoredArtifact
+    content: RichText | None
     cut: int
     sources: list[Source]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
-    sheet: StepSheet
+    sheet: StepDetail
     name: str
     status: str
     holder: str
-    instructions: Prose | None
+    instructions: RichText | None
     feedback: list[str]
     schema: str | None
-    before: Neighbour | None
-    after: Neighbour | None
-    needs: list[Neighbour]
-    needed_by: list[Neighbour]
-    result: Handed | None
-    report: Handed | None
-    line: Line
-    tries: list[Try]
-    conditions: list[ConditionShown]
-    artifacts: list[ArtifactShown]
-    history: list[Deed]
+    before: StepLink | None
+    after: StepLink | None
+    needs: list[StepLink]
+    needed_by: list[StepLink]
+    result: SubmittedValue | None
+    report: SubmittedValue | None
+    line: StepTimeline
+    attempts: list[AttemptView]
+    conditions: list[ConditionView]
+    artifacts: list[ArtifactView]
+    history: list[HistoryRow]
     modifiable: bool
-    hindrances: Mapping[str, str]
+    blockers: Mapping[str, str]
 
 
-def step_view(sheet: StepSheet) -> StepView:
+def step_view(sheet: StepDetail) -> StepView:
     """Make everything that is shown from what was read."""
     plan, step, result = sheet.plan, sheet.step, sheet.result
-    instructions, *feedback = sheet.text.instructions.split(FEEDBACK)
-    timeline = timeline_of(sheet.moves, sheet.now)
+    instructions, *feedback = sheet.text.instructions.split(FEEDBACK_SEPARATOR)
+    timeline = build_timeline(sheet.status_changes, sheet.now)
     schema = sheet.text.result_schema
     return StepView(
         sheet=sheet,
         name=sheet.name_of(step),
-        status="stalled" if sheet.silent else str(step.status),
+        status="stalled" if sheet.inactive_for else str(step.status),
         holder=holder_of(step),
-        instructions=prose(instructions),
+        instructions=to_rich_text(instructions),
         feedback=feedback,
         schema=_json(schema) if schema is not None else None,
         before=_neighbour(sheet, plan.steps[step.order - 2]) if step.order > 1 else None,
@@ -119,23 +119,23 @@ def step_view(sheet: StepSheet) -> StepView:
         result=_handed(result.summary) if result else None,
         report=_handed(result.report) if result else None,
         line=timeline.line(step.id),
-        tries=_tries(sheet),
+        attempts=_tries(sheet),
         conditions=[_condition(sheet, one) for one in sheet.conditions],
         artifacts=[_artifact(sheet, one) for one in sheet.research],
-        history=deeds_of(sheet.happenings),
+        history=history_rows(sheet.history),
         modifiable=plan.status in MODIFIABLE,
-        hindrances=sheet.hindrances,
+        blockers=sheet.blockers,
     )
 
 
-def _handed(value: Json) -> Handed | None:
-    laid_out = prose(value)
+def _handed(value: Json) -> SubmittedValue | None:
+    laid_out = to_rich_text(value)
     if laid_out is None:
         return None
-    gist = " ".join(laid_out.html.striptags()[:GIST].split())
-    return Handed(
+    gist = " ".join(laid_out.html.striptags()[:PREVIEW_LENGTH].split())
+    return SubmittedValue(
         prose=laid_out,
-        gist=gist if laid_out.long else "",
+        preview=gist if laid_out.long else "",
         json=None if isinstance(value, str) else _json(value),
     )
 
@@ -144,20 +144,18 @@ def _json(value: Json) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
-def _neighbour(sheet: StepSheet, step: Step) -> Neighbour:
-    return Neighbour(
-        id=step.id, order=step.order, name=sheet.name_of(step), status=str(step.status)
-    )
+def _neighbour(sheet: StepDetail, step: Step) -> StepLink:
+    return StepLink(id=step.id, order=step.order, name=sheet.name_of(step), status=str(step.status))
 
 
-def _tries(sheet: StepSheet) -> list[Try]:
+def _tries(sheet: StepDetail) -> list[AttemptView]:
     """What the step went through: its stretches stand in the order in which they began."""
-    begun = [m for m in sheet.moves if m.status in {StepStatus.IN_PROGRESS, WAITING}]
-    moves = (Move(move.step_id, move.at, move.status) for move in sheet.moves)
+    begun = [m for m in sheet.status_changes if m.status in {StepStatus.IN_PROGRESS, WAITING}]
+    moves = (StatusChange(move.step_id, move.at, move.status) for move in sheet.status_changes)
     spans: list[Span] = spans_of(moves, sheet.now).get(sheet.step.id, [])
     last = len(spans) - 1
     return [
-        Try(
+        AttemptView(
             status=str(one.status),
             start=one.start,
             length=one.length,
@@ -171,27 +169,27 @@ def _tries(sheet: StepSheet) -> list[Try]:
 WAITING = StepStatus.AWAITING_INPUT
 
 
-def _condition(sheet: StepSheet, condition: Condition) -> ConditionShown:
+def _condition(sheet: StepDetail, condition: Condition) -> ConditionView:
     steps = {step.id: step for step in sheet.plan.steps}
     of, target = steps.get(condition.step_id), steps.get(condition.target_step_id or sheet.step.id)
     told = sheet.branch(condition)
     said = told.get("error") or told.get("note")
-    return ConditionShown(
+    return ConditionView(
         expression=condition.expression,
         action=condition.action.replace("_", " "),
         of=_neighbour(sheet, of) if of and of.id != sheet.step.id else None,
         target=_neighbour(sheet, target) if target and condition.target_step_id else None,
         reason=condition.reason,
         outcome=condition.outcome and condition.outcome.replace("_", " "),
-        said=str(said) if said else None,
+        message=str(said) if said else None,
     )
 
 
-def _artifact(sheet: StepSheet, stored: Stored) -> ArtifactShown:
+def _artifact(sheet: StepDetail, stored: StoredArtifact) -> ArtifactView:
     text = stored.content.value
-    return ArtifactShown(
+    return ArtifactView(
         stored=stored,
-        content=prose(stored.content.value),
+        content=to_rich_text(stored.content.value),
         cut=max(0, stored.content.length - len(text)) if isinstance(text, str) else 0,
         sources=[one for one in sheet.sources if one.artifact_id == stored.id],
     )
