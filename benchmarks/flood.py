@@ -151,8 +151,8 @@ async def waits(address: str, token: str, calls: int) -> list[float]:
             found.append(time.perf_counter() - begun)
             await asyncio.sleep(PAUSE_SECONDS)
             begun = time.perf_counter()
-            locked = {"stepId": step["stepId"], "attempt": step["attempt"]}
-            await told(caller, "submit_step_result", **locked, resultSummary="found")
+            held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+            await told(caller, "submit_step_result", **held, resultSummary="found")
             found.append(time.perf_counter() - begun)
             await asyncio.sleep(PAUSE_SECONDS)
     return [1000 * seconds for seconds in found]

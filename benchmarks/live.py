@@ -72,8 +72,8 @@ async def measure(page: Page, agent: Client, changes: int) -> tuple[list[float],
     for number in range(1, changes + 1):
         step = await call(agent, "get_next_step", planId=plan["planId"])
         shown = asyncio.create_task(page.evaluate(SHOWS, f"{number} of {changes}"))
-        locked = {"stepId": step["stepId"], "attempt": step["attempt"]}
-        await call(agent, "submit_step_result", **locked, resultSummary="found")
+        held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+        await call(agent, "submit_step_result", **held, resultSummary="found")
         written = time.time() * 1000
         gaps.append(await shown - written)
     return gaps, (await at_work(devtools) - before) / (2 * changes)

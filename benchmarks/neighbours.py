@@ -54,9 +54,9 @@ async def large_plan(caller: Caller) -> dict[str, Any]:
     plan = await told(caller, "create_research_plan", name="L", researchQuestion="?", steps=steps)
     for _ in steps:
         step = await told(caller, "get_next_step", planId=plan["planId"])
-        locked = {"stepId": step["stepId"], "attempt": step["attempt"]}
+        held = {"stepId": step["stepId"], "attempt": step["attempt"]}
         result = "lorem " * (RESULT_BYTES // 6)
-        await told(caller, "submit_step_result", **locked, resultSummary=result)
+        await told(caller, "submit_step_result", **held, resultSummary=result)
     return {"planId": plan["planId"]}
 
 
@@ -91,8 +91,8 @@ async def submit(caller: Caller, _: int) -> str:
     code, step = await caller.call("get_next_step", planId=plan["planId"])
     if code != "ok":
         return code
-    locked = {"stepId": step["stepId"], "attempt": step["attempt"]}
-    return (await caller.call("submit_step_result", **locked, resultSummary=[*range(100)]))[0]
+    held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+    return (await caller.call("submit_step_result", **held, resultSummary=[*range(100)]))[0]
 
 
 async def read(caller: Caller, _: int, planId: str) -> str:  # noqa: N803 - as the wire has it

@@ -63,9 +63,9 @@ async def work_through(system: Application, session: str, plans: list[object]) -
             key = f"{session}-{number}-{step}"
             named: dict[str, object] = {"sessionId": session, "idempotencyKey": key}
             ready = await call(system, "get_next_step", {"planId": plan, **named})
-            locked = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
+            held = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
             told = {"resultSummary": RESULT, "confidence": 0.8}
-            await call(system, "submit_step_result", {**locked, **told, **named})
+            await call(system, "submit_step_result", {**held, **told, **named})
 
 
 async def our_round(system: Application, turn: int, each: int) -> tuple[float, float]:
@@ -104,8 +104,8 @@ async def peer_works_through(pool: Pool, session: str, plans: list[int]) -> None
                 row = await (await connection.execute(TAKE, asked)).fetchone()
                 assert row
             async with pool.connection() as connection:
-                locked = (row[0]["step"], row[0]["attempt"])
-                asked = (LOCAL_ORG, plan, *locked, RESULT, session, f"s{plan}-{step}")
+                held = (row[0]["step"], row[0]["attempt"])
+                asked = (LOCAL_ORG, plan, *held, RESULT, session, f"s{plan}-{step}")
                 await connection.execute(SUBMIT, asked)
 
 

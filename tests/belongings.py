@@ -62,9 +62,9 @@ async def everything(agent: Agent) -> None:
     for session in ("first", "second"):
         await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
     job = await agent.job(await agent.run())
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Half"}
-    await agent.call("submit_job_result", **locked, continues=True)
-    await agent.refused("submit_job_result", **{**locked, "attempt": job["attempt"] + 1})
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Half"}
+    await agent.call("submit_job_result", **held, continues=True)
+    await agent.refused("submit_job_result", **{**held, "attempt": job["attempt"] + 1})
     await _passages_of_every_kind(agent)
     await render_all_orgs(agent.doorway.house)
     await agent.doorway.calls.flush()

@@ -226,16 +226,16 @@ async def a_written_run(agent: Agent, ink: Ink) -> Body:
     named = {"name": ink.short("start_run", "name"), "input": ink.long("start_run", "input")}
     run = await agent.call("start_run", dagSlug=slug, models=["a", "b"], **named)
     job = await agent.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     error = ink.short("fail_job", "error", room=1_900)
-    await agent.call("fail_job", **locked, error=error, retryable=False)
+    await agent.call("fail_job", **held, error=error, retryable=False)
     await agent.call("retry_failed", runId=run["runId"], stageSlug="one")
     first = await agent.job(run)
     await agent.hand_in(first, ink.long("submit_job_result", "content"))
     second = await agent.job(run)
     document = {"documentKey": "paper", "content": ink.long(*DOCUMENT, "content")}
-    locked = {"jobId": second["jobId"], "attempt": second["attempt"]}
-    await agent.call("submit_job_result", **locked, documents=[document])
+    held = {"jobId": second["jobId"], "attempt": second["attempt"]}
+    await agent.call("submit_job_result", **held, documents=[document])
     while await render_all_orgs(agent.doorway.house):
         pass
     await agent.feedback(run, "one", ink.long("submit_stage_feedback", "feedback"))

@@ -29,8 +29,8 @@ def install(wanted: Path, name: str) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / f"waybook-{name}" / hashlib.sha256(lock).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as locked:
-        fcntl.flock(locked, fcntl.LOCK_EX)
+    with (folder / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
         if not (folder / "complete").exists():
             fetch(wanted, folder)
             (folder / "complete").touch()

@@ -44,9 +44,9 @@ async def next_job(agent: Agent) -> Body:
 
 async def job_result(agent: Agent) -> Body:
     job = await agent.job(await agent.run())
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     return {
-        **locked,
+        **held,
         "content": "# A brief",
         "continues": False,
         "usage": {"inputTokens": 100, "outputTokens": 20, "costUsd": 0.01, "model": "m"},
@@ -62,8 +62,8 @@ async def job_documents(agent: Agent) -> Body:
 
 async def fail_job(agent: Agent) -> Body:
     job = await agent.job(await agent.run())
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return {**locked, "error": "The line is dead.", "retryable": True}
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return {**held, "error": "The line is dead.", "retryable": True}
 
 
 async def a_gathering(agent: Agent) -> Body:
@@ -106,8 +106,8 @@ async def start_stage(agent: Agent) -> Body:
 
 async def retry_failed(agent: Agent) -> Body:
     job = await agent.job(await agent.run())
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **locked, error="No.", retryable=False)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
     return {"runId": job["runId"], "stageSlug": "scope", "stepKey": "scope"}
 
 

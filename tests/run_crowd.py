@@ -150,8 +150,8 @@ class Crowd:
         """Give a job back, to be tried again or not."""
         if claim := self._claim():
             retryable = self.chance.random() < 0.7
-            locked = self.world.job(claim)
-            if (locked.attempt, locked.status) == (claim.attempt, JobStatus.PROCESSING):
+            held = self.world.job(claim)
+            if (held.attempt, held.status) == (claim.attempt, JobStatus.PROCESSING):
                 failed = self.world.fail(claim, retryable=retryable)
                 again = retryable and claim.tries < MAX_ATTEMPTS
                 assert (failed.completed_at is None) == again

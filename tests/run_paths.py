@@ -160,7 +160,7 @@ def calls(records: Records, bounds: Bounds) -> Iterator[Call]:
 def _work(records: Records, job: Job, bounds: Bounds, context: DecisionContext) -> Iterator[Call]:
     run, chart, attempt = records.run, records.chart, job.attempt
     if job.completed_at is None and records.is_free(job):
-        asked = partial(next_job, run, chart, context, locked=None, open_jobs=())
+        asked = partial(next_job, run, chart, context, held=None, open_jobs=())
         yield partial(asked, candidate=job)
     fail = partial(fail_job, run, chart, job, error="no luck", context=context)
     version = 1 if job.document is None else records.latest(job.document).version + 1

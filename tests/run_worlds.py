@@ -114,10 +114,10 @@ class RunWorld:
     ) -> NextJob:
         """Ask once for a job; one that was tried too often may be put aside."""
         records = self.records
-        locked = None if another else records.held(who.holder, model)
+        held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
-        open_jobs = () if locked or candidate else records.open_counts()
-        given = {"held": locked, "candidate": candidate, "open_jobs": open_jobs}
+        open_jobs = () if held or candidate else records.open_counts()
+        given = {"held": held, "candidate": candidate, "open_jobs": open_jobs}
         return self.keep(next_job(self.run, self.chart, self.moment(who), **given))  # type: ignore[arg-type]  # each has its type
 
     def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
@@ -210,9 +210,7 @@ class RunWorld:
     def claimed(self, job: Job, who: Actor = ANN) -> Job:
         """Take this very job."""
         moment, before = self.moment(who), self.job(job)
-        decision = next_job(
-            self.run, self.chart, moment, locked=None, candidate=before, open_jobs=()
-        )
+        decision = next_job(self.run, self.chart, moment, held=None, candidate=before, open_jobs=())
         reply = self.keep(decision)
         assert isinstance(reply, JobReady)
         return reply.job

@@ -137,8 +137,8 @@ async def a_late_result(agent: Agent, text: str = "The Nile is 6,650 km long.") 
     taken = await agent.take(plan)
     retried = {"action": "retry_step", "stepId": taken["stepId"]}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[retried])
-    locked = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-    await agent.refused("submit_step_result", **locked, resultSummary=text)
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **held, resultSummary=text)
     context = await agent.call("get_research_context", planId=plan["planId"])
     artifact_id: str = context["artifacts"][0]["artifactId"]
     return artifact_id

@@ -62,8 +62,8 @@ def queries() -> list[Query]:
     found: dict[int, Query] = {}
     for module in iter_modules(store.__path__):
         held_there = vars(import_module(f"waybook.store.{module.name}"))
-        for locked in held_there.values() if module.name not in OPERATORS else ():
-            several = locked.values() if isinstance(locked, Mapping) else (locked,)
+        for held in held_there.values() if module.name not in OPERATORS else ():
+            several = held.values() if isinstance(held, Mapping) else (held,)
             found |= {id(one): one for one in several if isinstance(one, Query)}
     return list(found.values())
 

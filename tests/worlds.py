@@ -101,8 +101,8 @@ class Agent:
 
     async def submit(self, taken: Body, result: object = "found", **more: object) -> Body:
         """Hand back a step's result."""
-        locked = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-        return await self.call("submit_step_result", **{**locked, "resultSummary": result, **more})
+        held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+        return await self.call("submit_step_result", **{**held, "resultSummary": result, **more})
 
     async def work_through(self, plan: Body) -> Body:
         """Take and submit until there is nothing left."""
@@ -132,8 +132,8 @@ class Agent:
 
     async def hand_in(self, job: Body, content: object = "# Found", **more: object) -> Body:
         """Hand in what a job made."""
-        locked = {"jobId": job["jobId"], "attempt": job["attempt"], "content": content}
-        return await self.call("submit_job_result", **{**locked, **more})
+        held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": content}
+        return await self.call("submit_job_result", **{**held, **more})
 
     async def work_off(self, run: Body) -> Body:
         """Take jobs and hand in until there is none; returns the answer that said so."""

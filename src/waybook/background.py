@@ -215,7 +215,7 @@ async def event_publish_loop(services: Services) -> None:
 async def event_listen_loop(services: Services) -> None:
     """Listen to other processes, from the first subscriber on, until cancelled.
 
-    Behind a pooler nothing can be heard, and `look_for_ever` has to do.
+    Behind a pooler nothing can be heard, and `change_poll_loop` has to do.
     """
 
     async def turn() -> bool:

@@ -68,11 +68,11 @@ _HINT = re.compile(
 def redact(text: str) -> str:
     """The text, with everything covered that looks like a secret.
 
-    >>> redacted("no plan wb_" + "k3" * 20)
+    >>> redact("no plan wb_" + "k3" * 20)
     'no plan wb_…'
-    >>> redacted("Authorization: Bearer hunter2; postgresql://ann:s3cret@db/plans")
+    >>> redact("Authorization: Bearer hunter2; postgresql://ann:s3cret@db/plans")
     'Authorization: Bearer … postgresql://ann:…@db/plans'
-    >>> redacted("GET /mcp?access_token=abc&x=1"), redacted("a bearer token is missing")
+    >>> redact("GET /mcp?access_token=abc&x=1"), redact("a bearer token is missing")
     ('GET /mcp?access_token=…&x=1', 'a bearer token is missing')
     """
     if _HINT.search(text) is None:
@@ -113,9 +113,9 @@ def redactor(known: Iterable[str]) -> Callable[[str], str]:
 def mask_password(text: str) -> str:
     """An address of a database, its password covered.
 
-    >>> without_password("postgresql://ann:s3cret@db/plans")
+    >>> mask_password("postgresql://ann:s3cret@db/plans")
     'postgresql://ann:…@db/plans'
-    >>> without_password("host=db password=s3cret user=ann")
+    >>> mask_password("host=db password=s3cret user=ann")
     'host=db password=… user=ann'
     """
     return _IN_WORDS.sub(r"\1…", _IN_URL.sub(r"\1…@", text))

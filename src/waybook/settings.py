@@ -137,7 +137,7 @@ class Settings:
 def host_header(url: str) -> str:
     """What a client that goes there writes into `Host`.
 
-    >>> as_host("https://plans.example:443/x"), as_host("http://[::1]:8750")
+    >>> host_header("https://plans.example:443/x"), host_header("http://[::1]:8750")
     ('plans.example', '[::1]:8750')
     """
     where = urlsplit(url)

@@ -56,8 +56,8 @@ async def work(agent: Agent, run: Body, name: str, done: Counter[str]) -> None:
             await asyncio.sleep(0)
             continue
         assert told["status"] == "job_ready", told
-        locked = {"jobId": told["jobId"], "attempt": told["attempt"], "sessionId": name}
-        await answered(agent, "submit_job_result", **locked, content=f"by {name}")
+        held = {"jobId": told["jobId"], "attempt": told["attempt"], "sessionId": name}
+        await answered(agent, "submit_job_result", **held, content=f"by {name}")
         done[told["jobId"]] += 1
 
 
@@ -138,13 +138,13 @@ async def dabble(agent: Agent, run: Body, name: str, chance: Random) -> None:
 
 async def handle(agent: Agent, job: Body, chance: Random) -> list[str]:
     """Work on a job in one way or another; returns the documents it made."""
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await answered(agent, "get_job_input", jobId=job["jobId"])
     mood = chance.random()
     if mood < 0.05:
-        await answered(agent, "fail_job", **locked, error="No.", retryable=False)
+        await answered(agent, "fail_job", **held, error="No.", retryable=False)
         return []
-    done = await answered(agent, "submit_job_result", **locked, content="x", continues=mood < 0.1)
+    done = await answered(agent, "submit_job_result", **held, content="x", continues=mood < 0.1)
     return list(done["documentIds"])
 
 

@@ -14,13 +14,15 @@ from worlds import Agent, Body, World
 WORKER = """
 import asyncio, json, sys
 from uuid import UUID
-from waybook.doorway import Caller, Channel, Doorway
+from waybook.doorway import Dispatcher
+from waybook.record.moment import Channel
 from waybook.store.calls import CallLog
-from waybook.store.database import ConnectionPool, Database, Tx
-from waybook.usecases.house import House
+from waybook.store.database import ConnectionPool, Database, Transaction
+from waybook.usecases.exchange import Caller
+from waybook.usecases.house import Services
 
 dsn, role, org, moment, tool, arguments = sys.argv[1:]
-commit = Tx.commit
+commit = Transaction.commit
 
 
 def say(word):
@@ -41,11 +43,11 @@ async def stopping(tx, *statements):
 
 
 async def main():
-    Tx.commit = stopping
+    Transaction.commit = stopping
     database = Database(ConnectionPool(dsn), role=role or None)
-    doorway = Doorway(House(database=database), CallLog(database))
+    dispatcher = Dispatcher(Services(database=database), CallLog(database))
     caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
-    answer = await doorway.enter(caller, tool, json.loads(arguments))
+    answer = await dispatcher.dispatch(caller, tool, json.loads(arguments))
     print(json.dumps(answer.body), flush=True)
     sys.stdin.read()
 

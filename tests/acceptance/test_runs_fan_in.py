@@ -107,12 +107,12 @@ async def test_one_that_fails_while_the_other_is_done_leaves_the_step_open(
     agent = two_lines.agent
     for _ in range(20):
         good, bad = await ready(agent)
-        locked = {"jobId": bad["jobId"], "attempt": bad["attempt"]}
+        held = {"jobId": bad["jobId"], "attempt": bad["attempt"]}
         with monkeypatch.context() as patch:
             Overlap(patch).start()
             await asyncio.gather(
                 agent.hand_in(good),
-                agent.call("fail_job", **locked, error="No.", retryable=False),
+                agent.call("fail_job", **held, error="No.", retryable=False),
             )
         stage = (await agent.progress(good))["stages"][0]
         assert stage["steps"][0]["jobs"] == {"done": 1, "active": 0, "failed": 1}

@@ -90,8 +90,8 @@ async def a_last_result(agent: Agent) -> tuple[Body, str, Body]:
     await agent.hand_in(await agent.job(run))
     await agent.hand_in(await agent.job(run))
     job = await agent.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return run, "submit_job_result", {**locked, "content": "# Found"}
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return run, "submit_job_result", {**held, "content": "# Found"}
 
 
 async def a_claim(agent: Agent) -> tuple[Body, str, Body]:
@@ -102,8 +102,8 @@ async def a_claim(agent: Agent) -> tuple[Body, str, Body]:
 async def a_failure(agent: Agent) -> tuple[Body, str, Body]:
     run = await a_run_of_three_steps(agent)
     job = await agent.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return run, "fail_job", {**locked, "error": "No.", "retryable": True}
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return run, "fail_job", {**held, "error": "No.", "retryable": True}
 
 
 async def a_stages_feedback(agent: Agent) -> tuple[Body, str, Body]:
@@ -247,13 +247,13 @@ async def eventually_rendered(agent: Agent, run: Body) -> None:
 WORKER = """
 import asyncio, sys
 from uuid import UUID
-from waybook.background import render_once
-from waybook.store.database import ConnectionPool, Database, Tx
+from waybook.background import render_all_orgs
+from waybook.store.database import ConnectionPool, Database, Transaction
 from waybook.usecases import render_documents
-from waybook.usecases.house import House
+from waybook.usecases.house import Services
 
 dsn, role, moment = sys.argv[1:]
-commit, render = Tx.commit, render_documents.render
+commit, render = Transaction.commit, render_documents.render
 
 
 def say(word):
@@ -280,8 +280,8 @@ async def stopping(tx, *statements):
 
 
 async def main():
-    Tx.commit, render_documents.render = stopping, rendering
-    await render_once(House(database=Database(ConnectionPool(dsn), role=role or None)))
+    Transaction.commit, render_documents.render = stopping, rendering
+    await render_all_orgs(Services(database=Database(ConnectionPool(dsn), role=role or None)))
 
 
 asyncio.run(main())

@@ -17,18 +17,20 @@ TELLER = """
 import asyncio, json, sys
 from datetime import datetime
 from uuid import UUID
-from waybook.doorway import Caller, Channel, Doorway
+from waybook.doorway import Dispatcher
+from waybook.record.moment import Channel
 from waybook.endpoints.webhook import Webhook
 from waybook.endpoints.webhook_settings import WebhookSettings
-from waybook.notices.signature import read_secrets
+from waybook.notices.signature import parse_secrets
 from waybook.store.calls import CallLog
-from waybook.store.database import ConnectionPool, Database, Tx
-from waybook.usecases.call import Call
-from waybook.usecases.deliver_notices import deliver_notices
-from waybook.usecases.house import House
+from waybook.store.database import ConnectionPool, Database, Transaction
+from waybook.usecases.call import RequestContext
+from waybook.usecases.deliver_notices import deliver_notifications
+from waybook.usecases.exchange import Caller
+from waybook.usecases.house import Services
 
 dsn, role, org, now, url, secret, moment, arguments = sys.argv[1:]
-commit = Tx.commit
+commit = Transaction.commit
 
 
 def say(word):
@@ -52,21 +54,21 @@ async def stopping(tx, *statements):
 
 
 async def main():
-    Tx.commit = stopping
+    Transaction.commit = stopping
     events = frozenset({"plan.completed"})
     webhook = Webhook(
-        WebhookSettings(url=url, secrets=read_secrets(secret), format="standard", events=events,
+        WebhookSettings(url=url, secrets=parse_secrets(secret), format="standard", events=events,
                         templates_dir=None)
     )
     database = Database(ConnectionPool(dsn), role=role or None)
     database.frozen_now = datetime.fromisoformat(now)
-    house = House(database=database, tells=events, postman=webhook)
+    services = Services(database=database, notification_events=events, webhook_sender=webhook)
     caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
     if moment == "before the note":
-        await deliver_notices(Call(house=house, caller=caller))
+        await deliver_notifications(RequestContext(services=services, caller=caller))
     else:
-        doorway = Doorway(house, CallLog(database))
-        await doorway.enter(caller, "submit_step_result", json.loads(arguments))
+        dispatcher = Dispatcher(services, CallLog(database))
+        await dispatcher.dispatch(caller, "submit_step_result", json.loads(arguments))
 
 
 asyncio.run(main())

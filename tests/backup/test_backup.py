@@ -168,7 +168,7 @@ def test_backup_of_a_newer_program_is_refused(
 ) -> None:
     file = tmp_path / "backup.zip"
     back_up(own_place, file)
-    monkeypatch.setattr(restore, "shipped", lambda: bundled_migrations()[:-1])
+    monkeypatch.setattr(restore, "bundled_migrations", lambda: bundled_migrations()[:-1])
     with (
         empty_database(own_place.server) as copy,
         pytest.raises(InvalidInput, match="made by a newer Waybook"),

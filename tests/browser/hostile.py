@@ -106,8 +106,8 @@ async def _run(agent: Agent, slug: str, words: list[str]) -> list[str]:
     await agent.call("add_dag", definition=definition)
     run = await agent.run(slug, words[:8], name=words[0], input=ALL)
     job = await agent.job(run, sessionId=words[0])
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **locked, error=ALL[:1_900], retryable=False)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error=ALL[:1_900], retryable=False)
     failed = f"/runs/{run['runId']}"
     done = await agent.run(slug, words[8:] or words, name=words[-1], input={"a": ALL})
     while (job := await agent.call("get_next_job", runId=done["runId"]))["status"] == "job_ready":

@@ -54,8 +54,8 @@ async def test_the_pages_are_fit_for_everybody(page: Page, site: Site) -> None:
     run = await a_waiting_run(agent)
     failing = await agent.run()
     job = await agent.job(failing)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **locked, error="The source is gone.", retryable=False)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
     plan = await agent.plan(2)
     await agent.work_through(plan)
     named = {"mediaType": "text/markdown", "title": "Answer", "content": "# The Nile"}

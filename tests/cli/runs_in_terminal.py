@@ -33,8 +33,8 @@ class Worker:
             job = await self.call("get_next_job", runId=run_id)
             if job["status"] != "job_ready":
                 return str(job["status"])
-            locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-            await self.call("submit_job_result", **locked, content=text)
+            held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+            await self.call("submit_job_result", **held, content=text)
         return "job_ready"
 
     async def finish(self, run_id: str) -> None:
@@ -42,8 +42,8 @@ class Worker:
         while True:
             job = await self.call("get_next_job", runId=run_id)
             if job["status"] == "job_ready":
-                locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-                await self.call("submit_job_result", **locked, content="# Found\n\nA *text*.")
+                held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+                await self.call("submit_job_result", **held, content="# Found\n\nA *text*.")
             elif job["status"] == "awaiting_feedback":
                 said = {"stageSlug": job["stageSlug"], "feedback": "Go on."}
                 await self.call("submit_stage_feedback", runId=run_id, **said)
@@ -67,8 +67,8 @@ def half_done(terminal: Terminal, name: str) -> str:
         await worker.call("submit_stage_feedback", runId=run_id, **said)
         await worker.work(run_id, 9 + 4)
         lost = await worker.call("get_next_job", runId=run_id)
-        locked = {"jobId": lost["jobId"], "attempt": lost["attempt"]}
-        await worker.call("fail_job", **locked, error="no such model", retryable=False)
+        held = {"jobId": lost["jobId"], "attempt": lost["attempt"]}
+        await worker.call("fail_job", **held, error="no such model", retryable=False)
         await worker.call("get_next_job", runId=run_id, sessionId="ada")
         await worker.render()
         return run_id

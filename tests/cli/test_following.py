@@ -53,6 +53,6 @@ async def test_agents_of_either_era_hear_what_the_other_did(terminal: Terminal) 
             step = await called(newer, "get_next_step", planId=plan["planId"])
             assert await updated.get() == uri
             assert await anext(subscription) == ResourceUpdated(uri)
-            locked = {"stepId": step["stepId"], "attempt": step["attempt"]}
-            await called(older, "submit_step_result", **locked, resultSummary="The Nile.")
+            held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+            await called(older, "submit_step_result", **held, resultSummary="The Nile.")
             assert await anext(subscription) == ResourceUpdated(uri)

@@ -13,8 +13,8 @@ def spent(terminal: Terminal) -> tuple[str, str]:
     plan = terminal.call("create_research_plan", **named, budget={"tokens": 1_500, "costUsd": 9})
     taken = terminal.call("get_next_step", planId=plan["planId"])
     took = {"inputTokens": 1_200, "outputTokens": 50, "costUsd": 0.25, "model": "a-model"}
-    locked: Body = {"stepId": taken["stepId"], "resultSummary": "found"}
-    terminal.call("submit_step_result", **locked, usage=took)
+    held: Body = {"stepId": taken["stepId"], "resultSummary": "found"}
+    terminal.call("submit_step_result", **held, usage=took)
     started: Body = {"dagSlug": "deep-research", "name": "Costly lakes", "input": "Which?"}
     run = terminal.call("start_run", **started, models=["b-model"])
     job = terminal.call("get_next_job", runId=run["runId"])

@@ -146,11 +146,11 @@ class PlanAgent(Agent):
 
     async def _take_back(self, plan_id: str, steps: list[Body]) -> None:
         """Free a step whose holder has been silent too long; give back one that failed."""
-        locked, now = self.tenant.held_since, time.monotonic()
+        held, now = self.tenant.held_since, time.monotonic()
         for found in steps:
             if found["status"] not in {"in_progress", "failed"}:
                 continue
-            since = locked.setdefault((found["stepId"], found["attempt"]), now)
+            since = held.setdefault((found["stepId"], found["attempt"]), now)
             if now - since > self.work.patience_seconds:
                 await self._modify(plan_id, "retry_step", stepId=found["stepId"])
                 return

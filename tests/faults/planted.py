@@ -44,8 +44,9 @@ def _by(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-WRITE_OPENED: Final = """        await self.tx.commit(*statements, *self.call.keep(body, self.now))
-"""
+WRITE_OPENED: Final = (
+    "        await self.tx.commit(*statements, *self.call.answer_statements(body, self.now))\n"
+)
 WRITE_HELD: Final = (
     "        await self._commit([*written.statements, "
     "*(more if refusal is None else ()), *told, *kept])\n"
@@ -59,7 +60,7 @@ BUGS: Final = (
         (
             Edit(
                 "store/plans.py",
-                'LOCK_PLAN = LOAD_PLAN.locking("p")',
+                'LOCK_PLAN = LOAD_PLAN.for_update("p")',
                 "LOCK_PLAN = LOAD_PLAN",
             ),
         ),
@@ -84,8 +85,8 @@ BUGS: Final = (
                 "usecases/call.py",
                 WRITE_OPENED,
                 """        await self.tx.commit(*statements)
-        async with self.call.house.database.tenant(self.call.caller.org_id) as tx:
-            await tx.commit(*self.call.keep(body, self.now))
+        async with self.call.services.database.org_transaction(self.call.caller.org_id) as tx:
+            await tx.commit(*self.call.answer_statements(body, self.now))
 """,
             ),
             Edit(
@@ -93,7 +94,7 @@ BUGS: Final = (
                 WRITE_HELD,
                 """        more = more if refusal is None else ()
         await self._commit([*written.statements, *more, *told])
-        async with call.house.database.tenant(call.caller.org_id) as tx:
+        async with call.services.database.org_transaction(call.caller.org_id) as tx:
             await tx.commit(*kept)
 """,
             ),
@@ -133,8 +134,8 @@ BUGS: Final = (
         (
             Edit(
                 "usecases/get_next_job.py",
-                "lease_seconds=call.house.lease.total_seconds(),",
-                "lease_seconds=call.house.lease.total_seconds() / 50,",
+                "lease_seconds=ctx.services.lease.total_seconds(),",
+                "lease_seconds=ctx.services.lease.total_seconds() / 50,",
             ),
         ),
         shows="the lease is",
@@ -158,7 +159,7 @@ BUGS: Final = (
                 "usecases/call.py",
                 WRITE_OPENED,
                 """        with suppress(Unavailable):
-            await self.tx.commit(*statements, *self.call.keep(body, self.now))
+            await self.tx.commit(*statements, *self.call.answer_statements(body, self.now))
 """,
             ),
             Edit(

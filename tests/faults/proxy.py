@@ -69,8 +69,8 @@ class Pair:
 
     def release(self) -> None:
         """Pass on what was held back."""
-        locked, self.held = self.held, []
-        for to_target, data in locked:
+        held, self.held = self.held, []
+        for to_target, data in held:
             self._release_later(data, to_target=to_target)
 
     def cut(self) -> None:

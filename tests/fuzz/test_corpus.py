@@ -31,8 +31,8 @@ def test_a_target_tells_a_find_from_a_refusal(target: str, monkeypatch: pytest.M
         "condition": "compile_condition",
         "definition": "parse_definition",
         "message": "read_message",
-        "snapshot": "report_of",
-        "text": "visible",
+        "snapshot": "report_from_snapshot",
+        "text": "escape_hidden",
     }
     monkeypatch.setattr(f"fuzz.targets.{inner[target]}", broken)
     with pytest.raises(KeyError):

@@ -40,7 +40,7 @@ SHOWN = [
 
 
 @pytest.mark.parametrize("line", SHOWN)
-def test_a_command_that_is_shown_can_be_typed(line: str) -> None:
+def test_commands_in_docs_can_be_run(line: str) -> None:
     command: click.Command = app
     context = click.Context(app, info_name="waybook")
     words = shlex.split(line)
@@ -65,7 +65,7 @@ def test_the_conditions_that_are_shown_are_conditions() -> None:
         parse_arguments(ConditionArgument, json.loads(block))
 
 
-def test_the_python_and_json_that_is_shown_is_python_and_json() -> None:
+def test_code_blocks_in_docs_parse() -> None:
     blocks = [
         (page, language, block)
         for page in pages()

@@ -9,17 +9,17 @@ from house.repository import SOURCE, Module, modules
 from waybook.store.sql import Query, load
 
 #: Statements of a sweep over all orgs: they read which orgs there are, and nothing of them.
-OF_ALL_ORGS = {"find_org", "orgs", "orgs_gone"}
+OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
 
 #: Run once for each of many rows, by the whole key; `Owner.do_each` counts what they touched.
-BY_KEY = {"seal_anew"}
+BY_KEY = {"reseal_entry"}
 
 #: Copies rows into a table of its own making: the org is named where they are read.
 COPIES = {"copy_calls"}
 
 IMPORTS_OWNERS = "from waybook.store.owners import "
 LOADED = re.compile(r'\bload\("(\w+)"\)')
-RUN_UNCHECKED = re.compile(r'\bowner\.(?:do|ask)\(\s*SQL\["(\w+)"\]')
+RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
 NAMED_TABLE = re.compile(r"\b(?:from|join|update|into)\s+(\{table\}|\w+)")
 #: One for each table: the org itself, or that of a table that names it.

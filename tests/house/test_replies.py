@@ -221,8 +221,8 @@ async def a_run_that_ends_well(agent: Agent) -> None:
 async def a_run_that_fails(agent: Agent) -> None:
     run = await agent.run()
     job = await agent.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **locked, error="No.", retryable=False)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
     await agent.call("get_next_job", runId=run["runId"])
 
 

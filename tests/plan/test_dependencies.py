@@ -119,14 +119,14 @@ def test_any_plan_is_worked_to_its_end_and_nothing_comes_too_early(
     asked: list[tuple[int, ...]], chance: Random
 ) -> None:
     plan = a_plan_of(*(waiting_for(*orders) for orders in asked))
-    locked: list[int] = []
+    held: list[int] = []
     while not all(step.status in TERMINAL_STEP for step in plan.steps):
         plan, order = taken(plan)
         if order is not None:
-            locked.append(order)
+            held.append(order)
             by_id = {step.id: step for step in plan.steps}
             before: tuple[StepId, ...] = plan.steps[order - 1].depends_on
             assert all(by_id[earlier].status in TERMINAL_STEP for earlier in before)
         if order is None or chance.random() < 0.5:
-            plan = done(plan, locked.pop())
+            plan = done(plan, held.pop())
     assert taken(plan)[1] is None

@@ -116,10 +116,10 @@ def test_remove_orphans_takes_only_clusters_of_deleted_data(base: Path) -> None:
 
 def test_remove_orphans_leaves_a_cluster_that_a_keeper_holds(base: Path) -> None:
     desk, home = a_cluster(base, "held")
-    locked = claim(home, desk)
+    held = claim(home, desk)
     shutil.rmtree(desk.data_dir)
     assert removed_after_a_month(base) == []
-    os.close(locked)
+    os.close(held)
     assert removed_after_a_month(base) == [home.directory]
 
 

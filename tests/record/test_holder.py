@@ -130,17 +130,17 @@ def check_moves(desk: PlanDesk | RunDesk, moves: list[tuple[str, Actor, int]]) -
     """Make the calls; after each, what is held is held by the caller that it was given to."""
     holdings = Holdings()
     for name, actor, number in moves:
-        locked = [*desk.held()]
+        held = [*desk.held()]
         if name in {"ask", "another"}:
             given_out = desk.ask(actor, another=name == "another")
             if given_out is not None:
-                holdings.check(given_out, actor, locked, another=name == "another")
+                holdings.check(given_out, actor, held, another=name == "another")
                 assert desk.held()[given_out] == actor.holder
         elif name == "wait":
             desk.wait()
-        elif locked:
+        elif held:
             call: Callable[[Actor, Attempt], None] = getattr(desk, name)
-            call(actor, locked[number % len(locked)])
+            call(actor, held[number % len(held)])
         assert all(holdings.holders[one] == holder for one, holder in desk.held().items())
 
 
@@ -158,10 +158,10 @@ def test_next_job_given_a_job_of_another_user_hands_out_the_candidate() -> None:
     """The rule decides, even if the store finds the wrong job."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world
-    locked = world.claim(ann)
+    held = world.claim(ann)
     free = world.records.free()
     decided = next_job(
-        world.run, world.chart, world.moment(bob), locked=locked, candidate=free, open_jobs=()
+        world.run, world.chart, world.moment(bob), held=held, candidate=free, open_jobs=()
     )
     assert isinstance(decided.reply, JobReady)
-    assert decided.reply.job.id != locked.id
+    assert decided.reply.job.id != held.id

@@ -81,12 +81,12 @@ def test_a_job_for_one_model_goes_to_whoever_asks_for_it_or_for_any() -> None:
 
 def test_a_session_that_asks_again_gets_the_job_it_holds_and_is_heard_of() -> None:
     world = a_run(a_stage_of(a_step("a")))
-    locked = world.claim(ANN)
+    held = world.claim(ANN)
     world.pass_time(timedelta(minutes=1))
     reply = world.ask(ANN)
-    assert reply == JobReady(locked, resumed=True)
+    assert reply == JobReady(held, resumed=True)
     assert world.events() == []
-    assert world.records.seen[locked.id] == world.records.now
+    assert world.records.seen[held.id] == world.records.now
 
 
 def test_a_session_that_wants_another_gets_another() -> None:

@@ -197,15 +197,15 @@ def test_only_the_places_that_name_somebody_are_renamed() -> None:
     to = Pseudonymization("ann", "erased-1")
     row: dict[str, Json] = {"created_by": "ann", "name": "ann", "content": {"by": "ann"}}
     made = Change(Entity.PLAN, "p", "*", None, row).as_json()
-    locked = Change(Entity.STEP, "s", "held_by", "ann", None).as_json()
+    held = Change(Entity.STEP, "s", "held_by", "ann", None).as_json()
     title = Change(Entity.STEP, "s", "title", "ann", "bob").as_json()
     told = pseudonymize_details(
-        {"takenFrom": "ann", "rationale": "ann", "changes": [made, locked, title]}, to
+        {"takenFrom": "ann", "rationale": "ann", "changes": [made, held, title]}, to
     )
     assert told["takenFrom"] == "erased-1"
     assert told["rationale"] == "ann"
     assert told["changes"] == [
         {**made, "to": {**row, "created_by": "erased-1"}},
-        {**locked, "from": "erased-1"},
+        {**held, "from": "erased-1"},
         title,
     ]

@@ -59,10 +59,10 @@ async def test_calls_go_into_the_partition_of_their_week(
     assert set(partitions(admin)) == {"mcp_tool_call_log_default", *made}
     await own_world.agent.plan()
     await own_world.doorway.calls.flush()
-    locked = admin.execute(
+    held = admin.execute(
         "select tableoid::regclass::text, count(*) from mcp_tool_call_log group by 1"
     )
-    assert locked.fetchall() == [(named(today(admin)), 2)]
+    assert held.fetchall() == [(named(today(admin)), 2)]
 
 
 def test_every_partition_is_guarded_like_the_whole(

@@ -240,16 +240,16 @@ def test_nobody_may_make_anything_in_the_schema_but_the_owner(
 def test_the_serving_role_changes_and_deletes_only_what_it_must(
     catalogue: psycopg.Connection,
 ) -> None:
-    locked = """select c.relname from pg_class c
+    held = """select c.relname from pg_class c
                where $ours and has_table_privilege('$app', c.oid, '$right')"""
-    assert names(catalogue, locked, right="update") == MAY_UPDATE
-    assert names(catalogue, locked, right="delete") == MAY_DELETE
+    assert names(catalogue, held, right="update") == MAY_UPDATE
+    assert names(catalogue, held, right="delete") == MAY_DELETE
     for never in ("truncate", "references", "trigger"):
-        assert names(catalogue, locked, right=never) == set(), never
+        assert names(catalogue, held, right=never) == set(), never
     assert "audit_entry" not in MAY_UPDATE | MAY_DELETE
     # A partition is reached through its table alone.
     partitions = names(catalogue, PARTITIONS)
-    assert names(catalogue, locked, right="select") == tables(catalogue) - partitions
+    assert names(catalogue, held, right="select") == tables(catalogue) - partitions
 
 
 # And it is so

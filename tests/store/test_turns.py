@@ -98,8 +98,8 @@ def test_everybody_is_served_in_the_end(size: int, comers: list[str], chance: ob
     for org in comers:
         room.come(org)
     while room.holding.total():
-        locked = sorted(room.holding.elements())
-        room.give(chance.choice(locked))  # type: ignore[attr-defined]  # a random.Random
+        held = sorted(room.holding.elements())
+        room.give(chance.choice(held))  # type: ignore[attr-defined]  # a random.Random
     assert Counter(room.served) == Counter(comers)
     assert room.free == size
 

@@ -69,7 +69,7 @@ async def test_a_database_that_is_away_and_a_fault_of_ours_are_told_in_the_frame
     status: int,
     said: str,
 ) -> None:
-    monkeypatch.setattr(PageContext, "call", fault)
+    monkeypatch.setattr(PageContext, "request_context", fault)
     page = await browser.get("/?q=x", headers=HTML)
     assert page.status_code == status
     assert f"<h1>{said}</h1>" in page.text

@@ -142,7 +142,7 @@ async def test_a_page_costs_the_same_however_many_plans(
         sent += 1
         return await read(*asked)  # type: ignore[arg-type]  # passed on as it came
 
-    monkeypatch.setattr(type(agent.doorway.house.database), "read", lambda _, *a: counted(*a))
+    monkeypatch.setattr(type(agent.doorway.house.database), "read_org", lambda _, *a: counted(*a))
     costs = []
     for number in (0, 1, 20):
         for n in range(number):

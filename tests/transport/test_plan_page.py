@@ -142,7 +142,7 @@ async def test_it_costs_as_many_messages_however_large_the_plan_is(
     small, large = await agent.plan(1), await agent.plan(150)
     for _ in range(20):
         await agent.submit(await agent.take(large))
-    monkeypatch.setattr(Database, "read", counted)
+    monkeypatch.setattr(Database, "read_org", counted)
     for plan in (small, large):
         for address in (
             f"/plans/{plan['planId']}",

@@ -155,8 +155,8 @@ async def a_failed_run(agent: Agent) -> tuple[Body, Body]:
     """A run of which a job failed for good, and the job."""
     run = await agent.run()
     job = await agent.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **locked, error="The source is gone.", retryable=False)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
     return run, job
 
 

@@ -147,8 +147,8 @@ async def test_a_run_is_worked_on_and_read_in_every_way(address: str, era: Era) 
     ):
         run_id = (await called(client, "start_run", **named, models=["a"]))["runId"]
         job = await called(client, "get_next_job", runId=run_id)
-        locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await called(client, "submit_job_result", **locked, content="# The moon")
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await called(client, "submit_job_result", **held, content="# The moon")
         progress = f"waybook://runs/{run_id}/progress"
         assert progress in {one.uri for one in (await client.list_resources()).resources}
         document = await first_document(http, run_id)

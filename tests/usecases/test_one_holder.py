@@ -110,8 +110,8 @@ class Office:
         elif self.chance.random() < 0.5:
             await agent.hand_in(reply)
         else:
-            locked = {"jobId": piece, "attempt": reply["attempt"]}
-            await agent.call("fail_job", **locked, error="No.", retryable=True)
+            held = {"jobId": piece, "attempt": reply["attempt"]}
+            await agent.call("fail_job", **held, error="No.", retryable=True)
 
     async def work(self, moves: int) -> None:
         for _ in range(moves):

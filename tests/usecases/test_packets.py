@@ -63,8 +63,8 @@ async def a_setback(agent: Agent, plan: Body, taken: Body, random: Random) -> No
     failing = {"action": "fail_step", "stepId": taken["stepId"], "reason": nasty(random, 1_500)}
     failing["retry"] = True
     await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
-    locked = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-    await agent.refused("submit_step_result", **locked, resultSummary=nasty(random, 4_000))
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **held, resultSummary=nasty(random, 4_000))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -174,8 +174,8 @@ async def test_the_next_attempt_is_told_what_the_one_before_left(agent: Agent) -
     failing = {"action": "fail_step", "stepId": taken["stepId"], "reason": "The line is dead."}
     failing["retry"] = True
     await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
-    locked = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
-    await agent.refused("submit_step_result", **locked, resultSummary="Too late.")
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **held, resultSummary="Too late.")
     again = await agent.take(plan)
     context = await agent.call("get_step_context", stepId=again["stepId"])
     assert (again["stepId"], context["attempt"]) == (taken["stepId"], 2)

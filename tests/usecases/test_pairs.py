@@ -70,11 +70,11 @@ def take(scene: Scene) -> Awaitable[Answer]:
 
 def submit(number: int, result: str = "found") -> Party:
     def party(scene: Scene) -> Awaitable[Answer]:
-        locked = scene.held[number]
+        held = scene.held[number]
         return scene.ask(
             "submit_step_result",
-            stepId=locked["stepId"],
-            attempt=locked["attempt"],
+            stepId=held["stepId"],
+            attempt=held["attempt"],
             resultSummary=result,
         )
 

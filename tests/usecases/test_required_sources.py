@@ -23,8 +23,8 @@ async def test_whoever_takes_the_step_knows_beforehand(agent: Agent) -> None:
 async def test_a_result_without_its_sources_is_refused_and_nothing_changes(agent: Agent) -> None:
     plan, taken = await a_demanding_step(agent, {"required": ["river"]})
     before = await agent.status(plan)
-    locked = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": {}}
-    error = await agent.refused("submit_step_result", **locked, usage={"inputTokens": 1})
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": {}}
+    error = await agent.refused("submit_step_result", **held, usage={"inputTokens": 1})
     assert error["code"] == "INVALID_INPUT"
     assert error["details"]["sources"] == {
         "required": 2,
@@ -87,8 +87,8 @@ async def test_sources_stored_for_the_step_open_the_way_each_counting_once(agent
     plan, taken = await a_demanding_step(agent)
     await stored(agent, taken, "a")
     await stored(agent, taken, "a")
-    locked = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
-    error = await agent.refused("submit_step_result", **locked)
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
+    error = await agent.refused("submit_step_result", **held)
     told = error["details"]["sources"]
     assert (told["required"], told["stored"], told["missing"]) == (2, 1, 1)
     (counted,) = told["counted"]
@@ -108,8 +108,8 @@ async def test_sources_of_another_step_or_of_a_neighbour_do_not_count(
     world.neighbour_may_change = True
     theirs = await world.neighbour.take(world.neighbours_plan)
     await stored(world.neighbour, theirs, "a", "b", "c")
-    locked = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
-    error = await agent.refused("submit_step_result", **locked)
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
+    error = await agent.refused("submit_step_result", **held)
     assert error["details"]["sources"]["stored"] == 0
 
 

@@ -285,7 +285,7 @@ async def test_a_search_costs_two_messages_once_the_server_is_known(
         sent.append(None)
         return await send(*given)
 
-    monkeypatch.setattr(type(world.database), "read", counting)
+    monkeypatch.setattr(type(world.database), "read_org", counting)
     assert len(await found(world.agent, "moraine dam")) == 2
     assert len(sent) == 2
 
@@ -347,7 +347,7 @@ async def test_an_endpoint_that_fails_leaves_the_words_and_gets_its_turn_later(
 
     async with an_endpoint(answer({}, 500)) as other:
         model = EmbeddingsClient(other.url, "m", "sk-1", pause=0, rest=0)
-        object.__setattr__(services, "library", SearchBackend(model))
+        object.__setattr__(services, "search_backend", SearchBackend(model))
         stored = await agent.call("store_research", **NOTE, sources=[PAGE])
         assert stored["indexed"].startswith("full text; vectors follow")
         reply = await agent.call("search_sources", query="moraine dam")

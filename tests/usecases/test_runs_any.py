@@ -53,13 +53,13 @@ class Crew:
             await self.look()
 
     async def do(self, job: Body) -> None:
-        locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
         mood = self.chance.random()
         if mood < 0.05:
             return
         if mood < 0.15:
             fatal = self.chance.random() < 0.3
-            await self.agent.call("fail_job", **locked, error="No.", retryable=not fatal)
+            await self.agent.call("fail_job", **held, error="No.", retryable=not fatal)
         elif mood < 0.2:
             await self.agent.hand_in(job, "a part, ", continues=True)
         else:

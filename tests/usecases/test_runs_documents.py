@@ -37,8 +37,8 @@ async def test_one_text_is_all_the_documents_it_can_be(
 async def test_each_document_may_have_its_own_text(world: World, agent: Agent, run: Body) -> None:
     job = await agent.job(run)
     texts = [{"modelId": m, "content": f"For {m}."} for m in "ba"]
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("submit_job_result", **locked, documents=texts)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("submit_job_result", **held, documents=texts)
     assert {row[1]: row[3] for row in await kept(world, agent)} == {"a": "For a.", "b": "For b."}
     job = await agent.job(run, modelId="b")
     assert [one["content"] for one in job["inputs"]] == ["For b."]
@@ -61,11 +61,11 @@ async def test_what_is_handed_in_must_be_what_the_job_makes(
     agent: Agent, run: Body, documents: list[Body]
 ) -> None:
     job = await agent.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    error = await agent.refused("submit_job_result", **locked, documents=documents)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    error = await agent.refused("submit_job_result", **held, documents=documents)
     assert error["code"] == "INVALID_INPUT"
     both = {"content": "x", "documents": [{"content": "x"}]}
-    assert (await agent.refused("submit_job_result", **locked, **both))["code"] == "INVALID_INPUT"
+    assert (await agent.refused("submit_job_result", **held, **both))["code"] == "INVALID_INPUT"
     await agent.hand_in(job)
 
 
@@ -107,17 +107,17 @@ async def test_a_unit_has_so_many_parts_and_no_more(agent: Agent, run: Body) -> 
     for _ in range(MAX_PARTS - 1):
         await agent.hand_in(job, "x", continues=True)
         job = await agent.job(run, modelId="a")
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "x"}
-    error = await agent.refused("submit_job_result", **locked, continues=True)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "x"}
+    error = await agent.refused("submit_job_result", **held, continues=True)
     assert (error["code"], error["details"]["limit"]) == ("TOO_LARGE", MAX_PARTS)
     await agent.hand_in(job, "the last")
 
 
 async def test_a_part_is_one_text(agent: Agent, run: Body) -> None:
     job = await agent.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"], "continues": True}
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "continues": True}
     texts = [{"modelId": m, "content": "x"} for m in "ab"]
-    error = await agent.refused("submit_job_result", **locked, documents=texts)
+    error = await agent.refused("submit_job_result", **held, documents=texts)
     assert error["code"] == "INVALID_INPUT"
 
 
@@ -127,8 +127,8 @@ async def test_a_part_that_fails_for_good_fails_its_unit_and_comes_back_with_it(
     await agent.hand_in(await agent.job(run))
     await agent.hand_in(await agent.job(run, modelId="a"), "one ", continues=True)
     part = await agent.job(run, modelId="a")
-    locked = {"jobId": part["jobId"], "attempt": part["attempt"]}
-    await agent.call("fail_job", **locked, error="No.", retryable=False)
+    held = {"jobId": part["jobId"], "attempt": part["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
     assert (await agent.progress(run))["stages"][0]["steps"][1]["jobs"]["failed"] == 1
     await agent.call("retry_failed", runId=run["runId"], stageSlug="work")
     again = await agent.job(run, modelId="a")
@@ -225,8 +225,8 @@ async def test_a_rewrite_that_fails_leaves_the_closed_step_as_it_is(
     ((document_id,),) = (await agent.doorway.house.database.read_org(agent.org_id, asked))[0]
     await agent.call("regenerate_document", documentId=document_id)
     job = await agent.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **locked, error="No.", retryable=False)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
     assert await agent.progress(run) == before
     assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "run_complete"
     retried = await agent.call("retry_failed", runId=run["runId"], stageSlug="work")

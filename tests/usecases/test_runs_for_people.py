@@ -47,8 +47,8 @@ async def test_a_run_stands_where_its_stages_do(agent: Agent) -> None:
 
     assert await state() == (RunState.IN_PROGRESS, "scope", None)
     job = await agent.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    await agent.call("fail_job", **locked, error="No.", retryable=False)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
     assert await state() == (RunState.FAILED, "scope", None)
     await agent.call("retry_failed", runId=run["runId"], stageSlug="scope")
     await agent.work_off(run)

@@ -29,8 +29,8 @@ async def late_results(world: World, agent: Agent) -> list[tuple[object, ...]]:
 
 
 async def fail(agent: Agent, job: Body, *, retryable: bool = True) -> Body:
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    return await agent.call("fail_job", **locked, error="The line is dead.", retryable=retryable)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    return await agent.call("fail_job", **held, error="The line is dead.", retryable=retryable)
 
 
 async def nothing(agent: Agent, run: Body, **more: object) -> Body:
@@ -89,8 +89,8 @@ async def test_a_late_failure_is_refused_and_changes_nothing(
     job = await agent.job(run)
     clock.advance(minutes=16)
     taken = await bob.job(run)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    error = await agent.refused("fail_job", **locked, error="No.", retryable=False)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    error = await agent.refused("fail_job", **held, error="No.", retryable=False)
     assert error["code"] == "STALE_ATTEMPT"
     assert (await bob.hand_in(taken))["jobStatus"] == "completed"
 
@@ -224,10 +224,10 @@ async def test_while_one_job_has_failed_others_go_on(agent: Agent, run: Body) ->
 async def test_nobody_hands_in_what_nobody_works_on(agent: Agent, run: Body) -> None:
     job = await agent.job(run)
     await agent.hand_in(job)
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    error = await agent.refused("submit_job_result", **locked, content="again")
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    error = await agent.refused("submit_job_result", **held, content="again")
     assert (error["code"], error["details"]["from"]) == ("INVALID_TRANSITION", "completed")
-    error = await agent.refused("fail_job", **locked, error="No.", retryable=True)
+    error = await agent.refused("fail_job", **held, error="No.", retryable=True)
     assert error["code"] == "INVALID_TRANSITION"
 
 
@@ -312,9 +312,9 @@ async def test_without_a_run_the_oldest_with_work_is_worked_on(agent: Agent, run
 
 async def test_without_a_run_a_session_gets_its_own_job_first(agent: Agent, run: Body) -> None:
     younger = await agent.run("two-steps")
-    locked = await agent.job(younger, sessionId="s")
+    held = await agent.job(younger, sessionId="s")
     again = await agent.call("get_next_job", sessionId="s")
-    assert (again["jobId"], again["resumed"]) == (locked["jobId"], True)
+    assert (again["jobId"], again["resumed"]) == (held["jobId"], True)
     other = await agent.call("get_next_job", sessionId="s", another=True)
     assert other["runId"] == run["runId"]
     told = await agent.call("get_next_job", sessionId="s", another=True)

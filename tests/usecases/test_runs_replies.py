@@ -266,8 +266,8 @@ async def test_many_documents_to_make_are_listed_to_the_last(agent: Agent) -> No
         made += page["documents"]
         following = page["next"]
     assert len({(one["documentKey"], one["modelId"]) for one in made}) == len(made) == 480
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    done = await small(agent, "submit_job_result", **locked, content="all of them")
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    done = await small(agent, "submit_job_result", **held, content="all of them")
     assert len(done["documentIds"]) == 480
 
 

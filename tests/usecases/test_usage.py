@@ -74,8 +74,8 @@ async def test_a_usage_of_another_shape_is_refused_and_nothing_changes(
 ) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
-    locked = {"stepId": taken["stepId"], "resultSummary": "found", "usage": usage}
-    error = await agent.refused("submit_step_result", **locked)
+    held = {"stepId": taken["stepId"], "resultSummary": "found", "usage": usage}
+    error = await agent.refused("submit_step_result", **held)
     assert error["code"] == "INVALID_INPUT"
     assert error["message"].startswith(said), error
     status = await agent.status(plan)

@@ -156,8 +156,8 @@ def test_changes_of_another_database_or_time_are_not_applied(
     later: Snapshot,
     leads_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    locked = Held(snapshot=Snapshot(running=100, database=5, at=1_000.0))
-    assert locked.continues(later) is leads_on
+    held = Held(snapshot=Snapshot(running=100, database=5, at=1_000.0))
+    assert held.continues(later) is leads_on
 
 
 async def test_changes_that_do_not_lead_on_cause_a_full_read(
@@ -166,9 +166,9 @@ async def test_changes_that_do_not_lead_on_cause_a_full_read(
     first = await library.store("flood", FLOOD)
     await near(library, FLOOD)
     owner = (library.org_id, EMBEDDER.model)
-    locked = await library.cache.get(library.database, owner)
-    assert locked.snapshot is not None
-    locked.snapshot = locked.snapshot._replace(database=1)
+    held = await library.cache.get(library.database, owner)
+    assert held.snapshot is not None
+    held.snapshot = held.snapshot._replace(database=1)
     pages = count_reads(monkeypatch, "page")
     assert await near(library, FLOOD) == [first]
     assert pages == ["page"]
@@ -249,9 +249,9 @@ async def test_filters_that_many_passages_fit_are_asked_of_the_nearest(
 async def test_models_are_never_mixed(library: Library) -> None:
     await library.store("flood", FLOOD)
     owner = (library.org_id, "another model")
-    locked = await library.cache.get(library.database, owner)
-    assert locked.vectors is not None
-    assert locked.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
+    held = await library.cache.get(library.database, owner)
+    assert held.vectors is not None
+    assert held.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
 
 
 # Housekeeping

@@ -98,8 +98,8 @@ async def test_a_run_is_told_of_when_a_stage_waits_or_fails_and_when_it_is_over(
         await agent.call("add_dag", definition=dag)
         run = await agent.run("two", "a")
         job = await agent.job(run)
-        locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await agent.call("fail_job", **locked, error="broken", retryable=False)
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await agent.call("fail_job", **held, error="broken", retryable=False)
         await agent.call("retry_failed", runId=run["runId"], stageSlug="survey")
         waiting = await agent.work_off(run)
         assert waiting["runUrl"] == f"http://127.0.0.1:8750/runs/{run['runId']}"

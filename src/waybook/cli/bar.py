@@ -21,7 +21,7 @@ GLYPHS = {
 def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
     """A bar of this width, each status with its share.
 
-    >>> segmented({StepStatus.COMPLETED: 1, StepStatus.PENDING: 3}, 8).plain
+    >>> segmented_bar({StepStatus.COMPLETED: 1, StepStatus.PENDING: 3}, 8).plain
     '██░░░░░░'
     """
     bar = Text(no_wrap=True)
@@ -34,7 +34,7 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
 def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
     """How many cells each status gets: by its share, at least one, all together the width.
 
-    >>> list(shares({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
+    >>> list(cell_counts({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
     [9, 1]
     """
     present = {status: counts[status] for status in STEP_STYLES if counts.get(status)}

@@ -87,7 +87,10 @@ def progress_text(plan: PlanSummary) -> Text:
 def unique_prefix_length(ids: list[str]) -> int:
     """How many letters tell these ids apart.
 
-    >>> shortest_ids(["0198f3c2-a1b4", "0198f3c2-a2b4"]), shortest_ids(["0198f3c2-a1b4"])
+    >>> (
+    ...     unique_prefix_length(["0198f3c2-a1b4", "0198f3c2-a2b4"]),
+    ...     unique_prefix_length(["0198f3c2-a1b4"]),
+    ... )
     (11, 8)
     """
     for length in range(MIN_ID_LENGTH, max(map(len, ids))):

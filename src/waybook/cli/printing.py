@@ -34,7 +34,7 @@ def print_json(value: object, *, tight: bool = False, indent: int | None = None)
 def escape_json(text: str) -> str:
     r"""JSON with its odd characters escaped.
 
-    >>> print(escaped('{"a":"\x9b31m\U000e0041"}'))
+    >>> print(escape_json('{"a":"\x9b31m\U000e0041"}'))
     {"a":"\u009b31m\udb40\udc41"}
     """
     if not contains_hidden(text):

@@ -116,7 +116,7 @@ def _why(reason: Body) -> str:
 def single_line(text: str) -> str:
     r"""A stored text on one line, without what a terminal would obey.
 
-    >>> plain("a\n\x1b[31mb")
+    >>> single_line("a\n\x1b[31mb")
     'a [31mb'
     """
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -25,8 +25,5 @@ class SafeConsole(Console):
         """What is drawn, in pieces; controls that are rich's own are no texts."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield (
-                segment
-                if control or not contains_hidden(text)
-                else Segment(escape_hidden(text), style)
-            )
+            is_plain = bool(control) or not contains_hidden(text)
+            yield segment if is_plain else Segment(escape_hidden(text), style)

@@ -7,7 +7,7 @@ The rates, chosen so that the dearest condition stays far below 50 ms and a few 
 - copying or comparing text costs 1 per `TEXT_PER_UNIT` characters, lists 1 per `ITEMS_PER_UNIT`;
 - comparing lists and maps costs `COMPARED_PAIR` per list, map and element in them, however deep;
 - looking for an element in a list costs `COMPARED_ITEM` for each it is compared with;
-- an error that `&&`, `||`, `exists` or `all` absorbs costs `ABSORBED_FAULT`;
+- an error that `&&`, `||`, `exists` or `all` absorbs costs `ABSORBED_ERROR`;
 - searching a text costs by both lengths, see `waybook.conditions.functions`.
 
 The conditions of a step share one budget, since one call evaluates them all: see `SharedBudget`.

@@ -4,7 +4,7 @@
 class ConditionError(Exception):
     """An error of the condition; CEL's `&&` and `||` may absorb it during evaluation.
 
-    >>> str(Fault("unknown name 'score'", 0, "did you mean result.score?"))
+    >>> str(ConditionError("unknown name 'score'", 0, "did you mean result.score?"))
     "unknown name 'score' at position 0; did you mean result.score?"
     """
 

@@ -45,9 +45,9 @@ _LONGEST_DOUBLE = 1024  # in bits
 def to_cel_value(value: Json, at: int) -> Json:
     """Read one JSON value as a CEL value; what it holds is read when it is touched.
 
-    >>> admit("text", 0), admit(7, 0), admit(2**64, 0)
+    >>> to_cel_value("text", 0), to_cel_value(7, 0), to_cel_value(2**64, 0)
     ('text', 7, 1.8446744073709552e+19)
-    >>> admit(2**1024 - 1, 0), admit(-(10**400), 0)
+    >>> to_cel_value(2**1024 - 1, 0), to_cel_value(-(10**400), 0)
     (inf, -inf)
 
     Raises:

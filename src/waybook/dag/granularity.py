@@ -98,7 +98,7 @@ def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
     """Which model carries on each prior lineage: its first author, else the models in turn.
 
     >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
-    >>> keepers(["b", "c"], prior)
+    >>> lineage_owners(["b", "c"], prior)
     {'x': 'b', 'y': 'b'}
     """
     present = frozenset(models)

@@ -20,7 +20,7 @@ def as_list(value: object) -> Sequence[object]:
 def as_text(value: object) -> str | None:
     """The value, if it is a text; a whole number is one too, since ids may be numbers.
 
-    >>> text("j1"), text(17), text(""), text(True), text(["j1"])
+    >>> as_text("j1"), as_text(17), as_text(""), as_text(True), as_text(["j1"])
     ('j1', '17', None, None, None)
     """
     if type(value) is str:

@@ -105,8 +105,8 @@ def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, Progres
 def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
     """Where a step stands that is not to be skipped. The rules hold in this order.
 
-    >>> standing_of(Evidence(done=3, active=1, failed=1), passed=True)
-    <Standing.FAILED: 'failed'>
+    >>> step_status(Evidence(done=3, active=1, failed=1), passed=True)
+    <ProgressStatus.FAILED: 'failed'>
     """
     if evidence.closed:
         return ProgressStatus.COMPLETED
@@ -134,10 +134,10 @@ def _skipped(before: Iterable[ProgressStatus]) -> ProgressStatus:
 def stage_status(standings: Collection[ProgressStatus]) -> ProgressStatus:
     """Where a stage stands, judged by its steps. The rules hold in this order.
 
-    >>> stage_standing([Standing.COMPLETED, Standing.IN_PROGRESS, Standing.FAILED])
-    <Standing.FAILED: 'failed'>
-    >>> stage_standing([])
-    <Standing.NOT_STARTED: 'not_started'>
+    >>> stage_status([ProgressStatus.COMPLETED, ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED])
+    <ProgressStatus.FAILED: 'failed'>
+    >>> stage_status([])
+    <ProgressStatus.NOT_STARTED: 'not_started'>
     """
     present = set(standings)
     if ProgressStatus.FAILED in present:

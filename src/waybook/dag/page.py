@@ -33,7 +33,7 @@ CONTENT_SECURITY_POLICY = (
 def build_page(title: str, html: str) -> str:
     """The page of a document that was sanitised.
 
-    >>> "<title>a &lt; b</title>" in whole_page("a < b", "<p>Text</p>")
+    >>> "<title>a &lt; b</title>" in build_page("a < b", "<p>Text</p>")
     True
     """
     return (
@@ -48,7 +48,8 @@ def build_page(title: str, html: str) -> str:
 def escape_hidden_characters(html: str) -> str:
     r"""HTML in which no character between its tags hides or turns text around.
 
-    >>> print(shown("<p title='\u202e'>a\u202eb</p>") == "<p title='\u202e'>a⟦U+202E⟧b</p>")
+    >>> escaped = escape_hidden_characters("<p title='\u202e'>a\u202eb</p>")
+    >>> escaped == "<p title='\u202e'>a⟦U+202E⟧b</p>"
     True
     """
     return (
@@ -59,7 +60,7 @@ def escape_hidden_characters(html: str) -> str:
 def safe_file_name(name: str) -> str:
     """A name that is safe as the name of a file, wherever it is kept.
 
-    >>> harmless("../a b"), harmless("gpt-4.1"), harmless("…")
+    >>> safe_file_name("../a b"), safe_file_name("gpt-4.1"), safe_file_name("…")
     ('a-b', 'gpt-4.1', 'document')
     """
     return _UNUSUAL.sub("-", name).strip("-.")[:MAX_NAME_LENGTH] or "document"

@@ -30,7 +30,7 @@ Record = Mapping[str, Json]
 def json_to_markdown(value: Json, level: int = 2) -> str:
     r"""A value as Markdown whose headings begin at this level.
 
-    >>> readable({"riskLevel": "high", "steps": ["look", "leap"]})
+    >>> json_to_markdown({"riskLevel": "high", "steps": ["look", "leap"]})
     '- **Risk level:** high\n\n## Steps\n\n- look\n- leap'
     """
     blocks: list[str] = []
@@ -47,7 +47,7 @@ def json_to_markdown(value: Json, level: int = 2) -> str:
 def to_text(value: Json) -> str:
     """A value as text: nothing for None, JSON for what is no plain value.
 
-    >>> shown(None), shown(True), shown("a"), shown([1, "b"])
+    >>> to_text(None), to_text(True), to_text("a"), to_text([1, "b"])
     ('', 'true', 'a', '[1, "b"]')
     """
     if value is None:

@@ -126,7 +126,7 @@ def _order(
 def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> str:
     """One cycle among those that can never come: walk back until one is met again.
 
-    >>> a_cycle({"a": ["b"], "b": ["a"], "c": ["b"]}, {"a", "b", "c"})
+    >>> find_cycle({"a": ["b"], "b": ["a"], "c": ["b"]}, {"a", "b", "c"})
     'b → a → b'
     """
     key, seen = min(stuck), dict[str, int]()

@@ -66,7 +66,7 @@ def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
 def parse_content(text: str) -> Json:
     r"""What a template sees as the content: a JSON object or array if it is one, else the text.
 
-    >>> content_of('{"a": 1}'), content_of("12"), content_of("```json\n[1]\n```")
+    >>> parse_content('{"a": 1}'), parse_content("12"), parse_content("```json\n[1]\n```")
     ({'a': 1}, '12', [1])
     """
     fenced = _FENCED.match(text)

@@ -54,7 +54,7 @@ def stage_order(dag: Dag) -> list[str]:
 def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str, Sequence[str]]:
     """The models of each stage: its own, else those of the last stage before it that has some.
 
-    >>> models_in_force(["a", "b", "c"], {"b": ["opus"]})
+    >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
     {'b': ['opus'], 'c': ['opus']}
     """
     found: dict[str, Sequence[str]] = {}

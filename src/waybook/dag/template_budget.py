@@ -24,7 +24,7 @@ class Budget:
     """What is left of one rendering's budget.
 
     >>> budget = Budget()
-    >>> budget.weigh(["a", {"b": 1}])
+    >>> budget.spend_for(["a", {"b": 1}])
     >>> BUDGET - budget.left
     4
     """

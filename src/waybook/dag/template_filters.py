@@ -15,7 +15,7 @@ def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
 
     With `parts`, each item comes as a list of so many, and a mapping's as its keys and values.
 
-    >>> each({"a": 1}), each({"a": 1}, 2), each("b", 2)
+    >>> iterate({"a": 1}), iterate({"a": 1}, 2), iterate("b", 2)
     (('a',), [['a', 1]], [['b', None]])
     """
     if parts:

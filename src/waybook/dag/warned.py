@@ -19,7 +19,7 @@ class StageWarning(NamedTuple):
 def quote_name(name: object) -> str:
     """A name from outside, quoted, and no longer than a line.
 
-    >>> print(shown("thesis"), shown("x" * 1000)[-4:], shown(None))
+    >>> print(quote_name("thesis"), quote_name("x" * 1000)[-4:], quote_name(None))
     'thesis' xxx… None
     """
     text = repr(name if not isinstance(name, str) else name[:MAX_NAME_LENGTH])
@@ -29,7 +29,7 @@ def quote_name(name: object) -> str:
 def count_noun(number: int, noun: str) -> str:
     """So many of something.
 
-    >>> counted(1, "job"), counted(3, "job")
+    >>> count_noun(1, "job"), count_noun(3, "job")
     ('1 job', '3 jobs')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -38,9 +38,9 @@ def count_noun(number: int, noun: str) -> str:
 def sorted_messages(warnings: Iterable[str]) -> list[str]:
     """The warnings as they are told, whatever order they were found in.
 
-    >>> told(["no b", "no a", "no b"])
+    >>> sorted_messages(["no b", "no a", "no b"])
     ['no a', 'no b']
-    >>> told(map(str, range(100)))[-1]
+    >>> sorted_messages(map(str, range(100)))[-1]
     'and 80 more warnings'
     """
     found = sorted(set(warnings))

@@ -26,7 +26,7 @@ TOOL = "hand_in"
 def endpoint_url(url: str) -> str:
     """The address of messages.
 
-    >>> address("https://api.anthropic.com"), address("http://127.0.0.1/v1")
+    >>> endpoint_url("https://api.anthropic.com"), endpoint_url("http://127.0.0.1/v1")
     ('https://api.anthropic.com/v1/messages', 'http://127.0.0.1/v1/messages')
     """
     url = url.rstrip("/")

@@ -47,8 +47,12 @@ def new_attempt(then: str) -> SignInAttempt:
 def attempt_from_cookie(kept: str) -> SignInAttempt | None:
     """The attempt a browser kept, or nothing.
 
-    >>> flow = new_flow("/inbox")
-    >>> read_flow(flow.kept()) == flow, read_flow("e30="), read_flow("?")
+    >>> flow = new_attempt("/inbox")
+    >>> (
+    ...     attempt_from_cookie(flow.to_cookie()) == flow,
+    ...     attempt_from_cookie("e30="),
+    ...     attempt_from_cookie("?"),
+    ... )
     (True, None, None)
     """
     try:

@@ -124,7 +124,7 @@ def _read(answer: Json) -> list[Vector]:
 def batch_texts(texts: Sequence[str]) -> Iterator[list[str]]:
     """The texts in their order, so many at a time as one request takes.
 
-    >>> [len(batch) for batch in batches(["x"] * 70)]
+    >>> [len(batch) for batch in batch_texts(["x"] * 70)]
     [32, 32, 6]
     """
     batch: list[str] = []

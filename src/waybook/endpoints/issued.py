@@ -83,7 +83,7 @@ def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIden
 def parse_scopes(told: Json) -> frozenset[Scope]:
     """The scopes of ours in a claim, which is a text or a list.
 
-    >>> sorted(scopes_in("openid plan:read")), scopes_in(["admin"]), scopes_in(7)
+    >>> sorted(parse_scopes("openid plan:read")), parse_scopes(["admin"]), parse_scopes(7)
     ([<Scope.PLAN_READ: 'plan:read'>], frozenset({<Scope.ADMIN: 'admin'>}), frozenset())
     """
     listed = told.split() if isinstance(told, str) else told if isinstance(told, list) else []

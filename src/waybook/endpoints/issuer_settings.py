@@ -54,9 +54,9 @@ def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
 def is_secure_url(address: str) -> bool:
     """Whether nobody on the way can change what is said at an address.
 
-    >>> is_guarded("https://id.example.org/x"), is_guarded("http://127.0.0.1:9000")
+    >>> is_secure_url("https://id.example.org/x"), is_secure_url("http://127.0.0.1:9000")
     (True, True)
-    >>> is_guarded("http://id.example.org"), is_guarded("file:///etc/passwd"), is_guarded("https://")
+    >>> is_secure_url("http://id.example.org"), is_secure_url("file:///etc/passwd"), is_secure_url("https://")
     (False, False, False)
     """
     try:

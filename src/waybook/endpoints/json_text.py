@@ -17,7 +17,11 @@ def extract_json(text: str) -> Json:
     Raises:
         ValueError: there is none.
 
-    >>> json_in('Here it is:\n```json\n{"a": 1}\n```'), json_in("[1]"), json_in('So: {"a": 2}.')
+    >>> (
+    ...     extract_json('Here it is:\n```json\n{"a": 1}\n```'),
+    ...     extract_json("[1]"),
+    ...     extract_json('So: {"a": 2}.'),
+    ... )
     ({'a': 1}, [1], {'a': 2})
     """
     _, _, said = text.rpartition(THINKING_BLOCK)

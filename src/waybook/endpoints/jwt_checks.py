@@ -88,7 +88,7 @@ def parse_key(found: object) -> Key | None:
 
 
 def verify_signature(text: str, key: Key, header: Claims) -> Claims:
-    """What a token says, its signature being good; `header` is what `header_of` found.
+    """What a token says, its signature being good; `header` is what `parse_header` found.
 
     Raises:
         Unidentified: it is not, or it says nothing.

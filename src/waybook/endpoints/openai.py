@@ -17,7 +17,7 @@ PATH = "/chat/completions"
 def endpoint_url(url: str) -> str:
     """The address of chat completions.
 
-    >>> address("http://127.0.0.1:8000/v1/")
+    >>> endpoint_url("http://127.0.0.1:8000/v1/")
     'http://127.0.0.1:8000/v1/chat/completions'
     """
     url = url.rstrip("/")

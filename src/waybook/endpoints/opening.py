@@ -22,7 +22,7 @@ async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | No
         yield None
         return
     embeddings = await asyncio.to_thread(import_module, "waybook.endpoints.embeddings")
-    endpoint = embeddings.EmbeddingsEndpoint(
+    endpoint = embeddings.EmbeddingsClient(
         settings.embeddings_url, settings.embeddings_model, settings.embeddings_key
     )
     try:
@@ -38,7 +38,7 @@ async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
         yield None
         return
     asking = await asyncio.to_thread(import_module, "waybook.endpoints.asking")
-    endpoint = asking.ModelEndpoint(
+    endpoint = asking.ModelClient(
         url=settings.model_url,
         api=settings.model_api,
         model=settings.model,

@@ -62,7 +62,13 @@ class WireFormat:
 def parse_token_count(told: Json) -> int:
     """A number of tokens as an endpoint told it; nothing that is none.
 
-    >>> tokens(12), tokens(-1), tokens("12"), tokens(True), tokens(None)
+    >>> (
+    ...     parse_token_count(12),
+    ...     parse_token_count(-1),
+    ...     parse_token_count("12"),
+    ...     parse_token_count(True),
+    ...     parse_token_count(None),
+    ... )
     (12, 0, 0, 0, 0)
     """
     counts = isinstance(told, int) and not isinstance(told, bool) and told > 0
@@ -72,7 +78,7 @@ def parse_token_count(told: Json) -> int:
 def get_path(value: Json, *path: str | int) -> Json:
     """What stands at this place, or null if there is no such place.
 
-    >>> part({"a": [{"b": 1}]}, "a", 0, "b"), part({"a": []}, "a", 0, "b")
+    >>> get_path({"a": [{"b": 1}]}, "a", 0, "b"), get_path({"a": []}, "a", 0, "b")
     (1, None)
     """
     for name in path:

@@ -83,7 +83,7 @@ def _changed(value: Json, change: Callable[[str], str]) -> Json:
 def escape_chat_text(text: str) -> str:
     """A text as a chat shows it and does not act upon it: no name in it rings a bell.
 
-    >>> escaped("<!channel> & all")
+    >>> escape_chat_text("<!channel> & all")
     '&lt;!channel&gt; &amp; all'
     """
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -46,7 +46,7 @@ def decide_retry(letter: WebhookMessage, outcome: DeliveryOutcome, chance: float
 def backoff(attempt: int, chance: float) -> timedelta:
     """How long to wait after the attempt with this number.
 
-    >>> [pause(n, 0.5).total_seconds() for n in (1, 2, 3, 9)]
+    >>> [backoff(n, 0.5).total_seconds() for n in (1, 2, 3, 9)]
     [5.0, 15.0, 45.0, 14400.0]
     """
     grown = FIRST_BACKOFF * int(FACTOR ** min(attempt - 1, MAX_EXPONENT))

@@ -14,7 +14,7 @@ _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 def validate_slug(slug: str) -> str:
     """The slug, if it can be one.
 
-    >>> sound_slug("acme-2")
+    >>> validate_slug("acme-2")
     'acme-2'
 
     Raises:
@@ -31,7 +31,7 @@ def validate_slug(slug: str) -> str:
 def validate_user_name(name: str) -> str:
     """The name, if somebody can be called so: not as we are, for what they do would look like ours.
 
-    >>> sound_user(" Ann ")
+    >>> validate_user_name(" Ann ")
     'Ann'
 
     Raises:
@@ -48,7 +48,7 @@ def validate_user_name(name: str) -> str:
 def validate_name(name: str, *, argument: str) -> str:
     """The name without blanks around it, if it can be one: a line that people can read.
 
-    >>> sound_name(" Ann ", argument="name")
+    >>> validate_name(" Ann ", argument="name")
     'Ann'
 
     Raises:

@@ -17,7 +17,7 @@ _TOKEN: Final = re.compile(f"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}", re.ASCII)
 def generate_token(choose: Callable[[str], str]) -> str:
     """A new token; `choose` picks a letter by chance.
 
-    >>> spelled(lambda letters: letters[0]) == "wb_" + 40 * "a"
+    >>> generate_token(lambda letters: letters[0]) == "wb_" + 40 * "a"
     True
     """
     return PREFIX + "".join([choose(ALPHABET) for _ in range(LENGTH)])
@@ -26,7 +26,11 @@ def generate_token(choose: Callable[[str], str]) -> str:
 def looks_like_token(text: str) -> bool:
     """Whether this could be a token of ours at all; what cannot be is not looked up.
 
-    >>> is_token("wb_" + 40 * "a"), is_token("wb_" + 39 * "a"), is_token("wb_" + 39 * "a" + "é")
+    >>> (
+    ...     looks_like_token("wb_" + 40 * "a"),
+    ...     looks_like_token("wb_" + 39 * "a"),
+    ...     looks_like_token("wb_" + 39 * "a" + "é"),
+    ... )
     (True, False, False)
     """
     return _TOKEN.fullmatch(text) is not None

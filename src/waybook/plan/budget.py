@@ -51,8 +51,8 @@ def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
 def warning(part: BudgetShare) -> str | None:
     """What to say of a part that is nearly used up, or more than that.
 
-    >>> warning(Share(name="tokens", unit="tokens", used=79, of=100))
-    >>> warning(Share(name="tokens", unit="tokens", used=80, of=100))
+    >>> warning(BudgetShare(name="tokens", unit="tokens", used=79, of=100))
+    >>> warning(BudgetShare(name="tokens", unit="tokens", used=80, of=100))
     "80 % of the plan's tokens are used: keep what is left short."
     """
     if part.used > part.of:

@@ -59,7 +59,7 @@ def parse_text_type(told: str) -> str:
     Raises:
         InvalidInput: it is no media type, or not that of a text.
 
-    >>> text_type("Text/Markdown; charset=utf-8")
+    >>> parse_text_type("Text/Markdown; charset=utf-8")
     'text/markdown'
     """
     kind = told.partition(";")[0].strip().lower()
@@ -84,7 +84,11 @@ def is_json(kind: str) -> bool:
 def file_extension(kind: str) -> str:
     """What the name of a file of this type ends with.
 
-    >>> ending("text/markdown"), ending("application/ld+json"), ending("text/x-diary")
+    >>> (
+    ...     file_extension("text/markdown"),
+    ...     file_extension("application/ld+json"),
+    ...     file_extension("text/x-diary"),
+    ... )
     ('md', 'json', 'txt')
     """
     suffix = kind.rpartition("+")[2]

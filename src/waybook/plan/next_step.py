@@ -62,10 +62,10 @@ def next_step(plan: Plan, context: DecisionContext, *, another: bool = False) ->
     if plan.status is PlanStatus.AWAITING_REVIEW:
         return draft.decide(AwaitingReview())
     resume_plan(draft)
-    locked = None if another else held_step(plan, context.actor)
-    if locked:
-        draft.record_heartbeat(locked.id)
-        return draft.decide(StepReady(locked, plan.texts[locked.id], resumed=True))
+    held = None if another else held_step(plan, context.actor)
+    if held:
+        draft.record_heartbeat(held.id)
+        return draft.decide(StepReady(held, plan.texts[held.id], resumed=True))
     return _take(draft)
 
 

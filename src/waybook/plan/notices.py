@@ -45,8 +45,8 @@ def _told(plan: Plan) -> dict[str, Json]:
     if plan.status is PlanStatus.AWAITING_REVIEW and plan.review is not None:
         data["review"] = _review(plan, plan.review)
     elif plan.status is PlanStatus.STALLED:
-        locked = [_step(step) for step in plan.steps_with_status(StepStatus.IN_PROGRESS)]
-        data["steps"] = [*locked[:MAX_NAMES_LISTED]]
+        held = [_step(step) for step in plan.steps_with_status(StepStatus.IN_PROGRESS)]
+        data["steps"] = [*held[:MAX_NAMES_LISTED]]
     else:
         data["outcome"] = plan_outcome(plan.status, plan.statuses())
     return data

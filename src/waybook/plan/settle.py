@@ -21,7 +21,7 @@ def settle(draft: Draft) -> None:
 def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus, ...]:
     """The documented edges from one status to another.
 
-    >>> walk(PlanStatus.PLANNING, PlanStatus.COMPLETED)
+    >>> transition_path(PlanStatus.PLANNING, PlanStatus.COMPLETED)
     (<PlanStatus.EXECUTING: 'executing'>, <PlanStatus.COMPLETED: 'completed'>)
     """
     if status is target:

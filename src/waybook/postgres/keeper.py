@@ -68,9 +68,9 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
     told = _listen_for_the_end()
     desk = ControlDirectory(Path(data_dir))
     durable = durability != EPHEMERAL
-    locked = locks.open_lock(desk.supervisor_lock)
+    held = locks.open_lock(desk.supervisor_lock)
     try:
-        locks.wait_exclusive(locked, time.monotonic() + 5, "became the keeper")
+        locks.wait_exclusive(held, time.monotonic() + 5, "became the keeper")
         services = _move_in(desk, durable=durable, grace_seconds=float(grace_seconds))
         server = adopt_or_start(services)
     except WaybookError as error:

@@ -1,7 +1,8 @@
 """News: that a plan or a run has changed, told in ids and numbers alone.
 
-What changed is read where it is kept, by whoever may read it. `packed` makes short texts of many
-news, to be sent from one process to the others; `unpacked` reads them, and no text upsets it.
+What changed is read where it is kept, by whoever may read it. `encode_batches` makes short texts of
+many news, to be sent from one process to the others; `decode_batch` reads them, and no text upsets
+it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +41,7 @@ class EventBatch(NamedTuple):
 def event_topics(event: ChangeEvent) -> tuple[str, ...]:
     """What somebody may have asked to be told of.
 
-    >>> topics_of(News("plan", "7", 3, standing=True))
+    >>> event_topics(ChangeEvent("plan", "7", 3, list_changed=True))
     ('plan:7', 'plans', 'inbox')
     """
     told = (f"{event.kind}:{event.id}", f"{event.kind}s")

@@ -37,7 +37,7 @@ class Notification(NamedTuple):
 def shorten(text: str, most: int = MAX_NAME_LENGTH) -> str:
     r"""A text on one line, of so many characters at most.
 
-    >>> in_short("Rivers\n of  Asia"), in_short("abcdef", 4)
+    >>> shorten("Rivers\n of  Asia"), shorten("abcdef", 4)
     ('Rivers of Asia', 'abc…')
     """
     line = " ".join(text[: 2 * most].split())

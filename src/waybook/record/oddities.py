@@ -91,7 +91,10 @@ def _has_odd(utf8: bytes) -> bool:
 def count_hidden(text: str) -> dict[str, int]:
     r"""How many odd characters of each kind a text has.
 
-    >>> oddities("Pay \u202eeno on"), oddities("\u06cc\u200c\u06a9, \U0001f469\u200d\U0001f680")
+    >>> (
+    ...     count_hidden("Pay \u202eeno on"),
+    ...     count_hidden("\u06cc\u200c\u06a9, \U0001f469\u200d\U0001f680"),
+    ... )
     ({'bidi': 1}, {})
     """
     if not contains_hidden(text):
@@ -103,7 +106,7 @@ def count_hidden(text: str) -> dict[str, int]:
 def escape_hidden(text: str) -> str:
     r"""The text with its odd characters written out, so that nothing in it hides or acts.
 
-    >>> print(visible("\x1b[31mred"))
+    >>> print(escape_hidden("\x1b[31mred"))
     ⟦U+001B⟧[31mred
     """
     return _found().sub(_written_out, text) if contains_hidden(text) else text
@@ -123,7 +126,7 @@ def _written_out(match: re.Match[str]) -> str:
 def hidden_by_field(value: Json) -> dict[str, Json]:
     r"""Where in a reply odd characters are: kinds and counts by field, a few fields, then how many.
 
-    >>> odd_fields({"steps": [{"title": "a\u200bb"}]})
+    >>> hidden_by_field({"steps": [{"title": "a\u200bb"}]})
     {'steps[0].title': {'zero-width': 1}}
     """
     named: dict[str, Json] = {}

@@ -21,7 +21,7 @@ PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "r
 def rejection_reason(user: str) -> str:
     """Why a plan ended that somebody rejected, as far as it is in our words.
 
-    >>> rejected_by("ann")
+    >>> rejection_reason("ann")
     'rejected by ann'
     """
     return f"rejected by {user}"
@@ -36,10 +36,10 @@ class Pseudonymization(NamedTuple):
     def replace(self, value: Json) -> Json:
         """What stands in the place of this value: itself, unless it names the person.
 
-        >>> to = Renaming("ann", "erased-1a2b")
-        >>> to.of("ann"), to.of("mcp:ann"), to.of("annabel"), to.of(None)
+        >>> to = Pseudonymization("ann", "erased-1a2b")
+        >>> to.replace("ann"), to.replace("mcp:ann"), to.replace("annabel"), to.replace(None)
         ('erased-1a2b', 'mcp:erased-1a2b', 'annabel', None)
-        >>> to.of("rejected by ann: too long"), to.of("rejected by annabel")
+        >>> to.replace("rejected by ann: too long"), to.replace("rejected by annabel")
         ('rejected by erased-1a2b: too long', 'rejected by annabel')
         """
         if not isinstance(value, str):
@@ -54,7 +54,7 @@ class Pseudonymization(NamedTuple):
 def is_person_field(field: str) -> bool:
     """Whether a field of a row names somebody.
 
-    >>> names_a_person("held_by"), names_a_person("requested_as"), names_a_person("name")
+    >>> is_person_field("held_by"), is_person_field("requested_as"), is_person_field("name")
     (True, True, False)
     """
     return field in PERSON_FIELDS or field.endswith(PERSON_FIELD_SUFFIXES)
@@ -63,7 +63,7 @@ def is_person_field(field: str) -> bool:
 def is_person_detail(word: str) -> bool:
     """Whether what stands under this word names somebody.
 
-    >>> tells_of_a_person("decidedBy"), tells_of_a_person("takenFrom"), tells_of_a_person("title")
+    >>> is_person_detail("decidedBy"), is_person_detail("takenFrom"), is_person_detail("title")
     (True, True, False)
     """
     return word in PERSON_DETAIL_KEYS or word.endswith(PERSON_DETAIL_SUFFIXES)
@@ -135,7 +135,10 @@ def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) ->
 def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:
     """An answer without the name: where it names somebody, and in the words of an error.
 
-    >>> renamed_answer({"error": {"message": "held by ann."}}, Renaming("ann", "erased-1a2b"))
+    >>> pseudonymize_answer(
+    ...     {"error": {"message": "held by ann."}},
+    ...     Pseudonymization("ann", "erased-1a2b"),
+    ... )
     {'error': {'message': 'held by erased-1a2b.'}}
     """
     if isinstance(answer, list):

@@ -32,9 +32,9 @@ ALL_SCOPES: Final = frozenset(Scope)
 def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
     """All that these scopes let one do, those they imply included.
 
-    >>> sorted(granted([Scope.REVIEW]))
+    >>> sorted(expand_scopes([Scope.REVIEW]))
     [<Scope.PLAN_READ: 'plan:read'>, <Scope.REVIEW: 'review'>]
-    >>> granted([]), granted([Scope.ADMIN]) == EVERY
+    >>> expand_scopes([]), expand_scopes([Scope.ADMIN]) == ALL_SCOPES
     (frozenset(), True)
     """
     return frozenset[Scope]().union(*(IMPLIED[scope] for scope in scopes))

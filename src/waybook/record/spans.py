@@ -8,9 +8,13 @@ MINUTE, HOUR, DAY = 60, 3_600, 86_400
 def format_duration(gap: timedelta) -> str:
     """A length of time, as short as it can be told.
 
-    >>> span(timedelta(seconds=5.4)), span(timedelta(seconds=761)), span(timedelta(hours=5))
+    >>> (
+    ...     format_duration(timedelta(seconds=5.4)),
+    ...     format_duration(timedelta(seconds=761)),
+    ...     format_duration(timedelta(hours=5)),
+    ... )
     ('5s', '12m41s', '5h00m')
-    >>> span(timedelta(days=3, hours=2)), span(timedelta(seconds=-1))
+    >>> format_duration(timedelta(days=3, hours=2)), format_duration(timedelta(seconds=-1))
     ('3d02h', '0s')
     """
     seconds = max(0, round(gap.total_seconds()))
@@ -27,7 +31,11 @@ def format_age(at: datetime, now: datetime) -> str:
     """When something was, seen from now.
 
     >>> noon = datetime.fromisoformat("2030-01-01T12:00:00Z")
-    >>> ago(noon, noon), ago(noon, noon + timedelta(minutes=3)), ago(noon, noon + timedelta(2))
+    >>> (
+    ...     format_age(noon, noon),
+    ...     format_age(noon, noon + timedelta(minutes=3)),
+    ...     format_age(noon, noon + timedelta(2)),
+    ... )
     ('just now', '3 min ago', '2 days ago')
     """
     seconds = int((now - at).total_seconds())

@@ -6,7 +6,7 @@ from hashlib import sha256
 def text_hash(*texts: str) -> str:
     """The hash of a text, or of several, by which the audit knows them.
 
-    >>> digest("a")[:8], digest("a", "b") == digest("ab")
+    >>> text_hash("a")[:8], text_hash("a", "b") == text_hash("ab")
     ('ca978112', False)
     """
     return sha256("\x1f".join(texts).encode()).hexdigest()

@@ -83,7 +83,7 @@ class Totals:
     def as_reply(self) -> dict[str, Json]:
         """The totals as they are told.
 
-        >>> Totals(input_tokens=3, output_tokens=1, cost_micros=150, results=1).as_told()
+        >>> Totals(input_tokens=3, output_tokens=1, cost_micros=150, results=1).as_reply()
         {'inputTokens': 3, 'outputTokens': 1, 'costUsd': 0.00015, 'results': 1}
         """
         return {
@@ -106,7 +106,7 @@ def totals_from_json(stored: Mapping[str, int] | None) -> Totals:
 def to_micros(dollars: float) -> int:
     """An amount in millionths of a dollar, rounded half up.
 
-    >>> micros(0.1 + 0.2), micros(0.0000005), micros(1e-9), micros(12)
+    >>> to_micros(0.1 + 0.2), to_micros(0.0000005), to_micros(1e-9), to_micros(12)
     (300000, 1, 0, 12000000)
     """
     return int((Decimal(repr(dollars)) * DOLLAR).to_integral_value(ROUND_HALF_UP))
@@ -115,7 +115,7 @@ def to_micros(dollars: float) -> int:
 def to_dollars(micros: int) -> float:
     """The same amount in dollars.
 
-    >>> dollars(300_000), dollars(1)
+    >>> to_dollars(300_000), to_dollars(1)
     (0.3, 1e-06)
     """
     return micros / DOLLAR
@@ -124,7 +124,7 @@ def to_dollars(micros: int) -> float:
 def format_cost(micros: int) -> str:
     """An amount, to the cent, or as small as it is.
 
-    >>> money(1_234_560_000), money(450_000), money(150), money(0)
+    >>> format_cost(1_234_560_000), format_cost(450_000), format_cost(150), format_cost(0)
     ('$1,234.56', '$0.45', '$0.00015', '$0.00')
     """
     if 0 < micros < DOLLAR // 100:

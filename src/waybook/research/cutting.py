@@ -33,7 +33,7 @@ def as_text(value: Json) -> str:
 def escaped_size(text: str) -> int:
     r"""What a text takes in a reply, in bytes, without its quotes.
 
-    >>> weight("abc"), weight("a\n"), weight("☃")
+    >>> escaped_size("abc"), escaped_size("a\n"), escaped_size("☃")
     (3, 3, 3)
     """
     return len(orjson.dumps(text)) - 2
@@ -42,7 +42,7 @@ def escaped_size(text: str) -> int:
 def truncate(text: str, most: int) -> str:
     """As much of a text as takes at most so many bytes in a reply.
 
-    >>> beginning("a☃b", 4), beginning("abc", 9)
+    >>> truncate("a☃b", 4), truncate("abc", 9)
     ('a☃', 'abc')
     """
     fits, beyond = 0, min(len(text), max(0, most)) + 1
@@ -75,7 +75,7 @@ def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
     There is one level for all: nobody gets less because somebody else is long. The floors
     together must fit.
 
-    >>> shares([(10, 5, 1), (100, 5, 1), (100, 5, 2)], 100)
+    >>> allocate_space([(10, 5, 1), (100, 5, 1), (100, 5, 2)], 100)
     [10, 30, 60]
     """
     low, high = 0, max(0, room)

@@ -123,7 +123,8 @@ def builtin_embedder() -> StaticEmbedder:
 def embed(text: str) -> Vector:
     """The text as a vector of unit length.
 
-    >>> near, far = (nearness(embed("a cold river"), embed(t)) for t in ("icy stream", "tax law"))
+    >>> river, texts = embed("a cold river"), ("icy stream", "tax law")
+    >>> near, far = (cosine_similarity(river, embed(text)) for text in texts)
     >>> near > 0.3 > far
     True
     """

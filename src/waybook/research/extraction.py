@@ -56,7 +56,7 @@ def retry_prompt(given: str, answer: str, faults: Iterable[tuple[str, str]]) -> 
 def unused_delimiter(given: str) -> str:
     """A mark this text does not contain.
 
-    >>> mark_of("a") == mark_of("a"), mark_of("a") in "a"
+    >>> unused_delimiter("a") == unused_delimiter("a"), unused_delimiter("a") in "a"
     (True, False)
     """
     digest = sha256(given.encode(errors="surrogatepass"))

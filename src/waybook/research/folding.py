@@ -19,7 +19,7 @@ MAX_DIMENSIONS = 16_384
 def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vector:
     """A vector of unit length and of the width we keep.
 
-    >>> fitted([3.0, 4.0], 4)
+    >>> resize_vector([3.0, 4.0], 4)
     (0.6, 0.8, 0.0, 0.0)
 
     Raises:

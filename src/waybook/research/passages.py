@@ -47,7 +47,7 @@ def _end(text: str, start: int) -> int:
 def json_to_text(content: object) -> str:
     r"""What can be read in a piece of JSON: a text as it is, a structure line by line.
 
-    >>> readable({"finding": "It rains.", "sources": [1, 2]})
+    >>> json_to_text({"finding": "It rains.", "sources": [1, 2]})
     'finding: It rains.\nsources: 1\nsources: 2'
     """
     if isinstance(content, str):

@@ -62,8 +62,8 @@ class SearchQuery:
 def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
     """Read what somebody asks for.
 
-    >>> question = read_question("how do vacines work?")
-    >>> [(term.text, term.instead) for term in question.terms]
+    >>> question = parse_query("how do vacines work?")
+    >>> [(term.text, term.correction) for term in question.terms]
     [('vacines', 'vaccines'), ('work', None)]
     """
     table = table or builtin_word_vectors()

@@ -46,8 +46,8 @@ class _Match:
 def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
     """The window of at most so many characters that holds most of what the question says.
 
-    >>> from waybook.research.question import read_question
-    >>> snippet("Rain fell. The dams broke.", read_question("dam break"), 15).marked()
+    >>> from waybook.research.question import parse_query
+    >>> build_snippet("Rain fell. The dams broke.", parse_query("dam break"), 15).highlight()
     '…**dams** broke.'
     """
     text = text[:MAX_TEXT_LENGTH]

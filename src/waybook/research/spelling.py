@@ -15,8 +15,8 @@ def correct_word(word: str, table: WordVectors) -> str | None:
     A slip is a letter too many, one too few, a wrong one, or two that changed places. The first
     letter is seldom wrong; otherwise the most frequent word is the likeliest.
 
-    >>> from waybook.research.table import shipped_table
-    >>> [meant(word, shipped_table()) for word in ("vacine", "vaccine", "collapes")]
+    >>> from waybook.research.table import builtin_word_vectors
+    >>> [correct_word(word, builtin_word_vectors()) for word in ("vacine", "vaccine", "collapes")]
     ['vaccine', None, 'collapse']
     """
     if not MIN_WORD_LENGTH <= len(word) <= MAX_WORD_LENGTH or not (

@@ -72,7 +72,7 @@ class WordVectors:
     def stem(self, word: str) -> str | None:
         """The word without its ending, if the table has that.
 
-        >>> shipped_table().stem("outbreaks")
+        >>> builtin_word_vectors().stem("outbreaks")
         'outbreak'
         """
         for ending, instead in _ENDINGS:

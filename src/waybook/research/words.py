@@ -12,7 +12,7 @@ _ALONE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003f
 def split_words(text: str) -> list[str]:
     """The words, in order.
 
-    >>> words("Café au lait: 2 sizes!")
+    >>> split_words("Café au lait: 2 sizes!")
     ['cafe', 'au', 'lait', '2', 'sizes']
     """
     return _WORD.findall(fold_text(text))

@@ -75,7 +75,7 @@ def next_job(
     compiled_dag: CompiledDag,
     context: DecisionContext,
     *,
-    locked: Job | None,
+    held: Job | None,
     candidate: Job | None,
     open_jobs: Sequence[OpenJobs],
 ) -> RunDecision[NextJob]:
@@ -85,9 +85,9 @@ def next_job(
     it is unclaimed, or its holder has been inactive for too long.
     """
     draft = RunDraft(run, compiled_dag, context)
-    if locked is not None and context.actor.holder.is_same_conversation(locked.holder):
-        draft.record_heartbeat(locked.id)
-        return draft.decide(JobReady(locked, resumed=True))
+    if held is not None and context.actor.holder.is_same_conversation(held.holder):
+        draft.record_heartbeat(held.id)
+        return draft.decide(JobReady(held, resumed=True))
     if candidate is None:
         return draft.decide(_why(run, compiled_dag, open_jobs))
     if candidate.tries >= MAX_ATTEMPTS:

@@ -180,10 +180,8 @@ def missing_anchors(
 ) -> list[tuple[Anchor, bytes | None]]:
     """Return the anchors whose entry is not there, or is another one, with the hash it has."""
     hashes = {(subject, id_, seq): digest for subject, id_, seq, digest in found}
-    locked = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
-    return [
-        (a, bytes(got) if got else None) for a, got in locked if not got or bytes(got) != a.hash
-    ]
+    held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
+    return [(a, bytes(got) if got else None) for a, got in held if not got or bytes(got) != a.hash]
 
 
 def read_stones(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Stone]]:

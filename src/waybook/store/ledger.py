@@ -221,8 +221,8 @@ def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)
-    locked = (step.held_by, step.held_session, step.fail_reason)
-    return (*what, *when, *locked, Ids(step.depends_on) if step.depends_on else None)
+    held = (step.held_by, step.held_session, step.fail_reason)
+    return (*what, *when, *held, Ids(step.depends_on) if step.depends_on else None)
 
 
 def _new_brief(patch: Patch) -> tuple[Value, ...]:

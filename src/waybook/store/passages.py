@@ -160,7 +160,7 @@ def unindexed_statement(since: datetime | None, most: int) -> Statement:
 
 
 def read_unindexed(rows: Iterable[tuple[Any, ...]]) -> list[IndexedSubject]:
-    """What `without_passages_statement` found, as search is to know it."""
+    """What `unindexed_statement` found, as search is to know it."""
     return [
         index_artifact(
             artifact_id=artifact_id,

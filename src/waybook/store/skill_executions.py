@@ -14,5 +14,5 @@ def latest_statement(holder: Holder) -> Statement:
 
 
 def read_latest(rows: list[tuple[Any, ...]]) -> str | None:
-    """The id `latest` found, if any."""
+    """The id `read_latest` found, if any."""
     return rows[0][0] if rows else None

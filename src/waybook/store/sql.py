@@ -1,7 +1,7 @@
 """Named queries from `.sql` files, and values on their way into them.
 
-Values travel beside the text, never in it: there is nothing to quote. `written` knows a few types
-and refuses the rest.
+Values travel beside the text, never in it: there is nothing to quote. `encode_parameters` knows a
+few types and refuses the rest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

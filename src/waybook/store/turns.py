@@ -49,18 +49,18 @@ class FairQueue(Generic[T]):
 
     def acquire(self, org: Hashable) -> None:
         """An org holds one more."""
-        locked = self._held[org]
-        self._held[org] = locked + 1
+        held = self._held[org]
+        self._held[org] = held + 1
         if self._crowd:
-            self._move(org, locked, locked + 1)
+            self._move(org, held, held + 1)
 
     def release(self, org: Hashable) -> None:
         """An org holds one less."""
-        locked = self._held.pop(org)
-        if locked > 1:
-            self._held[org] = locked - 1
+        held = self._held.pop(org)
+        if held > 1:
+            self._held[org] = held - 1
         if self._crowd:
-            self._move(org, locked, locked - 1)
+            self._move(org, held, held - 1)
 
     def enqueue(self, org: Hashable, waiting: T) -> None:
         """Somebody waits.
@@ -94,8 +94,8 @@ class FairQueue(Generic[T]):
 
         Nobody is, if all who wait have enough.
         """
-        for locked in range(self._most_each if self._crowd else 0):
-            level = self._waiting.get(locked)
+        for held in range(self._most_each if self._crowd else 0):
+            level = self._waiting.get(held)
             if level:
                 org = next(iter(level))
                 queue = level[org]

@@ -2,8 +2,8 @@
 
 The index of vectors knows no orgs: asked for the nearest of a small org among many, it would walk
 through everybody's. So the org stands in the vector itself, as a direction of its own that counts
-a little beside the meaning: those of the same org are nearer by `HOME`, those of others are not.
-Within an org the order by meaning stays as it is.
+a little beside the meaning: those of the same org are nearer by `ORG_WEIGHT`, those of others are
+not. Within an org the order by meaning stays as it is.
 """
 
 from collections.abc import Iterable
@@ -66,7 +66,7 @@ def without_vectors_statement(
 def encode_vector(vector: Vector, org_id: UUID) -> str:
     """A vector of this org as pgvector reads it; it keeps three or four digits of each number.
 
-    >>> written((0.6, -0.8), UUID(int=7))[:26]
+    >>> encode_vector((0.6, -0.8), UUID(int=7))[:26]
     '[0.60000,-0.80000,0.09682,'
     """
     return "[" + ",".join([f"{number:.5f}" for number in (*vector, *_home(org_id))]) + "]"

@@ -43,9 +43,9 @@ def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
     >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     {'jsonrpc': '2.0', 'id': 1, 'method': 'ping'}
     >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":NaN}}')
-    Unsound(code=-32700, message='Parse error')
+    InvalidMessage(code=-32700, message='Parse error')
     >>> read_message(b'[]')
-    Unsound(code=-32600, message='The body must be one JSON-RPC 2.0 message')
+    InvalidMessage(code=-32600, message='The body must be one JSON-RPC 2.0 message')
     """
     try:
         message = from_json(body, allow_inf_nan=False)

@@ -63,7 +63,7 @@ def refuse_boolean(value: object) -> object:
     return value
 
 
-#: A whole number in a list. Fields that are numbers themselves are checked by `Arguments`.
+#: A whole number in a list. Fields that are numbers themselves are checked by `ToolArguments`.
 Whole = Annotated[int, BeforeValidator(refuse_boolean)]
 
 

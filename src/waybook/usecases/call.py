@@ -1,7 +1,7 @@
 """One call on its way through: who asks, and the transaction it happens in.
 
-A use case gets a `Call`, opens what it needs, decides, and writes. The lock comes first, the
-stored answer to a repeated call second, the load third, all in one message.
+A use case gets a `RequestContext`, opens what it needs, decides, and writes. The lock comes first,
+the stored answer to a repeated call second, the load third, all in one message.
 """
 
 from collections.abc import AsyncIterator

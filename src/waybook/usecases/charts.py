@@ -46,7 +46,7 @@ class DefinitionCache:
     def current(
         self, org_id: UUID, slug: str, rows: Sequence[Sequence[Any]]
     ) -> "CurrentDefinition":
-        """As `current_chart`; a large definition takes long to check, so that is done once.
+        """As `current_definition`; a large definition takes long to check, so that is done once.
 
         Raises:
             NotFound: there is none.

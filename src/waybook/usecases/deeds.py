@@ -53,9 +53,9 @@ ACTION_LABELS = {
 def event_label(event: str, action: str | None, subject: str = "plan") -> str:
     """What was done.
 
-    >>> deed("plan_modified", "stall_detected"), deed("step_started", None)
+    >>> event_label("plan_modified", "stall_detected"), event_label("step_started", None)
     ('noticed a stall', 'took a step')
-    >>> deed("step_started", None, "run")
+    >>> event_label("step_started", None, "run")
     'took a job'
     """
     words = {**EVENT_LABELS, **RUN_EVENT_LABELS} if subject == RUN else EVENT_LABELS

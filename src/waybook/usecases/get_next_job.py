@@ -102,7 +102,7 @@ async def _decide(locked: LockedRun) -> tuple[RunDecision[NextJob], tuple[Job, .
         locked.run,
         locked.compiled_dag,
         locked.decision_context,
-        locked=mine,
+        held=mine,
         candidate=free,
         open_jobs=open_jobs,
     )

@@ -30,8 +30,8 @@ class TokenBuckets:
     def retry_after(self, who: Hashable, now: int) -> float:
         """How many seconds until somebody may call: none, if they may.
 
-        >>> limit = RateLimit(2, burst=3)
-        >>> limit.wait("us", now=10 * SECOND)
+        >>> limit = TokenBuckets(2, burst=3)
+        >>> limit.retry_after("us", now=10 * NANOSECONDS)
         0.0
         """
         ahead = self._until.get(who, now) - now
@@ -40,10 +40,13 @@ class TokenBuckets:
     def try_acquire(self, who: Hashable, now: int) -> float:
         """Count a call, unless it has to wait; returns how many seconds, as `wait` does.
 
-        >>> limit = RateLimit(2, burst=3)
-        >>> [limit.take("us", now=10 * SECOND) for _ in range(4)]
+        >>> limit = TokenBuckets(2, burst=3)
+        >>> [limit.try_acquire("us", now=10 * NANOSECONDS) for _ in range(4)]
         [0.0, 0.0, 0.0, 0.5]
-        >>> limit.take("them", now=10 * SECOND), limit.take("us", now=11 * SECOND)
+        >>> (
+        ...     limit.try_acquire("them", now=10 * NANOSECONDS),
+        ...     limit.try_acquire("us", now=11 * NANOSECONDS),
+        ... )
         (0.0, 0.0)
         """
         wait = self.retry_after(who, now)
@@ -57,9 +60,9 @@ class TokenBuckets:
     def charge(self, who: Hashable, now: int, calls: int) -> None:
         """Count an expensive call as so many more, once it has been carried out.
 
-        >>> limit = RateLimit(2, burst=3)
-        >>> limit.charge("us", now=10 * SECOND, calls=3)
-        >>> limit.wait("us", now=10 * SECOND)
+        >>> limit = TokenBuckets(2, burst=3)
+        >>> limit.charge("us", now=10 * NANOSECONDS, calls=3)
+        >>> limit.retry_after("us", now=10 * NANOSECONDS)
         0.5
         """
         if calls:

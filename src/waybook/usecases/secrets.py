@@ -26,9 +26,13 @@ SECRET_URLS = frozenset({"webhook_url"})
 def display_setting(name: str, value: object) -> str:
     """A setting as anybody may see it.
 
-    >>> shown("embeddings_key", "s3cret"), shown("embeddings_key", None), shown("port", 8750)
+    >>> (
+    ...     display_setting("embeddings_key", "s3cret"),
+    ...     display_setting("embeddings_key", None),
+    ...     display_setting("port", 8750),
+    ... )
     ('…', '', '8750')
-    >>> shown("webhook_url", "https://hooks.slack.com/services/T0/B0/XYZ")
+    >>> display_setting("webhook_url", "https://hooks.slack.com/services/T0/B0/XYZ")
     'https://hooks.slack.com/…'
     """
     if name in SECRET_URLS and value:
@@ -40,9 +44,9 @@ def display_setting(name: str, value: object) -> str:
 def mask_setting_password(value: object) -> str:
     """A setting as text, its password covered.
 
-    >>> without_password("postgresql://ann:s3cret@db/plans")
+    >>> mask_setting_password("postgresql://ann:s3cret@db/plans")
     'postgresql://ann:…@db/plans'
-    >>> without_password("host=db password=s3cret user=ann"), without_password(None)
+    >>> mask_setting_password("host=db password=s3cret user=ann"), mask_setting_password(None)
     ('host=db password=… user=ann', '')
     """
     if value is None:

@@ -195,8 +195,8 @@ async def crash_and_submit_late(me: Actor, job: Job) -> None:
 async def _wakes_up(me: Actor, job: Job) -> None:
     await me.scene.clock.sleep(LATE_RESULT_MINUTES)
     with contextlib.suppress(ToolError):
-        locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-        await me.call("submit_job_result", **locked, content=papers.document_for(job))
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await me.call("submit_job_result", **held, content=papers.document_for(job))
         raise RuntimeError("a late result was taken")
     say_as_agent(
         me, "wakes up and hands in: refused, and kept; it is another's by now", strong=True
@@ -204,8 +204,8 @@ async def _wakes_up(me: Actor, job: Job) -> None:
 
 
 async def _submit(me: Actor, job: Job, text: str, **more: object) -> None:
-    locked = {"jobId": job["jobId"], "attempt": job["attempt"]}
-    answer = await me.call("submit_job_result", **locked, content=text, **more)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    answer = await me.call("submit_job_result", **held, content=text, **more)
     me.scene.jobs[me.name] = me.scene.jobs.get(me.name, 0) + 1
     stage = answer["stage"]
     if stage["status"] == "completed":

@@ -56,9 +56,12 @@ def symbol_for(status: str) -> StatusSymbol:
 def aggregate_status(statuses: Sequence[str]) -> str:
     """The status of many: what they all are, else the loudest of them.
 
-    >>> together(["completed", "completed"]), together(["completed", "failed", "in_progress"])
+    >>> (
+    ...     aggregate_status(["completed", "completed"]),
+    ...     aggregate_status(["completed", "failed", "in_progress"]),
+    ... )
     ('completed', 'failed')
-    >>> together(["completed", "pending"]), together(["completed", "skipped"])
+    >>> aggregate_status(["completed", "pending"]), aggregate_status(["completed", "skipped"])
     ('in_progress', 'completed')
     """
     found = Counter(statuses)

@@ -16,7 +16,7 @@ PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 def escape_text(text: str) -> str:
     r"""A text for between tags and within quotes.
 
-    >>> safe('<a href="x"> \x01 & co')
+    >>> escape_text('<a href="x"> \x01 & co')
     '&lt;a href=&quot;x&quot;&gt; � &amp; co'
     """
     if PLAIN_TEXT.fullmatch(text):

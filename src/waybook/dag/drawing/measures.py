@@ -84,7 +84,7 @@ def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
 
     The more columns, the wider and the lower it is.
 
-    >>> columns_for([1] * 200, Measures()), columns_for([9] * 20, Measures())
+    >>> columns_for([1] * 200, Dimensions()), columns_for([9] * 20, Dimensions())
     (10, 10)
     """
     across, down = measures.box_width + measures.column_gap, measures.box_height + measures.row_gap

@@ -66,7 +66,7 @@ def _steps(
 def quote(text: str) -> str:
     """A text for between quotes in Mermaid, whatever it says.
 
-    >>> quoted('say "hi" & <go>')
+    >>> quote('say "hi" & <go>')
     'say #34;hi#34; #38; #60;go#62;'
     """
     plain = HIDDEN_CHARACTERS.sub(" ", text[:MAX_NAME_LENGTH])

@@ -51,7 +51,7 @@ def _told(mark: Annotation) -> str:
 def escape_markdown(text: str) -> str:
     r"""A text on one line, with nothing in it that Markdown would read as more than text.
 
-    >>> plain("a *bold* <b>move</b>\n# here")
+    >>> escape_markdown("a *bold* <b>move</b>\n# here")
     'a \\*bold\\* \\<b\\>move\\</b\\> \\# here'
     """
     return SPECIAL.sub(r"\\\1", HIDDEN_CHARACTERS.sub(" ", text[:MAX_NAME_LENGTH]).strip())

@@ -77,7 +77,7 @@ def _straight(here: Point, there: Point, shorter: int) -> str:
 def format_numbers(*values: int) -> str:
     """Numbers of a path, with a space only where one is needed.
 
-    >>> numbers(1, -2, 3)
+    >>> format_numbers(1, -2, 3)
     '1-2 3'
     """
     return "".join(
@@ -88,7 +88,7 @@ def format_numbers(*values: int) -> str:
 def is_detour(way: Route) -> bool:
     """Whether a way leaves the columns: only then does it go up or down in a straight line.
 
-    >>> goes_round(((0, 0), (40, 30))), goes_round(((0, 0), (9, 0), (9, 30), (40, 30)))
+    >>> is_detour(((0, 0), (40, 30))), is_detour(((0, 0), (9, 0), (9, 30), (40, 30)))
     (False, True)
     """
     return way[1][0] == way[2][0] if len(way) > 2 else False  # noqa: PLR2004 - a straight one has two
@@ -97,7 +97,7 @@ def is_detour(way: Route) -> bool:
 def arrowhead_data(way: Route) -> str:
     """The head of the arrow at the end of a way.
 
-    >>> head_data(((0, 0), (40, 0))), head_data(((0, 0), (0, 20)))
+    >>> arrowhead_data(((0, 0), (40, 0))), arrowhead_data(((0, 0), (0, 20)))
     ('M40 0l-7-4v8z', 'M0 20l-4-7h8z')
     """
     x, y = way[-1]

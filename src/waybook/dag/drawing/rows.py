@@ -94,7 +94,7 @@ def _settle(
 def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
     """The rising numbers nearest to these, by the sum of the weighted squares.
 
-    >>> in_order([1, 4, 2, 5], [1, 1, 1, 1])
+    >>> monotone_fit([1, 4, 2, 5], [1, 1, 1, 1])
     [1, 3.0, 3.0, 5]
     """
     blocks: list[tuple[float, float, int]] = []

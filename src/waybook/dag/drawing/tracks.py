@@ -57,7 +57,7 @@ class Gaps:
 def track_offset(number: int, many: int, pitch: int) -> int:
     """How far in the track with this number is, among so many.
 
-    >>> spread(3, 4, 6), spread(90, 160, 6)
+    >>> track_offset(3, 4, 6), track_offset(90, 160, 6)
     (18, 180)
     """
     return (
@@ -121,7 +121,7 @@ def _columns(
 def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
     """A track for each span, none with two that meet, and how many tracks that makes.
 
-    >>> tracks_for({7: (0, 20), 8: (10, 50), 9: (30, 40)})
+    >>> assign_tracks({7: (0, 20), 8: (10, 50), 9: (30, 40)})
     ({7: 0, 8: 1, 9: 0}, 2)
     """
     found: dict[int, int] = {}

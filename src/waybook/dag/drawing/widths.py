@@ -37,7 +37,7 @@ MAX_MEASURED_LENGTH = 400
 def text_width(text: str, size: int) -> float:
     """The width in pixels.
 
-    >>> width_of("will", 10) < width_of("www", 10)
+    >>> text_width("will", 10) < text_width("www", 10)
     True
     """
     return sum(map(_width, text)) * size * WIDTH_MARGIN / 1000
@@ -55,7 +55,7 @@ def _width(letter: str) -> int:
 def truncate(text: str, room: float, size: int) -> str:
     """The text, or as much of it as fits, with an ellipsis.
 
-    >>> fitted("Prepare the header", 62, 12)
+    >>> truncate("Prepare the header", 62, 12)
     'Prepare…'
     """
     text = text[:MAX_MEASURED_LENGTH]
@@ -69,7 +69,7 @@ def truncate(text: str, room: float, size: int) -> str:
 def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     """The text in at most so many lines, broken between words; the last line is fitted.
 
-    >>> folded("Pairwise synthesis of the business case", 140, 12, 2)
+    >>> wrap("Pairwise synthesis of the business case", 140, 12, 2)
     ['Pairwise synthesis of', 'the business case']
     """
     words = text[:MAX_MEASURED_LENGTH].split()

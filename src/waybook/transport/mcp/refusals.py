@@ -62,7 +62,7 @@ def redact_error(error: MCPError) -> None:
 def shorten(text: str) -> str:
     """The text without secrets, and no longer than it takes to recognise it.
 
-    >>> brief("Unknown tool: " + 1000 * "x")[-4:], len(brief(1000 * "x"))
+    >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
     ('xxx…', 501)
     """
     # Somewhat more is looked at, so that no secret is cut in two and then taken for none.

@@ -39,7 +39,7 @@ class LoginThrottle:
 def address_prefix(address: str) -> str:
     """What counts as one address: of version 6, everybody has at least 64 bits of them.
 
-    >>> neighbourhood("2001:db8::1") == neighbourhood("2001:db8::2"), neighbourhood("10.0.0.1")
+    >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')
     """
     try:

@@ -38,9 +38,9 @@ def read_bearer(scope: Scope) -> PresentedToken:
 def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
     """What to show, told to whoever showed nothing, or something that does not count.
 
-    >>> challenge(Shown())
+    >>> challenge(PresentedToken())
     'Bearer realm="waybook"'
-    >>> challenge(Shown(tried=True)).partition(", ")[2].partition(", ")[0]
+    >>> challenge(PresentedToken(present=True)).partition(", ")[2].partition(", ")[0]
     'error="invalid_token"'
     """
     told = [f'Bearer realm="{REALM}"']
@@ -55,7 +55,7 @@ def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
 def insufficient_scope_header(details: object) -> dict[str, str]:
     """Which scope a credential that counts has not got, as a header, if an error says so.
 
-    >>> lacking({"needed": ["plan:read"]})["www-authenticate"]
+    >>> insufficient_scope_header({"needed": ["plan:read"]})["www-authenticate"]
     'Bearer realm="waybook", error="insufficient_scope", scope="plan:read"'
     """
     match details:

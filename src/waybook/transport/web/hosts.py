@@ -12,7 +12,7 @@ ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
 class AllowedHosts:
     """The loopback names, at any port, and `names`: exactly what a client writes into `Host`.
 
-    >>> hosts = Hosts(frozenset({"plans.example.org"}))
+    >>> hosts = AllowedHosts(frozenset({"plans.example.org"}))
     >>> hosts.allow_host("localhost:8750"), hosts.allow_host("plans.example.org")
     (True, True)
     >>> hosts.allow_host("localhost.example.net"), hosts.allow_origin("null", "localhost")

@@ -22,7 +22,7 @@ def render_metrics(metrics: Iterable[Metric]) -> str:
     r"""The figures as text.
 
     >>> calls = Metric(name="calls_total", help="Calls.", kind="counter", value=3)
-    >>> exposition([calls])
+    >>> render_metrics([calls])
     '# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total 3\n'
     """
     lines = []

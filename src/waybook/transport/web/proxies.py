@@ -31,7 +31,10 @@ class TrustedProxies:
         """Where a request came from: whoever connects, or whom a trusted proxy was asked by.
 
         >>> ours = read_proxies("10.0.0.0/8")
-        >>> ours.origin("10.0.0.1", ["6.6.6.6, 198.51.100.7"]), ours.origin("6.6.6.6", ["1.1.1.1"])
+        >>> (
+        ...     ours.client_address("10.0.0.1", ["6.6.6.6, 198.51.100.7"]),
+        ...     ours.client_address("6.6.6.6", ["1.1.1.1"]),
+        ... )
         ('198.51.100.7', '6.6.6.6')
         """
         found = read_address(peer)

@@ -26,7 +26,7 @@ def error_response(
 def retry_after_header(details: object) -> dict[str, str]:
     """When to come again, as a header, if an error says so.
 
-    >>> retry_header({"retryAfter": 1.5})
+    >>> retry_after_header({"retryAfter": 1.5})
     {'retry-after': '2'}
     """
     match details:

@@ -37,7 +37,7 @@ def read_asset(name: str) -> str:
 def minify(script: str) -> str:
     r"""A script without what is there for its readers: blanks that lead, lines of comment.
 
-    >>> lean("// Why.\nif (a)\n  b();\n")
+    >>> minify("// Why.\nif (a)\n  b();\n")
     'if (a)\nb();'
     """
     lines = map(str.strip, script.splitlines())

@@ -83,7 +83,7 @@ def csv_lines(entries: list[SealedEntry]) -> str:
 def escape_cell(text: str) -> str:
     """A cell that no spreadsheet takes for a formula.
 
-    >>> harmless_cell("=1+1"), harmless_cell("1+1")
+    >>> escape_cell("=1+1"), escape_cell("1+1")
     ("'=1+1", '1+1')
     """
     return f"'{text}" if text.startswith(FORMULA_PREFIXES) else text

@@ -94,7 +94,7 @@ def entry_view(entry: SealedEntry) -> EntryView:
 def display_value(value: Json) -> DisplayValue:
     """A value as text: a text as it is, anything else as JSON.
 
-    >>> shown(None).text, shown("a").text, shown({"a": 1}).text
+    >>> display_value(None).text, display_value("a").text, display_value({"a": 1}).text
     ('∅', 'a', '{"a": 1}')
     """
     if value is None:
