@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from waybook.cli.demo.place import temporary_database
+from waybook.cli.demo.environment import temporary_database
 
 LIMIT = 1.5
 

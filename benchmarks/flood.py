@@ -23,9 +23,9 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Self
 
-from waybook.cli.demo.place import temporary_database
+from waybook.bootstrap import database_server
+from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
-from waybook.wiring import database_server
 
 LIMIT = 2.0
 PAUSE_SECONDS = 0.02

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from waybook.dag.drawing.layout import compute_layout
-from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane
-from waybook.dag.drawing.svg import render_svg
+from waybook.dag.diagram.layout import compute_layout
+from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
+from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)
 #: Ten times the steps take at most so many times as long.

@@ -24,7 +24,7 @@ from typing import Any
 from mcp import Client
 from playwright.async_api import BrowserContext, CDPSession, Page, async_playwright
 
-from waybook.cli.demo.place import temporary_database
+from waybook.cli.demo.environment import temporary_database
 
 TABS = 12
 LIMIT_MS = 500

@@ -25,9 +25,9 @@ from statistics import median, quantiles
 from typing import Any
 
 from flood import LIMIT, OURS, THEIRS, Caller, a_token, cpu_seconds, serving, told, waits
-from waybook.cli.demo.place import temporary_database
+from waybook.bootstrap import database_server
+from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
-from waybook.wiring import database_server
 
 LONGEST_SECONDS = 120
 BEGUN = "begun"

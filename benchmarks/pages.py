@@ -15,8 +15,8 @@ import time
 from plan_builders import NOON
 from plan_sheets import a_large_plan, a_sheet
 from waybook.plan.model import Plan
-from waybook.transport.web.dashboard.frame import TEMPLATES
-from waybook.transport.web.dashboard.plan_view import plan_view
+from waybook.transport.http.dashboard.plan_view import plan_view
+from waybook.transport.http.html.layout import TEMPLATES
 
 #: Steps, milliseconds aimed at, and bytes at most when they are packed.
 AIMS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeAlias
 
-from waybook.dag.invariants import check
-from waybook.dag.job_rows import assign_jobs, read_rows
+from waybook.dag.graph import Graph
 from waybook.dag.model import ProgressStatus
-from waybook.dag.overlay import evidence_of, overlay
-from waybook.dag.recipe import Graph
-from waybook.dag.snapshot import read_snapshot, report_from_snapshot
+from waybook.dag.progress.invariants import check
+from waybook.dag.progress.overlay import evidence_of, overlay
+from waybook.dag.snapshots.rows import assign_jobs, read_rows
+from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot
 
 #: A snapshot, or a part of one: JSON, looked into without asking its type at every turn.
 Body: TypeAlias = dict[str, Any]

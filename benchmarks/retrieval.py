@@ -25,21 +25,21 @@ import psycopg
 import uvloop
 from psycopg.conninfo import make_conninfo
 
-from waybook.cli.demo.place import temporary_database
+from waybook.app.request.portable_search import PortableSearch
+from waybook.app.request.vector_cache import VectorCache
+from waybook.bootstrap import database_server, open_database
+from waybook.cli.demo.environment import temporary_database
 from waybook.research.embedding import builtin_embedder, cosine_similarity
 from waybook.research.fusion import RankedPassage, fuse
-from waybook.research.question import parse_query
+from waybook.research.query import parse_query
 from waybook.settings_reading import read_settings
-from waybook.store import passages, search
-from waybook.store.backend import Backend
-from waybook.store.database import Database
-from waybook.store.ids import new_id
-from waybook.store.migrate import migrate
-from waybook.store.search import QueryVector, Scope, SearchCapabilities
-from waybook.store.tenants import LOCAL_ORG
-from waybook.usecases.portable_search import PortableSearch
-from waybook.usecases.vector_cache import VectorCache
-from waybook.wiring import database_server, open_database
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.driver.database import Database
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance.migrate import migrate
+from waybook.store.research import artifacts, search
+from waybook.store.research.artifacts import Backend
+from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 LIMIT = 0.85
 FIRST = 3
@@ -65,7 +65,7 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
     ids = {}
     for note in lines("passages.jsonl"):
         ids[note["id"]] = new_id()
-        subject = passages.index_artifact(
+        subject = artifacts.index_artifact(
             artifact_id=ids[note["id"]],
             plan_id=None,
             kind="note",
@@ -74,11 +74,11 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
             text=note["text"],
             created_at=datetime(2030, 1, 1, tzinfo=UTC),
         )
-        pieces = passages.split_subjects([subject])
+        pieces = artifacts.split_subjects([subject])
         made = [EMBEDDER.embed(piece.embedding_text) for piece in pieces]
-        meanings = passages.Embeddings(EMBEDDER.model, made, backend)
+        meanings = artifacts.Embeddings(EMBEDDER.model, made, backend)
         async with database.org_transaction(LOCAL_ORG) as tx:
-            await tx.commit(*passages.index_statements(pieces, meanings, LOCAL_ORG))
+            await tx.commit(*artifacts.index_statements(pieces, meanings, LOCAL_ORG))
     return ids
 
 
@@ -104,7 +104,7 @@ def asking(database: Database, abilities: SearchCapabilities) -> Ask:
 def exactly(ask: Ask, ids: Mapping[str, str]) -> Ask:
     """Search with vectors ranked as floats, the words as they were."""
     notes = {
-        ids[note["id"]]: EMBEDDER.embed(passages.embedding_text(note["title"], note["text"]))
+        ids[note["id"]]: EMBEDDER.embed(artifacts.embedding_text(note["title"], note["text"]))
         for note in lines("passages.jsonl")
     }
 

@@ -27,23 +27,22 @@ import uvloop
 from numpy.typing import NDArray
 from psycopg.conninfo import make_conninfo
 
-from waybook.cli.demo.place import temporary_database
-from waybook.postgres.supervisor import attach
+from waybook.app.request.portable_search import PortableSearch
+from waybook.app.request.vector_cache import VectorCache
+from waybook.cli.demo.environment import temporary_database
+from waybook.embedded_postgres.supervisor import attach
 from waybook.research.embedding import builtin_embedder
 from waybook.research.fusion import RankedPassage, fuse
-from waybook.research.quantization import quantize
-from waybook.research.question import SearchQuery, parse_query
-from waybook.research.table import builtin_word_vectors
-from waybook.store import search
-from waybook.store.backend import Backend
-from waybook.store.database import ConnectionPool, Database
-from waybook.store.ids import new_id
-from waybook.store.migrate import APP_ROLE, migrate
-from waybook.store.passages import embedding_text
-from waybook.store.search import QueryVector, Scope, SearchCapabilities
-from waybook.store.vectors import encode_vector
-from waybook.usecases.portable_search import PortableSearch
-from waybook.usecases.vector_cache import VectorCache
+from waybook.research.query import SearchQuery, parse_query
+from waybook.research.ranking import quantize
+from waybook.research.vocabulary import builtin_word_vectors
+from waybook.store.driver.database import Database
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.pool import ConnectionPool
+from waybook.store.maintenance.migrate import APP_ROLE, migrate
+from waybook.store.research import search
+from waybook.store.research.artifacts import Backend, embedding_text, encode_vector
+from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 #: Row-level security may make a search so many times as slow.
 LIMIT = 1.5

@@ -1,7 +1,7 @@
 """Rounds of background work, until there is no more."""
 
+from waybook.app.request.services import Services
 from waybook.background import index_all_orgs
-from waybook.usecases.house import Services
 
 
 async def index_all(services: Services) -> None:

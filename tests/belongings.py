@@ -6,7 +6,7 @@ from run_calls import a_gathering
 from tool_calls import MUTATING, PREPARE, a_call_of, a_late_result
 from trust_worlds import a_token
 from waybook.background import render_all_orgs
-from waybook.store import quarantine
+from waybook.store.research import embeddings
 from worlds import Agent, World
 
 
@@ -75,7 +75,7 @@ async def _passages_of_every_kind(agent: Agent) -> None:
     asked = await a_call_of(agent, "store_research")
     await agent.call("store_research", **{**asked, "content": "An earlier version."})
     stored = await agent.call("store_research", **{**asked, "content": "A later version."})
-    aside = quarantine.insert_statement(
+    aside = embeddings.quarantine_statement(
         [(stored["artifactId"], 1)], model="none", backend="portable"
     )
     async with agent.doorway.house.database.org_transaction(agent.org_id) as tx:

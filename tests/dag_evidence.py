@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from waybook.dag.definition import graphs_of, write_definition
+from waybook.dag.definitions.definition import graphs_of, write_definition
+from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
-from waybook.dag.overlay import Evidence
-from waybook.dag.recipe import Graph
+from waybook.dag.progress.overlay import Evidence
 
 #: A snapshot, or a part of one: JSON, looked into without asking its type at every turn.
 Body: TypeAlias = dict[str, Any]

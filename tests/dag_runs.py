@@ -7,12 +7,11 @@ from graphlib import TopologicalSorter
 from hypothesis import strategies as st
 
 from dag_builders import dags, models
-from waybook.dag.inputs import Document
-from waybook.dag.lineage import Origins, entry_origins, merge_origins, origins_of
+from waybook.dag.expansion.inputs import Document
+from waybook.dag.expansion.lineage import Origins, entry_origins, merge_origins, origins_of
+from waybook.dag.expansion.units import Unit, units_of
+from waybook.dag.graph import Graph, graph_of, output_keys
 from waybook.dag.model import Dag, Stage
-from waybook.dag.recipe import Graph, graph_of
-from waybook.dag.sources import output_keys
-from waybook.dag.units import Unit, units_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

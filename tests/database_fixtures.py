@@ -15,7 +15,7 @@ import without_org
 from pgvector import usable_server
 from run_place import FIFTEEN, NO_FIFTEEN
 from servers import Place, Server, fresh_place
-from waybook.store.migrate import migrate
+from waybook.store.maintenance.migrate import migrate
 from worlds import Agent, Clock, World, a_world
 
 

@@ -3,12 +3,12 @@
 import subprocess
 
 from servers import Place
-from waybook.postgres import binaries
+from waybook.embedded_postgres import cluster
 
 
 def dump(place: Place) -> str:
     """Every row of every table, as `pg_dump` writes them."""
-    program = binaries._carried() / "bin" / "pg_dump"
+    program = cluster._carried() / "bin" / "pg_dump"
     command = [str(program), "--data-only", "--dbname", place.admin_dsn]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return done.stdout

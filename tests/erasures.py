@@ -6,13 +6,13 @@ import psycopg
 
 from servers import Place
 from trust_worlds import a_token
-from waybook.doorway import Caller, Channel
-from waybook.store.erasure import Erased
-from waybook.store.ids import new_id
-from waybook.usecases.call import RequestContext
-from waybook.usecases.erase import erase_user
-from waybook.usecases.verify_audit import AuditVerdict, Subject, verify_subject
-from waybook.usecases.verify_erasures import verify_erasures
+from waybook.app.operations.audit_verification import AuditVerdict, Subject, verify_subject
+from waybook.app.operations.erasure import erase_user, verify_erasures
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Channel
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance.erasure import Erased
 from worlds import Agent, World
 
 #: What is left of an org, and of everybody who was erased.

@@ -7,9 +7,10 @@ from typing import Protocol
 
 from tool_arguments import ids_within
 from tool_calls import a_call_of
-from waybook.doorway import TOOLS, Answer
-from waybook.store.ids import new_id
-from waybook.usecases.reading_on import PARTS_BY_ID, STEP_PARTS
+from waybook.app.context.continuation import PARTS_BY_ID, STEP_PARTS
+from waybook.app.registry import TOOLS
+from waybook.app.request.caller import Answer
+from waybook.store.driver.ids import new_id
 from worlds import Agent, Body
 
 #: Where an id stands among the arguments of a tool; a part of a packet has its id within.

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from canaries import ALL, pieces
 from definitions import a_definition, a_recipe_step, a_stage
+from waybook.app.registry import TOOLS
 from waybook.background import render_all_orgs
-from waybook.doorway import TOOLS
 from worlds import Agent, Body
 
 #: Names, ids and words of a closed list: what is no free text, or is never stored.

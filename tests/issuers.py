@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from waybook.transport.web.serving import listen, serve_in_background
+from waybook.transport.http.server import listen, serve_in_background
 from worlds import NOON, Body
 
 PRIVATE = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey

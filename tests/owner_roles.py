@@ -12,8 +12,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from belongings import everything
 from erasures import add_user, tables
 from servers import Place, Server, fresh_place
-from waybook.store.ids import new_id
-from waybook.store.migrate import MAINTENANCE_ROLE, migrate
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 from worlds import Agent, World
 
 #: A plain owner; one with BYPASSRLS, as managed servers have; a superuser, as Docker's image has.

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
+from waybook.app.request.request_context import RequestContext
+from waybook.core.changes import Entity, Event, as_json
 from waybook.plan.draft import Draft
-from waybook.record.changes import Entity, Event, as_json
-from waybook.store import passages
-from waybook.store.ids import new_id
-from waybook.store.passages import index_artifact
-from waybook.usecases.call import RequestContext
+from waybook.store.driver.ids import new_id
+from waybook.store.research import artifacts
+from waybook.store.research.artifacts import index_artifact
 from worlds import Agent, Body
 
 #: What an entry with a single text may call it.
@@ -128,9 +128,9 @@ async def store_all(
         draft.record(Event.PLAN_MODIFIED, action="research_stored")
         await locked.write(draft.decide(None), {})
     services = agent.doorway.house
-    pieces = passages.split_subjects(subjects)
+    pieces = artifacts.split_subjects(subjects)
     able = await services.search_backend.capabilities(services.database, agent.org_id)
     meanings = await services.search_backend.embed_passages(pieces, able)
     async with services.database.org_transaction(agent.org_id) as tx:
-        await tx.commit(*passages.index_statements(pieces, meanings, agent.org_id))
+        await tx.commit(*artifacts.index_statements(pieces, meanings, agent.org_id))
     return ids

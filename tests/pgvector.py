@@ -12,8 +12,8 @@ from pathlib import Path
 
 from run_place import FIFTEEN, NO_PGVECTOR, PLACE
 from servers import alone
-from waybook.postgres.account import server_account
-from waybook.postgres.binaries import find_binaries
+from waybook.embedded_postgres.cluster import find_binaries
+from waybook.embedded_postgres.data_directory import server_account
 
 #: Everything Waybook does with the extension.
 TRIAL = """\

@@ -5,6 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+from waybook.core.changes import Change
+from waybook.core.decision_context import Actor, Channel, DecisionContext
+from waybook.json_values import Json
 from waybook.plan.create import NewCondition, NewPlan, create
 from waybook.plan.decision import Decision
 from waybook.plan.draft import new_step
@@ -24,8 +27,6 @@ from waybook.plan.model import (
 )
 from waybook.plan.settle import is_derivable
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.changes import Change
-from waybook.record.moment import Actor, Channel, DecisionContext, Json
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -3,6 +3,9 @@
 from collections.abc import Collection
 from functools import lru_cache
 
+from waybook.core.changes import Change, Entity
+from waybook.core.replay import Row, Rows, _apply
+from waybook.core.usage import NO_USAGE
 from waybook.plan.decision import Decision
 from waybook.plan.draft import RESULT_FIELDS, condition_row, review_row, step_row
 from waybook.plan.model import Condition, Plan, Step, StepText
@@ -17,9 +20,6 @@ from waybook.plan.states import (
     can_move_plan,
     can_move_step,
 )
-from waybook.record.changes import Change, Entity
-from waybook.record.replay import Row, Rows, _apply
-from waybook.record.usage import NO_USAGE
 
 #: Fields of the plan's row that a Plan carries.
 PLAN_FIELDS = (

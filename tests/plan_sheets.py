@@ -5,13 +5,13 @@ from random import Random
 from uuid import UUID
 
 from plan_builders import NOON, a_plan, a_step
+from waybook.app.queries.inbox import OpenReview
+from waybook.app.queries.plan import PlanBrief, PlanDetail, step_window, visible_lane
+from waybook.core.usage import Totals
 from waybook.plan.model import Plan, PlanId, Step, StepId
 from waybook.plan.output import Output
 from waybook.plan.states import StepStatus
-from waybook.record.usage import Totals
-from waybook.store.sheets import HistoryEntry, Research, StepStatusChange
-from waybook.usecases.list_reviews import OpenReview
-from waybook.usecases.plan_sheet import PlanBrief, PlanDetail, step_window, visible_lane
+from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 
 OPEN = (StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT, StepStatus.FAILED)
 REACH = 40

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from waybook.doorway import Answer
+from waybook.app.request.caller import Answer
 from worlds import Agent, Body
 
 PARTS = ("researchQuestion", "planFormattingNotes", "steps", "artifacts", "event:1")

@@ -1,7 +1,7 @@
 """Calls of the tools of runs and maps that work, with whatever they need made first."""
 
 from definitions import a_definition, a_recipe_step, a_stage
-from waybook.store.ids import new_id
+from waybook.store.driver.ids import new_id
 from worlds import Agent, Body
 
 

@@ -14,12 +14,11 @@ import pytest
 from plan_builders import ANN, BOB, PAT
 from run_invariants import report_of_run
 from run_worlds import RunWorld
-from waybook.dag.invariants import is_deterministic
+from waybook.core.decision_context import Actor
 from waybook.dag.model import JobStatus, JobType
+from waybook.dag.progress.invariants import is_deterministic
 from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, StaleAttempt
-from waybook.record.moment import Actor
-from waybook.run.limits import MAX_ATTEMPTS, MAX_PARTS
-from waybook.run.model import Job, step_id
+from waybook.run.model import MAX_ATTEMPTS, MAX_PARTS, Job, step_id
 from waybook.run.next_job import (
     AttemptsExhausted,
     AwaitingFeedback,
@@ -29,7 +28,7 @@ from waybook.run.next_job import (
     RunComplete,
     StageFailed,
 )
-from waybook.run.standing import RunState, awaiting_feedback, run_state
+from waybook.run.status import RunState, awaiting_feedback, run_state
 from waybook.run.submit import SubmittedDocument
 
 #: Two who call their conversation by a name, and one who does not.

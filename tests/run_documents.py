@@ -3,9 +3,10 @@
 from typing import Any
 
 from definitions import a_definition, a_recipe_step, a_stage
-from waybook.doorway import Caller, Channel
-from waybook.usecases.call import RequestContext
-from waybook.usecases.render_documents import render_documents
+from waybook.app.operations.rendering import render_documents
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Channel
 from worlds import Agent, Body, World
 
 

@@ -5,19 +5,19 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from run_records import WITH_TEXTS, Records, changes_of, place_of
-from waybook.dag.counts import dag_counts
-from waybook.dag.invariants import check
+from waybook.core.changes import Change, Entity
+from waybook.core.replay import Rows, _apply, differences, replay
+from waybook.dag.expansion.counts import dag_counts
+from waybook.dag.expansion.units import units_of
+from waybook.dag.graph import output_keys
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
-from waybook.dag.overlay import evidence_of, overlay
-from waybook.dag.report import Report, report
-from waybook.dag.sources import output_keys
-from waybook.dag.structure import valid_structure
-from waybook.dag.units import units_of
-from waybook.record.changes import Change, Entity
-from waybook.record.replay import Rows, _apply, differences, replay
-from waybook.run.decision import RunDecision
-from waybook.run.evidence import run_evidence
+from waybook.dag.progress.invariants import check
+from waybook.dag.progress.overlay import evidence_of, overlay
+from waybook.dag.progress.report import Report, report
+from waybook.dag.progress.structure import valid_structure
+from waybook.run.draft import RunDecision
 from waybook.run.model import Job, Run, StepRun, step_id
+from waybook.run.status import run_evidence
 
 J = JobStatus
 

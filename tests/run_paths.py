@@ -16,16 +16,15 @@ from plan_builders import NOON, PAT, numbered_ids
 from run_invariants import check_decision, check_report, check_state
 from run_records import LEASE, Records
 from run_worlds import a_run
-from waybook.dag.invariants import completed_never_decreases
+from waybook.core.decision_context import DecisionContext
 from waybook.dag.model import JobStatus, Stage
-from waybook.dag.report import Report
+from waybook.dag.progress.invariants import completed_never_decreases
+from waybook.dag.progress.report import Report
 from waybook.errors import WaybookError
-from waybook.record.moment import DecisionContext
-from waybook.run.decision import RunDecision
-from waybook.run.fail import fail_job
+from waybook.run.draft import RunDecision
+from waybook.run.failure import fail_job, regenerate, retry_failed
 from waybook.run.model import Job
 from waybook.run.next_job import next_job
-from waybook.run.retry import regenerate, retry_failed
 from waybook.run.submit import Submission, SubmittedDocument, submit_job
 
 OLD = NOON - LEASE - timedelta(minutes=1)

@@ -10,14 +10,13 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from plan_builders import NOON
-from waybook.dag.documents import AvailableDocument
+from waybook.core.changes import WHOLE_ROW, Change, Entity, text_hash
+from waybook.core.holder import Holder
+from waybook.core.replay import Row, Rows
+from waybook.core.usage import NO_USAGE
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType
-from waybook.record.changes import WHOLE_ROW, Change, Entity
-from waybook.record.holder import Holder
-from waybook.record.replay import Row, Rows
-from waybook.record.texts import text_hash
-from waybook.record.usage import NO_USAGE
-from waybook.run.decision import RunDecision
+from waybook.dag.progress.documents import AvailableDocument
+from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
 from waybook.run.next_job import OpenJobs
 

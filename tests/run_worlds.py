@@ -9,21 +9,27 @@ from dag_builders import a_dag, a_stage
 from plan_builders import ANN, BOB, NOON, PAT
 from run_invariants import check_decision, check_report, check_state
 from run_records import LEASE, Records, changes_of
-from waybook.dag.definition import graphs_of
-from waybook.dag.definition_checks import definition_errors
+from waybook.core.changes import Change
+from waybook.core.decision_context import Actor, DecisionContext
+from waybook.core.usage import Usage
+from waybook.dag.definitions.checks import definition_errors
+from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, JobType, RecipeStep, Stage
-from waybook.dag.report import Report
-from waybook.record.changes import Change
-from waybook.record.moment import Actor, DecisionContext, Json
-from waybook.record.usage import Usage
-from waybook.run.decision import RunDecision
-from waybook.run.fail import fail_job
+from waybook.dag.progress.report import Report
+from waybook.json_values import Json
+from waybook.run.draft import RunDecision
+from waybook.run.failure import fail_job, regenerate, retry_failed
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
 from waybook.run.next_job import AttemptsExhausted, JobReady, NextJob, next_job
-from waybook.run.render import RenderedPage, store_rendered
-from waybook.run.retry import regenerate, retry_failed
 from waybook.run.start import give_feedback, new_run, start_open_stage
-from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
+from waybook.run.submit import (
+    JobDone,
+    RenderedPage,
+    Submission,
+    SubmittedDocument,
+    store_rendered,
+    submit_job,
+)
 
 ReplyT = TypeVar("ReplyT")
 

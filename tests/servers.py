@@ -20,10 +20,10 @@ from psycopg.conninfo import make_conninfo
 
 from postgres.processes import eventually
 from run_place import FIFTEEN, PLACE
-from waybook.postgres.cluster import BOOTSTRAP
-from waybook.postgres.supervisor import attach
-from waybook.store.ids import new_id
-from waybook.store.migrate import APP_ROLE, migrate
+from waybook.embedded_postgres.cluster import BOOTSTRAP
+from waybook.embedded_postgres.supervisor import attach
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
 #: The user of the one URL on 15: it may make roles, and is no superuser.
 BUILDER = "builder"

@@ -10,13 +10,13 @@ import httpx2
 from starlette.types import ASGIApp
 
 from issuers import FakeIssuer, an_issuer
-from waybook.cli.serve import build_http_app
-from waybook.endpoints.issued import IssuerClient
-from waybook.endpoints.issuer import Issuer
-from waybook.endpoints.issuer_settings import issuer_from_settings
+from waybook.bootstrap import Application
+from waybook.cli.commands.serve import build_http_app
+from waybook.integrations.config import issuer_from_settings
+from waybook.integrations.oidc_issuer import Issuer
+from waybook.integrations.oidc_login import IssuerClient
 from waybook.settings import LoadedSettings, Settings
-from waybook.transport.web.serving import address, listen, serve_in_background
-from waybook.wiring import Application
+from waybook.transport.http.server import address, listen, serve_in_background
 from worlds import World
 
 

@@ -6,9 +6,8 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from waybook.dag.drawing.looks import STATUS_SYMBOLS
-from waybook.dag.drawing.marks import Annotation, Annotations
-from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane
+from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation, Annotations
 
 Edges = Sequence[tuple[str, str]]
 

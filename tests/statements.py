@@ -3,7 +3,7 @@
 import psycopg
 from psycopg import sql
 
-from waybook.store.sql import Statement
+from waybook.store.driver.queries import Statement
 
 
 def prepared(connection: psycopg.Connection, statement: Statement) -> str:

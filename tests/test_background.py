@@ -9,12 +9,12 @@ import psycopg
 import pytest
 
 from waybook import background
+from waybook.app.operations.diagnostics import CheckState, about_loops
+from waybook.app.request.loop_health import MAX_FAILURES_IN_A_ROW
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.services import Services
 from waybook.errors import Unavailable
 from waybook.settings import Settings
-from waybook.usecases.call import RequestContext
-from waybook.usecases.findings import CheckState, about_loops
-from waybook.usecases.house import Services
-from waybook.usecases.loop_health import MAX_FAILURES_IN_A_ROW
 from worlds import World
 
 ERRORS = [psycopg.InternalError("cache lookup failed"), RuntimeError("odd"), Unavailable("gone")]

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from waybook.doorway import TOOLS
+from waybook.app.registry import TOOLS
 
 
 def arguments_of(tool: str) -> dict[str, str]:

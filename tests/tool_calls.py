@@ -6,9 +6,9 @@ A tool that is missing here fails the tests that go over all tools, so none can 
 from collections.abc import Awaitable, Callable
 
 import run_calls
-from waybook.doorway import TOOLS
-from waybook.store.ids import new_id
-from waybook.usecases.arguments import MutatingArguments
+from waybook.app.registry import TOOLS
+from waybook.app.request.arguments import MutatingArguments
+from waybook.store.driver.ids import new_id
 from worlds import Agent, Body, a_step
 
 Prepare = Callable[[Agent], Awaitable[Body]]

@@ -9,15 +9,20 @@ import psycopg
 from starlette.types import ASGIApp
 
 from servers import Place
-from waybook.cli.serve import build_http_app
-from waybook.orgs.manage import NewUser
-from waybook.record.scopes import Scope
+from waybook.accounts.manage import NewUser
+from waybook.app.accounts.members import (
+    DEFAULT_SCOPES,
+    IssuedToken,
+    TokenRequest,
+    add_token,
+    add_user,
+)
+from waybook.app.request.request_context import RequestContext
+from waybook.bootstrap import Application
+from waybook.cli.commands.serve import build_http_app
+from waybook.core.decision_context import Scope
 from waybook.settings import LoadedSettings, Settings
-from waybook.transport.web.serving import listen, serve_in_background
-from waybook.usecases.call import RequestContext
-from waybook.usecases.manage_tokens import DEFAULT_SCOPES, IssuedToken, TokenRequest, add_token
-from waybook.usecases.manage_users import add_user
-from waybook.wiring import Application
+from waybook.transport.http.server import listen, serve_in_background
 from worlds import Agent, World
 
 EVERYTHING = (Scope.ADMIN,)

@@ -10,17 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from endpoint_server import Asked, EndpointServer, Play, an_endpoint, answer
-from waybook.doorway import Caller, Channel, Dispatcher
-from waybook.endpoints.webhook import Webhook
-from waybook.endpoints.webhook_settings import WebhookSettings
-from waybook.notices.signature import parse_secrets
-from waybook.record.notice import NotificationKind
-from waybook.store.database import Database
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.operations.delivery import deliver_notifications
+from waybook.app.queries.usage import list_deliveries
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.services import Services
+from waybook.core.decision_context import Channel
+from waybook.core.events import NotificationKind
+from waybook.integrations.config import WebhookSettings
+from waybook.integrations.webhooks import Webhook
+from waybook.notifications.message import parse_secrets
 from waybook.store.deliveries import Delivery
-from waybook.usecases.call import RequestContext
-from waybook.usecases.deliver_notices import deliver_notifications
-from waybook.usecases.house import Services
-from waybook.usecases.list_deliveries import list_deliveries
+from waybook.store.driver.database import Database
 from worlds import Agent, Body, World
 
 KEY = b"twenty-four bytes and more"

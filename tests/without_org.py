@@ -12,7 +12,7 @@ from importlib.resources import files
 from pkgutil import iter_modules
 
 from waybook import store
-from waybook.store.sql import Query
+from waybook.store.driver.queries import Query
 
 SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
 

@@ -8,22 +8,26 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from servers import Place
-from waybook.doorway import Answer, Caller, Channel, Dispatcher
-from waybook.record.moment import ReviewPolicy
-from waybook.record.replay import Rows
-from waybook.store import audit, plans, tenants
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.operations.audit_verification import audited_subjects, verify_audit
+from waybook.app.operations.erasure import verify_erasures
+from waybook.app.request.caller import Answer, Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.services import Services
+from waybook.app.skills.skill import Skill, SkillFile
+from waybook.core.decision_context import Channel, ReviewPolicy
+from waybook.core.replay import Rows
+from waybook.store import audit
+from waybook.store.accounts import accounts
+from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
-from waybook.store.database import LOCK_TIMEOUT, ConnectionPool, Database
-from waybook.store.ids import new_id
-from waybook.store.memory import PlanCache
-from waybook.store.plans import read_stored_rows
-from waybook.store.tenants import add_org
-from waybook.store.whereabouts import ParentCache
-from waybook.usecases.call import RequestContext
-from waybook.usecases.house import Services
-from waybook.usecases.skills import Skill, SkillFile
-from waybook.usecases.verify_audit import audited_subjects, verify_audit
-from waybook.usecases.verify_erasures import verify_erasures
+from waybook.store.driver.database import Database
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.pool import ConnectionPool
+from waybook.store.driver.wire import LOCK_TIMEOUT
+from waybook.store.plans import load
+from waybook.store.plans.cache import ParentCache, PlanCache
+from waybook.store.plans.load import read_stored_rows
 
 #: A reply, or a part of one: JSON, looked into without asking its type at every turn.
 Body: TypeAlias = dict[str, Any]
@@ -179,13 +183,13 @@ class World:
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
         """The rows of a plan that its audit accounts for."""
-        statement = plans.SQL["stored_rows"](plan_id=plan_id)
+        statement = load.SQL["stored_rows"](plan_id=plan_id)
         return read_stored_rows((await self.database.read_org(org_id, statement))[0])
 
     async def set_policy(self, policy: ReviewPolicy) -> None:
         """Have our org's reviews decided so."""
         async with self.database.org_transaction(self.agent.org_id) as tx:
-            await tx.commit(tenants.set_policy_statement(policy))
+            await tx.commit(accounts.set_policy_statement(policy))
 
     async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
         """The audit of a plan or of a skill execution."""

@@ -14,10 +14,10 @@ _HOMES = {
     "can_move_plan": "waybook.plan.states",
     "can_move_step": "waybook.plan.states",
     "compile_condition": "waybook.conditions.condition",
-    "derive_plan_status": "waybook.plan.derive",
+    "derive_plan_status": "waybook.plan.states",
     "move_plan": "waybook.plan.states",
     "move_step": "waybook.plan.states",
-    "replay": "waybook.record.replay",
+    "replay": "waybook.core.replay",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub beside this file writes them out

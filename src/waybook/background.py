@@ -10,19 +10,19 @@ import random
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
+from waybook.app.operations.delivery import deliver_notifications
+from waybook.app.operations.erasure import retain
+from waybook.app.operations.indexing import index_research
+from waybook.app.operations.rendering import render_documents
+from waybook.app.operations.stalls import sweep_stalls
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.services import Services
+from waybook.core.decision_context import Channel
 from waybook.errors import WaybookError
-from waybook.record.moment import Channel
 from waybook.settings import Settings
-from waybook.store import post
 from waybook.store.calls import CallLog
-from waybook.usecases.call import RequestContext
-from waybook.usecases.deliver_notices import deliver_notifications
-from waybook.usecases.exchange import Caller
-from waybook.usecases.house import Services
-from waybook.usecases.index_research import index_research
-from waybook.usecases.render_documents import render_documents
-from waybook.usecases.retain import retain
-from waybook.usecases.sweep_stalls import sweep_stalls
+from waybook.store.driver import pg_notify
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ async def event_publish_loop(services: Services) -> None:
     async def turn() -> None:
         await services.bus.has_outgoing.wait()
         await asyncio.sleep(EVENT_BATCH_DELAY_SECONDS)
-        await post.send_pending(services.database, services.bus)
+        await pg_notify.send_pending(services.database, services.bus)
 
     await repeat(services, "sending changes to other processes", turn)
 
@@ -219,7 +219,7 @@ async def event_listen_loop(services: Services) -> None:
     """
 
     async def turn() -> bool:
-        await post.listen(services.database, services.bus)
+        await pg_notify.listen(services.database, services.bus)
         return True
 
     await services.bus.is_wanted.wait()
@@ -228,7 +228,7 @@ async def event_listen_loop(services: Services) -> None:
 
 async def change_poll_loop(services: Services, every_seconds: float) -> None:
     """Look for changes nobody told of, when somebody new wants to know and every now and then."""
-    bus, lookout = services.bus, post.ChangePoller()
+    bus, lookout = services.bus, pg_notify.ChangePoller()
 
     async def turn() -> None:
         with contextlib.suppress(TimeoutError):

@@ -11,9 +11,9 @@ import pytest
 from decisions import decision
 from definitions import a_definition, a_recipe_step, a_stage
 from servers import Server, fresh_place
+from waybook.app.request.caller import Answer
 from waybook.background import render_all_orgs
-from waybook.dag.invariants import check
-from waybook.doorway import Answer
+from waybook.dag.progress.invariants import check
 from worlds import Agent, Body, World, a_world
 
 WORKERS = 32

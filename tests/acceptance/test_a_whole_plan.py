@@ -2,7 +2,7 @@
 
 import json
 
-from waybook.doorway import Channel
+from waybook.core.decision_context import Channel
 from worlds import Agent, Clock, World, a_step
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from decisions import decision
 from run_documents import render_all
-from waybook.dag.invariants import check
+from waybook.dag.progress.invariants import check
 from worlds import Agent, Body, World
 
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from house.repository import code_blocks
-from waybook.doorway import TOOLS, Channel, Dispatcher
-from waybook.usecases.arguments import parse_arguments
-from waybook.usecases.skill_folders import read_skills
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.registry import TOOLS
+from waybook.app.request.arguments import parse_arguments
+from waybook.app.skills.loader import read_skills
+from waybook.core.decision_context import Channel
 from worlds import Agent, Body, World
 
 SKILLS = {skill.name: skill for skill in read_skills("")}

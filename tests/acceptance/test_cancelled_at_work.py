@@ -7,7 +7,8 @@ import psycopg
 import pytest
 
 from tool_calls import MUTATING, a_call_of
-from waybook.store.database import Results, Transaction
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Transaction
 from worlds import Agent, World
 
 

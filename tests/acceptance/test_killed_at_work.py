@@ -14,12 +14,12 @@ from worlds import Agent, Body, World
 WORKER = """
 import asyncio, json, sys
 from uuid import UUID
-from waybook.doorway import Dispatcher
-from waybook.record.moment import Channel
+from waybook.app.dispatcher import Dispatcher
+from waybook.core.decision_context import Channel
 from waybook.store.calls import CallLog
-from waybook.store.database import ConnectionPool, Database, Transaction
-from waybook.usecases.exchange import Caller
-from waybook.usecases.house import Services
+from waybook.store.driver.database import ConnectionPool, Database, Transaction
+from waybook.app.request.caller import Caller
+from waybook.app.request.services import Services
 
 dsn, role, org, moment, tool, arguments = sys.argv[1:]
 commit = Transaction.commit

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from reading_everything import Reader
 from tool_calls import PREPARE, a_call_of
-from waybook.doorway import Answer, Channel
-from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import Scope, expand_scopes
+from waybook.app.request.caller import Answer
+from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 from worlds import Agent, Body, World, a_step
 
 ORDER = re.compile(r"call (\w+) (\{.*?\}) please")

@@ -13,7 +13,8 @@ import pytest
 from decisions import decision
 from definitions import a_definition, a_recipe_step, a_stage
 from servers import Server, fresh_place
-from waybook.store.database import Results, Transaction
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Transaction
 from worlds import Agent, Body, World, a_world
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200

@@ -14,12 +14,13 @@ import pytest
 
 from acceptance.doomed import PATIENCE, a_doomed_process, said
 from run_documents import a_run_of_three_steps, available, pages, render_all
-from waybook.dag.invariants import check
-from waybook.doorway import Dispatcher
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.services import Services
+from waybook.dag.progress.invariants import check
 from waybook.errors import Unavailable
 from waybook.store.calls import CallLog
-from waybook.store.database import Results, Transaction
-from waybook.usecases.house import Services
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Transaction
 from worlds import Agent, Body, World, a_database
 
 TABLES = (
@@ -248,9 +249,9 @@ WORKER = """
 import asyncio, sys
 from uuid import UUID
 from waybook.background import render_all_orgs
-from waybook.store.database import ConnectionPool, Database, Transaction
+from waybook.store.driver.database import ConnectionPool, Database, Transaction
 from waybook.usecases import render_documents
-from waybook.usecases.house import Services
+from waybook.app.request.services import Services
 
 dsn, role, moment = sys.argv[1:]
 commit, render = Transaction.commit, render_documents.render

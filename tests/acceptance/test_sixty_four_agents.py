@@ -12,7 +12,7 @@ from mcp import Client
 from mcp_types import TextContent
 
 from postgres.places import a_place
-from waybook.record.moment import Json
+from waybook.json_values import Json
 
 AGENTS = 64
 

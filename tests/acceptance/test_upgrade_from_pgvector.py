@@ -10,13 +10,13 @@ import pytest
 from background_rounds import index_all
 from pgvector import usable_server
 from postgres.places import a_place, leave, server_home
-from waybook.doorway import Channel
-from waybook.postgres.supervisor import attach
+from waybook.bootstrap import start_application
+from waybook.core.decision_context import Channel
+from waybook.embedded_postgres.supervisor import attach
 from waybook.settings_reading import read_settings
-from waybook.store import migrate as migrations
-from waybook.store.migrate import bundled_migrations, migrate
-from waybook.store.tenants import LOCAL_ORG
-from waybook.wiring import start_application
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.maintenance import migrate as migrations
+from waybook.store.maintenance.migrate import bundled_migrations, migrate
 
 #: The last migration of the version that kept vectors with pgvector.
 LAST_BEFORE = 12

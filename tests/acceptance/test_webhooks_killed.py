@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from acceptance.doomed import a_doomed_process, said
 from endpoint_server import an_endpoint
-from waybook.notices.schedule import DeliveryStatus
-from waybook.usecases.deliver_notices import LEASE
+from waybook.app.operations.delivery import LEASE
+from waybook.notifications.message import DeliveryStatus
 from webhook_worlds import SECRET, TAKEN, a_teller, told, verified
 from worlds import Body, Clock, World
 
@@ -17,17 +17,17 @@ TELLER = """
 import asyncio, json, sys
 from datetime import datetime
 from uuid import UUID
-from waybook.doorway import Dispatcher
-from waybook.record.moment import Channel
-from waybook.endpoints.webhook import Webhook
-from waybook.endpoints.webhook_settings import WebhookSettings
-from waybook.notices.signature import parse_secrets
+from waybook.app.dispatcher import Dispatcher
+from waybook.core.decision_context import Channel
+from waybook.integrations.webhooks import Webhook
+from waybook.integrations.config import WebhookSettings
+from waybook.notifications.message import parse_secrets
 from waybook.store.calls import CallLog
-from waybook.store.database import ConnectionPool, Database, Transaction
-from waybook.usecases.call import RequestContext
-from waybook.usecases.deliver_notices import deliver_notifications
-from waybook.usecases.exchange import Caller
-from waybook.usecases.house import Services
+from waybook.store.driver.database import ConnectionPool, Database, Transaction
+from waybook.app.request.request_context import RequestContext
+from waybook.app.operations.delivery import deliver_notifications
+from waybook.app.request.caller import Caller
+from waybook.app.request.services import Services
 
 dsn, role, org, now, url, secret, moment, arguments = sys.argv[1:]
 commit = Transaction.commit

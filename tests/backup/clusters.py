@@ -19,8 +19,8 @@ from postgres.processes import eventually
 from postgres.processes import kill as kill_processes
 from run_place import FIFTEEN, NO_FIFTEEN, PLACE
 from servers import Place, Server, _answers, _has_user
-from waybook.store.ids import new_id
-from waybook.store.migrate import APP_ROLE, migrate
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
 DBNAME = "waybook"
 BUILDER = "builder"

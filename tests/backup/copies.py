@@ -11,14 +11,14 @@ from psycopg import sql
 from belongings import belongings, everything
 from erasures import add_user, erased
 from servers import Place, Server, fresh_place
-from waybook.store import backup, restore
-from waybook.store.anchors import Anchor
-from waybook.store.archive import Manifest, open_archive
-from waybook.store.ids import new_id
-from waybook.store.org_tables import org_tables
-from waybook.usecases.anchor_audit import open_anchors
-from waybook.usecases.house import Services
-from waybook.usecases.private_file import private_file
+from waybook.app.operations.anchors import open_anchors
+from waybook.app.operations.private_file import private_file
+from waybook.app.request.services import Services
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance import backup, restore
+from waybook.store.maintenance.anchors import Anchor
+from waybook.store.maintenance.archive import Manifest, open_archive
+from waybook.store.maintenance.org_tables import org_tables
 from worlds import World, a_database, check_audit
 
 #: Not in a backup, by decision.

@@ -6,9 +6,9 @@ Run as `python stopped.py backup|restore DSN FILE`.
 import sys
 from pathlib import Path
 
-from waybook.store import backup, restore
-from waybook.store.archive import open_archive
-from waybook.usecases.private_file import private_file
+from waybook.app.operations.private_file import private_file
+from waybook.store.maintenance import backup, restore
+from waybook.store.maintenance.archive import open_archive
 
 STOP_AFTER_ROWS = 20
 

@@ -8,14 +8,15 @@ import pytest
 from backup.copies import anchored, back_up, check_audit_of, empty_database, restore_into
 from erasures import add_user, erased, quietly, slug_of
 from servers import Place, fresh_place
-from waybook.doorway import Caller, Channel
+from waybook.app.operations.anchors import AnchorCheck, check_anchor, write_anchor
+from waybook.app.operations.erasure import erase_org
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.services import Services
+from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
-from waybook.store.retention import RetentionPolicy, apply_retention
-from waybook.store.tenants import LOCAL_ORG
-from waybook.usecases.anchor_audit import AnchorCheck, check_anchor, write_anchor
-from waybook.usecases.call import RequestContext
-from waybook.usecases.erase import erase_org
-from waybook.usecases.house import Services
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 from worlds import World, a_database
 
 

@@ -22,17 +22,22 @@ from backup.copies import (
 from erasures import quietly, slug_of
 from postgres.processes import eventually
 from servers import Place, Server, fresh_place
+from waybook.app.operations.anchors import check_anchor
+from waybook.app.operations.backup import back_up as back_up_to
+from waybook.app.operations.erasure import erase_org
+from waybook.app.operations.private_file import private_file
+from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput, Misconfigured, Refused
-from waybook.store import backup, restore
-from waybook.store.ids import new_id
-from waybook.store.migrate import applied_migrations, bundled_migrations, migrate, owner_connection
-from waybook.store.org_tables import org_tables
-from waybook.store.tenants import add_org
-from waybook.usecases.anchor_audit import check_anchor
-from waybook.usecases.back_up import back_up as back_up_to
-from waybook.usecases.call import RequestContext
-from waybook.usecases.erase import erase_org
-from waybook.usecases.private_file import private_file
+from waybook.store.accounts.accounts import add_org
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance import backup, restore
+from waybook.store.maintenance.migrate import (
+    applied_migrations,
+    bundled_migrations,
+    migrate,
+    owner_connection,
+)
+from waybook.store.maintenance.org_tables import org_tables
 from worlds import Agent, World, a_world
 
 

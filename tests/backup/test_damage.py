@@ -17,8 +17,8 @@ from belongings import everything
 from postgres.processes import eventually
 from servers import Place, Server, fresh_place
 from waybook.errors import InvalidInput
-from waybook.store.archive import ANCHORS, Archive, Member, open_archive
-from waybook.store.migrate import migrate
+from waybook.store.maintenance.archive import ANCHORS, Archive, Member, open_archive
+from waybook.store.maintenance.migrate import migrate
 from worlds import World, a_world
 
 FLIPS = 60

@@ -19,14 +19,14 @@ from backup.copies import (
 from backup.test_anchors import compared
 from run_place import FIFTEEN
 from servers import Place
-from waybook.postgres import binaries
-from waybook.store.ids import new_id
+from waybook.embedded_postgres import cluster
+from waybook.store.driver.ids import new_id
 from worlds import World
 
 
 def program(place: Place, name: str) -> Path:
     """A program of the version of the server; the wheel of the embedded one has it too."""
-    directory = FIFTEEN if place.server.name == "15" else binaries._carried() / "bin"
+    directory = FIFTEEN if place.server.name == "15" else cluster._carried() / "bin"
     return directory / name
 
 

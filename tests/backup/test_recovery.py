@@ -9,7 +9,7 @@ from backup.clusters import own_cluster
 from backup.copies import all_rows, check_audit_of
 from backup.test_anchors import compared, judge
 from postgres.processes import eventually
-from waybook.usecases.anchor_audit import write_anchor
+from waybook.app.operations.anchors import write_anchor
 from worlds import Agent, World, a_step, a_world
 
 WRITERS = 3

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from run_documents import render_all
-from waybook.doorway import Channel
+from waybook.core.decision_context import Channel
 from waybook.store.calls import LoggedCall
 from worlds import Agent, Body, World
 

@@ -15,13 +15,14 @@ from starlette.routing import Route
 
 from node_packages import Unreachable, install
 from transport.doors import always
-from waybook.doorway import Caller, Dispatcher
-from waybook.transport.entrance import ToolGateway
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
-from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.serving import listen, serve_in_background
 from worlds import World
 
 HERE: Final = Path(__file__).parent / "chat"

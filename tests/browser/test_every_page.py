@@ -13,7 +13,7 @@ from browser.a_days_work import Work, a_days_work
 from browser.axe import accessible
 from browser.site import Site
 from trust_worlds import a_token
-from waybook.transport.web.dashboard.routes import dashboard_routes
+from waybook.transport.http.dashboard.routes import dashboard_routes
 
 #: By the name of the picture: the route, and what stands in its places.
 PAGES = {

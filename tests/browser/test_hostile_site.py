@@ -10,7 +10,7 @@ from playwright.async_api import BrowserContext, Frame, Page
 from database_rows import rows
 from transport.sound_forms import sound_forms
 from transport.whole_house import a_port
-from waybook.transport.web.dashboard.forms import COOKIE
+from waybook.transport.http.html.forms import COOKIE
 from worlds import World
 
 #: Cookies know no ports: whoever serves another one here can give the browser this one.

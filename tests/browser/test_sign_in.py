@@ -12,8 +12,7 @@ from browser.axe import accessible
 from browser.site import Site
 from sign_in_worlds import Team, a_served_team
 from trust_worlds import a_token
-from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import Scope
+from waybook.core.decision_context import ReviewPolicy, Scope
 from worlds import World
 
 #: What a browser says of an answer that is no success, wherever it stands.

@@ -6,7 +6,7 @@ import pytest
 
 from cli.terminal import Terminal
 from postgres.places import a_place
-from waybook.postgres.supervisor import Attachment, attach
+from waybook.embedded_postgres.supervisor import Attachment, attach
 
 
 @pytest.fixture(scope="session")

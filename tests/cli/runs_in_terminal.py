@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from cli.terminal import Body, Terminal
 from waybook.background import render_all_orgs
-from waybook.cli.inside import AppSession
-from waybook.doorway import Channel
+from waybook.cli.runtime import AppSession
+from waybook.core.decision_context import Channel
 
 MODELS = ["alpha", "beta", "gamma"]
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 from click.testing import CliRunner, Result
 
 from waybook.cli.app import app
-from waybook.cli.inside import AppSession, open_app
-from waybook.doorway import Channel
+from waybook.cli.runtime import AppSession, open_app
+from waybook.core.decision_context import Channel
 from waybook.settings_reading import read_settings
 
 Body: TypeAlias = dict[str, Any]

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from cli.terminal import Terminal
-from waybook.cli import migrate
 from waybook.cli.app import COMMANDS, app
+from waybook.cli.commands import maintenance
 from waybook.cli.lazy import load
 
 
@@ -33,11 +33,14 @@ def test_every_command_has_help(name: str) -> None:
     [
         ("waybook", "waybook.plan waybook.errors pydantic"),
         ("waybook.cli.app", "rich asyncio pydantic mcp psycopg"),
-        ("waybook.cli.mcp", "rich mcp psycopg pydantic"),
-        ("waybook.cli.stdio", "rich psycopg jinja2 yaml waybook.doorway waybook.plan waybook.dag"),
-        ("waybook.cli.call", "mcp uvicorn"),
-        ("waybook.cli.report", "rich asyncio pydantic mcp psycopg"),
-        ("waybook.cli.map", "rich asyncio pydantic mcp psycopg"),
+        ("waybook.cli.commands.mcp", "rich mcp psycopg pydantic"),
+        (
+            "waybook.cli.commands.mcp_stdio",
+            "rich psycopg jinja2 yaml waybook.app.dispatcher waybook.plan waybook.dag",
+        ),
+        ("waybook.cli.commands.call", "mcp uvicorn"),
+        ("waybook.cli.commands.report", "rich asyncio pydantic mcp psycopg"),
+        ("waybook.cli.commands.map", "rich asyncio pydantic mcp psycopg"),
     ],
 )
 def test_a_command_imports_no_more_than_it_needs(imported: str, spared: str) -> None:
@@ -71,7 +74,7 @@ def test_what_should_not_happen_is_told_without_a_stack_trace(
     def broken(_: object) -> None:
         raise ZeroDivisionError("the moon is down\nand more")
 
-    monkeypatch.setattr(migrate, "run_migrations", broken)
+    monkeypatch.setattr(maintenance, "run_migrations", broken)
     failed = terminal.run("migrate")
     assert failed.exit_code == 1
     assert failed.stderr.startswith("✗ ZeroDivisionError: the moon is down\n")

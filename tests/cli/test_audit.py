@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from cli.terminal import Terminal
-from waybook.cli.inside import AppSession
-from waybook.postgres.supervisor import Attachment
-from waybook.usecases.verify_audit import audited_subjects
+from waybook.app.operations.audit_verification import audited_subjects
+from waybook.cli.runtime import AppSession
+from waybook.embedded_postgres.supervisor import Attachment
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 
 from cli.terminal import Terminal
 from postgres.places import a_place
-from waybook.cli.anchoring import ANCHOR_NAME
-from waybook.postgres.supervisor import attach
+from waybook.cli.commands.anchoring import ANCHOR_NAME
+from waybook.embedded_postgres.supervisor import attach
 
 
 @pytest.fixture(scope="module")

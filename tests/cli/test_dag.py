@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.terminal import Terminal
-from waybook.dag.definition import definition_schema
+from waybook.dag.definitions.definition import definition_schema
 
 MINE = """\
 slug: {slug}

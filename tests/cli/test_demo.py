@@ -11,11 +11,11 @@ from typing import cast
 import pytest
 
 from cli.terminal import Body, Terminal
-from waybook.cli.demo import papers, story
-from waybook.cli.demo.clock import FAST, PlaybackSpeed, SimulatedClock
-from waybook.cli.inside import AppSession
-from waybook.dag.invariants import check
-from waybook.store.database import Database
+from waybook.cli.demo import script
+from waybook.cli.demo.environment import FAST, PlaybackSpeed, SimulatedClock
+from waybook.cli.runtime import AppSession
+from waybook.dag.progress.invariants import check
+from waybook.store.driver.database import Database
 
 NINE = datetime(2030, 1, 1, 9, tzinfo=UTC)
 
@@ -28,7 +28,7 @@ def played(terminal: Terminal) -> str:
 def test_the_story_ends_well_and_is_proven(terminal: Terminal, played: str) -> None:
     assert "the plan is complete" in played
     assert "every seal holds, state = replay(audit)" in played
-    (plan,) = [p for p in terminal.told("plans", "--all") if p["name"] == story.NAME]
+    (plan,) = [p for p in terminal.told("plans", "--all") if p["name"] == script.PLAN_NAME]
     assert plan["status"] == "completed"
     assert plan["counts"] == {"done": 11, "total": 11, "completed": 10, "skipped": 1}
     assert terminal.told("audit", "verify")["ok"]
@@ -45,7 +45,7 @@ def test_the_story_ends_well_and_is_proven(terminal: Terminal, played: str) -> N
         "is back, in a new conversation",
         "for anyone to try again",
         "Interview the on-call engineer (try 2)",
-        f"sends it back: “{story.FEEDBACK}”",
+        f"sends it back: “{script.PLAN_FEEDBACK}”",
         "takes it back up with the feedback (try 2)",
         "approves",
         "starts a run: 5 stages, 33 steps, 221 jobs for three models",
@@ -57,7 +57,7 @@ def test_the_story_ends_well_and_is_proven(terminal: Terminal, played: str) -> N
         "comes in place of the one that is gone",
         "takes over what was left behind: Pairwise Synthesis",
         "wakes up and hands in: refused, and kept; it is another's by now",
-        *(f"on {stage}: “{said}”" for stage, said in papers.FEEDBACK.items()),
+        *(f"on {stage}: “{said}”" for stage, said in script.RUN_FEEDBACK.items()),
         "paralysis is complete, all 4 steps",
     ],
 )
@@ -66,7 +66,7 @@ def test_the_story_has_its_moments(played: str, moment: str) -> None:
 
 
 def the_run(terminal: Terminal) -> Body:
-    (found,) = [run for run in terminal.told("runs", "--all") if run["name"] == papers.NAME]
+    (found,) = [run for run in terminal.told("runs", "--all") if run["name"] == script.RUN_NAME]
     return cast("Body", found)
 
 
@@ -115,7 +115,9 @@ def test_the_next_steps_are_shown(played: str) -> None:
 
 def test_the_audit_has_every_kind_of_turn(terminal: Terminal, played: str) -> None:
     assert played
-    plan_id = next(p["planId"] for p in terminal.told("plans", "--all") if p["name"] == story.NAME)
+    plan_id = next(
+        p["planId"] for p in terminal.told("plans", "--all") if p["name"] == script.PLAN_NAME
+    )
     entries = terminal.told("audit", "list", plan_id, "--limit", "100")
     assert {entry["event"] for entry in entries} == {
         "plan_modified",

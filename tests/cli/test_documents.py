@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cli.runs_in_terminal import finished, waiting
 from cli.terminal import Terminal
-from waybook.cli.document_names import file_names
-from waybook.usecases.read_documents import DocumentListItem
+from waybook.app.queries.documents import DocumentListItem
+from waybook.cli.commands.documents import file_names
 
 
 @pytest.fixture(scope="module")

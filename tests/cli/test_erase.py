@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from cli.terminal import Terminal
-from waybook.postgres.supervisor import Attachment
-from waybook.store.ids import new_id
-from waybook.store.migrate import migrate
-from waybook.store.tenants import add_org
+from waybook.embedded_postgres.supervisor import Attachment
+from waybook.store.accounts.accounts import add_org
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance.migrate import migrate
 
 
 @pytest.fixture

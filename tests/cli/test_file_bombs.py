@@ -12,8 +12,8 @@ import bombs
 from cli.test_reports import SNAPSHOT
 from waybook.cli.app import app
 from waybook.cli.inputs import MAX_ARGUMENT_BYTES, MAX_SNAPSHOT_BYTES
-from waybook.endpoints.webhook_settings import WebhookSettings
 from waybook.errors import Misconfigured
+from waybook.integrations.config import WebhookSettings
 from waybook.settings_reading import MAX_FILE_BYTES, read_settings
 
 #: What a command may have of memory, all in all, in kilobytes; and how many seconds.

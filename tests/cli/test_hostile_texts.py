@@ -12,9 +12,9 @@ from cli.runs_in_terminal import Worker
 from cli.terminal import Terminal
 from definitions import a_definition, a_recipe_step, a_stage
 from waybook.cli.app import COMMANDS as ALL_COMMANDS
-from waybook.cli.inside import AppSession, get_console
-from waybook.cli.printing import print_text
-from waybook.record.oddities import count_hidden
+from waybook.cli.output import print_text
+from waybook.cli.runtime import AppSession, get_console
+from waybook.core.hidden_characters import count_hidden
 
 #: What a terminal obeys, and what turns its lines around.
 OBEYED = {"control", "bidi"}

@@ -4,7 +4,7 @@ import json
 import logging
 
 from waybook.cli.logs import JsonLineFormatter, _log_to
-from waybook.record.oddities import contains_hidden
+from waybook.core.hidden_characters import contains_hidden
 from waybook.redaction import redactor
 from waybook.settings import LoadedSettings, Settings
 

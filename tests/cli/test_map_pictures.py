@@ -12,7 +12,7 @@ from cli.terminal import Terminal
 from dag_builders import a_chain, a_dag, a_stage, a_step
 from dag_evidence import Body, a_job, a_snapshot
 from waybook.cli.app import app
-from waybook.dag.definition import write_definition
+from waybook.dag.definitions.definition import write_definition
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DAG = a_dag(

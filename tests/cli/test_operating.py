@@ -13,8 +13,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from cli.terminal import Terminal
-from waybook.postgres.supervisor import Attachment
-from waybook.store.migrate import bundled_migrations
+from waybook.embedded_postgres.supervisor import Attachment
+from waybook.store.maintenance.migrate import bundled_migrations
 
 
 def checks(told: object) -> dict[str, dict[str, str]]:

@@ -12,11 +12,11 @@ import pytest
 from cli.terminal import Terminal
 from owner_roles import EXEMPT, a_role, empty_place, hand_over, place_owned_by
 from servers import Place, Server, fresh_place
-from waybook.postgres.supervisor import Attachment
+from waybook.bootstrap import start_application
+from waybook.embedded_postgres.supervisor import Attachment
 from waybook.settings import Settings
-from waybook.store.migrate import MAINTENANCE_ROLE, migrate
-from waybook.store.owner_role import examine_owner
-from waybook.wiring import start_application
+from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
+from waybook.store.maintenance.owner_role import examine_owner
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def test_serving_logs_an_owner_that_bypasses_policies(
     exempt_place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = Settings(database_url=exempt_place.app_dsn, owner_url=exempt_place.owner_dsn)
-    with caplog.at_level(logging.WARNING, "waybook.wiring"):
+    with caplog.at_level(logging.WARNING, "waybook.bootstrap"):
         async with start_application(both, sweeping=False):
             assert caplog.messages == []
         async with start_application(both):

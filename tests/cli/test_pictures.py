@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.cli.bar import cell_counts, segmented_bar
-from waybook.cli.timeline import timeline_bar
+from waybook.app.queries.plan import StatusChange
+from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
+from waybook.cli.terminal.bars import cell_counts, segmented_bar
+from waybook.cli.terminal.plan_board import timeline_bar
 from waybook.plan.states import StepStatus
-from waybook.usecases.timeline import Axis, Span, spans_of, time_spent
-from waybook.usecases.watch_plan import StatusChange
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 COUNTS = st.dictionaries(st.sampled_from(StepStatus), st.integers(0, 300))

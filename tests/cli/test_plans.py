@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cli.terminal import Body, Terminal
-from waybook.cli.inside import AppSession
+from waybook.cli.runtime import AppSession
 
 SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3), (30, 1)]
 

@@ -12,11 +12,12 @@ from rich.console import Console
 
 from dag_builders import a_chain, a_dag, a_stage, a_step
 from dag_evidence import Body, a_job, a_snapshot
-from waybook.cli import answers, map_picture, report_picture
 from waybook.cli.app import app
-from waybook.dag.definition import write_definition
-from waybook.dag.invariants import check
-from waybook.dag.snapshot import map_from_snapshot, report_from_snapshot
+from waybook.cli.commands import report
+from waybook.cli.terminal import diagrams, run_report
+from waybook.dag.definitions.definition import write_definition
+from waybook.dag.progress.invariants import check
+from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DAG = a_dag(
@@ -142,7 +143,7 @@ def test_a_file_that_cannot_be_read_is_a_usage_error(file: str) -> None:
 
 @pytest.fixture
 def _at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "is_interactive", lambda *, as_json: not as_json)
+    monkeypatch.setattr(report, "is_interactive", lambda *, as_json: not as_json)
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
@@ -195,6 +196,6 @@ def test_the_pictures_fit_the_screen(width: int) -> None:
     snapshot = a_snapshot(long, runs={"a-stage-with-a-long-name": ["alpha"]})
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
-        console.print(report_picture.report_display(report_from_snapshot(snapshot), width))
-        console.print(map_picture.map_display(map_from_snapshot(snapshot), width))
+        console.print(run_report.report_display(report_from_snapshot(snapshot), width))
+        console.print(diagrams.map_display(map_from_snapshot(snapshot), width))
     assert all(len(line.rstrip()) <= width for line in captured.get().splitlines())

@@ -6,7 +6,7 @@ import pytest
 
 from cli.runs_in_terminal import waiting
 from cli.terminal import Terminal
-from waybook.cli import review
+from waybook.cli.commands import review
 
 
 def status_of(terminal: Terminal, plan_id: str) -> str:

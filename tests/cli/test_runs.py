@@ -7,11 +7,11 @@ from rich.console import Console
 
 from cli.runs_in_terminal import finished, half_done, waiting
 from cli.terminal import Terminal
-from waybook.cli.board import Viewport
-from waybook.cli.inside import AppSession
-from waybook.cli.run_board import run_display
-from waybook.dag.invariants import check
-from waybook.usecases.watch_run import RunOverview, read_run_overview
+from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.cli.runtime import AppSession
+from waybook.cli.terminal.plan_board import Viewport
+from waybook.cli.terminal.run_board import run_display
+from waybook.dag.progress.invariants import check
 
 SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3), (30, 1)]
 

@@ -9,7 +9,7 @@ from psycopg import sql
 import bombs
 from cli.limited import MEBIBYTE, Session, a_session
 from cli.terminal import Terminal
-from waybook.postgres.supervisor import Attachment
+from waybook.embedded_postgres.supervisor import Attachment
 
 #: What is no JSON of ours at all.
 LINES = {

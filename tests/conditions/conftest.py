@@ -13,8 +13,7 @@ from waybook.conditions.budget import Budget
 from waybook.conditions.checker import VARIABLES
 from waybook.conditions.condition import compile_condition
 from waybook.conditions.evaluator import start
-from waybook.conditions.faults import ConditionError
-from waybook.conditions.values import Json
+from waybook.conditions.values import ConditionError, Json
 from waybook.errors import BadExpression
 
 #: The value as text that tells 1 from 1.0 and true; or "error"; or "refused", at compile time.

@@ -9,13 +9,13 @@ import yaml
 
 from decisions import decision
 from waybook.conditions.values import Json
-from waybook.dag.builtins import builtin_definitions
-from waybook.dag.counts import dag_counts, documents_expected
-from waybook.dag.definition import graphs_of, read_definition
+from waybook.dag.definitions.definition import graphs_of, read_definition
+from waybook.dag.definitions.source_text import builtin_definitions
+from waybook.dag.expansion.counts import dag_counts, documents_expected
+from waybook.dag.graph import output_keys
 from waybook.dag.model import Dag, Output, RecipeStep, Stage
-from waybook.dag.rendering import parse_content, render
-from waybook.dag.sources import output_keys
-from waybook.dag.templates import render_prompt
+from waybook.dag.templates.rendering import parse_content, render
+from waybook.dag.templates.template import render_prompt
 from waybook.errors import BadRecipe
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "dag.yaml"

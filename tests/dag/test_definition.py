@@ -17,17 +17,16 @@ from dag_builders import (
     dags,
 )
 from decisions import decision
-from waybook.dag.definition import definition_schema, graphs_of, read_definition, write_definition
-from waybook.dag.faults import MAX_DIAGNOSTICS
-from waybook.dag.model import (
-    Dag,
-    JobType,
-    RecipeStep,
-    Strategy,
-    Transition,
+from waybook.dag.definitions.definition import (
+    definition_schema,
+    graphs_of,
+    read_definition,
+    write_definition,
 )
-from waybook.dag.recipe import graph_of
-from waybook.dag.templates import DEFAULT_DOCUMENT
+from waybook.dag.diagnostics import MAX_DIAGNOSTICS
+from waybook.dag.graph import graph_of
+from waybook.dag.model import Dag, JobType, RecipeStep, Strategy, Transition
+from waybook.dag.templates.template import DEFAULT_DOCUMENT
 from waybook.errors import BadRecipe
 
 Raw = dict[str, object]

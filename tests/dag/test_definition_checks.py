@@ -19,8 +19,8 @@ from dag_builders import (
     dags,
 )
 from decisions import decision
-from waybook.dag.definition_checks import MAX_TEMPLATE_LENGTH, definition_errors
-from waybook.dag.faults import Diagnostic
+from waybook.dag.definitions.checks import MAX_TEMPLATE_LENGTH, definition_errors
+from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.model import Dag, Input, Recipe, RecipeStep, Stage, Strategy, Transition
 
 Faults = list[tuple[str, str]]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dag_builders import dags
-from waybook.dag.definition import read_definition, write_definition
-from waybook.dag.definition_text import MAX_BYTES, MAX_DEPTH, MAX_PARTS, parse_definition
+from waybook.dag.definitions.definition import read_definition, write_definition
+from waybook.dag.definitions.source_text import MAX_BYTES, MAX_DEPTH, MAX_PARTS, parse_definition
 from waybook.dag.model import Dag
 from waybook.errors import BadRecipe
 

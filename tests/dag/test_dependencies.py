@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from dag_builders import Edges, a_chain, a_stage, a_step, an_input, recipes
 from decisions import decision
-from waybook.dag.dependencies import MAX_PRODUCERS_CHECKED, hidden_dependencies
-from waybook.dag.faults import Diagnostic
+from waybook.dag.definitions.checks import MAX_PRODUCERS_CHECKED, hidden_dependencies
+from waybook.dag.diagnostics import Diagnostic
+from waybook.dag.graph import Graph, graph_of, producers
 from waybook.dag.model import Recipe, RecipeStep, Stage
-from waybook.dag.recipe import Graph, graph_of
-from waybook.dag.sources import producers
 
 
 def hidden(*steps: RecipeStep, edges: Edges = ()) -> list[Diagnostic]:

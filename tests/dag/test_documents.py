@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.dag.documents import (
+from waybook.dag.model import JobStatus
+from waybook.dag.progress.documents import (
     AvailableDocument,
     RenderJob,
     Resource,
     StageDocuments,
     available_documents,
 )
-from waybook.dag.model import JobStatus
 
 RENDER = RenderJob("j1", "thesis", "completed", "business_case", "alpha")
 RESOURCE = Resource("r1", "j1", None, None)

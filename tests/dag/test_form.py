@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import dags
-from waybook.dag.definition import definition_schema, write_definition
-from waybook.dag.faults import Diagnostic
-from waybook.dag.form import MAX_ERRORS, compile_check
+from waybook.dag.definitions.definition import definition_schema, write_definition
+from waybook.dag.definitions.schema_check import MAX_ERRORS, compile_check
+from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.model import Dag, Strategy
 
 SCHEMA = definition_schema()

@@ -4,7 +4,7 @@ from hypothesis import given
 from dag_builders import a_plan_step, a_stage, a_step, models
 from dag_runs import a_stage_run
 from decisions import decision
-from waybook.dag.granularity import (
+from waybook.dag.expansion.granularity import (
     GRANULARITY,
     NO_MODEL,
     Axis,
@@ -15,7 +15,7 @@ from waybook.dag.granularity import (
     lineage_owners,
     unit_count,
 )
-from waybook.dag.lineage import ProducedDocument, entry_origins, origins_of
+from waybook.dag.expansion.lineage import ProducedDocument, entry_origins, origins_of
 from waybook.dag.model import RecipeStep, Strategy
 
 S = Strategy

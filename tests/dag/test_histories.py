@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from dag_builders import dags
 from dag_evidence import CHANCE, History, shuffled
 from decisions import decision
-from waybook.dag.invariants import check, is_deterministic
 from waybook.dag.model import Dag
-from waybook.dag.report import Report
-from waybook.dag.snapshot import report_from_snapshot
+from waybook.dag.progress.invariants import check, is_deterministic
+from waybook.dag.progress.report import Report
+from waybook.dag.snapshots.snapshot import report_from_snapshot
 
 MOMENTS = 30
 

@@ -6,10 +6,15 @@ from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_input
 from dag_dialectic import dialectic
 from dag_runs import runs, stage_runs
 from decisions import decision
-from waybook.dag.inputs import ResolvedInput, index_documents, produced_documents, resolve_inputs
-from waybook.dag.lineage import ProducedDocument
+from waybook.dag.expansion.inputs import (
+    ResolvedInput,
+    index_documents,
+    produced_documents,
+    resolve_inputs,
+)
+from waybook.dag.expansion.lineage import ProducedDocument
+from waybook.dag.expansion.units import Unit
 from waybook.dag.model import Dag, RecipeStep, Stage, Strategy
-from waybook.dag.units import Unit
 
 S = Strategy
 MODELS = ["a", "b"]

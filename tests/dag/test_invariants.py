@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from dag_builders import a_chain, a_dag, a_stage, a_step, dags
 from dag_evidence import any_evidence
 from decisions import decision
-from waybook.dag.definition import graphs_of
-from waybook.dag.invariants import check, is_deterministic
+from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, ProgressStatus
-from waybook.dag.overlay import Evidence
-from waybook.dag.report import Report, StageEvidence, report
-from waybook.dag.structure import valid_structure
+from waybook.dag.progress.invariants import check, is_deterministic
+from waybook.dag.progress.overlay import Evidence
+from waybook.dag.progress.report import Report, StageEvidence, report
+from waybook.dag.progress.structure import valid_structure
 
 DAG = a_dag(a_stage("first", a_step("a"), a_step("b"), edges=a_chain("a", "b")), a_stage("second"))
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from dag_builders import a_chain, a_dag, a_stage, a_step, dags
 from dag_evidence import Body
 from decisions import decision
-from waybook.dag.definition import graphs_of, write_definition
-from waybook.dag.lenient import read_leniently
+from waybook.dag.definitions.definition import graphs_of, write_definition
 from waybook.dag.model import Dag
+from waybook.dag.snapshots.lenient import read_leniently
 from waybook.errors import BadRecipe
 
 DAG = a_dag(

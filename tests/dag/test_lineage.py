@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.dag.lineage import (
+from waybook.dag.expansion.lineage import (
     Origins,
     ProducedDocument,
     distinct,

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.dag.drawing.measures import STACK_FROM
-from waybook.dag.drawing.neighbourhood import exceeds, steps_around
-from waybook.dag.drawing.sketch import DiagramStep, Lane
-from waybook.dag.drawing.stacks import stack_siblings
+from waybook.dag.diagram.dimensions import STACK_FROM
+from waybook.dag.diagram.layers import stack_siblings
+from waybook.dag.diagram.layout import exceeds, steps_around
+from waybook.dag.diagram.model import DiagramStep, Lane
 
 
 @st.composite

@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 from dag_builders import a_chain, a_recipe, a_step, recipes
 from dag_evidence import any_evidence
 from decisions import decision
+from waybook.dag.graph import Graph, graph_of
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus, Recipe
-from waybook.dag.overlay import COUNTS, Evidence, JobEvidence, evidence_of, overlay, stage_status
-from waybook.dag.recipe import Graph, graph_of
+from waybook.dag.progress.overlay import (
+    COUNTS,
+    Evidence,
+    JobEvidence,
+    evidence_of,
+    overlay,
+    stage_status,
+)
 
 S = ProgressStatus
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dag_builders import a_chain, a_recipe, a_step, recipes
 from decisions import decision
+from waybook.dag.graph import MAX_CYCLE_SHOWN, find_cycle, graph_of, graph_or_errors
 from waybook.dag.model import Recipe
-from waybook.dag.recipe import MAX_CYCLE_SHOWN, find_cycle, graph_of, graph_or_errors
 from waybook.errors import BadRecipe
 
 DIAMOND = a_recipe(*map(a_step, "abcd"), edges=[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from waybook.conditions.values import Json
-from waybook.dag.rendering import (
+from waybook.dag.templates.rendering import (
     ATTRIBUTES,
     MAX_CHARACTERS,
     MAX_MARKUP_CHARACTERS,
@@ -17,7 +17,7 @@ from waybook.dag.rendering import (
     render,
     sanitize,
 )
-from waybook.dag.templates import SAMPLE_CONTEXTS, TemplateKind
+from waybook.dag.templates.template import SAMPLE_CONTEXTS, TemplateKind
 
 REL = 'rel="noopener noreferrer nofollow"'
 

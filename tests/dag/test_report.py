@@ -2,13 +2,13 @@
 
 from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_output
 from decisions import decision
-from waybook.dag.definition import graphs_of
-from waybook.dag.documents import AvailableDocument
-from waybook.dag.invariants import check
+from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, ProgressStatus, Strategy
-from waybook.dag.overlay import Evidence
-from waybook.dag.report import Report, StageEvidence, report
-from waybook.dag.structure import Structure, valid_structure
+from waybook.dag.progress.documents import AvailableDocument
+from waybook.dag.progress.invariants import check
+from waybook.dag.progress.overlay import Evidence
+from waybook.dag.progress.report import Report, StageEvidence, report
+from waybook.dag.progress.structure import Structure, valid_structure
 
 TOPICS = ("business-case", "feature-spec", "technical-approach", "success-metrics")
 PRODUCTS = ("product-requirements", "system-architecture", "tech-stack")

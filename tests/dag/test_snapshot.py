@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from dag_builders import a_chain, a_dag, a_stage, a_step, dags
 from dag_evidence import CHANCE, Body, History, a_job, a_snapshot
 from decisions import decision
-from waybook.dag.definition import write_definition
-from waybook.dag.invariants import check
+from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag, Strategy
-from waybook.dag.report import Report, StageReport
-from waybook.dag.snapshot import map_from_snapshot, report_from_snapshot
+from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import Report, StageReport
+from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
 MODELS = ["alpha", "beta"]

@@ -4,9 +4,14 @@ from hypothesis import given
 
 from dag_builders import a_recipe, a_stage, a_step, an_input, recipes
 from decisions import decision
+from waybook.dag.graph import (
+    graph_of,
+    output_keys,
+    primary_source,
+    primary_source_candidates,
+    producers,
+)
 from waybook.dag.model import Input, Recipe, RecipeStep, Stage, Strategy
-from waybook.dag.recipe import graph_of
-from waybook.dag.sources import output_keys, primary_source, primary_source_candidates, producers
 
 PER_DOCUMENT = Strategy.PER_SOURCE_DOCUMENT
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 
 from dag_builders import a_chain, a_dag, a_stage, a_step, dags
-from waybook.dag import structure as module
-from waybook.dag.counts import dag_counts
-from waybook.dag.definition import graphs_of
+from waybook.dag.definitions.definition import graphs_of
+from waybook.dag.expansion.counts import dag_counts
 from waybook.dag.model import Dag, Strategy
-from waybook.dag.structure import (
+from waybook.dag.progress import structure as module
+from waybook.dag.progress.structure import (
     Structure,
     effective_models,
     map_json,

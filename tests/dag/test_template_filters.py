@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.conditions.values import Json
-from waybook.dag import template_language
-from waybook.dag.template_filters import DEEP_FILTERS, SHALLOW_FILTERS, TESTS, compare, iterate
+from waybook.dag.templates import language
+from waybook.dag.templates.filters import DEEP_FILTERS, SHALLOW_FILTERS, TESTS, compare, iterate
 
 FILTERS = {**DEEP_FILTERS, **SHALLOW_FILTERS}
 
@@ -73,8 +73,8 @@ def test_a_value_is_of_a_kind(value: Json, kinds: set[str]) -> None:
 
 
 def test_the_language_knows_exactly_these() -> None:
-    assert set(template_language.FILTERS) == set(FILTERS)
-    assert set(template_language.TESTS) == set(TESTS)
+    assert set(language.FILTERS) == set(FILTERS)
+    assert set(language.TESTS) == set(TESTS)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from waybook.conditions.values import Json
-from waybook.dag.template_budget import BUDGET, MAX_DATA_DEPTH
-from waybook.dag.template_engine import MAX_OUTPUT_LENGTH, MAX_TEMPLATE_LENGTH
-from waybook.dag.template_language import FILTERS, MAX_NODES, MAX_TREE_DEPTH, TESTS
-from waybook.dag.templates import (
+from waybook.dag.templates.engine import (
+    BUDGET,
+    MAX_DATA_DEPTH,
+    MAX_OUTPUT_LENGTH,
+    MAX_TEMPLATE_LENGTH,
+)
+from waybook.dag.templates.language import FILTERS, MAX_NODES, MAX_TREE_DEPTH, TESTS
+from waybook.dag.templates.template import (
     DEFAULT_DOCUMENT,
     SAMPLE_CONTEXTS,
     TemplateKind,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dag_builders import Edges, a_dag, a_stage, dags
+from waybook.dag.definitions.checks import stages_before, transition_errors
 from waybook.dag.model import Dag
-from waybook.dag.transitions import stages_before, transition_errors
 
 DIAMOND = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
 

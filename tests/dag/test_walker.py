@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from dag_builders import a_chain, a_stage, a_step, recipes
 from dag_runs import StageRun, a_stage_run, graphs_of, runs, stage_runs
 from decisions import decision
-from waybook.dag.counts import dag_counts
-from waybook.dag.lineage import ProducedDocument, origins_of
+from waybook.dag.expansion.counts import dag_counts
+from waybook.dag.expansion.lineage import ProducedDocument, origins_of
+from waybook.dag.expansion.units import Unit
+from waybook.dag.graph import Graph, StepState, Walk, graph_of, stage_complete, start, walk
 from waybook.dag.model import Dag, JobStatus, Recipe, Stage
-from waybook.dag.recipe import Graph, graph_of
-from waybook.dag.units import Unit
-from waybook.dag.walker import StepState, Walk, stage_complete, start, walk
 
 RUNNING = StepState(opened=True, closed=False, total=2, done=1)
 DONE = replace(RUNNING, done=2)

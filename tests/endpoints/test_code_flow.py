@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.endpoints.code_flow import attempt_from_cookie, new_attempt
+from waybook.integrations.oidc_login import attempt_from_cookie, new_attempt
 
 WHOLE = {"state": "s", "nonce": "n", "verifier": "v", "then": "/"}
 

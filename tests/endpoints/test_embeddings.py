@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from endpoint_server import EndpointServer, Play, Writer, an_endpoint, answer, hang_up, nobodys_url
-from waybook.endpoints.embeddings import ATTEMPTS, MAX_CHARACTERS, MAX_TEXTS, EmbeddingsClient
 from waybook.errors import EndpointFailed
+from waybook.integrations.embeddings import ATTEMPTS, MAX_CHARACTERS, MAX_TEXTS, EmbeddingsClient
 from waybook.research.embedding import DIMENSIONS
 
 KEY = "sk-of-the-operator"

@@ -20,8 +20,8 @@ from endpoint_server import (
     nobodys_url,
     nonsense,
 )
-from waybook.endpoints.exchange import MAX_BYTES, MAX_RETRIES, BoundedHttpClient
 from waybook.errors import EndpointFailed, Misconfigured
+from waybook.integrations.http_client import MAX_BYTES, MAX_RETRIES, BoundedHttpClient
 
 KEY = "sk-of-the-operator"
 SECONDS = 20.0

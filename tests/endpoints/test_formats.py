@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.endpoints.anthropic import ANTHROPIC, MAX_TOKENS
-from waybook.endpoints.openai import OPENAI
-from waybook.endpoints.question import ModelRequest, WireFormat
+from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
-from waybook.record.moment import Json
-from waybook.record.usage import Usage
+from waybook.integrations.llm_anthropic import ANTHROPIC, MAX_TOKENS
+from waybook.integrations.llm_messages import ModelRequest, WireFormat
+from waybook.integrations.llm_openai import OPENAI
+from waybook.json_values import Json
 
 SCHEMA: dict[str, Json] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

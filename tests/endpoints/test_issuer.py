@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from issuers import FakeIssuer, a_key, an_issuer, rsa_key
-from waybook.endpoints.issued import identity_from_claims
-from waybook.endpoints.issuer import MIN_REFRESH_SECONDS, STALE_SECONDS, Issuer
-from waybook.endpoints.issuer_settings import IssuerSettings, issuer_from_settings
-from waybook.endpoints.jwt_checks import KEYS, parse_header, parse_key
+from waybook.core.decision_context import Scope
 from waybook.errors import Misconfigured, Unauthenticated, Unavailable
-from waybook.record.scopes import Scope
+from waybook.integrations.config import IssuerSettings, issuer_from_settings
+from waybook.integrations.oidc_discovery import KEYS, parse_header, parse_key
+from waybook.integrations.oidc_issuer import MIN_REFRESH_SECONDS, STALE_SECONDS, Issuer
+from waybook.integrations.oidc_login import identity_from_claims
 from waybook.settings import Settings
 from worlds import NOON, Body
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from issuers import FakeIssuer, an_issuer
-from waybook.endpoints.issuer import Issuer
-from waybook.endpoints.issuer_settings import issuer_from_settings
 from waybook.errors import Unavailable
+from waybook.integrations.config import issuer_from_settings
+from waybook.integrations.oidc_issuer import Issuer
 from waybook.settings import Settings
 from worlds import NOON
 

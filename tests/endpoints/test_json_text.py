@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.endpoints.json_text import extract_json
-from waybook.record.moment import Json
+from waybook.integrations.llm_messages import extract_json
+from waybook.json_values import Json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

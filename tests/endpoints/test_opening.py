@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 from endpoint_server import an_endpoint, answer
-from waybook.endpoints.opening import open_model
-from waybook.endpoints.question import ModelRequest
+from waybook.integrations.factory import open_model
+from waybook.integrations.llm_messages import ModelRequest
 from waybook.settings import Settings
 
 QUESTION = ModelRequest(instructions="Do it.", text="Words.", schema={})
@@ -40,5 +40,5 @@ async def test_the_other_format_is_spoken_where_it_is_asked_for() -> None:
 
 
 def test_what_speaks_http_is_imported_only_then() -> None:
-    asked = "import sys, waybook.wiring; sys.exit('httpx2' in sys.modules)"
+    asked = "import sys, waybook.bootstrap; sys.exit('httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

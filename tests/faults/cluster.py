@@ -21,8 +21,8 @@ import psycopg
 from faults.disk import initialize, make_disk, remove_disk, unprivileged_user
 from faults.processes import Command, Supervised
 from faults.wire import Address
-from waybook.postgres.account import server_account
-from waybook.postgres.binaries import find_binaries
+from waybook.embedded_postgres.cluster import find_binaries
+from waybook.embedded_postgres.data_directory import server_account
 
 HOST: Final = "127.0.0.1"
 DIRECT, POOLED = "direct", "pooled"

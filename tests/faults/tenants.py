@@ -9,15 +9,13 @@ from typing import Final
 
 from faults.cluster import Cluster
 from faults.history import Body
-from waybook.doorway import Channel
-from waybook.orgs.manage import NewUser
-from waybook.record.scopes import Scope
+from waybook.accounts.manage import NewUser
+from waybook.app.accounts.members import TokenRequest, add_token, add_user
+from waybook.app.request.request_context import RequestContext
+from waybook.app.tools.runs.add_dag import AddDag, add_dag
+from waybook.bootstrap import Application, start_application
+from waybook.core.decision_context import Channel, Scope
 from waybook.settings_reading import read_settings
-from waybook.usecases.add_dag import AddDag, add_dag
-from waybook.usecases.call import RequestContext
-from waybook.usecases.manage_tokens import TokenRequest, add_token
-from waybook.usecases.manage_users import add_user
-from waybook.wiring import Application, start_application
 
 ORGS: Final = ("alder", "birch", "cedar")
 #: The same names in every org.

@@ -10,25 +10,25 @@ from types import MappingProxyType
 
 import orjson
 
+from waybook.app.request.arguments import parse_arguments
+from waybook.app.tools.plans.submit_step_result import SubmitStepResult
 from waybook.conditions.budget import BUDGET
 from waybook.conditions.condition import compile_condition
 from waybook.conditions.values import Json
-from waybook.dag.definition import read_definition
-from waybook.dag.definition_text import parse_definition
-from waybook.dag.invariants import check
-from waybook.dag.snapshot import map_from_snapshot, report_from_snapshot
-from waybook.errors import BadExpression, WaybookError
-from waybook.record.oddities import (
+from waybook.core.hidden_characters import (
     contains_hidden,
     count_hidden,
     escape_hidden,
     hidden_by_field,
     may_contain_hidden,
 )
+from waybook.dag.definitions.definition import read_definition
+from waybook.dag.definitions.source_text import parse_definition
+from waybook.dag.progress.invariants import check
+from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
+from waybook.errors import BadExpression, WaybookError
+from waybook.transport.http.snapshots import read_snapshot
 from waybook.transport.jsonrpc import InvalidMessage, read_message
-from waybook.transport.web.snapshots import read_snapshot
-from waybook.usecases.arguments import parse_arguments
-from waybook.usecases.submit_step_result import SubmitStepResult
 
 #: What one evaluation may go beyond its budget by: the last operation is counted when it is done.
 BEYOND = 200_000

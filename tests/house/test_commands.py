@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from house.repository import ROOT, code_blocks, pages
+from waybook.app.registry import TOOLS
+from waybook.app.request.arguments import parse_arguments
+from waybook.app.request.plan_arguments import ConditionArgument
 from waybook.cli.app import app
-from waybook.doorway import TOOLS
 from waybook.settings import Settings
-from waybook.usecases.arguments import parse_arguments
-from waybook.usecases.asked_steps import ConditionArgument
 
 COMMAND = re.compile(r"^\$ (?:\S*/)?waybook (.+)$", re.MULTILINE)
 #: Shell blocks have no prompt; a command may follow variables or another command.

@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from house.repository import code_blocks, read
-from waybook.dag.definition import read_definition
+from waybook.dag.definitions.definition import read_definition
 from waybook.dag.model import Strategy
-from waybook.dag.template_engine import MAX_TEMPLATE_LENGTH
-from waybook.dag.template_language import FILTERS, TESTS
-from waybook.dag.templates import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, TemplateKind
+from waybook.dag.templates.engine import MAX_TEMPLATE_LENGTH
+from waybook.dag.templates.language import FILTERS, TESTS
+from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, TemplateKind
 
 PAGE = read("how-to", "write-a-dag.md")
 #: The first cells of the tables.

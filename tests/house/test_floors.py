@@ -13,8 +13,8 @@ from house.repository import ROOT, SOURCE, modules
 IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
     "src/waybook/cli/lazy.py",
-    "src/waybook/endpoints/opening.py",
-    "src/waybook/usecases/vector_cache.py",
+    "src/waybook/integrations/factory.py",
+    "src/waybook/app/request/vector_cache.py",
 }
 
 

@@ -12,7 +12,7 @@ from house.repository import ROOT
 from layers import LAYERS, MARKERS, TESTS, layer_of
 
 #: Modules that are slow to import and that rules do not need.
-HEAVY = ("psycopg", "mcp", "starlette", "waybook.doorway")
+HEAVY = ("psycopg", "mcp", "starlette", "waybook.app.dispatcher")
 
 
 def test_layers_name_existing_files_and_known_markers() -> None:

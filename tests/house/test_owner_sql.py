@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from house.repository import SOURCE, Module, modules
-from waybook.store.sql import Query, load
+from waybook.store.driver.queries import Query, load
 
 #: Statements of a sweep over all orgs: they read which orgs there are, and nothing of them.
 OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
@@ -17,7 +17,7 @@ BY_KEY = {"reseal_entry"}
 #: Copies rows into a table of its own making: the org is named where they are read.
 COPIES = {"copy_calls"}
 
-IMPORTS_OWNERS = "from waybook.store.owners import "
+IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
 LOADED = re.compile(r'\bload\("(\w+)"\)')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from house.repository import DOCS, README, ROOT, SOURCE, headings, pages, prose_lines, read
 from tools.generate import readme
-from waybook.doorway import TOOLS
+from waybook.app.registry import TOOLS
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 LONGEST_README = 150

@@ -8,10 +8,10 @@ import click
 
 from house.repository import SOURCE, headings, read, sections
 from waybook import errors
+from waybook.app.registry import TOOLS
 from waybook.cli.app import app
-from waybook.doorway import TOOLS
-from waybook.record.changes import Entity, Event
-from waybook.record.moment import Channel
+from waybook.core.changes import Entity, Event
+from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 
 TICKED = re.compile(r"`([^`]+)`")

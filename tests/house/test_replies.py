@@ -10,10 +10,12 @@ import pytest
 from house.repository import read, sections
 from servers import Place
 from tool_calls import a_call_of
-from waybook.doorway import TOOLS, Answer, Dispatcher
-from waybook.endpoints.question import ModelReply, ModelRequest
-from waybook.record.usage import Usage
-from waybook.usecases.skill_folders import read_skills
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.registry import TOOLS
+from waybook.app.request.caller import Answer
+from waybook.app.skills.loader import read_skills
+from waybook.core.usage import Usage
+from waybook.integrations.llm_messages import ModelReply, ModelRequest
 from worlds import Agent, Body, World, a_step, a_world
 
 TICKED = re.compile(r"`(\w+)`")

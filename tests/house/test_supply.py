@@ -51,7 +51,7 @@ def test_the_bill_of_materials_is_that_of_the_lock() -> None:
         name: (one["version"], {told["content"] for told in one["hashes"]})
         for name, one in listed.items()
     } == locked
-    script = ROOT / "src/waybook/transport/web/dashboard/static/htmx.min.js"
+    script = ROOT / "src/waybook/transport/http/html/static/htmx.min.js"
     assert htmx["hashes"][0]["content"] == hashlib.sha256(script.read_bytes()).hexdigest()
 
 

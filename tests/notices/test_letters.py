@@ -14,24 +14,30 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from plan_builders import NOON, a_plan, a_review, a_step
+from waybook.core.events import NotificationKind
+from waybook.core.hidden_characters import escape_hidden, hidden_by_field
 from waybook.errors import Misconfigured
-from waybook.notices.formats import WebhookFormat, encode_body
-from waybook.notices.letter import DeliveryOutcome, WebhookMessage
-from waybook.notices.samples import sample_payload
-from waybook.notices.schedule import (
+from waybook.json_values import Json
+from waybook.notifications.content import (
+    WebhookFormat,
+    encode_body,
+    load_templates,
+    sample_payload,
+    template_file,
+)
+from waybook.notifications.message import (
     MAX_BACKOFF,
     MAX_DELIVERY_TIME,
+    DeliveryOutcome,
     DeliveryStatus,
+    WebhookMessage,
     backoff,
     decide_retry,
+    parse_secrets,
+    signature_headers,
 )
-from waybook.notices.signature import parse_secrets, signature_headers
-from waybook.notices.texts import load_templates, template_file
-from waybook.plan.notices import NOTIFICATION_BY_STATUS, plan_notifications
+from waybook.plan.notifications import NOTIFICATION_BY_STATUS, plan_notifications
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.moment import Json
-from waybook.record.notice import NotificationKind
-from waybook.record.oddities import escape_hidden, hidden_by_field
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "webhook.schema.json"
 TEXTS = load_templates({})

@@ -8,15 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waybook.accounts import manage
+from waybook.accounts.manage import NewToken, NewUser
+from waybook.accounts.model import Org, User, row_of
+from waybook.app.accounts import authentication
+from waybook.app.request import definition_cache
+from waybook.core.changes import Entry, Event
+from waybook.core.decision_context import (
+    Actor,
+    Channel,
+    DecisionContext,
+    ReviewPolicy,
+    Scope,
+    expand_scopes,
+)
+from waybook.core.replay import replay
 from waybook.errors import Forbidden, InvalidInput, InvalidTransition
-from waybook.orgs import manage
-from waybook.orgs.manage import NewToken, NewUser
-from waybook.orgs.model import Org, User, row_of
-from waybook.record.changes import Entry, Event
-from waybook.record.moment import Actor, Channel, DecisionContext, ReviewPolicy
-from waybook.record.replay import replay
-from waybook.record.scopes import Scope, expand_scopes
-from waybook.usecases import by_issuer, charts
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ORG = Org(id="o", slug="acme")
@@ -132,7 +139,13 @@ def test_the_entries_make_the_rows_again_and_say_who() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [charts.BUILTIN_AUTHOR, by_issuer.SIGN_IN_ACTOR, "waybook", " WayBook  (Built in)"]
+    "name",
+    [
+        definition_cache.BUILTIN_AUTHOR,
+        authentication.SIGN_IN_ACTOR,
+        "waybook",
+        " WayBook  (Built in)",
+    ],
 )
 def test_nobody_is_called_as_we_are(name: str) -> None:
     with pytest.raises(InvalidInput) as refusal:

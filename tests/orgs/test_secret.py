@@ -5,7 +5,7 @@ import secrets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.orgs.secret import (
+from waybook.accounts.tokens import (
     ALPHABET,
     LENGTH,
     PREFIX,

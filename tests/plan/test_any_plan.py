@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from decisions import decision
 from plan_builders import ANN, BOB, NOON, PAT, a_moment, a_new_step, numbered_ids
 from plan_invariants import check_decision, check_state, known_rows, rows_of
+from waybook.core.changes import Change
+from waybook.core.decision_context import DecisionContext
+from waybook.core.replay import replay
 from waybook.errors import WaybookError
+from waybook.json_values import Json
 from waybook.plan.create import NewCondition, NewPlan, create
 from waybook.plan.decision import Decision
 from waybook.plan.model import BranchAction, DecisionKind, Plan, Step, StepId
@@ -27,13 +31,10 @@ from waybook.plan.modify import (
 from waybook.plan.next_step import next_step
 from waybook.plan.progress import count_done, percent
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.sessions import resume_session
+from waybook.plan.settle import resume_session
 from waybook.plan.stalls import detect_stall
 from waybook.plan.states import CLOSED_PLAN, StepStatus
 from waybook.plan.submit import Submission, submit
-from waybook.record.changes import Change
-from waybook.record.moment import DecisionContext, Json
-from waybook.record.replay import replay
 
 ACTORS = (ANN, BOB, PAT, ANN._replace(session=None), BOB._replace(session="a"))
 EXPRESSIONS = (

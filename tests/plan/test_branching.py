@@ -16,15 +16,22 @@ from plan_builders import (
     step_id,
 )
 from waybook.conditions.budget import BUDGET, Budget
+from waybook.json_values import Json
 from waybook.plan.branching import variables
 from waybook.plan.decision import Decision
-from waybook.plan.limits import MAX_CONDITIONS, MAX_STEPS
-from waybook.plan.model import BranchAction, BranchOutcome, Condition, DecisionKind, Plan
+from waybook.plan.model import (
+    MAX_CONDITIONS,
+    MAX_STEPS,
+    BranchAction,
+    BranchOutcome,
+    Condition,
+    DecisionKind,
+    Plan,
+)
 from waybook.plan.modify import ReorderSteps, modify
 from waybook.plan.review import decide
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import StepDone, Submission, submit
-from waybook.record.moment import Json
 
 S = StepStatus
 

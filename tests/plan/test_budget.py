@@ -2,12 +2,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import a_moment, a_plan, a_step, changes_of, events_of, step_id
-from waybook.plan.budget import budget_json, shares, warning
+from waybook.core.usage import Totals, Usage
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import Budget, NewStep, StepType
+from waybook.plan.progress import budget_json, shares, warning
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
-from waybook.record.usage import Totals, Usage
 
 TOKENS = Budget(tokens=1_000)
 BOTH = Budget(tokens=1_000, cost_micros=2_000_000)

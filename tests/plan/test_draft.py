@@ -2,11 +2,11 @@ import pytest
 
 from decisions import decision
 from plan_builders import NOON, a_condition, a_moment, a_new_step, a_plan, a_review, a_step, step_id
+from waybook.core.changes import Entity, Event
 from waybook.errors import InvalidTransition
 from waybook.plan.draft import Draft, condition_row, step_row
 from waybook.plan.model import BranchAction, DecisionKind, StepText
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.changes import Entity, Event
 
 S = StepStatus
 

@@ -2,11 +2,11 @@ import pytest
 
 from plan_builders import a_moment, a_plan, a_review, a_step, changes_of, statuses, step_id
 from waybook.errors import InvalidInput
+from waybook.json_values import Json
 from waybook.plan.model import DecisionKind, Plan, StepText, StoredSource
 from waybook.plan.review import decide
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
-from waybook.record.moment import Json
 
 S = StepStatus
 FOUND = Submission(result_summary="found")

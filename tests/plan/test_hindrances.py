@@ -6,9 +6,15 @@ from hypothesis import strategies as st
 
 from plan_builders import a_moment, a_plan, a_step
 from waybook.errors import Refused
-from waybook.plan.hindrances import blocking_reason
 from waybook.plan.model import StepId
-from waybook.plan.modify import FailStep, Modification, RemoveStep, RetryStep, modify
+from waybook.plan.modify import (
+    FailStep,
+    Modification,
+    RemoveStep,
+    RetryStep,
+    blocking_reason,
+    modify,
+)
 from waybook.plan.states import PlanStatus, StepStatus
 
 CHANGES: list[Modification] = [

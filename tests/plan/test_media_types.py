@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.errors import InvalidInput
-from waybook.plan.media_types import (
+from waybook.plan.output import (
     FILE_EXTENSIONS,
     SYNTAX,
     TEXT_TYPES,

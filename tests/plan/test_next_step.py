@@ -14,6 +14,7 @@ from plan_builders import (
     events_of,
     step_id,
 )
+from waybook.core.decision_context import Actor
 from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.modify import RemoveStep, modify
 from waybook.plan.next_step import (
@@ -27,7 +28,6 @@ from waybook.plan.next_step import (
 )
 from waybook.plan.review import decide
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.moment import Actor
 
 S = StepStatus
 

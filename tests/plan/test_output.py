@@ -7,19 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import ANN, a_moment, a_plan, a_step, changes_of, events_of
+from waybook.core.changes import text_hash
 from waybook.errors import InvalidInput, PlanTerminal, TooLarge
-from waybook.plan.limits import MAX_OUTPUTS
-from waybook.plan.model import Plan
-from waybook.plan.output import (
-    NewOutput,
-    Output,
-    is_missing,
-    latest,
-    latest_version,
-    store_output,
-)
+from waybook.plan.model import MAX_OUTPUTS, Plan
+from waybook.plan.output import NewOutput, Output, is_missing, latest, latest_version, store_output
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.texts import text_hash
 
 REPORT = NewOutput(media_type="text/markdown", title="Rivers", content="# Rivers")
 

@@ -5,12 +5,12 @@ import pytest
 from decisions import decision
 from plan_builders import a_moment, a_new_step, a_plan, a_step, step_id
 from waybook.errors import NextCall, PlanTerminal
+from waybook.plan.decision import require_open, status_call
 from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.next_step import next_step
-from waybook.plan.refusals import require_open, status_call
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.sessions import resume_session
+from waybook.plan.settle import resume_session
 from waybook.plan.stalls import detect_stall
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit

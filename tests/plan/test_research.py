@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan_builders import NOON, PAT, a_created_plan, a_moment
+from waybook.core.changes import Entity, Event
+from waybook.core.replay import replay
 from waybook.errors import InvalidInput, PlanTerminal
+from waybook.json_values import Json
 from waybook.plan.research import (
     RESERVED,
     ExistingResearch,
@@ -17,9 +20,6 @@ from waybook.plan.research import (
     store_standalone,
 )
 from waybook.plan.states import PlanStatus
-from waybook.record.changes import Entity, Event
-from waybook.record.moment import Json
-from waybook.record.replay import replay
 
 PAGE = ResearchSource(
     id="s1", content_hash="h1", url=None, title="A page", quote=None, retrieved_at=NOON

@@ -15,17 +15,11 @@ from plan_builders import (
     statuses,
     step_id,
 )
+from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, PlanTerminal
 from waybook.plan.model import DecisionKind, Plan
-from waybook.plan.review import (
-    ReviewRequest,
-    ReviewSurface,
-    decide,
-    open_review,
-    request_review,
-)
+from waybook.plan.review import ReviewRequest, ReviewSurface, decide, open_review, request_review
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.moment import Channel
 
 S = StepStatus
 K = DecisionKind

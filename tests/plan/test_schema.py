@@ -3,6 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waybook.errors import InvalidInput, TooLarge, WaybookError
+from waybook.json_values import Json
 from waybook.plan.schema import (
     MAX_DEPTH,
     MAX_ERRORS,
@@ -12,7 +13,6 @@ from waybook.plan.schema import (
     check_schema,
     check_schemas,
 )
-from waybook.record.moment import Json
 
 PEOPLE: Json = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -14,11 +14,11 @@ from plan_builders import (
     statuses,
     step_id,
 )
+from waybook.core.usage import Totals, Usage
 from waybook.errors import InvalidInput, InvalidTransition, StaleAttempt
 from waybook.plan.model import StepId
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, fired_branches, submit
-from waybook.record.usage import Totals, Usage
 
 S = StepStatus
 DONE = Submission(

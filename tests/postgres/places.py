@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from postgres.processes import eventually, keepers
-from waybook.postgres.layout import ControlDirectory, ServerDirectory
+from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 
 @contextmanager

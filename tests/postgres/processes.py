@@ -21,7 +21,7 @@ import json, sys
 from pathlib import Path
 from typing import TypeVar
 from waybook.errors import WaybookError
-from waybook.postgres.supervisor import attach
+from waybook.embedded_postgres.supervisor import attach
 try:
     attachment = attach(
         Path(sys.argv[1]), durable=sys.argv[2] == "durable", grace_seconds=float(sys.argv[3])
@@ -125,7 +125,7 @@ def postmasters(cluster: Path) -> list[int]:
 
 def keepers(data_dir: Path) -> list[int]:
     """The keepers of this data directory."""
-    words = (b"waybook.postgres.keeper", os.fsencode(data_dir))
+    words = (b"waybook.embedded_postgres.keeper", os.fsencode(data_dir))
     return [pid for pid in _processes() if all(word in _command(pid) for word in words)]
 
 

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from postgres.places import a_place
-from waybook.postgres.supervisor import Attachment, attach
+from waybook.embedded_postgres.supervisor import Attachment, attach
 
 
 @pytest.fixture(scope="module")

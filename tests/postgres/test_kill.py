@@ -19,9 +19,9 @@ from postgres.processes import (
     postmasters,
     start_client,
 )
-from waybook.postgres.layout import SOCKET_NAME, ControlDirectory
-from waybook.postgres.locks import is_held
-from waybook.postgres.supervisor import attach
+from waybook.embedded_postgres.layout import SOCKET_NAME, ControlDirectory
+from waybook.embedded_postgres.locks import is_held
+from waybook.embedded_postgres.supervisor import attach
 
 
 def reached(dsn: str) -> bool:

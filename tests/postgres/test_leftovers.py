@@ -12,8 +12,8 @@ import pytest
 
 from postgres.places import a_place, leave, server_home
 from postgres.processes import a_client, eventually, keepers, kill, postmasters
-from waybook.postgres.layout import ControlDirectory, ServerDirectory
-from waybook.postgres.leftovers import ORPHAN_SECONDS, claim, remove_orphans
+from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
+from waybook.embedded_postgres.leftovers import ORPHAN_SECONDS, claim, remove_orphans
 
 LATER = ORPHAN_SECONDS + 60
 #: Has no process.

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from waybook.postgres.logs import open_log, rotate, tail
+from waybook.embedded_postgres.layout import open_log, rotate, tail
 
 
 def test_a_log_that_grew_too_large_is_moved_aside_and_goes_on(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from postgres.places import server_home
-from waybook.postgres.account import server_account
-from waybook.postgres.layout import SOCKET_NAME
-from waybook.postgres.supervisor import attach
+from waybook.embedded_postgres.data_directory import server_account
+from waybook.embedded_postgres.layout import SOCKET_NAME
+from waybook.embedded_postgres.supervisor import attach
 
 
 @contextmanager

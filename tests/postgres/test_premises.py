@@ -15,11 +15,10 @@ import pytest
 import waybook
 from postgres.places import a_place, leave, permissions, server_home
 from postgres.processes import Surroundings, a_client, postmasters
+from waybook.embedded_postgres.data_directory import server_account, shared_base
+from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory, socket_directory
+from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Misconfigured
-from waybook.postgres.account import server_account
-from waybook.postgres.layout import ControlDirectory, ServerDirectory, socket_directory
-from waybook.postgres.premises import shared_base
-from waybook.postgres.supervisor import attach
 
 root_only = pytest.mark.skipif(
     os.geteuid() != 0, reason="NOT TESTED HERE: what root must leave alone can only be seen as root"
@@ -201,7 +200,7 @@ def link(source: str, target: str) -> None:
 
 
 def an_interpreter_for(uid: int) -> str:
-    check = "import sys; sys.path.insert(0, sys.argv[1]); import waybook.postgres.keeper"
+    check = "import sys; sys.path.insert(0, sys.argv[1]); import waybook.embedded_postgres.keeper"
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         command = [python, "-c", check, str(source())]
         try:

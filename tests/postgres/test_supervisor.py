@@ -9,9 +9,9 @@ import pytest
 
 from postgres.places import server_home
 from postgres.processes import a_client, eventually, keepers, postmasters, start_client
+from waybook.embedded_postgres.layout import ControlDirectory
+from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Misconfigured, Unavailable
-from waybook.postgres.layout import ControlDirectory
-from waybook.postgres.supervisor import attach
 
 
 def test_eight_first_starts_at_once_make_one_server(data_dir: Path) -> None:

@@ -1,8 +1,8 @@
 from datetime import UTC, datetime
 
 from decisions import decision
+from waybook.core.changes import Change, Entity, Event, as_json
 from waybook.plan.states import StepStatus
-from waybook.record.changes import Change, Entity, Event, as_json
 
 
 @decision("A26")

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from dag_builders import a_step as a_recipe_step
 from plan_builders import NOON, a_new_step, numbered_ids
 from run_worlds import a_run, a_stage_of
+from waybook.core.decision_context import Actor, Channel, DecisionContext
+from waybook.core.holder import Holder
 from waybook.dag.model import Strategy
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import DecisionKind, StepId
@@ -19,8 +21,6 @@ from waybook.plan.next_step import StepReady, next_step
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.states import PlanStatus
 from waybook.plan.submit import Submission, submit
-from waybook.record.holder import Holder
-from waybook.record.moment import Actor, Channel, DecisionContext
 from waybook.run.next_job import JobReady, next_job
 
 #: A step or a job, by its id and its attempt.

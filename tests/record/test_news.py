@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.record.news import (
+from waybook.core.events import (
     MAX_PAYLOAD_BYTES,
     ChangeEvent,
     decode_batch,

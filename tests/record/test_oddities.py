@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.record.moment import Json
-from waybook.record.oddities import (
+from waybook.core.hidden_characters import (
     KINDS,
     MAX_NAMES_LISTED,
     MAX_PATH_LENGTH,
@@ -16,6 +15,7 @@ from waybook.record.oddities import (
     hidden_by_field,
     may_contain_hidden,
 )
+from waybook.json_values import Json
 
 HONEST = {
     "umlauts": "Größe, naïve, Ærø",

@@ -11,13 +11,13 @@ from plan_builders import (
     step_id,
 )
 from plan_invariants import known_rows, rows_of
+from waybook.core.changes import Change, Entity
+from waybook.core.replay import ReplayError, Rows, change_from_json, differences, replay
+from waybook.json_values import Json
 from waybook.plan.create import create
 from waybook.plan.modify import RemoveStep, modify
 from waybook.plan.next_step import next_step
 from waybook.plan.submit import Submission, submit
-from waybook.record.changes import Change, Entity
-from waybook.record.moment import Json
-from waybook.record.replay import ReplayError, Rows, change_from_json, differences, replay
 
 MADE = Change(Entity.STEP, "s", "*", None, {"status": "pending"})
 

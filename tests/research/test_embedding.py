@@ -19,7 +19,7 @@ from waybook.research.embedding import (
     neutral_vector,
     term_weight,
 )
-from waybook.research.table import (
+from waybook.research.vocabulary import (
     BYTE_OFFSET,
     HEAD,
     MAGIC,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.research.embedding import DIMENSIONS, cosine_similarity
-from waybook.research.folding import MAX_DIMENSIONS, resize_vector
+from waybook.research.embedding import DIMENSIONS, MAX_DIMENSIONS, cosine_similarity, resize_vector
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
 

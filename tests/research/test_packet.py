@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packets import nasty
-from waybook.record.moment import Json
+from waybook.json_values import Json
 from waybook.research.cutting import (
     allocate_space,
     as_text,

@@ -11,8 +11,9 @@ from waybook.research.passages import (
     MAX_PASSAGES,
     json_to_text,
     passages,
+    source_hash,
+    source_id,
 )
-from waybook.research.sources import source_hash, source_id
 
 many = settings(max_examples=200)
 texts = st.lists(

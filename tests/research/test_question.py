@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waybook.research.question import MAX_QUERY_LENGTH, MAX_TERMS, STOP_WORDS, Term, parse_query
-from waybook.research.spelling import correct_word
-from waybook.research.table import builtin_word_vectors
+from waybook.research.query import (
+    MAX_QUERY_LENGTH,
+    MAX_TERMS,
+    STOP_WORDS,
+    Term,
+    correct_word,
+    parse_query,
+)
+from waybook.research.vocabulary import builtin_word_vectors
 
 many = settings(max_examples=200)
 asked = st.text(max_size=120) | st.lists(

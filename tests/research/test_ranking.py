@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from waybook.research import ranking
 from waybook.research.fusion import RankedPassage
-from waybook.research.quantization import quantize
-from waybook.research.ranking import VectorIndex
+from waybook.research.ranking import VectorIndex, quantize
 
 MANY = 10_000
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waybook.research.question import parse_query
-from waybook.research.snippet import MAX_TEXT_LENGTH, Snippet, build_snippet
+from waybook.research.query import MAX_TEXT_LENGTH, Snippet, build_snippet, parse_query
 
 many = settings(max_examples=300)
 pieces = st.sampled_from(

@@ -17,7 +17,7 @@ from decisions import decision
 from run_crowd import Crowd
 from run_invariants import check_end
 from run_worlds import a_run
-from waybook.dag.counts import dag_counts
+from waybook.dag.expansion.counts import dag_counts
 from waybook.dag.model import Dag, Stage
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"

@@ -8,10 +8,9 @@ from dag_builders import a_step
 from plan_builders import ANN, NOON
 from run_records import changes_of
 from run_worlds import RunWorld, a_run, a_stage_of
+from waybook.core.changes import Change, Entity, Event, text_hash
 from waybook.dag.model import JobStatus
 from waybook.errors import StaleAttempt
-from waybook.record.changes import Change, Entity, Event
-from waybook.record.texts import text_hash
 from waybook.run.draft import RunDraft
 
 

@@ -2,9 +2,9 @@ from dag_builders import a_dag, a_stage, a_step, an_output
 from decisions import decision
 from plan_builders import NOON
 from run_worlds import a_run
-from waybook.dag.documents import AvailableDocument
-from waybook.dag.overlay import Evidence
-from waybook.run.evidence import run_evidence
+from waybook.dag.progress.documents import AvailableDocument
+from waybook.dag.progress.overlay import Evidence
+from waybook.run.status import run_evidence
 
 TIME = NOON.isoformat()
 

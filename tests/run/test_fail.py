@@ -10,8 +10,8 @@ from plan_builders import BOB, NOON
 from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidTransition, StaleAttempt
-from waybook.run.fail import backoff
-from waybook.run.limits import BACKOFF_SECONDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS
+from waybook.run.failure import backoff
+from waybook.run.model import BACKOFF_SECONDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS
 from waybook.run.next_job import NothingReady
 
 J = JobStatus

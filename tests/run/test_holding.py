@@ -5,7 +5,7 @@ from plan_builders import BOB
 from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidTransition, StaleAttempt
-from waybook.run.holding import require_holder, stale_attempt_error
+from waybook.run.failure import require_holder, stale_attempt_error
 
 
 def one_job() -> RunWorld:

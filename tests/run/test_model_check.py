@@ -12,7 +12,7 @@ from decisions import decision
 from run_paths import Bounds, walk
 from run_worlds import MODELS, a_stage_of
 from waybook.dag.model import JobStatus, Stage, Strategy
-from waybook.run import fail, next_job
+from waybook.run import failure, next_job
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
 #: The errors a caller meets on the walk. Anything else that is raised ends it.
@@ -35,7 +35,7 @@ def two_into_one() -> Stage:
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two tries tell all that four do, with far fewer states."""
     if not WIDE:
-        monkeypatch.setattr(fail, "MAX_ATTEMPTS", 2)
+        monkeypatch.setattr(failure, "MAX_ATTEMPTS", 2)
         monkeypatch.setattr(next_job, "MAX_ATTEMPTS", 2)
 
 

@@ -7,7 +7,7 @@ from plan_builders import ANN, BOB, NOON, PAT
 from run_records import LEASE
 from run_worlds import RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, JobType, Strategy
-from waybook.run.limits import MAX_ATTEMPTS
+from waybook.run.model import MAX_ATTEMPTS
 from waybook.run.next_job import (
     AttemptsExhausted,
     AwaitingFeedback,

@@ -1,8 +1,7 @@
 from dag_builders import a_dag, a_stage, a_step, an_output
 from run_worlds import RunWorld, a_run, a_stage_of
+from waybook.core.changes import Entity, text_hash
 from waybook.dag.model import JobStatus, JobType
-from waybook.record.changes import Entity
-from waybook.record.texts import text_hash
 
 PAGE = Entity.RENDERED_DOCUMENT
 

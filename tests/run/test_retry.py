@@ -8,8 +8,8 @@ from plan_builders import BOB, NOON
 from run_worlds import RUN, RunWorld, a_run, a_stage_of
 from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidInput, InvalidTransition
-from waybook.run.limits import MAX_ATTEMPTS
-from waybook.run.retry import retry_failed
+from waybook.run.failure import retry_failed
+from waybook.run.model import MAX_ATTEMPTS
 
 J = JobStatus
 S = Strategy

@@ -8,7 +8,7 @@ from run_worlds import MODELS, a_run, a_stage_of
 from waybook.dag.model import JobType, Stage, Strategy
 from waybook.errors import TooLarge
 from waybook.run import stages
-from waybook.run.limits import MAX_STEPS
+from waybook.run.model import MAX_STEPS
 
 S = Strategy
 

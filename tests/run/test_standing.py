@@ -1,6 +1,6 @@
 from dag_builders import a_dag, a_stage
 from run_worlds import RunWorld, a_run
-from waybook.run.standing import RunState, awaiting_feedback, run_state
+from waybook.run.status import RunState, awaiting_feedback, run_state
 
 
 def two_stages() -> RunWorld:

@@ -8,7 +8,7 @@ from plan_builders import ANN, NOON, PAT
 from run_worlds import MODELS, RUN, RunWorld, a_chart, a_run, a_stage_of
 from waybook.dag.model import Dag
 from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, TooLarge
-from waybook.run.limits import MAX_MODELS
+from waybook.run.model import MAX_MODELS
 from waybook.run.start import start_open_stage
 
 

@@ -9,12 +9,11 @@ from decisions import decision
 from plan_builders import BOB, NOON
 from run_records import changes_of
 from run_worlds import MODELS, RunWorld, a_run, a_stage_of
+from waybook.core.changes import Entity, text_hash
+from waybook.core.usage import Totals, Usage
 from waybook.dag.model import JobStatus, JobType, Output, Strategy
 from waybook.errors import InvalidInput, InvalidTransition, StaleAttempt, TooLarge
-from waybook.record.changes import Entity
-from waybook.record.texts import text_hash
-from waybook.record.usage import Totals, Usage
-from waybook.run.limits import MAX_PARTS
+from waybook.run.model import MAX_PARTS
 from waybook.run.submit import SubmittedDocument
 
 J = JobStatus

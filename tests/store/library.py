@@ -6,20 +6,20 @@ from typing import Any
 from uuid import UUID
 
 from servers import Place
+from waybook.app.request.portable_search import PortableSearch
+from waybook.app.request.vector_cache import VectorCache
 from waybook.plan.research import ResearchSource
 from waybook.research.embedding import builtin_embedder
 from waybook.research.fusion import RankedPassage, fuse
-from waybook.research.question import parse_query
-from waybook.store import ledger, passages, search
-from waybook.store.backend import Backend
-from waybook.store.database import Database
-from waybook.store.ids import new_id
-from waybook.store.passages import Embeddings, index_artifact
-from waybook.store.search import QueryVector, Scope, SearchCapabilities
-from waybook.store.sql import Rows
-from waybook.store.tenants import add_org
-from waybook.usecases.portable_search import PortableSearch
-from waybook.usecases.vector_cache import VectorCache
+from waybook.research.query import parse_query
+from waybook.store.accounts.accounts import add_org
+from waybook.store.driver.database import Database
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import Rows
+from waybook.store.plans import writer
+from waybook.store.research import artifacts, search
+from waybook.store.research.artifacts import Backend, Embeddings, index_artifact
+from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 from worlds import NOON
 
 EMBEDDER = builtin_embedder()
@@ -42,20 +42,20 @@ class Library:
         await self.index(subject)
         return artifact_id
 
-    async def index(self, *subjects: passages.IndexedSubject) -> None:
-        pieces = passages.split_subjects(subjects)
+    async def index(self, *subjects: artifacts.IndexedSubject) -> None:
+        pieces = artifacts.split_subjects(subjects)
         made = [EMBEDDER.embed(piece.embedding_text) for piece in pieces]
         backend = self.abilities.backend
         meanings = Embeddings(EMBEDDER.model, made, backend) if backend else None
-        await self.write(*passages.index_statements(pieces, meanings, self.org_id))
+        await self.write(*artifacts.index_statements(pieces, meanings, self.org_id))
 
     async def link(self, artifact_id: str, source: ResearchSource) -> None:
         """Store a source, and that this artifact came from it."""
         told = (source.id, source.url, source.title, source.quote, source.content_hash)
         link = (artifact_id, source.id, 1, source.retrieved_at)
         await self.write(
-            ledger.SQL["insert_sources"](rows=Rows([(*told, NOON, "ann")])),
-            ledger.SQL["insert_links"](rows=Rows([link])),
+            writer.SQL["insert_sources"](rows=Rows([(*told, NOON, "ann")])),
+            writer.SQL["insert_links"](rows=Rows([link])),
         )
 
     async def write(self, *statements: Any) -> list[Any]:  # noqa: ANN401 - statements and their rows

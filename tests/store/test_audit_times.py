@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from definitions import a_definition, a_recipe_step, a_stage
 from servers import Place
 from trust_worlds import at
-from waybook.orgs.manage import NewUser
-from waybook.record.scopes import Scope
-from waybook.usecases.manage_users import add_user
-from waybook.usecases.verify_audit import audited_subjects
+from waybook.accounts.manage import NewUser
+from waybook.app.accounts.members import add_user
+from waybook.app.operations.audit_verification import audited_subjects
+from waybook.core.decision_context import Scope
 from worlds import World, a_world
 
 #: How far the clock of one server may be behind that of another, in milliseconds.

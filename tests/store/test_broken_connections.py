@@ -11,10 +11,11 @@ import pytest
 from fault_link import FaultLink, fault_link
 from servers import Place, Server, fresh_place
 from waybook.errors import Refused, Unavailable
-from waybook.store import pool as connection_pool
-from waybook.store.database import ConnectionPool, Database
-from waybook.store.sql import Query
-from waybook.store.tenants import LOCAL_ORG
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.driver import pool as connection_pool
+from waybook.store.driver.database import Database
+from waybook.store.driver.pool import ConnectionPool
+from waybook.store.driver.queries import Query
 
 ONE = Query("one", "select 1")
 LONG = Query("long", "select repeat('x', %(length)s::integer)")

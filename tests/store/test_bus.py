@@ -7,9 +7,15 @@ from uuid import UUID
 
 import pytest
 
-from waybook.record.news import ChangeEvent
-from waybook.store.bus import MAX_QUEUED, MAX_REPLAYED, Bus
-from waybook.store.feed import ALL_TOPICS, MAX_TOPICS, ChangeFeed
+from waybook.core.events import ChangeEvent
+from waybook.store.driver.bus import (
+    ALL_TOPICS,
+    MAX_QUEUED,
+    MAX_REPLAYED,
+    MAX_TOPICS,
+    Bus,
+    ChangeFeed,
+)
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)
 PATIENCE = 5.0
@@ -154,7 +160,7 @@ def test_an_org_that_was_forgotten_is_told_to_look(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)
-    monkeypatch.setattr("waybook.store.bus.MAX_TRACKED_ORGS", 1)
+    monkeypatch.setattr("waybook.store.driver.bus.MAX_TRACKED_ORGS", 1)
     bus.publish(THEIRS, some_news())
     bus.publish(OURS, some_news(2))
     with listening(bus, since=seen) as feed:

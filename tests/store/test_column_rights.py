@@ -4,7 +4,7 @@ import psycopg
 from psycopg import sql
 
 from trust_worlds import a_token
-from waybook.usecases.web_sessions import start_by_token
+from waybook.app.accounts.authentication import start_by_token
 from worlds import World
 
 COLUMNS = """select c.relname, a.attname

@@ -13,17 +13,16 @@ import pytest
 from belongings import everything
 from dumps import dump
 from erasures import LEFT, add_user, quietly, rows_of, slug_of, tables, verdicts
-from waybook.doorway import Caller, Channel
+from waybook.accounts.manage import NewUser
+from waybook.app.accounts import members
+from waybook.app.operations.erasure import contexts_of_all_orgs, erase_org, erase_user
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Channel, Scope
 from waybook.errors import Busy, NotFound
-from waybook.orgs.manage import NewUser
-from waybook.record.scopes import Scope
-from waybook.store import owners
-from waybook.store.ids import new_id
-from waybook.store.tenants import LOCAL_ORG
-from waybook.usecases import manage_users
-from waybook.usecases.call import RequestContext
-from waybook.usecases.erase import erase_org, erase_user
-from waybook.usecases.verify_erasures import contexts_of_all_orgs
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance import owner
 from worlds import Agent, World, a_step, check_audit
 
 
@@ -173,10 +172,10 @@ async def test_the_org_of_local_mode_begins_a_new_chain_of_users(own_world: Worl
     local = Agent(own_world.doorway, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
     call = RequestContext(services=own_world.doorway.house, caller=local.caller)
     for name in ("ann", "bob"):
-        await manage_users.add_user(call, NewUser(name=name, scopes=(Scope.REVIEW,)))
+        await members.add_user(call, NewUser(name=name, scopes=(Scope.REVIEW,)))
     await erase_user(place.owner_dsn, "local", "ann", by="operator", progress=quietly)
     await erase_org(place.owner_dsn, "local", by="operator", progress=quietly)
-    await manage_users.add_user(call, NewUser(name="eve", scopes=(Scope.REVIEW,)))
+    await members.add_user(call, NewUser(name="eve", scopes=(Scope.REVIEW,)))
     await check_audit(own_world.doorway.house, LOCAL_ORG)
     assert [v.ok for v in await verdicts(own_world, LOCAL_ORG)] == [True, True]
 
@@ -189,7 +188,7 @@ async def test_an_org_that_is_not_there_is_named(own_world: World) -> None:
 async def test_whoever_is_at_work_is_waited_for_and_nothing_is_half_erased(
     own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owners, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(owner, "LOCK_TIMEOUT", "50ms")
     agent, place = own_world.agent, own_world.place
     plan = await agent.plan()
     before = rows_of(place, agent.org_id)
@@ -202,7 +201,7 @@ async def test_whoever_is_at_work_is_waited_for_and_nothing_is_half_erased(
 
 KILLED = """
 import asyncio, os, signal, sys
-from waybook.usecases.erase import erase_org
+from waybook.app.operations.erasure import erase_org
 def killed(done, total):
     if done == int(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -9,10 +9,10 @@ import pytest
 
 from servers import Place
 from waybook.errors import Busy, Unavailable
-from waybook.store.database import Database, Transaction
-from waybook.store.sql import Query
-from waybook.store.tenants import LOCAL_ORG
-from waybook.store.turns import MAX_QUEUED
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.driver.database import Database, Transaction
+from waybook.store.driver.fair_queue import MAX_QUEUED
+from waybook.store.driver.queries import Query
 from worlds import a_database
 
 ECHO = Query("echo", "select %(text)s::text")

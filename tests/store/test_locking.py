@@ -9,9 +9,9 @@ import psycopg
 from postgres.processes import eventually
 from servers import Place
 from statements import prepared
-from waybook.store import plans
-from waybook.store.plans import PlanRequest
-from waybook.store.tenants import LOCAL_ORG
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.plans import load
+from waybook.store.plans.load import PlanRequest
 
 #: Plans and steps, enough that the server reads each by its index.
 FILL = """
@@ -43,7 +43,7 @@ def test_whoever_waited_for_a_changed_plan_gets_it_as_it_is_now(own_place: Place
         row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()
         assert row is not None
         plan_id, step_id = row
-        lock = plans.lock_statements(PlanRequest(plan_id=plan_id))[0]
+        lock = load.lock_statements(PlanRequest(plan_id=plan_id))[0]
 
         def locked() -> list[tuple[object, ...]]:
             with a_transaction(own_place) as connection:

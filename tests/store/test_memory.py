@@ -8,7 +8,8 @@ from plan_builders import a_plan, a_step
 from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store.audit import ChainHead
-from waybook.store.memory import (
+from waybook.store.driver.wire import StaleCache
+from waybook.store.plans.cache import (
     MAX_SESSIONS,
     MAX_TEXT_LENGTH,
     MAX_TEXTS,
@@ -16,8 +17,7 @@ from waybook.store.memory import (
     PlanCache,
     PlanKey,
 )
-from waybook.store.plans import LoadedPlan
-from waybook.store.wire import StaleCache
+from waybook.store.plans.load import LoadedPlan
 from worlds import NOON
 
 ORG = UUID(int=1)

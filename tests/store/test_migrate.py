@@ -11,10 +11,10 @@ from servers import Place, Server, fresh_place
 from tools.generate.files import SCHEMA
 from tools.generate.schema import dump
 from waybook.errors import Misconfigured, Unavailable
-from waybook.store import migrate as migrations
-from waybook.store.migrate import Migration, bundled_migrations, migrate
-from waybook.store.sql import Query
-from waybook.store.tenants import LOCAL_ORG
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.driver.queries import Query
+from waybook.store.maintenance import migrate as migrations
+from waybook.store.maintenance.migrate import Migration, bundled_migrations, migrate
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import psycopg
 import pytest
 
 from trust_worlds import a_token
-from waybook.orgs.secret import hash_token
-from waybook.store import retention
-from waybook.store.retention import RetentionPolicy, apply_retention
-from waybook.usecases.web_sessions import authenticate_session, end_session, start_by_token
+from waybook.accounts.tokens import hash_token
+from waybook.app.accounts.authentication import authenticate_session, end_session, start_by_token
+from waybook.store.maintenance import retention
+from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 from worlds import World
 
 #: What becomes of a browser, and whether it is gone ten days later: signed out, too old, or idle.

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from waybook.store.database import Database, Results
-from waybook.store.migrate import APP_ROLE
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Database
+from waybook.store.maintenance.migrate import APP_ROLE
 from worlds import World
 
 WHO = "select current_user, current_setting('app.org_id', true)"

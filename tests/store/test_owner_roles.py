@@ -27,15 +27,15 @@ from owner_roles import (
     place_owned_by,
 )
 from servers import Place, Server, fresh_place
+from waybook.app.operations.erasure import erase_org, erase_user
 from waybook.errors import Misconfigured, Refused
-from waybook.store import owners
-from waybook.store.ids import new_id
-from waybook.store.migrate import MAINTENANCE_ROLE, migrate
-from waybook.store.owner_role import examine_owner
-from waybook.store.retention import RetentionPolicy, apply_retention
-from waybook.store.sql import Query, load
-from waybook.store.tenants import add_org
-from waybook.usecases.erase import erase_org, erase_user
+from waybook.store.accounts.accounts import add_org
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import Query, load
+from waybook.store.maintenance import owner as owners
+from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
+from waybook.store.maintenance.owner_role import examine_owner
+from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 from without_org import SWITCH, stripping
 from worlds import World, a_world
 

@@ -8,13 +8,13 @@ from servers import Place, Server, fresh_place
 from store.library import Library, a_library
 from store.test_queries import prepared
 from store.test_search import NOTES
+from waybook.app.request import services as libraries
 from waybook.research.fusion import fuse
-from waybook.store import vectors
-from waybook.store.backend import Backend
-from waybook.store.database import Database
-from waybook.store.migrate import VectorTable, migrate
-from waybook.store.sql import load
-from waybook.usecases import library as libraries
+from waybook.store.driver.database import Database
+from waybook.store.driver.queries import load
+from waybook.store.maintenance.migrate import VectorTable, migrate
+from waybook.store.research import artifacts
+from waybook.store.research.artifacts import Backend
 from worlds import a_database, a_world
 
 
@@ -50,7 +50,7 @@ async def test_hnsw_walk_finds_what_comparing_all_finds(
     async with a_database(pgvector_place) as database:
         library = await a_filled_library(database, pgvector_place, Backend.PGVECTOR)
         compared = [(await library.lists(text))["meaning"] for text in NOTES.values()]
-        monkeypatch.setattr(vectors, "MAX_EXACT_SCAN", 0)
+        monkeypatch.setattr(artifacts, "MAX_EXACT_SCAN", 0)
         walked = [(await library.lists(text))["meaning"] for text in NOTES.values()]
         assert [[one.subject_id for one in found] for found in walked] == [
             [one.subject_id for one in found] for found in compared

@@ -12,12 +12,12 @@ from psycopg import AsyncConnection
 from poolers import PGBOUNCER, POOL, a_pooler
 from run_place import NO_PGBOUNCER
 from servers import Place
+from waybook.app.request.services import Services
 from waybook.background import event_listen_loop
-from waybook.store import post
-from waybook.store.database import Database
-from waybook.store.feed import ChangeFeed
-from waybook.store.tenants import LOCAL_ORG
-from waybook.usecases.house import Services
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.driver import pg_notify
+from waybook.store.driver.bus import ChangeFeed
+from waybook.store.driver.database import Database
 from worlds import Agent, Body, World, a_database, a_world
 
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason=NO_PGBOUNCER)
@@ -140,7 +140,7 @@ async def left_behind(place: Place) -> list[tuple[Any, ...]]:
 
 async def test_nothing_of_ours_stays_with_the_connections_of_the_pooler(pooled: World) -> None:
     await asyncio.gather(*[pooled.agent.plan() for _ in range(2 * WORKERS)])
-    await post.listen(pooled.database, pooled.doorway.bus)
+    await pg_notify.listen(pooled.database, pooled.doorway.bus)
     assert await left_behind(pooled.place) == [("0", "on", "", 0, 0)] * POOL
 
 
@@ -176,12 +176,12 @@ async def test_without_a_pooler_none_is_noticed(own_place: Place) -> None:
 async def test_news_of_another_process_come_by_looking(pooled: World) -> None:
     """Nobody listens through a pooler, and still an open page hears of it."""
     here, feed = Services(database=pooled.database), ChangeFeed()
-    lookout = post.ChangePoller()
+    lookout = pg_notify.ChangePoller()
     with here.bus.subscription(pooled.agent.org_id, feed):
         async with asyncio.timeout(5):
             await event_listen_loop(here)  # ends: a pooler makes it deaf
         plan = await pooled.agent.plan(name="from elsewhere")
-        await post.send_pending(pooled.database, pooled.doorway.bus)
+        await pg_notify.send_pending(pooled.database, pooled.doorway.bus)
         assert feed.take() == ()
         await lookout.poll(pooled.database, here.bus)
         assert f"plan:{plan['planId']}" in feed.take()

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import psycopg
 
+from waybook.app.request.services import Services
 from waybook.background import change_poll_loop, event_listen_loop, event_publish_loop
-from waybook.store import post
-from waybook.store.bus import Bus
-from waybook.store.feed import ALL_TOPICS, ChangeFeed
-from waybook.store.sql import load
-from waybook.usecases.house import Services
+from waybook.store.driver import pg_notify
+from waybook.store.driver.bus import ALL_TOPICS, Bus, ChangeFeed
+from waybook.store.driver.queries import load
 from worlds import World
 
 PATIENCE = 20.0
@@ -64,7 +63,7 @@ async def test_another_process_hears_of_a_change_and_the_org_next_door_does_not(
 ) -> None:
     ours, there = own_world.doorway.house, another_process(own_world)
     feed, next_door = ChangeFeed(), ChangeFeed()
-    await post.send_pending(ours.database, ours.bus)
+    await pg_notify.send_pending(ours.database, ours.bus)
     listening = asyncio.create_task(event_listen_loop(there))
     sending = asyncio.create_task(event_publish_loop(ours))
     async with at_work(listening, sending):
@@ -93,7 +92,7 @@ async def test_a_change_nobody_told_of_is_found_by_looking(own_world: World) -> 
             assert told == {
                 *(f"plan:{plan['planId']}", f"run:{run['runId']}", "plans", "runs", "inbox")
             }
-    lookout = post.ChangePoller()
+    lookout = pg_notify.ChangePoller()
     with there.bus.subscription(own_world.agent.org_id, feed):
         await lookout.poll(there.database, there.bus)
         assert feed.take() == ()
@@ -109,7 +108,7 @@ async def test_more_changes_than_one_look_takes_are_told_as_all(
     for _ in range(3):
         await own_world.agent.plan(1)
     with there.bus.subscription(own_world.agent.org_id, feed):
-        await post.ChangePoller(most=2).poll(there.database, there.bus)
+        await pg_notify.ChangePoller(most=2).poll(there.database, there.bus)
     assert feed.take() == (ALL_TOPICS,)
 
 
@@ -138,16 +137,16 @@ async def test_a_connection_that_breaks_is_opened_anew(own_world: World) -> None
 async def test_whoever_sends_takes_its_own_letters_for_nobodys(own_world: World) -> None:
     bus, feed = own_world.doorway.house.bus, ChangeFeed()
     with bus.subscription(own_world.agent.org_id, feed):
-        post.receive(bus, f"{bus.sender} {own_world.agent.org_id} plan:{'0' * 36}:1")
-        post.receive(bus, "what is this?")
+        pg_notify.receive(bus, f"{bus.sender} {own_world.agent.org_id} plan:{'0' * 36}:1")
+        pg_notify.receive(bus, "what is this?")
         assert feed.take() == ()
 
 
 async def test_changes_travel_many_in_a_letter(own_world: World) -> None:
     services = own_world.doorway.house
-    await post.send_pending(services.database, services.bus)
+    await pg_notify.send_pending(services.database, services.bus)
     plans = [await own_world.agent.plan(1) for _ in range(20)]
     for plan in plans:
         await own_world.agent.take(plan)
-    assert await post.send_pending(services.database, services.bus) == 1
-    assert await post.send_pending(services.database, services.bus) == 0
+    assert await pg_notify.send_pending(services.database, services.bus) == 1
+    assert await pg_notify.send_pending(services.database, services.bus) == 0

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from servers import Place
-from waybook.store.sql import Query, Rows, expand_parts, load
+from waybook.store.driver.queries import Query, Rows, expand_parts, load
 
 SOURCE = Path(str(files("waybook")))
 #: Several statements at a time, run by the owner: the migrations' own tests run them.

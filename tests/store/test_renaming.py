@@ -10,13 +10,13 @@ import pytest
 from belongings import everything
 from dumps import dump
 from erasures import LEFT, add_user, erased, rows_of, verdicts, verified
-from waybook.doorway import Channel
+from waybook.core.changes import Change, Entity
+from waybook.core.decision_context import Channel
+from waybook.core.pseudonyms import Pseudonymization, pseudonymize_details
 from waybook.errors import InvalidInput, NotFound, Refused
-from waybook.record.changes import Change, Entity
-from waybook.record.moment import Json
-from waybook.record.pseudonyms import Pseudonymization, pseudonymize_details
+from waybook.json_values import Json
 from waybook.store import audit
-from waybook.store.ids import new_id
+from waybook.store.driver.ids import new_id
 from worlds import Agent, Body, World, a_step
 
 PSEUDONYM = re.compile(r"erased-[0-9a-f]{8}")

@@ -12,11 +12,11 @@ import pytest
 from dumps import dump
 from erasures import LEFT, rows_of, slug_of, verdicts, verified
 from servers import Place
+from waybook.app.operations.erasure import erase_org
 from waybook.errors import Misconfigured
-from waybook.store import retention
-from waybook.store.owners import open_owner_session
-from waybook.store.retention import RetentionPolicy, apply_retention
-from waybook.usecases.erase import erase_org
+from waybook.store.maintenance import retention
+from waybook.store.maintenance.owner import open_owner_session
+from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 from worlds import Agent, Body, World, a_step
 
 FOR_EVER = RetentionPolicy(0, 0, 0)

@@ -10,12 +10,13 @@ import pytest
 from postgres.processes import eventually
 from servers import Place, Server, fresh_place
 from statements import prepared
-from waybook.record.holder import Holder
-from waybook.store import definitions, documents, jobs, runs
-from waybook.store.ids import new_id
-from waybook.store.jobs import JobRequest
-from waybook.store.sql import Statement
-from waybook.store.tenants import LOCAL_ORG, add_org
+from waybook.core.holder import Holder
+from waybook.store.accounts.accounts import LOCAL_ORG, add_org
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import Statement
+from waybook.store.runs import jobs, load
+from waybook.store.runs import jobs as documents
+from waybook.store.runs.jobs import JobRequest
 from worlds import a_world
 
 #: Two orgs with twelve hundred runs each, twenty jobs in each run, one of them held.
@@ -140,7 +141,7 @@ HOT = {
 
 
 def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
-    lock, stages, steps = runs.lock_statements(run_id)
+    lock, stages, steps = load.lock_statements(run_id)
     return {
         "run_of_job": jobs.run_of_job_statement(job_id),
         "load_job": jobs.job_statement(job_id),
@@ -153,11 +154,11 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
         "lock_run": lock,
         "load_stages": stages,
         "load_steps": steps,
-        "run_brief": runs.brief_statement(run_id),
+        "run_brief": load.brief_statement(run_id),
         "documents_of": documents.documents_statement(run_id, ["d1"]),
         "content": documents.content_statement(run_id, document_id, 0, 100),
         "run_of_document": documents.run_of_document_statement(document_id),
-        "definition": definitions.definition_statement("dag-7", 1),
+        "definition": load.definition_statement("dag-7", 1),
     }
 
 
@@ -187,7 +188,7 @@ def test_no_query_of_runs_reads_a_table_from_end_to_end(
         "document_job": documents.document_job_statement(run_id, document_id),
         "contents": documents.contents_statement([document_id], 100),
         "available": documents.available_statement(run_id),
-        "run_rows": runs.rows_statement(run_id),
+        "run_rows": load.rows_statement(run_id),
     }[name]
     found = plan(full, statement)
     assert [node for node in found if node.kind == "Seq Scan"] == [], found

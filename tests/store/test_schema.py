@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from servers import Place
-from waybook.store.ids import new_id
-from waybook.store.migrate import APP_ROLE
-from waybook.store.tenants import LOCAL_ORG, add_org
+from waybook.store.accounts.accounts import LOCAL_ORG, add_org
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance.migrate import APP_ROLE
 
 #: The migrations' own list belongs to no org; the serving role has no business there.
 OUTSIDE = {"schema_migration"}

@@ -12,14 +12,13 @@ from servers import Place
 from store.library import EMBEDDER, Library, a_library
 from waybook.plan.research import ResearchSource
 from waybook.research.fusion import fuse
-from waybook.research.question import parse_query
-from waybook.research.sources import source_hash, source_id
-from waybook.store import embeddings, passages, search
-from waybook.store.backend import Backend
-from waybook.store.database import Database
-from waybook.store.ids import new_id
-from waybook.store.passages import index_source
-from waybook.store.search import Scope, SearchCapabilities
+from waybook.research.passages import source_hash, source_id
+from waybook.research.query import parse_query
+from waybook.store.driver.database import Database
+from waybook.store.driver.ids import new_id
+from waybook.store.research import artifacts, embeddings, search
+from waybook.store.research.artifacts import Backend, index_source
+from waybook.store.research.search import Scope, SearchCapabilities
 from worlds import NOON, a_database
 
 NOTES = {
@@ -246,11 +245,13 @@ async def test_what_search_does_not_know_yet_is_listed(
     library: Library, shared_place: Place
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")
-    (rows,) = await library.database.read_org(library.org_id, passages.unindexed_statement(None, 9))
+    (rows,) = await library.database.read_org(
+        library.org_id, artifacts.unindexed_statement(None, 9)
+    )
     assert [row[0] for row in rows] == [artifact_id]
     await library.write(
-        *passages.index_statements(
-            passages.split_subjects([index_source(WIKI, NOON)]), None, library.org_id
+        *artifacts.index_statements(
+            artifacts.split_subjects([index_source(WIKI, NOON)]), None, library.org_id
         )
     )
     asked = embeddings.without_embeddings_statement(EMBEDDER.model, Backend.PORTABLE, None, 9)

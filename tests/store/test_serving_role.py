@@ -10,12 +10,11 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from servers import Place
+from waybook.bootstrap import DatabaseServer, open_database, start_application
 from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
-from waybook.store.ids import new_id
-from waybook.store.migrate import APP_ROLE, list_pending, migrate
-from waybook.store.serving_role import check_serving_role
-from waybook.wiring import DatabaseServer, open_database, start_application
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance.migrate import APP_ROLE, check_serving_role, list_pending, migrate
 
 GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
 

@@ -11,14 +11,14 @@ import pytest
 from postgres.processes import eventually
 from servers import Place, Server, fresh_place
 from statements import prepared
-from waybook.record.holder import Holder
-from waybook.store import contexts, plans
-from waybook.store.idempotency import Key
-from waybook.store.ids import new_id
-from waybook.store.plans import PlanRequest
-from waybook.store.sql import Statement
-from waybook.store.tenants import LOCAL_ORG, add_org
-from waybook.usecases.browse_plans import PlanFilter, page_statements
+from waybook.app.queries.plans import PlanFilter, page_statements
+from waybook.core.holder import Holder
+from waybook.store.accounts.accounts import LOCAL_ORG, add_org
+from waybook.store.calls import Key
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import Statement
+from waybook.store.plans import contexts, load
+from waybook.store.plans.load import PlanRequest
 from worlds import a_world
 
 ME = Holder("ann", "1")
@@ -139,19 +139,19 @@ HOT = [
 def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
     plan_id, step_id = a_plan_id(full)
     key = Key(tool="get_next_step", key="k", arguments_hash=b"")
-    by_plan = plans.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
-    for_work = plans.lock_statements(PlanRequest(plan_id=plan_id, candidates=True, holder=ME), key)
+    by_plan = load.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
+    for_work = load.lock_statements(PlanRequest(plan_id=plan_id, candidates=True, holder=ME), key)
     statements = {
-        "plan of a step": plans.plan_of_step_statement(step_id),
+        "plan of a step": load.plan_of_step_statement(step_id),
         "lock": by_plan[0],
         "steps": by_plan[1],
         "candidates": for_work[1],
         "call": by_plan[2],
         "conditions": by_plan[3],
         "review": by_plan[4],
-        "results": plans.results_within_statement(plan_id, 24_000),
-        "results, cut": plans.results_cut_statement(plan_id, 160),
-        "formatting notes": plans.SQL["formatting_notes"](plan_id=plan_id),
+        "results": load.results_within_statement(plan_id, 24_000),
+        "results, cut": load.results_cut_statement(plan_id, 160),
+        "formatting notes": load.SQL["formatting_notes"](plan_id=plan_id),
         "artifacts": contexts.newest_statement(plan_id, None, contexts.FIRST_PAGE),
         "artifacts of a step": contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),
         "artifacts by id": contexts.artifacts_statement(plan_id, {step_id: 1}, 1_200),
@@ -162,7 +162,7 @@ def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
         "piece of a step": contexts.step_text_slice_statement(
             plan_id, "result", step_id, contexts.FIRST_PAGE
         ),
-        "brief": plans.brief_statement(plan_id),
+        "brief": load.brief_statement(plan_id),
     }
     found = scans(full, statements[name])
     assert found
@@ -170,7 +170,7 @@ def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
 
 
 def test_a_page_of_open_plans_counts_steps_by_index(full: Place) -> None:
-    statement = plans.SQL["open_plans"](before=None, before_id=None, most=20)
+    statement = load.SQL["open_plans"](before=None, before_id=None, most=20)
     found = scans(full, statement)
     assert "Seq Scan" not in {how for table, how in found if table == "plan_step"}
 
@@ -189,7 +189,7 @@ def test_a_page_of_the_dashboard_reads_by_index_in_its_order(
 
 
 def test_what_waits_is_counted_without_a_look_at_every_review(full: Place) -> None:
-    found = scans(full, plans.SQL["waiting"]())
+    found = scans(full, load.SQL["waiting"]())
     assert {how for table, how in found if table == "review"} != {"Seq Scan"}
 
 

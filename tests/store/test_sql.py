@@ -14,7 +14,7 @@ from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, Format
 
 from servers import Place
-from waybook.store.sql import AsJson, Ids, Query, Rows, Statement, Value
+from waybook.store.driver.queries import AsJson, Ids, Query, Rows, Statement, Value
 
 #: Each example is a question to a server.
 FEW = settings(max_examples=60)

@@ -8,7 +8,7 @@ from psycopg.conninfo import make_conninfo
 from fault_link import fault_link
 from servers import Place
 from waybook.errors import Misconfigured, Unavailable
-from waybook.store.startup import wait_until_reachable
+from waybook.store.driver.startup import wait_until_reachable
 
 
 class Reports(list[str]):

@@ -3,8 +3,8 @@
 import pytest
 
 from waybook.errors import IdempotencyConflict
-from waybook.record.moment import Json
-from waybook.store.idempotency import Key, StoredAnswer, hash_arguments, read_answer
+from waybook.json_values import Json
+from waybook.store.calls import Key, StoredAnswer, hash_arguments, read_answer
 
 ARGUMENTS: Json = {"plan_id": "p", "name": "Rivers"}
 KEY = Key("submit", "k1", hash_arguments({"user": "ann", "arguments": ARGUMENTS}), ARGUMENTS)

@@ -12,7 +12,7 @@ import pytest
 from erasures import verified
 from servers import Place, Server, fresh_place
 from waybook.store import audit
-from waybook.store.migrate import APP_ROLE
+from waybook.store.maintenance.migrate import APP_ROLE
 from worlds import Agent, World, a_world
 
 # Whoever serves

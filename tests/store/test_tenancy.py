@@ -16,9 +16,9 @@ from erasures import erased
 from servers import Place
 from trust_worlds import a_token
 from waybook.store import deliveries
-from waybook.store.ids import new_id
-from waybook.store.migrate import APP_ROLE
-from waybook.store.sql import AsJson, Query, Statement
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import AsJson, Query, Statement
+from waybook.store.maintenance.migrate import APP_ROLE
 from worlds import NOON, Agent, World
 
 ORG = "(org_id = app_org())"

@@ -5,9 +5,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.record.scopes import Scope, expand_scopes
-from waybook.store.identities import read_bearer
-from waybook.store.web_sessions import read_person
+from waybook.core.decision_context import Scope, expand_scopes
+from waybook.store.accounts.accounts import read_bearer, read_person
 
 ORG = UUID(int=1)
 SCOPES = st.lists(st.sampled_from([*Scope]), max_size=5)

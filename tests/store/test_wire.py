@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 
 from waybook.errors import Busy
-from waybook.store.database import Transaction
-from waybook.store.sql import Query
-from waybook.store.wire import REPLAN_EVERY, PreparedPlans
+from waybook.store.driver.database import Transaction
+from waybook.store.driver.queries import Query
+from waybook.store.driver.wire import REPLAN_EVERY, PreparedPlans
 from worlds import World
 
 ONE = Query("one", "select 1")

@@ -11,7 +11,7 @@ import re
 import pytest
 
 from waybook.store import deliveries
-from waybook.store.sql import load
+from waybook.store.driver.queries import load
 from without_org import OF_ALL_ORGS, SWITCH, bared, queries, query_files, stripped, stripping
 
 if SWITCH in os.environ:

@@ -25,19 +25,19 @@ from starlette.routing import Route
 import bombs
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
 from transport.messages import LEGACY
+from waybook.app.request.arguments import check_result_size, parse_arguments
+from waybook.app.request.caller import Answer
+from waybook.app.tools.plans.submit_step_result import SubmitStepResult
 from waybook.cli.app import app as command_line
-from waybook.dag.definition_text import parse_definition
-from waybook.dag.rendering import markdown_to_html
-from waybook.dag.templates import TemplateKind, template_error
-from waybook.doorway import Answer
+from waybook.dag.definitions.source_text import parse_definition
+from waybook.dag.templates.rendering import markdown_to_html
+from waybook.dag.templates.template import TemplateKind, template_error
 from waybook.errors import WaybookError
+from waybook.transport.http.app import build_app
+from waybook.transport.http.html.forms import COOKIE, read_form
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web.app import build_app
-from waybook.transport.web.dashboard.forms import COOKIE, read_form
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.serving import listen, serve_in_background
-from waybook.usecases.arguments import check_result_size, parse_arguments
-from waybook.usecases.submit_step_result import SubmitStepResult
 
 #: What bombs may take beyond what is loaded: bytes at any time, seconds of work in all.
 MEMORY = 400 * 1024 * 1024

@@ -7,11 +7,11 @@ import pytest
 import pytest_asyncio
 
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from waybook.transport.http.app import build_app
+from waybook.transport.http.metrics import Metric
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.metrics import Metric
-from waybook.transport.web.serving import listen, serve_in_background
 from worlds import World
 
 CALLS = Metric(name="waybook_calls_total", help="Calls so far.", kind="counter", value=3)

@@ -7,14 +7,16 @@ from uuid import UUID
 from starlette.requests import Request
 
 from tools.generate.tool_list import list_tools
-from waybook.doorway import Answer, Caller, Channel, Tool
+from waybook.app.request.arguments import ToolArguments
+from waybook.app.request.caller import Answer, Caller, ReadableDocument, ReadableOutput
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import Tool
+from waybook.app.skills.skill import Skill
+from waybook.core.decision_context import Channel
 from waybook.errors import NotFound, RateLimited, WaybookError
-from waybook.store.bus import Bus
-from waybook.transport.entrance import ToolGateway
-from waybook.usecases.arguments import ToolArguments
-from waybook.usecases.call import Body, RequestContext
-from waybook.usecases.exchange import ReadableDocument, ReadableOutput
-from waybook.usecases.skills import Skill
+from waybook.json_values import Body
+from waybook.store.driver.bus import Bus
+from waybook.transport.gateway import ToolGateway
 
 SOMEBODY = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
 

@@ -7,11 +7,12 @@ import httpx2
 from starlette.requests import Request
 
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
-from waybook.doorway import Caller, Channel
+from waybook.app.request.caller import Caller
+from waybook.core.decision_context import Channel
+from waybook.transport.http.app import build_app
+from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web.app import build_app
-from waybook.transport.web.dashboard.routes import dashboard_routes
-from waybook.transport.web.hosts import AllowedHosts
 from worlds import Agent
 
 TOKEN = re.compile(r'name="token" value="([^"]+)"')

@@ -10,15 +10,17 @@ import httpx2
 from starlette.requests import Request
 
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
-from waybook.doorway import Caller, Channel, Dispatcher
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.core.decision_context import Channel
 from waybook.settings import LoadedSettings
-from waybook.transport.entrance import ToolGateway
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.html.forms import COOKIE
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web.app import build_app
-from waybook.transport.web.dashboard.forms import COOKIE
-from waybook.transport.web.dashboard.routes import dashboard_routes
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.reading import ReadApi
 from worlds import Agent
 
 TOKEN = "t" * 43

@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from transport.doors import TOOLS, RememberingDoorway, somebody
-from waybook.transport.entrance import ToolGateway
+from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
 

@@ -9,10 +9,10 @@ import pytest
 from transport.doors import TOOLS, RememberingDoorway, an_entrance
 from transport.messages import LEGACY, a_request
 from waybook.errors import Unavailable
+from waybook.transport.http import metrics
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web import operations
-from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import AllowedHosts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -59,7 +59,7 @@ async def test_a_database_that_does_not_answer_makes_it_not_ready(
         await asyncio.Event().wait()
         return True
 
-    monkeypatch.setattr(operations, "READY_WITHIN", 0)
+    monkeypatch.setattr(metrics, "READY_WITHIN", 0)
     for ready in (no, gone, hangs):
         async with a_face(ready) as client:
             reply = await client.get("/readyz")

@@ -12,8 +12,9 @@ from mcp import Client, MCPError
 from mcp.client import ClientRequestContext
 from starlette.requests import Request
 
-from waybook.doorway import Caller, Dispatcher
-from waybook.transport.entrance import ToolGateway
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from worlds import Agent, Body, World

@@ -7,10 +7,10 @@ from starlette.requests import Request
 
 from sign_in_worlds import a_team
 from trust_worlds import a_token
-from waybook.record.scopes import Scope
-from waybook.transport.web.cookies import SESSION
-from waybook.transport.web.dashboard.sign_in import SignInPage
-from waybook.usecases.web_sessions import start_by_token
+from waybook.app.accounts.authentication import start_by_token
+from waybook.core.decision_context import Scope
+from waybook.transport.http.browser_session import SESSION
+from waybook.transport.http.dashboard.sign_in import SignInPage
 from worlds import World
 
 

@@ -15,10 +15,9 @@ from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
 from transport.pages import a_reader
 from transport.test_reading import reading_as
 from waybook.background import render_all_orgs
+from waybook.transport.http.app import build_app, load_openapi
+from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web.app import build_app
-from waybook.transport.web.described import load_openapi
-from waybook.transport.web.hosts import AllowedHosts
 from worlds import Agent, Body, World
 
 TOLD: dict[str, Any] = json.loads(load_openapi())
@@ -48,7 +47,7 @@ def test_every_route_is_described_and_there_is_no_other(
         kept.extend(routes)
         return Starlette(routes=routes, **rest)
 
-    monkeypatch.setattr("waybook.transport.web.app.Starlette", remembering)
+    monkeypatch.setattr("waybook.transport.http.app.Starlette", remembering)
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     reading = reading_as(face_world.agent)
     build_app(server, hosts=AllowedHosts(), ready=always, reading=reading)

@@ -7,9 +7,9 @@ import pytest
 from starlette.requests import Request
 
 from transport.faces import a_browser
-from waybook.doorway import Caller
+from waybook.app.request.caller import Caller
 from waybook.errors import Unavailable
-from waybook.transport.web.dashboard.desk import PageContext
+from waybook.transport.http.dashboard.page import PageContext
 from worlds import World
 
 #: What a browser sends.

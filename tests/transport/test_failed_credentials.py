@@ -13,12 +13,15 @@ from starlette.types import Receive, Scope, Send
 
 from servers import Place
 from trust_worlds import a_token, another_token, at, bearer, gated
+from waybook.app.accounts.members import revoke_token
+from waybook.app.request.caller import Caller
+from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, Unavailable
-from waybook.record.moment import Channel
-from waybook.transport.web import failed_credentials
-from waybook.transport.web.cookies import SESSION
-from waybook.transport.web.dashboard.sign_in import SignInPage
-from waybook.transport.web.failed_credentials import (
+from waybook.transport.http import failed_credentials
+from waybook.transport.http.authentication import AuthGate
+from waybook.transport.http.browser_session import SESSION
+from waybook.transport.http.dashboard.sign_in import SignInPage
+from waybook.transport.http.failed_credentials import (
     DELAY_SECONDS,
     MAX_ADDRESSES,
     MAX_DELAY_FACTOR,
@@ -29,9 +32,6 @@ from waybook.transport.web.failed_credentials import (
     REFILL_SECONDS,
     FailedCredentials,
 )
-from waybook.transport.web.gate import AuthGate
-from waybook.usecases.exchange import Caller
-from waybook.usecases.manage_tokens import revoke_token
 from worlds import World, a_world
 
 HERE, THERE = "203.0.113.9", "198.51.100.7"

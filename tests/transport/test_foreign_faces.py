@@ -18,10 +18,10 @@ from database_rows import rows, without_row_level_security
 from foreign_ids import askings
 from house.repository import SOURCE
 from transport.whole_house import TOKEN, a_house, a_port, a_visitor, routes_of, things_of
-from waybook.doorway import Answer
-from waybook.store.ids import new_id
+from waybook.app.request.caller import Answer
+from waybook.store.driver.ids import new_id
 from waybook.transport.mcp.completions import PROMPTS, URIS
-from waybook.transport.mcp.resource_kinds import KINDS
+from waybook.transport.mcp.resource_uris import KINDS
 from without_org import stripping
 from worlds import World
 

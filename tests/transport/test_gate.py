@@ -10,10 +10,9 @@ import pytest
 from servers import Place
 from transport.messages import LEGACY, a_request
 from trust_worlds import a_token, a_visitor, another_token, at, bearer, everything_stored, served
-from waybook.record.scopes import Scope
-from waybook.transport.web import failed_credentials
-from waybook.usecases.manage_tokens import IssuedToken, revoke_token
-from waybook.usecases.manage_users import disable_user
+from waybook.app.accounts.members import IssuedToken, disable_user, revoke_token
+from waybook.core.decision_context import Scope
+from waybook.transport.http import failed_credentials
 from worlds import World, a_world
 
 PLAN = {

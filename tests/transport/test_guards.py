@@ -8,13 +8,13 @@ import httpx2
 import pytest
 
 from transport.messages import LEGACY, a_request, modern_headers
-from waybook.transport.web.guards import (
+from waybook.transport.http.request_checks import (
     BODY_LIMIT,
     MAX_DRAINED_BYTES,
+    AllowedHosts,
     read_body,
     reject_other_scopes,
 )
-from waybook.transport.web.hosts import AllowedHosts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -7,11 +7,12 @@ from contextlib import suppress
 import pytest
 
 from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from waybook.transport.http import request_checks
+from waybook.transport.http import server as heads
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web import guards, heads
-from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.serving import listen, serve_in_background
 
 START = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
@@ -128,6 +129,6 @@ async def test_whoever_does_not_come_to_the_point_is_hung_up_on(line: Line, what
 async def test_a_body_that_takes_too_long_is_not_waited_for(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guards, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(request_checks, "BODY_SECONDS", 0.1)
     line.say(POST + b"Content-Length: 10\r\n\r\nhalf")
     assert b" 408 " in await line.complete()

@@ -8,10 +8,10 @@ from mcp import Client, MCPError
 
 from transport.conformance.overlay import REPORTING, lay_over
 from transport.doors import SOMEBODY, TOOLS, RememberingDoorway, always, an_entrance
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.serving import listen, serve_in_background
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transport.faces import a_browser, send
-from waybook.transport.web.dashboard.back import safe_return_path
-from waybook.transport.web.dashboard.prose import MAX_LENGTH, to_rich_text
+from waybook.transport.http.html.forms import safe_return_path
+from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
 from worlds import Agent, Body, World
 
 HTML = {"accept": "text/html"}

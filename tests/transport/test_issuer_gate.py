@@ -23,11 +23,11 @@ from servers import Place
 from sign_in_worlds import a_served_team, a_team
 from transport.messages import LEGACY, a_request
 from trust_worlds import at, everything_stored
+from waybook.app.accounts.members import disable_user
+from waybook.core.decision_context import ReviewPolicy
 from waybook.errors import Unauthenticated
-from waybook.record.moment import ReviewPolicy
-from waybook.store.ids import new_id
-from waybook.transport.web import failed_credentials
-from waybook.usecases.manage_users import disable_user
+from waybook.store.driver.ids import new_id
+from waybook.transport.http import failed_credentials
 from worlds import Body, World, a_world
 
 PLAN = {
@@ -175,7 +175,7 @@ async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
 async def test_a_session_that_has_ended_hears_of_nothing_any_more(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waybook.transport.web.dashboard.live.REAUTH_SECONDS", 0.0)
+    monkeypatch.setattr("waybook.transport.http.dashboard.live.REAUTH_SECONDS", 0.0)
     async with (
         a_served_team(world) as (_, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as browser,

@@ -15,13 +15,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from trust_worlds import a_token, bearer, served
+from waybook.app.accounts.authentication import start_by_token
+from waybook.app.accounts.members import IssuedToken
 from waybook.errors import RateLimited, Unavailable
-from waybook.transport.listeners import StreamLimiter
+from waybook.transport.http.browser_session import SESSION
+from waybook.transport.http.dashboard import live
 from waybook.transport.mcp import subscriptions
-from waybook.transport.web.cookies import SESSION
-from waybook.transport.web.dashboard import live
-from waybook.usecases.manage_tokens import IssuedToken
-from waybook.usecases.web_sessions import start_by_token
+from waybook.transport.stream_limits import StreamLimiter
 from worlds import World
 
 PATIENCE = 20.0

@@ -4,8 +4,9 @@ from mcp import Client
 from starlette.requests import Request
 
 from ink import Ink, a_written_output, a_written_plan, a_written_run
-from waybook.doorway import Caller, Dispatcher
-from waybook.transport.entrance import ToolGateway
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 from worlds import Agent, World

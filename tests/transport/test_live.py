@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from browser.site import Site, a_site
-from waybook.store.bus import Bus
-from waybook.transport.web.dashboard import live
+from waybook.store.driver.bus import Bus
+from waybook.transport.http.dashboard import live
 from worlds import World
 
 PATIENCE = 20.0

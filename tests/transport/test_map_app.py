@@ -7,8 +7,8 @@ from mcp import Client
 from mcp_types import TextResourceContents
 
 from transport.doors import RememberingDoorway, an_entrance
-from waybook.dag.drawing.svg import style_sheet
-from waybook.transport.mcp.app.resource import EXTENSION, MIME_TYPE, URI, page
+from waybook.dag.diagram.svg import style_sheet
+from waybook.transport.mcp.resources import EXTENSION, MIME_TYPE, URI, page
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import PROFILES, published_tools
 

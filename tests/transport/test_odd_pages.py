@@ -2,8 +2,8 @@
 
 from transport.pages import a_reader, words
 from waybook.background import render_all_orgs
-from waybook.record.oddities import count_hidden
-from waybook.transport.web.dashboard.assets import asset_url
+from waybook.core.hidden_characters import count_hidden
+from waybook.transport.http.html.layout import asset_url
 from worlds import World, a_step
 
 TURNED = "Pay \u202eeno\u202c \x1b[31mnow\u200b"

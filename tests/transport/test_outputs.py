@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from transport.doors import SOMEBODY, RememberingDoorway, an_entrance
 from transport.test_reading import a_face, reading_as
+from waybook.app.queries.documents import file_name
+from waybook.app.request.caller import ReadableOutput
 from waybook.errors import NotFound, Unavailable, WaybookError
-from waybook.plan.media_types import FILE_EXTENSIONS
-from waybook.plan.output import Output
-from waybook.transport.web.reading import ReadApi, output_response
-from waybook.usecases.exchange import ReadableOutput
-from waybook.usecases.read_outputs import file_name
+from waybook.plan.output import FILE_EXTENSIONS, Output
+from waybook.transport.http.requests import ReadApi, output_response
 from worlds import Agent, Body, World
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -16,19 +16,21 @@ from transport.doors import TOOLS
 from transport.messages import LEGACY, a_request, modern_headers
 from transport.pages import TOKEN
 from trust_worlds import a_token, bearer, served
-from waybook.doorway import Caller, Channel, Dispatcher
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
+from waybook.core.decision_context import Channel
 from waybook.errors import Forbidden
 from waybook.store.calls import CallLog
-from waybook.transport.entrance import ToolGateway
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.html.forms import COOKIE
+from waybook.transport.http.rate_limits import DELAYS, MAX_QUEUE_STEPS, QUEUE_STEP, RequestThrottle
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web.app import build_app
-from waybook.transport.web.dashboard.forms import COOKIE
-from waybook.transport.web.dashboard.routes import dashboard_routes
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.pace import DELAYS, MAX_QUEUE_STEPS, QUEUE_STEP, RequestThrottle
-from waybook.transport.web.reading import ReadApi
-from waybook.transport.web.serving import listen, serve_in_background
-from waybook.usecases.rate_limit import NANOSECONDS, TokenBuckets
 from worlds import Agent, World
 
 #: The database has no part in this, so one of them is enough.

@@ -9,10 +9,12 @@ import pytest
 from statements import prepared
 from transport.pages import a_reader
 from waybook.background import render_all_orgs
-from waybook.store import audit, calls, outputs, runs
-from waybook.store.line import DbConnection, Message, Results
-from waybook.store.runs import LAST_ID, RunFilter
-from waybook.store.sql import Statement
+from waybook.store import audit, calls
+from waybook.store.driver.connection import DbConnection, Message, Results
+from waybook.store.driver.queries import Statement
+from waybook.store.plans import details
+from waybook.store.runs import load
+from waybook.store.runs.load import LAST_ID, RunFilter
 from worlds import Agent, World
 
 #: Query plans differ between server versions.
@@ -95,8 +97,8 @@ async def test_a_page_costs_the_same_number_of_queries_however_much_there_is(
 
 
 QUERIES = {
-    "runs_page": (runs.page_statement(RunFilter(), 26), "run_pkey"),
-    "runs_page_of": (runs.page_statement(RunFilter(state="open", text="a"), 26), "run_pkey"),
+    "runs_page": (load.page_statement(RunFilter(), 26), "run_pkey"),
+    "runs_page_of": (load.page_statement(RunFilter(state="open", text="a"), 26), "run_pkey"),
     "audit_page": (
         audit.SQL["page"](
             since="-infinity",
@@ -133,7 +135,7 @@ QUERIES = {
         calls.SQL["last_errors"](seconds=3_600, most=20),
         "mcp_tool_call_log_default_pkey",
     ),
-    "latest_outputs": (outputs.latest_statement((NEVER, LAST_ID), 26), "artifact_time"),
+    "latest_outputs": (details.latest_statement((NEVER, LAST_ID), 26), "artifact_time"),
 }
 
 

@@ -10,12 +10,16 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from transport.doors import SOMEBODY, RememberingDoorway, an_entrance
+from waybook.app.request.caller import Caller
+from waybook.core.decision_context import Channel
 from waybook.errors import Unauthenticated
-from waybook.record.moment import Channel
-from waybook.transport.web.gate import AuthGate
-from waybook.transport.web.pace import MAX_CONCURRENT_PAGES, RequestThrottle, throttle_requests
-from waybook.transport.web.places import ConcurrencyLimiter
-from waybook.usecases.exchange import Caller
+from waybook.transport.http.authentication import AuthGate
+from waybook.transport.http.rate_limits import (
+    MAX_CONCURRENT_PAGES,
+    ConcurrencyLimiter,
+    RequestThrottle,
+    throttle_requests,
+)
 
 LONG = 3_600.0
 

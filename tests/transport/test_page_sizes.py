@@ -6,7 +6,7 @@ import re
 import pytest
 
 from transport.faces import a_browser
-from waybook.transport.web.dashboard.assets import NAMES, read_asset
+from waybook.transport.http.html.layout import NAMES, read_asset
 from worlds import Agent, a_step
 
 SCRIPTS = [name for name in NAMES if name.endswith(".js")]

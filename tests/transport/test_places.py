@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from waybook.transport.web.places import ConcurrencyLimiter
+from waybook.transport.http.rate_limits import ConcurrencyLimiter
 
 LONG = 3_600.0
 

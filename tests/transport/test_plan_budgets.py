@@ -7,10 +7,9 @@ import pytest
 
 from plan_builders import NOON
 from plan_sheets import a_large_plan, a_sheet
-from waybook.transport.web.dashboard.assets import read_asset
-from waybook.transport.web.dashboard.frame import TEMPLATES
-from waybook.transport.web.dashboard.plan_view import plan_view
-from waybook.usecases.plan_sheet import STEPS_AROUND, PlanDetail
+from waybook.app.queries.plan import STEPS_AROUND, PlanDetail
+from waybook.transport.http.dashboard.plan_view import plan_view
+from waybook.transport.http.html.layout import TEMPLATES, read_asset
 
 MOST_NODES = 15_000
 TAG = re.compile(r"<[a-z]")

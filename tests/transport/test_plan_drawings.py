@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from plan_builders import NOON, a_plan, a_step
 from waybook.plan.states import StepStatus
-from waybook.store.sheets import StepStatusChange
-from waybook.transport.web.dashboard.overview import build_step_grid
-from waybook.transport.web.dashboard.timeline import WIDTH, build_timeline
+from waybook.store.plans.details import StepStatusChange
+from waybook.transport.http.dashboard.activity import WIDTH, build_timeline
+from waybook.transport.http.dashboard.plan_view import build_step_grid
 
 
 def minutes(number: float) -> datetime:

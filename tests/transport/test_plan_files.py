@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from transport.faces import a_browser
-from waybook.record.replay import Row, change_from_json, replay
+from waybook.core.replay import Row, change_from_json, replay
 from worlds import Agent, Body, World
 
 WICKED = "# Not a heading of ours\n```\n<script>alert(1)</script>"

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from transport.faces import a_browser, send, words
-from waybook.store.database import Database
+from waybook.store.driver.database import Database
 from worlds import Agent, Body, World, a_step
 
 

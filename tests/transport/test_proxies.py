@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from servers import Place
 from trust_worlds import a_token, gated
 from waybook.errors import Misconfigured
-from waybook.transport.web.attempts import MAX_ATTEMPTS
-from waybook.transport.web.cookies import SESSION
-from waybook.transport.web.proxies import read_proxies
+from waybook.transport.http.browser_session import MAX_ATTEMPTS, SESSION
+from waybook.transport.http.client_address import read_proxies
 from worlds import World, a_world
 
 FORM = re.compile(r'name="token" value="([^"]+)"')

@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from transport.doors import SOMEBODY, TOOLS, RememberingDoorway, a_refusal, always, an_entrance
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Answer, Caller, ReadableDocument
 from waybook.background import render_all_orgs
-from waybook.dag.invariants import check
-from waybook.dag.page import build_page
-from waybook.doorway import Answer, Caller, Channel, Dispatcher
+from waybook.core.decision_context import Channel
+from waybook.dag.progress.invariants import check
+from waybook.dag.templates.rendering import build_page
 from waybook.errors import Unavailable
-from waybook.transport.entrance import ToolGateway
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi, document_response, markdown_response
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.reading import ReadApi, document_response, markdown_response
-from waybook.usecases.exchange import ReadableDocument
 from worlds import Agent, Body, World
 
 HOSTILE = "# Found\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://x/i.png)"

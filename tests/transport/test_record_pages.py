@@ -15,16 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transport.pages import a_reader, words
-from waybook.record.changes import Change, Entity, Entry, Event
-from waybook.record.moment import Actor, Channel
+from waybook.app.queries.audit import AuditFilter, all_entries, browse_audit
+from waybook.app.queries.usage import count_calls
+from waybook.app.request.request_context import RequestContext
+from waybook.core.changes import Change, Entity, Entry, Event
+from waybook.core.decision_context import Actor, Channel
 from waybook.settings_reading import read_settings
 from waybook.store.audit import ChainHead, chain
 from waybook.store.calls import LoggedCall
-from waybook.transport.web.dashboard.audit_file import FORMULA_PREFIXES, escape_cell
-from waybook.transport.web.dashboard.audit_view import MAX_CHANGES, MAX_VALUE_LENGTH, entry_view
-from waybook.usecases.browse_audit import AuditFilter, all_entries, browse_audit
-from waybook.usecases.call import RequestContext
-from waybook.usecases.count_calls import count_calls
+from waybook.transport.http.dashboard.audit import (
+    FORMULA_PREFIXES,
+    MAX_CHANGES,
+    MAX_VALUE_LENGTH,
+    entry_view,
+    escape_cell,
+)
 from worlds import NOON, Agent, Body, World
 
 

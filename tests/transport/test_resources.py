@@ -17,7 +17,7 @@ from transport.doors import (
 )
 from transport.test_outputs import an_output
 from transport.test_reading import a_document
-from waybook.doorway import Answer
+from waybook.app.request.caller import Answer
 from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.transport.mcp.server import build_server
 

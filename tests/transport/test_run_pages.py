@@ -7,11 +7,10 @@ import httpx2
 import pytest
 
 from transport.pages import TOKEN, a_reader, words
+from waybook.app.queries.runs import find_runs, list_runs
+from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
-from waybook.store.runs import RunFilter
-from waybook.usecases.call import RequestContext
-from waybook.usecases.find_runs import find_runs
-from waybook.usecases.list_runs import list_runs
+from waybook.store.runs.load import RunFilter
 from worlds import Agent, Body, World
 
 

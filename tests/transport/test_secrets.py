@@ -28,7 +28,7 @@ from run_place import PLACE
 from servers import Place, Server, fresh_place
 from transport.messages import LEGACY, a_request
 from trust_worlds import a_token
-from waybook.store.ids import new_id
+from waybook.store.driver.ids import new_id
 from worlds import a_world
 
 STEPS = [{"stepType": "search", "instructions": "Find out."}]

@@ -17,10 +17,10 @@ from transport.doors import (
     an_entrance,
     somebody,
 )
-from waybook.doorway import Answer, Caller
+from waybook.app.request.caller import Answer, Caller
 from waybook.errors import Unavailable
-from waybook.transport.entrance import ToolGateway
-from waybook.transport.mcp.instructions import instructions_for
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.prompts import instructions_for
 from waybook.transport.mcp.server import build_server
 
 Era = Literal["legacy", "2026-07-28"]

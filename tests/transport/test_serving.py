@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from waybook.errors import Misconfigured
-from waybook.transport.web.serving import address, listen, run, serve, serve_in_background
+from waybook.transport.http.server import address, listen, run, serve, serve_in_background
 
 
 def test_a_port_that_is_taken_is_a_setting_that_cannot_work() -> None:

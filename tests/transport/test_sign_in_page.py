@@ -12,14 +12,14 @@ import pytest
 from servers import Place
 from sign_in_worlds import Team, a_team, slug_of
 from trust_worlds import a_token, another_token, at
-from waybook.record.scopes import Scope
-from waybook.transport.web.attempts import (
+from waybook.app.accounts.members import IssuedToken, revoke_token
+from waybook.core.decision_context import Scope
+from waybook.transport.http.browser_session import (
     MAX_ADDRESSES,
     MAX_ATTEMPTS,
     WINDOW_SECONDS,
     LoginThrottle,
 )
-from waybook.usecases.manage_tokens import IssuedToken, revoke_token
 from worlds import Body, World, a_world
 
 PAGE = {"accept": "text/html"}

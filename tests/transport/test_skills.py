@@ -11,13 +11,12 @@ from mcp_types import BlobResourceContents, Request, TextResourceContents
 from pydantic import BaseModel, ConfigDict
 
 from transport.doors import TOOLS, RememberingDoorway, an_entrance, somebody
+from waybook.app.skills.loader import parse_skill, read_skills
+from waybook.app.skills.skill import Skill, SkillFile
 from waybook.errors import Unavailable
-from waybook.transport.entrance import ToolGateway
+from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.skills import EXTENSION
-from waybook.usecases.skill_folders import read_skills
-from waybook.usecases.skill_text import parse_skill
-from waybook.usecases.skills import Skill, SkillFile
 
 Era = Literal["legacy", "auto", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])

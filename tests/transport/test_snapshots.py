@@ -10,11 +10,11 @@ import pytest
 from dag_builders import a_chain, a_dag, a_stage, a_step
 from dag_evidence import Body, a_job, a_snapshot
 from transport.test_garbage import NOT_JSON, keeps_silent
-from waybook.dag.definition import write_definition
-from waybook.dag.invariants import check
-from waybook.dag.snapshot import map_from_snapshot, report_from_snapshot
-from waybook.transport.web import snapshots
-from waybook.transport.web.replies import json_response
+from waybook.dag.definitions.definition import write_definition
+from waybook.dag.progress.invariants import check
+from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
+from waybook.transport.http import snapshots
+from waybook.transport.http.responses import json_response
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

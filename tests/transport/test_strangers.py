@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Message
 from database_rows import rows
 from transport.sound_forms import sound_forms
 from transport.whole_house import TOKEN, a_house, a_visitor, routes_of, things_of
-from waybook.transport.web.dashboard.forms import COOKIE
-from waybook.transport.web.hosts import AllowedHosts
+from waybook.transport.http.html.forms import COOKIE
+from waybook.transport.http.request_checks import AllowedHosts
 from worlds import World
 
 NAME = "plans.example.org"

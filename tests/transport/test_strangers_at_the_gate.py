@@ -17,7 +17,7 @@ from transport.test_strangers import (
     judge,
 )
 from transport.whole_house import routes_of
-from waybook.store.ids import new_id
+from waybook.store.driver.ids import new_id
 from worlds import World
 
 #: What everybody may see, and what they get there.

@@ -12,12 +12,14 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from tools.generate.tool_list import list_tools
 from transport.doors import always
-from waybook.doorway import TOOLS, Caller, Dispatcher
-from waybook.transport.entrance import ToolGateway
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.registry import TOOLS
+from waybook.app.request.caller import Caller
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
-from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.serving import listen, serve_in_background
 from worlds import World
 
 #: The newest revision has another way; older clients have this one.

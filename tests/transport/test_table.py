@@ -10,8 +10,8 @@ from mcp import Client
 from tools.generate.files import TOOL_LIST
 from tools.generate.tool_list import ALWAYS_LOADED, list_tools, render
 from transport.doors import RememberingDoorway, an_entrance
-from waybook.doorway import TOOLS
-from waybook.transport.mcp.instructions import instructions_for
+from waybook.app.registry import TOOLS
+from waybook.transport.mcp.prompts import instructions_for
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import PROFILES, published_tools
 

@@ -13,12 +13,9 @@ from mcp.shared.exceptions import MCPError
 
 from servers import Place
 from trust_worlds import a_token, another_token, at, bearer, served
-from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import Scope
+from waybook.app.accounts.members import IssuedToken, change_org, disable_user, revoke_token
+from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.transport.mcp import subscriptions
-from waybook.usecases.manage_orgs import change_org
-from waybook.usecases.manage_tokens import IssuedToken, revoke_token
-from waybook.usecases.manage_users import disable_user
 from worlds import Body, World, a_world
 
 Era = Literal["legacy", "2026-07-28"]

@@ -10,13 +10,10 @@ import pytest
 
 from transport.faces import words
 from trust_worlds import a_token, a_visitor, another_token, at, served
-from waybook.doorway import Channel
-from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import Scope
-from waybook.transport.web.dashboard import live
-from waybook.usecases.identify import authenticate_token
-from waybook.usecases.manage_orgs import change_org
-from waybook.usecases.manage_tokens import IssuedToken, revoke_token
+from waybook.app.accounts.authentication import authenticate_token
+from waybook.app.accounts.members import IssuedToken, change_org, revoke_token
+from waybook.core.decision_context import Channel, ReviewPolicy, Scope
+from waybook.transport.http.dashboard import live
 from worlds import Agent, Body, World
 
 FORM = re.compile(r'name="token" value="([^"]+)"')

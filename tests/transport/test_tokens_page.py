@@ -9,14 +9,11 @@ import pytest
 from transport.faces import a_browser, send, words
 from transport.pages import a_reader
 from trust_worlds import a_token, at
-from waybook.doorway import Channel
+from waybook.app.accounts.authentication import authenticate_token
+from waybook.app.accounts.members import disable_user, list_members
+from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.errors import Unauthenticated
-from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import Scope, expand_scopes
 from waybook.settings import LoadedSettings, Settings
-from waybook.usecases.identify import authenticate_token
-from waybook.usecases.list_members import list_members
-from waybook.usecases.manage_users import disable_user
 from worlds import Agent, World
 
 SECRET = re.compile(r"wb_[A-Za-z0-9]{40}")

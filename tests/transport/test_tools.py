@@ -3,7 +3,7 @@
 import pytest
 
 from transport.doors import TOOLS, a_refusal
-from waybook.doorway import Answer
+from waybook.app.request.caller import Answer
 from waybook.errors import Misconfigured
 from waybook.transport.mcp.tools import to_tool_result, tools_in_profile
 

@@ -15,17 +15,18 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 from postgres.places import a_place
 from transport.messages import LEGACY
 from transport.test_garbage import NOT_JSON, STRANGE, keeps_silent
-from waybook.cli.serve import build_gateway
-from waybook.doorway import TOOLS, Channel
+from waybook.app.registry import TOOLS
+from waybook.bootstrap import start_application
+from waybook.cli.commands.serve import build_gateway
+from waybook.core.decision_context import Channel
 from waybook.settings import Settings
+from waybook.transport.http.app import build_app
+from waybook.transport.http.metrics import collect_metrics
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
-from waybook.transport.web.app import build_app
-from waybook.transport.web.figures import collect_metrics
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.reading import ReadApi
-from waybook.transport.web.serving import listen, serve_in_background
-from waybook.wiring import start_application
 from worlds import Body
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

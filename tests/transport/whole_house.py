@@ -13,18 +13,20 @@ from starlette.types import ASGIApp
 
 from run_calls import a_gathering
 from tool_calls import a_call_of
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
 from waybook.background import render_all_orgs
-from waybook.doorway import Caller, Channel, Dispatcher
-from waybook.transport.entrance import ToolGateway
+from waybook.core.decision_context import Channel
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.html.forms import COOKIE
+from waybook.transport.http.metrics import collect_metrics
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
-from waybook.transport.web.app import build_app
-from waybook.transport.web.dashboard.forms import COOKIE
-from waybook.transport.web.dashboard.routes import dashboard_routes
-from waybook.transport.web.figures import collect_metrics
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.reading import ReadApi
-from waybook.transport.web.serving import listen, serve_in_background
 from worlds import Agent
 
 TOKEN = "t" * 43

@@ -13,13 +13,13 @@ from endpoint_server import (
     an_endpoint,
     answer,
 )
-from waybook.doorway import Dispatcher
-from waybook.endpoints.asking import ModelClient
-from waybook.record.moment import Json
-from waybook.record.usage import Totals
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.queries.usage import count_usage
+from waybook.app.request.request_context import RequestContext
+from waybook.core.usage import Totals
+from waybook.integrations.llm_client import ModelClient
+from waybook.json_values import Json
 from waybook.store.calls import CallLog
-from waybook.usecases.call import RequestContext
-from waybook.usecases.count_usage import count_usage
 from worlds import Agent, Body, World
 
 KEY = "sk-of-the-operator"

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from trust_worlds import a_token, at
-from waybook.record.scopes import Scope, expand_scopes
-from waybook.usecases.browse_audit import AuditFilter, browse_audit
-from waybook.usecases.call import RequestContext
-from waybook.usecases.list_audit import list_audit
+from waybook.app.queries.audit import AuditFilter, browse_audit, list_audit
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Scope, expand_scopes
 from worlds import World
 
 

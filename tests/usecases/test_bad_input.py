@@ -12,7 +12,8 @@ import pytest
 
 from tool_arguments import arguments_of
 from tool_calls import a_call_of
-from waybook.doorway import TOOLS, Answer
+from waybook.app.registry import TOOLS
+from waybook.app.request.caller import Answer
 from worlds import Agent, World
 
 #: Codes that say the caller asked for something that cannot be.

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from waybook.doorway import TOOLS
+from waybook.app.registry import TOOLS
+from waybook.app.request.arguments import parse_arguments
+from waybook.app.tools.plans.get_next_step import GetNextStep
+from waybook.app.tools.plans.submit_step_result import SubmitStepResult
 from waybook.errors import InvalidInput
-from waybook.usecases.arguments import parse_arguments
-from waybook.usecases.get_next_step import GetNextStep
-from waybook.usecases.submit_step_result import SubmitStepResult
 
 Path = tuple[str | int, ...]
 

@@ -8,15 +8,14 @@ import pytest
 
 from sign_in_worlds import Team, a_team, slug_of
 from trust_worlds import at
+from waybook.accounts.manage import NewUser
+from waybook.accounts.model import User
+from waybook.app.accounts.authentication import authenticate_bearer, find_or_create_member
+from waybook.app.accounts.members import add_user, disable_user
+from waybook.app.request.caller import Caller
+from waybook.core.decision_context import Channel, Scope, expand_scopes
 from waybook.errors import Forbidden, Unauthenticated
-from waybook.orgs.manage import NewUser
-from waybook.orgs.model import User
-from waybook.record.moment import Channel
-from waybook.record.scopes import Scope, expand_scopes
-from waybook.store import identities
-from waybook.usecases.by_issuer import authenticate_bearer, find_or_create_member
-from waybook.usecases.exchange import Caller
-from waybook.usecases.manage_users import add_user, disable_user
+from waybook.store.accounts import accounts
 from worlds import World
 
 #: What somebody new may do.
@@ -36,9 +35,9 @@ async def caller(team: Team, text: str | None = None) -> Caller:
 
 async def users(team: Team) -> list[User]:
     rows = await team.world.database.read_org(
-        team.world.agent.org_id, identities.SQL["users"](most=100)
+        team.world.agent.org_id, accounts.SQL["users"](most=100)
     )
-    return identities.read_users(rows[0])
+    return accounts.read_users(rows[0])
 
 
 async def test_somebody_new_becomes_a_user_once_with_an_entry_in_the_audit(team: Team) -> None:

@@ -6,8 +6,9 @@ import psycopg
 import pytest
 
 from tool_calls import a_call_of
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.registry import TOOLS
 from waybook.background import log_calls_for_ever
-from waybook.doorway import TOOLS, Dispatcher
 from waybook.store import calls
 from waybook.store.calls import CallLog
 from worlds import Agent, World

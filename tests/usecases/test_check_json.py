@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from waybook.app.request.arguments import MAX_DEPTH, MAX_INT, check_json
 from waybook.errors import InvalidInput
-from waybook.usecases.arguments import MAX_DEPTH, MAX_INT, check_json
 
 
 def nested(levels: int) -> Any:  # noqa: ANN401 - JSON

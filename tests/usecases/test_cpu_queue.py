@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
+from waybook.app.request.cpu_queue import CpuQueue
+from waybook.app.tools.plans import submit_step_result
 from waybook.errors import Busy
 from waybook.plan.submit import submit
-from waybook.usecases import submit_step_result
-from waybook.usecases.cpu_queue import CpuQueue
 from worlds import World
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)

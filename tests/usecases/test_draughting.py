@@ -9,13 +9,18 @@ from uuid import UUID
 import pytest
 
 from transport.faces import a_browser
-from waybook.dag.drawing.drawing import Drawing
-from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane
+from waybook.app.request import layout_worker as draughting
+from waybook.app.request.definition_cache import DefinitionCache, builtin_dags, definition_body
+from waybook.app.request.drawing_worker import DrawingJob, Links, render
+from waybook.app.request.layout_worker import (
+    MAX_INLINE_COST,
+    MAX_QUEUED,
+    DrawingProcess,
+    LayoutWorker,
+)
+from waybook.dag.diagram.export import Drawing
+from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
 from waybook.errors import Busy, TooLarge
-from waybook.usecases import draughting
-from waybook.usecases.charts import DefinitionCache, builtin_dags, definition_body
-from waybook.usecases.draughting import MAX_INLINE_COST, MAX_QUEUED, DrawingProcess, LayoutWorker
-from waybook.usecases.drawing_worker import DrawingJob, Links, render
 from worlds import World
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)

@@ -6,7 +6,7 @@ import pytest
 
 from tool_arguments import arguments_of
 from tool_calls import INSTEAD, MUTATING, PREPARE, a_call_of
-from waybook.doorway import TOOLS
+from waybook.app.registry import TOOLS
 from worlds import Agent
 
 

@@ -26,10 +26,10 @@ from usecases.models_asked import (
     extracted,
     noted,
 )
-from waybook.record.usage import Totals
+from waybook.app.queries.usage import count_usage
+from waybook.app.request.request_context import RequestContext
+from waybook.core.usage import Totals
 from waybook.research.extraction import fence_text, prompt, unused_delimiter
-from waybook.usecases.call import RequestContext
-from waybook.usecases.count_usage import count_usage
 from worlds import Agent, Body, World, a_world
 
 

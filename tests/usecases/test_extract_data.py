@@ -10,11 +10,11 @@ from jsonschema import Draft202012Validator
 
 from plan.test_schema import JSON, SCHEMAS
 from tool_calls import a_late_result
+from waybook.app.request.arguments import parse_arguments
+from waybook.app.tools.research.extract_data import MAX_SCHEMA_BYTES, ExtractData, extract_data
 from waybook.errors import InvalidInput
-from waybook.record.moment import Json
+from waybook.json_values import Json
 from waybook.research.extraction import fence_text, prompt
-from waybook.usecases.arguments import parse_arguments
-from waybook.usecases.extract_data import MAX_SCHEMA_BYTES, ExtractData, extract_data
 from worlds import Agent, Body
 
 RIVER: Body = {

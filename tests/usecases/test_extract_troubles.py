@@ -37,10 +37,10 @@ from usecases.models_asked import (
     noted,
     unavailable,
 )
-from waybook.doorway import Dispatcher
-from waybook.endpoints.question import ModelReply, ModelRequest
+from waybook.app.dispatcher import Dispatcher
+from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
-from waybook.record.usage import Usage
+from waybook.integrations.llm_messages import ModelReply, ModelRequest
 from waybook.store.calls import CallLog
 from worlds import Agent, Body, World, a_world
 

@@ -2,7 +2,7 @@
 
 import orjson
 
-from waybook.usecases.flags import MAX_FLAGGED_REPLY_BYTES
+from waybook.app.request.answers import MAX_FLAGGED_REPLY_BYTES
 from worlds import World, a_step
 
 TURNED = "Pay \u202eeno on"

@@ -10,8 +10,8 @@ from belongings import belongings
 from database_rows import rows, without_row_level_security
 from foreign_ids import PLACES, askings
 from tool_arguments import names_within
-from waybook.doorway import TOOLS
-from waybook.store.ids import new_id
+from waybook.app.registry import TOOLS
+from waybook.store.driver.ids import new_id
 from without_org import stripping
 from worlds import Agent, World
 

@@ -1,6 +1,6 @@
 """get_next_step: a step of one's own, or why there is none."""
 
-from waybook.doorway import Channel
+from waybook.core.decision_context import Channel
 from worlds import Agent, Clock, a_step
 
 

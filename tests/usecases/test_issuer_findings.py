@@ -7,10 +7,10 @@ import pytest
 from endpoint_server import an_endpoint, never
 from issuers import FakeIssuer, a_key, an_issuer, rsa_key
 from sign_in_worlds import server_settings
-from waybook.endpoints import discovery, issuer_examination
+from waybook.app.operations.diagnostics import CheckResult, CheckState
+from waybook.app.operations.issuer_checks import check_issuer_settings
+from waybook.integrations import oidc_discovery
 from waybook.settings import Settings
-from waybook.usecases.findings import CheckResult, CheckState
-from waybook.usecases.issuer_findings import check_issuer_settings
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def test_an_issuer_that_is_down_or_out_of_reach_fails(there: FakeIssuer) -
 
 
 async def test_one_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (discovery, issuer_examination):
+    for module in (oidc_discovery, oidc_discovery):
         monkeypatch.setattr(module, "SECONDS", 0.05)
     async with an_endpoint(never) as silent:
         [one] = await check_issuer_settings(server_settings(FakeIssuer(url=silent.url)))

@@ -7,12 +7,12 @@ import psycopg
 import pytest
 
 from usecases.test_bad_input import digest
+from waybook.app.request.arguments import MAX_BODY, MAX_DEPTH, MAX_RESULT, check_json
+from waybook.app.tools.research.store_research import MAX_SOURCES, MAX_TAGS
 from waybook.conditions.condition import MAX_SOURCE_LENGTH
-from waybook.plan.limits import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
-from waybook.run.limits import MAX_MODELS
-from waybook.store.wire import WireSettings
-from waybook.usecases.arguments import MAX_BODY, MAX_DEPTH, MAX_RESULT, check_json
-from waybook.usecases.store_research import MAX_SOURCES, MAX_TAGS
+from waybook.plan.model import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
+from waybook.run.model import MAX_MODELS
+from waybook.store.driver.wire import WireSettings
 from worlds import Agent, Body, World, a_step
 
 #: What the specification names, by the words it has for it.

@@ -5,9 +5,9 @@ from json import dumps
 
 import pytest
 
-from waybook.doorway import Dispatcher
-from waybook.usecases.skill_folders import read_skills
-from waybook.usecases.skills import Skill, SkillFile
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.skills.loader import read_skills
+from waybook.app.skills.skill import Skill, SkillFile
 from worlds import Agent, World
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from servers import Place
 from tool_calls import MUTATING, a_call_of
-from waybook.doorway import TOOLS
+from waybook.app.registry import TOOLS
 from worlds import Agent, World, a_world
 
 #: Tools that make something new, and so have nothing to lock.

@@ -11,19 +11,24 @@ import pytest
 
 from servers import Place
 from trust_worlds import a_token, another_token, at, gives_away
-from waybook.doorway import Channel
+from waybook.accounts.manage import NewUser
+from waybook.app.accounts.authentication import authenticate_token
+from waybook.app.accounts.members import (
+    TokenRequest,
+    add_token,
+    add_user,
+    change_org,
+    change_scopes,
+    disable_user,
+    enable_user,
+    list_members,
+    revoke_token,
+)
+from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, Unauthenticated
-from waybook.orgs.manage import NewUser
-from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import Scope, expand_scopes
-from waybook.store.ids import new_id
-from waybook.usecases.call import RequestContext
-from waybook.usecases.identify import authenticate_token
-from waybook.usecases.list_members import list_members
-from waybook.usecases.manage_orgs import change_org
-from waybook.usecases.manage_tokens import TokenRequest, add_token, revoke_token
-from waybook.usecases.manage_users import add_user, change_scopes, disable_user, enable_user
-from waybook.usecases.verify_audit import AuditVerdict, audited_subjects, verify_audit
+from waybook.store.driver.ids import new_id
 from worlds import World, a_world
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from waybook.background import render_all_orgs, sweep_all_orgs
-from waybook.record.news import ChangeEvent
+from waybook.core.events import ChangeEvent
 from worlds import World
 
 

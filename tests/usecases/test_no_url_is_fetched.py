@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tool_calls import PREPARE, a_call_of
 from transport.whole_house import a_house, a_visitor
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.skills.loader import read_skills
 from waybook.background import deliver_all_orgs, index_all_orgs, render_all_orgs, sweep_all_orgs
-from waybook.doorway import Dispatcher
-from waybook.usecases.skill_folders import read_skills
 from worlds import Agent, Body, World
 
 

@@ -6,12 +6,12 @@ import json
 import psycopg
 import pytest
 
-from waybook.doorway import Answer
-from waybook.store.ids import new_id
-from waybook.usecases.call import RequestContext
-from waybook.usecases.plan_as_of import plan_as_of
-from waybook.usecases.read_outputs import list_outputs, read_output
-from waybook.usecases.verify_audit import Subject, verify_subject
+from waybook.app.operations.audit_verification import Subject, verify_subject
+from waybook.app.queries.documents import list_outputs, read_output
+from waybook.app.queries.plan import plan_as_of
+from waybook.app.request.caller import Answer
+from waybook.app.request.request_context import RequestContext
+from waybook.store.driver.ids import new_id
 from worlds import Agent, Body, World, a_step
 
 

@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from packets import completed, nasty, store_all
-from waybook.record.moment import Json
+from waybook.json_values import Json
 from waybook.research.cutting import as_text
-from waybook.store.line import DbConnection
-from waybook.store.search import SearchCapabilities
+from waybook.store.driver.connection import DbConnection
+from waybook.store.research.search import SearchCapabilities
 from worlds import Agent, Body, World, a_step
 
 MOST = 48_000

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from waybook.doorway import Answer
+from waybook.app.request.caller import Answer
 from waybook.plan.settle import is_derivable
 from waybook.plan.states import PlanStatus, StepStatus
 from worlds import Agent, Body, World, a_step

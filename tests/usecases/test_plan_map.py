@@ -8,11 +8,7 @@ from hypothesis import strategies as st
 
 from decisions import decision
 from plan_builders import NOON, a_plan, a_step
-from waybook.dag.invariants import check
-from waybook.dag.report import Report, StageReport, report
-from waybook.dag.structure import map_json
-from waybook.plan.states import StepStatus
-from waybook.usecases.plan_map import (
+from waybook.app.queries.plan_map import (
     PROGRESS_BY_STATUS,
     STAGE,
     edges_of,
@@ -20,6 +16,10 @@ from waybook.usecases.plan_map import (
     plan_report,
     plan_structure,
 )
+from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import Report, StageReport, report
+from waybook.dag.progress.structure import map_json
+from waybook.plan.states import StepStatus
 
 S = StepStatus
 

@@ -7,14 +7,14 @@ import pytest
 
 from background_rounds import index_all
 from servers import Place
+from waybook.app.operations.diagnostics import CheckResult, CheckState
+from waybook.app.operations.indexing import MAX_BREAKS
+from waybook.app.operations.trials import about_quarantine, try_everything
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
 from waybook.background import index_all_orgs
+from waybook.core.decision_context import Channel
 from waybook.errors import Unavailable
-from waybook.record.moment import Channel
-from waybook.usecases.call import RequestContext
-from waybook.usecases.exchange import Caller
-from waybook.usecases.findings import CheckResult, CheckState
-from waybook.usecases.index_research import MAX_BREAKS
-from waybook.usecases.trials import about_quarantine, try_everything
 from worlds import NOON, World
 
 #: Storing a vector ends the connection, as an extension does that the processor cannot run.

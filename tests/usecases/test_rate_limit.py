@@ -9,18 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tool_calls import a_call_of
+from waybook.app.dispatcher import OPERATIONS_PER_CALL, REPLY_BYTES_PER_CALL, Dispatcher
+from waybook.app.registry import TOOLS
+from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
 from waybook.conditions.budget import BUDGET
-from waybook.doorway import (
-    OPERATIONS_PER_CALL,
-    REPLY_BYTES_PER_CALL,
-    TOOLS,
-    Channel,
-    Dispatcher,
-)
+from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited
 from waybook.store.calls import CallLog
-from waybook.store.database import ConnectionPool, Database
-from waybook.usecases.rate_limit import NANOSECONDS, TokenBuckets
+from waybook.store.driver.database import Database
+from waybook.store.driver.pool import ConnectionPool
 from worlds import Agent, World
 
 RATES = st.integers(1, 100)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from waybook.store.line import DbConnection, Message, Results
+from waybook.store.driver.connection import DbConnection, Message, Results
 from worlds import Agent, Body, World
 
 

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from definitions import a_definition, a_recipe_step, a_stage
-from waybook.doorway import TOOLS
-from waybook.record.moment import Channel
-from waybook.usecases import reply_ceiling
-from waybook.usecases.exchange import MAX_REPLY_BYTES
+from waybook.app.registry import TOOLS
+from waybook.app.request import reply_ceiling
+from waybook.app.request.caller import MAX_REPLY_BYTES
+from waybook.core.decision_context import Channel
 from worlds import Agent, Body
 
 #: A character that takes six bytes in JSON.

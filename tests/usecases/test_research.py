@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from endpoint_server import Writer, an_endpoint, answer
+from waybook.app.request.services import SearchBackend
 from waybook.background import index_all_orgs
-from waybook.endpoints.embeddings import EmbeddingsClient
+from waybook.integrations.embeddings import EmbeddingsClient
 from waybook.research.embedding import builtin_embedder
-from waybook.usecases.library import SearchBackend
 from worlds import Agent, Body, World
 
 #: Full-text search uses its index on the embedded server only.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from waybook.doorway import Channel
+from waybook.core.decision_context import Channel
 from worlds import Agent, Body, World
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from dag_builders import dags, models
 from servers import Place
-from waybook.dag.definition import write_definition
-from waybook.dag.invariants import check
+from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag
+from waybook.dag.progress.invariants import check
 from worlds import Agent, Body, Clock, World, a_world
 
 #: One pass over every run tool with a serving role that is taken per transaction.

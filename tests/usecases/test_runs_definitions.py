@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from definitions import a_definition, a_recipe_step, a_stage
-from waybook.dag.invariants import check
-from waybook.usecases import charts
+from waybook.app.request import definition_cache
+from waybook.dag.progress.invariants import check
 from worlds import Agent, Body, World
 
 
@@ -98,8 +98,10 @@ async def test_a_definition_that_comes_with_us_may_come_in_a_new_version(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs of the older version keep it; new ones go by what we ship now, and so do the lists."""
-    older = charts.compile_definition({**views(prompt="As it was."), "slug": "dialectic"}, 1)
-    monkeypatch.setattr(charts, "builtin_dags", lambda: {"dialectic": older})
+    older = definition_cache.compile_definition(
+        {**views(prompt="As it was."), "slug": "dialectic"}, 1
+    )
+    monkeypatch.setattr(definition_cache, "builtin_dags", lambda: {"dialectic": older})
     before = await agent.run("dialectic")
     assert (before["version"], before["stages"][0]["stageSlug"]) == (1, "views")
     monkeypatch.undo()

@@ -7,8 +7,8 @@ import pytest
 
 from decisions import decision
 from run_documents import a_run_of_three_steps, available, kept, pages, render_all
-from waybook.dag.invariants import check
-from waybook.run.limits import MAX_PARTS
+from waybook.dag.progress.invariants import check
+from waybook.run.model import MAX_PARTS
 from worlds import Agent, Body, World
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
+from waybook.app.queries.documents import list_documents, read_document
+from waybook.app.queries.run import read_run_overview
+from waybook.app.queries.runs import find_runs, resolve_run
+from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
-from waybook.doorway import Channel
+from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput, NotFound
-from waybook.run.standing import RunState
-from waybook.usecases.call import RequestContext
-from waybook.usecases.find_runs import find_runs, resolve_run
-from waybook.usecases.read_documents import list_documents, read_document
-from waybook.usecases.watch_run import read_run_overview
+from waybook.run.status import RunState
 from worlds import Agent, Body, Clock
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from definitions import a_definition, a_recipe_step, a_stage
-from waybook.run.limits import MAX_ATTEMPTS
+from waybook.run.model import MAX_ATTEMPTS
 from worlds import Agent, Body, Clock, World
 
 

@@ -10,9 +10,9 @@ import pytest
 from definitions import a_definition, a_recipe_step, a_stage
 from run_documents import a_run_of_three_steps, pages, render_all
 from servers import Place
+from waybook.app.operations import rendering as render_documents
 from waybook.background import render_all_orgs
-from waybook.dag.rendering import Rendered, render
-from waybook.usecases import render_documents
+from waybook.dag.templates.rendering import Rendered, render
 from worlds import Agent, Body, World, a_world
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from definitions import a_definition, a_recipe_step, a_stage
 from run_documents import render_all
-from waybook.dag.invariants import check
+from waybook.app.request.caller import MAX_REPLY_BYTES
+from waybook.dag.progress.invariants import check
 from waybook.research.cutting import escaped_size, truncate
-from waybook.store import jobs
-from waybook.usecases.exchange import MAX_REPLY_BYTES
+from waybook.store.runs import jobs
 from worlds import Agent, Body
 
 MOST = 48_000

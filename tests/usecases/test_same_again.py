@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tool_calls import a_call_of
-from waybook.doorway import TOOLS
+from waybook.app.registry import TOOLS
+from waybook.app.request.answers import error_answer, retry_call
 from waybook.errors import (
     BadRecipe,
     Busy,
@@ -17,7 +18,6 @@ from waybook.errors import (
     Unavailable,
     WaybookError,
 )
-from waybook.usecases.same_again import error_answer, retry_call
 from worlds import Agent
 
 ON_ONE = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")

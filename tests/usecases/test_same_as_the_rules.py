@@ -25,20 +25,17 @@ from hypothesis.stateful import (
 
 from plan_invariants import check_state, known_rows, rows_of
 from servers import Place
-from waybook import doorway
-from waybook.doorway import Answer
+from waybook.app import dispatcher
+from waybook.app.request import request_context as calls
+from waybook.app.request.caller import Answer
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Channel, DecisionContext
+from waybook.core.usage import Usage
 from waybook.errors import WaybookError
 from waybook.plan import modify as rules
 from waybook.plan.create import NewCondition, NewPlan, create
 from waybook.plan.decision import Decision
-from waybook.plan.model import (
-    BranchAction,
-    DecisionKind,
-    NewStep,
-    Plan,
-    StepId,
-    StepType,
-)
+from waybook.plan.model import BranchAction, DecisionKind, NewStep, Plan, StepId, StepType
 from waybook.plan.next_step import (
     AwaitingReview,
     NothingPending,
@@ -48,15 +45,11 @@ from waybook.plan.next_step import (
     next_step,
 )
 from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.sessions import is_new_session, resume_session
+from waybook.plan.settle import is_new_session, resume_session
 from waybook.plan.stalls import detect_stall
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
-from waybook.record.moment import Channel, DecisionContext
-from waybook.record.usage import Usage
-from waybook.store import ids
-from waybook.usecases import call as calls
-from waybook.usecases.call import RequestContext
+from waybook.store.driver import ids
 from worlds import Agent, Body, World, a_step, a_world
 
 #: One pass over every plan tool with a serving role that is taken per transaction.
@@ -364,7 +357,7 @@ def test_the_doorway_does_what_the_rules_decide(
         return replace(ctx, use_cache=recalls)
 
     monkeypatch.setattr(calls, "new_id", remembered)
-    monkeypatch.setattr(doorway, "replace", again)
+    monkeypatch.setattr(dispatcher, "replace", again)
     many = 20 if shared_place.server.name == "18" else 8
     run_state_machine_as_test(
         lambda: SameAsTheRules(shared_place, fresh),  # type: ignore[arg-type]  # any maker will do

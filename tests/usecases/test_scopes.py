@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from waybook.doorway import TOOLS, Channel
+from waybook.app.registry import TOOLS
+from waybook.core.decision_context import ALL_SCOPES, Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.errors import Forbidden
-from waybook.record.moment import ReviewPolicy
-from waybook.record.scopes import ALL_SCOPES, Scope, expand_scopes
-from waybook.store.ids import new_id
+from waybook.store.driver.ids import new_id
 from worlds import Agent, Body, World, a_step
 
 READ = {Scope.PLAN_READ}

@@ -11,10 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.usecases import skill_folders
-from waybook.usecases.skill_folders import SkillError, find_skills, read_skill, read_skills
-from waybook.usecases.skill_text import InvalidSkill, parse_skill
-from waybook.usecases.skills import Skill
+from waybook.app.skills import loader
+from waybook.app.skills.loader import (
+    InvalidSkill,
+    SkillError,
+    find_skills,
+    parse_skill,
+    read_skill,
+    read_skills,
+)
+from waybook.app.skills.skill import Skill
 
 HEAD = {"name": "a-skill", "description": "Does it."}
 
@@ -187,7 +193,7 @@ def test_a_text_that_is_not_utf8_is_told(tmp_path: Path) -> None:
 def test_there_are_so_many_skills_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(skill_folders, "MAX_SKILLS", 3)
+    monkeypatch.setattr(loader, "MAX_SKILLS", 3)
     for name in ("one", "two"):
         a_folder(tmp_path, name=name)
     found = find_skills(str(tmp_path))
@@ -261,7 +267,7 @@ def test_a_skill_beyond_its_bounds_is_left_out(
     for name in "ab":
         (folder / name).write_text("x" * 40)
     assert len(read_skill(folder).files) == 3
-    monkeypatch.setattr(skill_folders, limit, most)
+    monkeypatch.setattr(loader, limit, most)
     assert any("it has over" in fault.message for fault in find_skills(str(tmp_path)).errors)
 
 

@@ -6,11 +6,11 @@ import json
 import pytest
 
 from waybook import background
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
 from waybook.background import sweep_all_orgs
+from waybook.core.decision_context import Channel
 from waybook.errors import Busy
-from waybook.record.moment import Channel
-from waybook.usecases.call import RequestContext
-from waybook.usecases.exchange import Caller
 from worlds import Agent, Body, Clock, World, a_step
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.store import plans
-from waybook.usecases.call import RequestContext
-from waybook.usecases.exchange import MAX_REPLY_BYTES
-from waybook.usecases.status_results import decode_beginning
+from waybook.app.queries.status_results import decode_beginning
+from waybook.app.request.caller import MAX_REPLY_BYTES
+from waybook.app.request.request_context import RequestContext
+from waybook.store.plans import load
 from worlds import Agent, Body
 
 RESULT = "All of it is x. " * 15_000
@@ -37,7 +37,7 @@ async def a_plan_of(agent: Agent, *results: object) -> Body:
 async def test_status_of_large_results_reads_and_returns_their_beginnings(agent: Agent) -> None:
     structured = {"rows": ["é" * 1_000] * 100}
     plan = await a_plan_of(agent, *[RESULT] * 12, structured, "short")
-    statement = plans.results_within_statement(plan["planId"], MAX_REPLY_BYTES)
+    statement = load.results_within_statement(plan["planId"], MAX_REPLY_BYTES)
     (rows,) = await RequestContext(services=agent.doorway.house, caller=agent.caller).read(
         statement
     )

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servers import Place
-from waybook.doorway import Channel
-from waybook.usecases.call import RequestContext
-from waybook.usecases.count_usage import OrgUsage, count_usage
+from waybook.app.queries.usage import OrgUsage, count_usage
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Channel
 from worlds import Agent, Body, Clock, World, a_world
 
 NUMBERS = ("inputTokens", "outputTokens", "costMicros")

@@ -11,16 +11,16 @@ import pytest
 
 from servers import Place
 from store.library import EMBEDDER, Library, a_library
+from waybook.app.request import portable_search, vector_cache
+from waybook.app.request import services as libraries
+from waybook.app.request.vector_cache import Held, VectorCache
 from waybook.errors import Misconfigured
 from waybook.research.embedding import DIMENSIONS
-from waybook.store import embeddings, passages
-from waybook.store.backend import Backend
-from waybook.store.database import Database
-from waybook.store.embeddings import Snapshot
-from waybook.store.retention import RetentionPolicy, apply_retention
-from waybook.usecases import library as libraries
-from waybook.usecases import portable_search, vector_cache
-from waybook.usecases.vector_cache import Held, VectorCache
+from waybook.store.driver.database import Database
+from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
+from waybook.store.research import artifacts, embeddings
+from waybook.store.research.artifacts import Backend
+from waybook.store.research.embeddings import Snapshot
 from worlds import NOON, a_database
 
 FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
@@ -70,7 +70,7 @@ async def test_search_finds_what_another_process_stored_and_deleted(library: Lib
     assert await near(library, FLOOD) == await near(other, FLOOD) == [first]
     second = await library.store("bees", BEES)
     assert set(await near(other, FLOOD)) == {first, second}
-    await library.write(passages.unindex_statement(first))
+    await library.write(artifacts.unindex_statement(first))
     assert await near(other, FLOOD) == await near(library, FLOOD) == [second]
 
 
@@ -81,7 +81,7 @@ async def test_refresh_reads_changes_and_not_everything(
     await near(library, FLOOD)
     pages = count_reads(monkeypatch, "page")
     for artifact_id in ids[:2]:
-        await library.write(passages.unindex_statement(artifact_id))
+        await library.write(artifacts.unindex_statement(artifact_id))
         added = await library.store("more", FLOOD)
         assert {ids[2], added} <= set(await near(library, FLOOD))
         assert artifact_id not in await near(library, FLOOD)
@@ -92,7 +92,7 @@ async def test_refresh_sees_a_transaction_that_ran_while_others_committed(
     library: Library,
 ) -> None:
     """Transactions commit in another order than they begin; none may be missed."""
-    subject = passages.index_artifact(
+    subject = artifacts.index_artifact(
         artifact_id="00000000-0000-7000-8000-00000000beef",
         plan_id=None,
         kind="note",
@@ -101,10 +101,10 @@ async def test_refresh_sees_a_transaction_that_ran_while_others_committed(
         text=FLOOD,
         created_at=NOON,
     )
-    pieces = passages.split_subjects([subject])
-    made = passages.Embeddings(EMBEDDER.model, [EMBEDDER.embed(p.embedding_text) for p in pieces])
+    pieces = artifacts.split_subjects([subject])
+    made = artifacts.Embeddings(EMBEDDER.model, [EMBEDDER.embed(p.embedding_text) for p in pieces])
     async with library.database.org_transaction(library.org_id) as slow:
-        await slow.send(*passages.index_statements(pieces, made, library.org_id))
+        await slow.send(*artifacts.index_statements(pieces, made, library.org_id))
         later = await library.store("later", BEES)
         assert await near(library, FLOOD) == [later]
         await slow.commit("select 1")
@@ -117,7 +117,7 @@ async def test_concurrent_searches_and_writes_end_in_the_same_state(library: Lib
     async def write(n: int) -> str:
         old = await library.store(f"old {n}", FLOOD)
         new = await library.store(f"new {n}", FLOOD)
-        await library.write(passages.unindex_statement(old))
+        await library.write(artifacts.unindex_statement(old))
         return new
 
     async def search(reader: Library) -> None:
@@ -259,7 +259,7 @@ async def test_models_are_never_mixed(library: Library) -> None:
 
 async def test_deletions_are_kept_for_two_days(library: Library, shared_place: Place) -> None:
     for age in (timedelta(hours=47), timedelta(hours=49)):
-        await library.write(passages.unindex_statement(await library.store("old", FLOOD)))
+        await library.write(artifacts.unindex_statement(await library.store("old", FLOOD)))
         with psycopg.connect(shared_place.admin_dsn) as admin:
             admin.execute(
                 "update passage_deletion set deleted_at = now() - %s"

@@ -7,17 +7,16 @@ import pytest
 
 from sign_in_worlds import a_team
 from trust_worlds import a_token, at, gives_away
-from waybook.errors import Unauthenticated
-from waybook.orgs.secret import hash_token
-from waybook.record.scopes import Scope, expand_scopes
-from waybook.usecases.manage_tokens import IssuedToken, revoke_token
-from waybook.usecases.manage_users import change_scopes, disable_user
-from waybook.usecases.web_sessions import (
+from waybook.accounts.tokens import hash_token
+from waybook.app.accounts.authentication import (
     authenticate_session,
     end_session,
     start_by_issuer,
     start_by_token,
 )
+from waybook.app.accounts.members import IssuedToken, change_scopes, disable_user, revoke_token
+from waybook.core.decision_context import Scope, expand_scopes
+from waybook.errors import Unauthenticated
 from worlds import World
 
 CLAIMS = {"sub": "ann-1", "exp": 4_000_000_000}

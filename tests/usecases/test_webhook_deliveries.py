@@ -20,10 +20,15 @@ from endpoint_server import (
     nobodys_url,
     nonsense,
 )
-from waybook.notices.schedule import MAX_DELIVERY_TIME, DeliveryStatus
-from waybook.usecases.deliver_notices import LEASE, MAX_CONCURRENT, deliver_notifications
-from waybook.usecases.list_deliveries import count_deliveries
-from waybook.usecases.send_notice import retry_delivery, send_test_notification
+from waybook.app.operations.delivery import (
+    LEASE,
+    MAX_CONCURRENT,
+    deliver_notifications,
+    retry_delivery,
+    send_test_notification,
+)
+from waybook.app.queries.usage import count_deliveries
+from waybook.notifications.message import MAX_DELIVERY_TIME, DeliveryStatus
 from webhook_worlds import PLENTY, SHORT, TAKEN, a_review, a_teller, told, verified
 from worlds import Clock, World, a_database
 

@@ -8,10 +8,10 @@ from definitions import a_definition, a_recipe_step, a_stage
 from endpoint_server import (
     an_endpoint,
 )
+from waybook.app.operations.delivery import retry_delivery, send_test_notification
+from waybook.app.operations.stalls import sweep_stalls
 from waybook.errors import NotFound
-from waybook.notices.schedule import DeliveryStatus
-from waybook.usecases.send_notice import retry_delivery, send_test_notification
-from waybook.usecases.sweep_stalls import sweep_stalls
+from waybook.notifications.message import DeliveryStatus
 from webhook_worlds import TAKEN, a_review, a_teller, events, told, verified
 from worlds import Agent, Clock, World
 

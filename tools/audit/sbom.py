@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent.parent
 LOCK = ROOT / "requirements" / "run.lock"
 FILE = ROOT / "requirements" / "sbom.cdx.json"
-HTMX = ROOT / "src/waybook/transport/web/dashboard/static/htmx.min.js"
+HTMX = ROOT / "src/waybook/transport/http/html/static/htmx.min.js"
 TOOL = Path(sys.executable).parent / "cyclonedx-py"
 
 

@@ -30,7 +30,7 @@ from house.controls import Control, controls  # noqa: E402
 AT_ONCE = 2
 SECONDS = 300
 #: Whoever goes without one of these needs a server of their own, with that schema.
-SCHEMA = ("src/waybook/store/migrations/", "src/waybook/store/migrate.py")
+SCHEMA = ("src/waybook/store/migrations/", "src/waybook/store/maintenance/migrate.py")
 LEFT_BEHIND = (".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 PLAINLY = ("-q", "-p", "no:cacheprovider", "--durations=0", "-rfE")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)

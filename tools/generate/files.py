@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.generate import readme, reference, tool_list
-from waybook.dag.drawing.drawing import DrawingFormat, drawing_from_snapshot, export_drawing
-from waybook.doorway import TOOLS
+from waybook.app.registry import TOOLS
+from waybook.dag.diagram.export import DrawingFormat, drawing_from_snapshot, export_drawing
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "waybook"

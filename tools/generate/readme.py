@@ -7,7 +7,7 @@ disappears from its row.
 import re
 from collections.abc import Iterator, Mapping
 
-from waybook.doorway import Tool
+from waybook.app.request.tool import Tool
 
 _TABLE = re.compile(r"(\| tool \| purpose \|\n\|---\|---\|\n)((?:\|.*\n)+)")
 _NAME = re.compile(r"`(\w+)`")

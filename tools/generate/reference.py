@@ -11,16 +11,21 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
+from waybook.app.registry import TOOLS
+from waybook.app.request.plan_arguments import (
+    ActionParams,
+    BudgetFields,
+    ConditionArgument,
+    StepArgument,
+    UsageFields,
+)
+from waybook.app.tools.plans.modify_plan import ModificationArgument
+from waybook.app.tools.research.store_research import SourceArgument
+from waybook.app.tools.runs.submit_job_result import DocumentArgument
 from waybook.cli.app import app
-from waybook.cli.serve import command as serve
-from waybook.doorway import TOOLS
+from waybook.cli.commands.serve import command as serve
 from waybook.plan.states import PLAN_MOVES, STEP_MOVES
 from waybook.settings import Settings
-from waybook.usecases.asked_steps import ActionParams, ConditionArgument, StepArgument
-from waybook.usecases.asked_usage import BudgetFields, UsageFields
-from waybook.usecases.modify_plan import ModificationArgument
-from waybook.usecases.store_research import SourceArgument
-from waybook.usecases.submit_job_result import DocumentArgument
 
 PART = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 

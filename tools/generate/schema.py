@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import psycopg
 
-from waybook.cli.demo.place import temporary_database
-from waybook.postgres.supervisor import attach
-from waybook.store.migrate import migrate
+from waybook.cli.demo.environment import temporary_database
+from waybook.embedded_postgres.supervisor import attach
+from waybook.store.maintenance.migrate import migrate
 
 HEADER = """\
 -- What the migrations come to. Made by `make generate`; do not edit.

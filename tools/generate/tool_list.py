@@ -6,8 +6,8 @@ from typing import Final
 import mcp_types as wire
 import orjson
 
-from waybook.doorway import Tool
-from waybook.transport.mcp.app.resource import URI
+from waybook.app.request.tool import Tool
+from waybook.transport.mcp.resources import URI
 from waybook.transport.mcp.tools import PublishedTool
 
 # Clients that hide tools behind a search keep the two calls of each loop loaded.

@@ -8,19 +8,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from waybook.cli.demo.acts import start_run_actors
-from waybook.cli.demo.clock import FAST, SimulatedClock
-from waybook.cli.demo.command import STORY
-from waybook.cli.demo.feed import EventLog
-from waybook.cli.demo.place import temporary_database
+from waybook.app.queries.diagrams import run_drawing
+from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.cli.demo.command import STORY, start_run_actors
+from waybook.cli.demo.environment import FAST, EventLog, SimulatedClock, temporary_database
 from waybook.cli.demo.scene import DemoContext
-from waybook.cli.inside import open_app
-from waybook.dag.drawing.drawing import DrawingFormat, export_drawing
-from waybook.dag.report import StepReport
-from waybook.doorway import Channel
+from waybook.cli.runtime import open_app
+from waybook.core.decision_context import Channel
+from waybook.dag.diagram.export import DrawingFormat, export_drawing
+from waybook.dag.progress.report import StepReport
 from waybook.settings import Settings
-from waybook.usecases.drawings import run_drawing
-from waybook.usecases.watch_run import RunOverview, read_run_overview
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "map.svg"
 

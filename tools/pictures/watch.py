@@ -12,17 +12,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from waybook.cli.board import Viewport, plan_display
-from waybook.cli.demo.acts import start_plan_actors
-from waybook.cli.demo.clock import PlaybackSpeed, SimulatedClock
-from waybook.cli.demo.command import STORY
-from waybook.cli.demo.feed import EventLog
-from waybook.cli.demo.place import temporary_database
+from waybook.app.queries.plan import PlanOverview, read_plan_overview
+from waybook.cli.demo.command import STORY, start_plan_actors
+from waybook.cli.demo.environment import EventLog, PlaybackSpeed, SimulatedClock, temporary_database
 from waybook.cli.demo.scene import DemoContext
-from waybook.cli.inside import open_app
-from waybook.doorway import Channel
+from waybook.cli.runtime import open_app
+from waybook.cli.terminal.plan_board import Viewport, plan_display
+from waybook.core.decision_context import Channel
 from waybook.settings import Settings
-from waybook.usecases.watch_plan import PlanOverview, read_plan_overview
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "watch.svg"
 WIDTH = 100

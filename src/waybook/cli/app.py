@@ -5,56 +5,74 @@ from typing import Any
 
 import click
 
-from waybook.cli.faults import CommandError, InternalError
 from waybook.cli.lazy import LazyGroup
+from waybook.cli.terminal.errors import CommandError, InternalError
 from waybook.errors import WaybookError
 
 COMMANDS = {
     "demo": ("waybook.cli.demo.command:command", "See the main job done, live, in half a minute."),
-    "serve": ("waybook.cli.serve:command", "Serve agents and people over HTTP."),
-    "mcp": ("waybook.cli.mcp:command", "Serve one agent over stdin and stdout."),
-    "call": ("waybook.cli.call:command", "Call a tool, as an agent would."),
-    "plans": ("waybook.cli.plans:command", "List the plans, newest activity first."),
-    "status": ("waybook.cli.status:command", "Show where a plan stands."),
-    "watch": ("waybook.cli.watch:command", "Watch a plan, live."),
-    "review": ("waybook.cli.review:command", "Decide what waits for a person."),
-    "search": ("waybook.cli.search:command", "Search what agents stored, by words and by meaning."),
-    "runs": ("waybook.cli.runs:command", "List the runs, newest activity first."),
-    "run": ("waybook.cli.run:command", "Show where a run stands."),
+    "serve": ("waybook.cli.commands.serve:command", "Serve agents and people over HTTP."),
+    "mcp": ("waybook.cli.commands.mcp:command", "Serve one agent over stdin and stdout."),
+    "call": ("waybook.cli.commands.call:command", "Call a tool, as an agent would."),
+    "plans": ("waybook.cli.commands.plans:plans_command", "List the plans, newest activity first."),
+    "status": ("waybook.cli.commands.plans:status_command", "Show where a plan stands."),
+    "watch": ("waybook.cli.commands.plans:watch_command", "Watch a plan, live."),
+    "review": ("waybook.cli.commands.review:review_command", "Decide what waits for a person."),
+    "search": (
+        "waybook.cli.commands.search:command",
+        "Search what agents stored, by words and by meaning.",
+    ),
+    "runs": ("waybook.cli.commands.runs:runs_command", "List the runs, newest activity first."),
+    "run": ("waybook.cli.commands.runs:run_command", "Show where a run stands."),
     "feedback": (
-        "waybook.cli.feedback:command",
+        "waybook.cli.commands.review:feedback_command",
         "Say something of a completed stage; it opens the next one.",
     ),
     "documents": (
-        "waybook.cli.documents:command",
+        "waybook.cli.commands.documents:command",
         "List the documents of a run, or write them into a folder.",
     ),
     "outputs": (
-        "waybook.cli.outputs:command",
+        "waybook.cli.commands.outputs:command",
         "List the outputs of a plan, or write them into a folder.",
     ),
-    "output": ("waybook.cli.outputs:output_command", "Print one output of a plan."),
-    "dag": ("waybook.cli.dag:group", "Prepared workflows: list, show, add."),
-    "usage": ("waybook.cli.usage:command", "Show what all work took."),
-    "audit": ("waybook.cli.audit:group", "Read the audit, verify it, look back in time."),
-    "report": ("waybook.cli.report:command", "Show where a run of any system stands."),
+    "output": ("waybook.cli.commands.outputs:output_command", "Print one output of a plan."),
+    "dag": ("waybook.cli.commands.dag:group", "Prepared workflows: list, show, add."),
+    "usage": ("waybook.cli.commands.usage:command", "Show what all work took."),
+    "audit": ("waybook.cli.commands.audit:group", "Read the audit, verify it, look back in time."),
+    "report": ("waybook.cli.commands.report:command", "Show where a run of any system stands."),
     "map": (
-        "waybook.cli.map:command",
+        "waybook.cli.commands.map:command",
         "Check the structure of any DAG, and show what it will come to.",
     ),
-    "webhooks": ("waybook.cli.webhooks:group", "Whether notices arrive: list, test, retry."),
-    "org": ("waybook.cli.org:group", "Orgs: add, list, show, set, erase."),
+    "webhooks": (
+        "waybook.cli.commands.webhooks:group",
+        "Whether notices arrive: list, test, retry.",
+    ),
+    "org": ("waybook.cli.commands.groups:org_group", "Orgs: add, list, show, set, erase."),
     "user": (
-        "waybook.cli.user:group",
+        "waybook.cli.commands.groups:user_group",
         "The users of an org: add, list, scopes, disable, enable, erase.",
     ),
-    "token": ("waybook.cli.token:group", "API tokens: add, list, revoke."),
-    "retain": ("waybook.cli.retain:command", "Let go what was kept long enough."),
-    "backup": ("waybook.cli.backup:command", "Back up everything into a file, while others work."),
-    "restore": ("waybook.cli.restore:command", "Restore a backup into an empty database."),
-    "migrate": ("waybook.cli.migrate:command", "Bring the database up to date."),
+    "token": ("waybook.cli.commands.groups:token_group", "API tokens: add, list, revoke."),
+    "retain": (
+        "waybook.cli.commands.maintenance:retain_command",
+        "Let go what was kept long enough.",
+    ),
+    "backup": (
+        "waybook.cli.commands.backup:backup_command",
+        "Back up everything into a file, while others work.",
+    ),
+    "restore": (
+        "waybook.cli.commands.backup:restore_command",
+        "Restore a backup into an empty database.",
+    ),
+    "migrate": (
+        "waybook.cli.commands.maintenance:migrate_command",
+        "Bring the database up to date.",
+    ),
     "doctor": (
-        "waybook.cli.doctor:command",
+        "waybook.cli.commands.doctor:command",
         "Say what is in force and from where, and what is wrong.",
     ),
 }

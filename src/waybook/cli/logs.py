@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from waybook.cli.printing import escape_json
+from waybook.app.operations.settings_display import known_secrets
+from waybook.cli.output import escape_json
 from waybook.redaction import redact, redactor
 from waybook.settings import LoadedSettings
-from waybook.usecases.secrets import known_secrets
 
 
 class JsonLineFormatter(logging.Formatter):

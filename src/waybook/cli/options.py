@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from waybook.record.scopes import Scope
+from waybook.core.decision_context import Scope
 from waybook.settings import LoadedSettings
 from waybook.settings_reading import read_settings
 

@@ -11,7 +11,15 @@ The rates, chosen so that the dearest condition stays far below 50 ms and a few 
 - searching a text costs by both lengths, see `waybook.conditions.functions`.
 
 The conditions of a step share one budget, since one call evaluates them all: see `SharedBudget`.
+
+What one evaluation reads and writes, and the shape of what runs in it.
 """
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from waybook.conditions.values import Json
 
 BUDGET = 100_000
 #: Part of a shared budget that is kept for each condition still to be evaluated.
@@ -102,3 +110,19 @@ class SharedBudget:
         reserve = RESERVED_PER_CONDITION * self._waiting
         self._current = Budget(max(self._left - reserve, RESERVED_PER_CONDITION))
         return self._current
+
+
+@dataclass(slots=True)
+class Frame:
+    """The variables, those bound by macros, and the budget.
+
+    It is written to, but only by the one evaluation it was made for.
+    """
+
+    values: Mapping[str, Json]
+    bound: list[Json]
+    budget: Budget
+
+
+#: Returns an admitted value, or raises a `Fault`.
+Run: TypeAlias = Callable[[Frame], Json]

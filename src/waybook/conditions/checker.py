@@ -1,8 +1,8 @@
 """What a tree may name: the five variables, those of its macros, and the functions there are."""
 
-from waybook.conditions.faults import ConditionError
 from waybook.conditions.functions import SIGNATURES, Signature
 from waybook.conditions.syntax import Call, Macro, Name, Node, children, walk
+from waybook.conditions.values import ConditionError
 
 VARIABLES = ("result", "confidence", "report", "step", "plan")
 

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from waybook.conditions.budget import Budget, BudgetExceeded
 from waybook.conditions.checker import check
 from waybook.conditions.evaluator import Program, program, start
-from waybook.conditions.faults import ConditionError
 from waybook.conditions.parser import parse
 from waybook.conditions.syntax import Node
-from waybook.conditions.values import Json, kind
+from waybook.conditions.values import ConditionError, Json, kind
 from waybook.errors import BadExpression
 
 MAX_SOURCE_LENGTH = 1_000

@@ -6,11 +6,9 @@ from functools import singledispatch
 from types import MappingProxyType
 from typing import TypeAlias
 
-from waybook.conditions import arithmetic, comparison, functions, logic
-from waybook.conditions.access import has, index, select
-from waybook.conditions.budget import Budget
-from waybook.conditions.faults import ConditionError
-from waybook.conditions.frame import Frame, Run
+from waybook.conditions import functions, operators
+from waybook.conditions.budget import Budget, Frame, Run
+from waybook.conditions.operators import has, index, select
 from waybook.conditions.syntax import (
     Binary,
     Both,
@@ -33,7 +31,7 @@ from waybook.conditions.syntax import (
     size,
     walk,
 )
-from waybook.conditions.values import SCALAR_TYPES, Json, kind, to_cel_value
+from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
 
 #: The place of each variable that a macro has bound.
 Scope: TypeAlias = Mapping[str, int]
@@ -41,18 +39,18 @@ Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 
 _OPERATIONS: Mapping[Operator, Operation] = MappingProxyType(
     {
-        Operator.EQUAL: comparison.equal,
-        Operator.UNEQUAL: comparison.unequal,
-        Operator.LESS: comparison.less,
-        Operator.AT_MOST: comparison.at_most,
-        Operator.GREATER: comparison.greater,
-        Operator.AT_LEAST: comparison.at_least,
-        Operator.IN: comparison.member,
-        Operator.ADD: arithmetic.add,
-        Operator.SUBTRACT: arithmetic.subtract,
-        Operator.MULTIPLY: arithmetic.multiply,
-        Operator.DIVIDE: arithmetic.divide,
-        Operator.MODULO: arithmetic.modulo,
+        Operator.EQUAL: operators.equal,
+        Operator.UNEQUAL: operators.unequal,
+        Operator.LESS: operators.less,
+        Operator.AT_MOST: operators.at_most,
+        Operator.GREATER: operators.greater,
+        Operator.AT_LEAST: operators.at_least,
+        Operator.IN: operators.member,
+        Operator.ADD: operators.add,
+        Operator.SUBTRACT: operators.subtract,
+        Operator.MULTIPLY: operators.multiply,
+        Operator.DIVIDE: operators.divide,
+        Operator.MODULO: operators.modulo,
     }
 )
 
@@ -162,30 +160,30 @@ def _binary(node: Binary, scope: Scope) -> Run:
 @_compiled.register(Negate)
 def _negate(node: Negate, scope: Scope) -> Run:
     operand, at = _compiled(node.operand, scope), node.at
-    return lambda frame: arithmetic.negate(operand(frame), at)
+    return lambda frame: operators.negate(operand(frame), at)
 
 
 @_compiled.register(Not)
 def _not(node: Not, scope: Scope) -> Run:
-    return logic.negation(node.at, _compiled(node.operand, scope))
+    return functions.negation(node.at, _compiled(node.operand, scope))
 
 
 @_compiled.register(Either)
 def _either(node: Either, scope: Scope) -> Run:
     operands = tuple((part.at, _compiled(part, scope)) for part in node.operands)
-    return logic.junction("||", operands, settles=True)
+    return functions.junction("||", operands, settles=True)
 
 
 @_compiled.register(Both)
 def _both(node: Both, scope: Scope) -> Run:
     operands = tuple((part.at, _compiled(part, scope)) for part in node.operands)
-    return logic.junction("&&", operands, settles=False)
+    return functions.junction("&&", operands, settles=False)
 
 
 @_compiled.register(Conditional)
 def _conditional(node: Conditional, scope: Scope) -> Run:
     parts = (node.condition, node.then, node.otherwise)
-    return logic.conditional(node.at, *(_compiled(part, scope) for part in parts))
+    return functions.conditional(node.at, *(_compiled(part, scope) for part in parts))
 
 
 # Calls
@@ -215,5 +213,5 @@ def _macro(node: Macro, scope: Scope) -> Run:
     slot = len(scope)
     source = _compiled(node.source, scope)
     body = _compiled(node.body, MappingProxyType({**scope, node.variable: slot}))
-    build = logic.selection if node.macro is MacroName.FILTER else logic.quantifier
+    build = functions.selection if node.macro is MacroName.FILTER else functions.quantifier
     return build(node, source, body, slot=slot, cost=1 + size(node.body))

@@ -2,16 +2,21 @@
 
 Searching a text may take the product of both lengths: Python's search is quadratic on short texts
 and linear from some length on. `contains` pays for the worst of what it can meet.
+
+Where errors may be absorbed: `&&`, `||` and the macros, which CEL builds from them.
+
+One operand may settle a question whatever the others say, errors included: a true one settles `||`
+and `exists`, a false one `&&` and `all`. Only if none settles it, the first error is the answer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from waybook.conditions.budget import TEXT_PER_UNIT, Budget
-from waybook.conditions.faults import ConditionError
-from waybook.conditions.values import Json, kind
+from waybook.conditions.budget import ABSORBED_ERROR, TEXT_PER_UNIT, Budget, Frame, Run
+from waybook.conditions.syntax import Macro, MacroName
+from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
 
 TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
 
@@ -36,6 +41,8 @@ SIGNATURES: Mapping[str, Signature] = MappingProxyType({
     "startsWith": Signature(1, bare=False, example='result.text.startsWith("part")'),
     "endsWith":   Signature(1, bare=False, example='result.text.endsWith("part")'),
 })
+
+
 # fmt: on
 
 
@@ -70,3 +77,115 @@ def ends_with(text: str, part: str, at: int, budget: Budget) -> bool:
 TEXT_TESTS: Mapping[str, TextTest] = MappingProxyType(
     {"contains": contains, "startsWith": starts_with, "endsWith": ends_with}
 )
+
+
+def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool) -> Run:
+    """`&&` (settled by false) or `||` (settled by true) of operands, each with its place."""
+
+    def run(frame: Frame) -> Json:
+        error: ConditionError | None = None
+        for at, operand in operands:
+            try:
+                verdict = operand(frame)
+            except ConditionError as caught:
+                error = _first(error, caught, at, frame)
+                continue
+            if verdict is settles:
+                return settles
+            if type(verdict) is not bool:
+                error = _first(error, _no_bool(sign, verdict, at), at, frame)
+        if error is not None:
+            raise error
+        return not settles
+
+    return run
+
+
+def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
+    """`exists` (settled by true) or `all` (settled by false)."""
+    settles = node.macro is MacroName.EXISTS
+    at = node.body.at
+
+    def run(frame: Frame) -> Json:
+        error: ConditionError | None = None
+        for item in _elements(node, source(frame)):
+            frame.budget.spend(cost, node.at)
+            frame.bound[slot] = item if type(item) in SCALAR_TYPES else to_cel_value(item, node.at)
+            try:
+                verdict = body(frame)
+            except ConditionError as caught:
+                error = _first(error, caught, at, frame)
+                continue
+            if verdict is settles:
+                return settles
+            if type(verdict) is not bool:
+                error = _first(error, _no_bool(node.macro, verdict, at), at, frame)
+        if error is not None:
+            raise error
+        return not settles
+
+    return run
+
+
+def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
+    """`filter`: the elements for which the body is true; the first error is the answer."""
+
+    def run(frame: Frame) -> Json:
+        kept: list[Json] = []
+        for item in _elements(node, source(frame)):
+            frame.budget.spend(cost, node.at)
+            frame.bound[slot] = item if type(item) in SCALAR_TYPES else to_cel_value(item, node.at)
+            verdict = body(frame)
+            if verdict is True:
+                kept.append(item)
+            elif verdict is not False:
+                raise _no_bool(node.macro, verdict, node.body.at)
+        return kept
+
+    return run
+
+
+def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
+    """`condition ? then : otherwise`, of which only one is looked at."""
+
+    def run(frame: Frame) -> Json:
+        verdict = condition(frame)
+        if verdict is True:
+            return then(frame)
+        if verdict is False:
+            return otherwise(frame)
+        raise _no_bool("?", verdict, at)
+
+    return run
+
+
+def negation(at: int, operand: Run) -> Run:
+    """`!operand`."""
+
+    def run(frame: Frame) -> Json:
+        verdict = operand(frame)
+        if type(verdict) is bool:
+            return not verdict
+        raise _no_bool("!", verdict, at)
+
+    return run
+
+
+def _elements(node: Macro, group: Json) -> Iterable[Json]:
+    """The elements of a list, or the keys of a map in its own order."""
+    if type(group) is list or type(group) is dict:
+        return group
+    raise ConditionError(f"{node.macro} needs a list or a map, found {kind(group)},", node.at)
+
+
+def _first(
+    known: ConditionError | None, new: ConditionError, at: int, frame: Frame
+) -> ConditionError:
+    """Keep the first fault; each is paid for, and lets go of the frames it came through."""
+    frame.budget.spend(ABSORBED_ERROR, at)
+    new.__traceback__ = None
+    return known or new
+
+
+def _no_bool(sign: str, found: Json, at: int) -> ConditionError:
+    return ConditionError(f"{sign} needs true or false, found {kind(found)},", at)

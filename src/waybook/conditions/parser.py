@@ -13,24 +13,27 @@
     primary    = literal | name ["(" arguments ")"] | "(" expression ")" | list | map
 
 Two spellings are ours: ``===`` and ``!==`` stand for ``==`` and ``!=``.
+
+Calls that are no functions: `has`, `exists`, `all` and `filter` take their arguments unread.
+
+CEL expands them while it parses, and so do we.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from waybook.conditions.cursor import Cursor
-from waybook.conditions.faults import ConditionError
-from waybook.conditions.lexer import Kind
-from waybook.conditions.literals import read_double, read_int, read_string
-from waybook.conditions.macros import expand
 from waybook.conditions.syntax import (
     Binary,
     Both,
+    Call,
     Conditional,
     Either,
+    Has,
     Index,
     ListOf,
     Literal,
+    Macro,
+    MacroName,
     MapOf,
     Name,
     Negate,
@@ -39,6 +42,45 @@ from waybook.conditions.syntax import (
     Operator,
     Select,
 )
+from waybook.conditions.tokens import Cursor, Kind, read_double, read_int, read_string
+from waybook.conditions.values import ConditionError
+
+_LOOPS = frozenset(MacroName)
+_LOOP_ARGUMENTS = 2
+
+
+def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]) -> Node:
+    """The node a call stands for.
+
+    Raises:
+        Fault: a macro is called in a form it does not have.
+    """
+    if name == "has":
+        return _has(at, receiver, arguments)
+    if name in _LOOPS:
+        return _loop(at, MacroName(name), receiver, arguments)
+    return Call(at, name, receiver, arguments)
+
+
+def _has(at: int, receiver: Node | None, arguments: tuple[Node, ...]) -> Has:
+    match receiver, arguments:
+        case None, (Select(_, operand, field),):
+            return Has(at, operand, field)
+    raise ConditionError("has needs one field, and nothing else,", at, "write has(result.name)")
+
+
+def _loop(at: int, name: MacroName, receiver: Node | None, arguments: tuple[Node, ...]) -> Macro:
+    if receiver is None or len(arguments) != _LOOP_ARGUMENTS:
+        raise ConditionError(
+            f"{name} needs a list before it, a variable and an expression,",
+            at,
+            f"write result.list.{name}(x, x > 0)",
+        )
+    variable, body = arguments
+    if not isinstance(variable, Name):
+        raise ConditionError(f"the variable of {name} must be a simple name", variable.at)
+    return Macro(at, name, receiver, variable.name, body)
+
 
 _RELATION, _SUM, _PRODUCT = 1, 2, 3
 

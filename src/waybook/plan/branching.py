@@ -11,19 +11,11 @@ from functools import lru_cache
 from waybook.conditions.budget import Budget, SharedBudget
 from waybook.conditions.condition import Condition as Expression
 from waybook.conditions.condition import compile_condition
+from waybook.json_values import Json
 from waybook.plan.draft import Draft
-from waybook.plan.limits import MAX_STEPS
-from waybook.plan.model import (
-    BranchAction,
-    BranchOutcome,
-    Condition,
-    Plan,
-    Step,
-    StepId,
-)
+from waybook.plan.model import MAX_STEPS, BranchAction, BranchOutcome, Condition, Plan, Step, StepId
 from waybook.plan.progress import count_done
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.moment import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

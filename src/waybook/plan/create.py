@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 
+from waybook.core.changes import Entity, Event, as_json
+from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
+from waybook.json_values import Json
 from waybook.plan.branching import compile_expression
 from waybook.plan.decision import Decision
-from waybook.plan.dependencies import reject_branch_dependencies
 from waybook.plan.draft import Draft, condition_row
-from waybook.plan.limits import MAX_CONDITIONS, MAX_STEPS
 from waybook.plan.model import (
+    MAX_CONDITIONS,
+    MAX_STEPS,
     BranchAction,
     Budget,
     Condition,
@@ -18,11 +21,10 @@ from waybook.plan.model import (
     PlanId,
     StepId,
 )
+from waybook.plan.ordering import reject_branch_dependencies
 from waybook.plan.schema import check_schemas
-from waybook.plan.sessions import register_session
+from waybook.plan.settle import register_session
 from waybook.plan.states import PlanStatus
-from waybook.record.changes import Entity, Event, as_json
-from waybook.record.moment import DecisionContext, Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

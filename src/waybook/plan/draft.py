@@ -7,38 +7,15 @@ draft is where the two stay together: nothing can change the plan without leavin
 from dataclasses import fields, replace
 from typing import TypeVar
 
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json, text_hash
+from waybook.core.decision_context import DecisionContext
+from waybook.core.usage import NO_USAGE, Totals
 from waybook.errors import Refused
+from waybook.json_values import Json
 from waybook.plan.decision import Decision
-from waybook.plan.dependencies import resolve_dependencies
-from waybook.plan.model import (
-    Condition,
-    NewStep,
-    Plan,
-    Review,
-    Step,
-    StepId,
-    StepText,
-)
-from waybook.plan.ordering import renumber
-from waybook.plan.states import (
-    CLOSED_PLAN,
-    DONE_STEP,
-    PlanStatus,
-    StepStatus,
-    move_plan,
-    move_step,
-)
-from waybook.record.changes import (
-    WHOLE_ROW,
-    Change,
-    Entity,
-    Entry,
-    Event,
-    as_json,
-)
-from waybook.record.moment import DecisionContext, Json
-from waybook.record.texts import text_hash
-from waybook.record.usage import NO_USAGE, Totals
+from waybook.plan.model import Condition, NewStep, Plan, Review, Step, StepId, StepText
+from waybook.plan.ordering import renumber, resolve_dependencies
+from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus, move_plan, move_step
 
 ReplyT = TypeVar("ReplyT")
 

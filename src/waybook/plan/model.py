@@ -1,4 +1,7 @@
-"""The values a plan consists of: steps, conditions, reviews, and who acts at which moment."""
+"""The values a plan consists of: steps, conditions, reviews, and who acts at which moment.
+
+How large a plan may be.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,11 +10,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, NewType
 
+from waybook.core.decision_context import Channel
+from waybook.core.holder import Holder
+from waybook.core.usage import NO_USAGE, Totals
 from waybook.errors import NotFound
+from waybook.json_values import Json
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.holder import Holder
-from waybook.record.moment import Channel, Json
-from waybook.record.usage import NO_USAGE, Totals
 
 PlanId = NewType("PlanId", str)
 StepId = NewType("StepId", str)
@@ -214,3 +218,10 @@ class Plan(NamedTuple):
     def pending_conditions(self) -> Iterator[Condition]:
         """The conditions nobody has looked at yet, in order of creation."""
         return (condition for condition in self.conditions if condition.outcome is None)
+
+
+MAX_STEPS = 200
+MAX_CONDITIONS = 50
+MAX_OUTPUTS = 200
+#: How many sources a step may require; the loader of steps counts no further.
+MAX_REQUIRED_SOURCES = 50

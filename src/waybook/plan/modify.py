@@ -1,26 +1,29 @@
-"""Modifying a plan: a list of changes to its steps, applied all or none."""
+"""Modifying a plan: a list of changes to its steps, applied all or none.
+
+What stands in the way of a change, before somebody asks for it.
+"""
 
 from dataclasses import dataclass
 
+from waybook.core.changes import Event
+from waybook.core.decision_context import DecisionContext
 from waybook.errors import (
     InvalidInput,
     InvalidStepReference,
     InvalidTransition,
     NotModifiable,
+    Refused,
     StalePlan,
 )
+from waybook.json_values import Json
 from waybook.plan.create import check_size
-from waybook.plan.decision import Decision
+from waybook.plan.decision import Decision, require_open, status_call
 from waybook.plan.draft import Draft
 from waybook.plan.model import NewStep, Plan, Step, StepId
 from waybook.plan.ordering import insertion_point, validate_order
-from waybook.plan.refusals import require_open, status_call
 from waybook.plan.schema import check_schemas
-from waybook.plan.sessions import register_session
-from waybook.plan.settle import settle
+from waybook.plan.settle import register_session, settle
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
-from waybook.record.changes import Event
-from waybook.record.moment import DecisionContext, Json
 
 MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING})
 
@@ -253,3 +256,15 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
             stepId=step.id,
             allowedFrom=sorted(allowed),
         )
+
+
+def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
+    """Why this change would be refused, in the words of the refusal; None if it would not be.
+
+    It is the rule itself that is asked, so the two can never differ.
+    """
+    try:
+        modify(plan, (modification,), context)
+    except Refused as error:
+        return error.message
+    return None

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 
+from waybook.core.changes import Event
+from waybook.core.decision_context import Actor, DecisionContext
 from waybook.plan.decision import Decision
-from waybook.plan.dependencies import first_ready
 from waybook.plan.draft import Draft
 from waybook.plan.model import Plan, Step, StepText
-from waybook.plan.sessions import register_session
-from waybook.plan.settle import settle
+from waybook.plan.ordering import first_ready
+from waybook.plan.settle import register_session, settle
 from waybook.plan.stalls import resume_plan
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.changes import Event
-from waybook.record.moment import Actor, DecisionContext
 
 
 @dataclass(frozen=True, slots=True)

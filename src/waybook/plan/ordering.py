@@ -1,7 +1,16 @@
-"""Places of steps: 1..n, contiguous, whatever is inserted, removed or moved."""
+"""Places of steps: 1..n, contiguous, whatever is inserted, removed or moved.
 
-from waybook.errors import InvalidStepReference, StalePlan
-from waybook.plan.model import Plan, Step, StepId
+Which step waits for which: a step is handed out when all it depends on are over.
+
+Dependencies are kept by ids, so that they survive reordering. A plan without any is worked
+through in its order, as if this file were not there.
+"""
+
+from collections.abc import Sequence
+
+from waybook.errors import InvalidInput, InvalidStepReference, StalePlan
+from waybook.plan.model import NewStep, Plan, Step, StepId
+from waybook.plan.states import TERMINAL_STEP, StepStatus
 
 
 def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
@@ -46,3 +55,78 @@ def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
             repeated=sorted({i for i in ids if ids.count(i) > 1}),
         )
     return ids
+
+
+def is_ready(plan: Plan, step: Step) -> bool:
+    """Whether everything this step depends on is over, however it ended."""
+    return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
+
+
+def first_ready(plan: Plan) -> Step | None:
+    """The first pending step that waits for nothing."""
+    return next((s for s in plan.steps_with_status(StepStatus.PENDING) if is_ready(plan, s)), None)
+
+
+def resolve_dependencies(
+    made: Sequence[Step], asked: Sequence[NewStep], steps: Sequence[Step]
+) -> list[Step]:
+    """The new steps with what they depend on, told as orders among all `steps` as they will be.
+
+    Raises:
+        InvalidStepReference: an order that does not exist, or a step that waits for itself.
+    """
+    tied = [
+        step._replace(depends_on=tuple(_step_at(steps, order) for order in new.depends_on))
+        for step, new in zip(made, asked, strict=True)
+    ]
+    if any(step.depends_on for step in tied):
+        fresh = {step.id: step for step in tied}
+        _refuse_circles([fresh.get(step.id, step) for step in steps])
+    return tied
+
+
+def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
+    """Steps that a branch may add have no orders to be told by beforehand.
+
+    Raises:
+        InvalidInput: one of them names some.
+    """
+    if any(step.depends_on for step in steps):
+        raise InvalidInput(
+            "a step that a branch adds cannot have dependsOn: the orders are not known yet",
+            argument="actionParams.steps",
+        )
+
+
+def _step_at(steps: Sequence[Step], order: int) -> StepId:
+    if not 1 <= order <= len(steps):
+        raise InvalidStepReference(
+            f"dependsOn names the step order {order}, but there are the orders 1 to {len(steps)}",
+            argument="dependsOn",
+            given=order,
+            totalSteps=len(steps),
+        )
+    return steps[order - 1].id
+
+
+def _refuse_circles(steps: Sequence[Step]) -> None:
+    """Take away, again and again, what waits for nothing; what is left waits for itself."""
+    left = {step.id: len(set(step.depends_on)) for step in steps}
+    behind: dict[StepId, list[StepId]] = {step.id: [] for step in steps}
+    for step in steps:
+        for before in set(step.depends_on):
+            behind[before].append(step.id)
+    free = [step_id for step_id, waits in left.items() if not waits]
+    while free:
+        for step_id in behind[free.pop()]:
+            left[step_id] -= 1
+            if not left[step_id]:
+                free.append(step_id)
+    orders = [step.order for step in steps if left[step.id]]
+    if orders:
+        raise InvalidStepReference(
+            f"the steps {', '.join(map(str, orders))} wait for each other: dependsOn goes in a "
+            "circle",
+            argument="dependsOn",
+            stepOrders=orders,
+        )

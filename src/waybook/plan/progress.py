@@ -1,8 +1,16 @@
-"""Progress: counts that add up, and a percentage that never claims more than they say."""
+"""Progress: counts that add up, and a percentage that never claims more than they say.
 
-from collections.abc import Collection
+A soft budget: what a plan may take, how much of it is used, and when to say so.
 
-from waybook.plan.model import Plan, Step
+It never refuses. Work that was done is handed in, whatever it took.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from waybook.core.usage import Totals, to_dollars
+from waybook.json_values import Json
+from waybook.plan.model import Budget, Plan, Step
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
 
@@ -33,3 +41,66 @@ def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | 
     if status is PlanStatus.COMPLETED:
         return "completed_with_failures" if StepStatus.FAILED in statuses else "completed"
     return None
+
+
+#: From so many hundredths on, the agent is told to hold back.
+WARNING_PERCENT = 80
+FULL_PERCENT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetShare:
+    """One part of a budget, in words and numbers."""
+
+    name: str
+    unit: str
+    used: int
+    of: int
+
+    @property
+    def percent(self) -> int:
+        """Whole hundredths, rounded down: a hundred means that it is really used up."""
+        return FULL_PERCENT * self.used // self.of
+
+
+def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
+    """The parts of a budget, and what is used of each."""
+    if budget.tokens is not None:
+        yield BudgetShare(name="tokens", unit="tokens", used=used.tokens, of=budget.tokens)
+    if budget.cost_micros is not None:
+        yield BudgetShare(
+            name="costUsd", unit="money", used=used.cost_micros, of=budget.cost_micros
+        )
+
+
+def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
+    """The budget as an agent is told of it; from 80 % on with a warning in words."""
+    parts = [*shares(budget, used)]
+    told: dict[str, Json] = {part.name: _told(part) for part in parts}
+    warnings = [said for part in parts if (said := warning(part)) is not None]
+    return {**told, "warning": " ".join(warnings)} if warnings else told
+
+
+def warning(part: BudgetShare) -> str | None:
+    """What to say of a part that is nearly used up, or more than that.
+
+    >>> warning(BudgetShare(name="tokens", unit="tokens", used=79, of=100))
+    >>> warning(BudgetShare(name="tokens", unit="tokens", used=80, of=100))
+    "80 % of the plan's tokens are used: keep what is left short."
+    """
+    if part.used > part.of:
+        return (
+            f"The plan is over its budget of {part.unit} ({part.percent} %): tell the person you "
+            "work for, and finish with as little as you can."
+        )
+    if part.percent >= WARNING_PERCENT:
+        be = "are" if part.unit == "tokens" else "is"
+        return f"{part.percent} % of the plan's {part.unit} {be} used: keep what is left short."
+    return None
+
+
+def _told(part: BudgetShare) -> Json:
+    if part.name == "costUsd":
+        used, of = to_dollars(part.used), to_dollars(part.of)
+        return {"used": used, "of": of, "percent": part.percent}
+    return {"used": part.used, "of": part.of, "percent": part.percent}

@@ -11,15 +11,16 @@ from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
 
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
+from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, NextCall, PlanTerminal
+from waybook.json_values import Json
 from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
 from waybook.plan.model import Plan, StepId
 from waybook.plan.output import OUTPUT
-from waybook.plan.sessions import register_session
+from waybook.plan.settle import register_session
 from waybook.plan.states import CLOSED_PLAN
-from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
-from waybook.record.moment import DecisionContext, Json
 
 #: Kinds of our own, under which nobody stores research.
 RESERVED = frozenset({OUTPUT, "late_result", "source"})

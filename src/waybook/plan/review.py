@@ -3,21 +3,19 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from waybook.core.changes import Entity, Event
+from waybook.core.decision_context import Channel, DecisionContext, require_decider
+from waybook.core.pseudonyms import rejection_reason
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotAwaitingReview
-from waybook.plan.decision import Decision
+from waybook.json_values import Json
+from waybook.plan.decision import Decision, require_open, status_call
 from waybook.plan.draft import Draft, review_row
 from waybook.plan.model import DecisionKind, Plan, Review, ReviewId, StepId
-from waybook.plan.refusals import require_open, status_call
 from waybook.plan.schema import check_result
-from waybook.plan.sessions import register_session
-from waybook.plan.settle import settle
+from waybook.plan.settle import register_session, settle
 from waybook.plan.stalls import resume_plan
 from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
-from waybook.record.changes import Entity, Event
-from waybook.record.moment import Channel, DecisionContext, Json
-from waybook.record.pseudonyms import rejection_reason
-from waybook.record.scopes import require_decider
 
 
 class ReviewSurface(StrEnum):

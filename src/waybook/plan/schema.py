@@ -12,7 +12,7 @@ import jsonschema
 from jsonschema import Draft202012Validator
 
 from waybook.errors import InvalidInput, TooLarge
-from waybook.record.moment import Json
+from waybook.json_values import Json
 
 #: Keywords whose cost or meaning nobody can foresee.
 UNSUPPORTED_KEYWORDS = frozenset(

@@ -2,12 +2,13 @@
 
 from datetime import datetime, timedelta
 
+from waybook.core.changes import Event
+from waybook.core.decision_context import DecisionContext
+from waybook.json_values import Json
 from waybook.plan.decision import Decision
 from waybook.plan.draft import Draft
 from waybook.plan.model import Plan, Step
 from waybook.plan.states import PlanStatus, StepStatus
-from waybook.record.changes import Event
-from waybook.record.moment import DecisionContext, Json
 
 #: How long a step may be silent when nobody said otherwise.
 DEFAULT_STALL_THRESHOLD = timedelta(minutes=30)

@@ -3,9 +3,11 @@
 A status is never assigned, it is moved. `completed` and `skipped` are final for a step; `failed`
 has one way out, the retry. `completed` and `failed` are final for a plan. That the last steps'
 end is the plan's end is not an edge but a derivation: see `derive` and `settle`.
+
+What the plan's status should be, judged by its steps alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -94,3 +96,22 @@ def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
     if not can_move_step(old, new):
         raise InvalidTransition(f"a step cannot move from {old} to {new}", old=old, new=new)
     return new
+
+
+def derive_plan_status(steps: Collection[StepStatus]) -> PlanStatus:
+    """Derive the plan's status. The rules hold in this order, and the order matters.
+
+    A failed step is over like a completed one: failed steps never fail a plan.
+
+    >>> derive_plan_status([StepStatus.FAILED, StepStatus.AWAITING_INPUT])
+    <PlanStatus.AWAITING_REVIEW: 'awaiting_review'>
+    >>> derive_plan_status([StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.SKIPPED])
+    <PlanStatus.COMPLETED: 'completed'>
+    """
+    if not steps:
+        return PlanStatus.PLANNING
+    if StepStatus.AWAITING_INPUT in steps:
+        return PlanStatus.AWAITING_REVIEW
+    if all(step in TERMINAL_STEP for step in steps):
+        return PlanStatus.COMPLETED
+    return PlanStatus.EXECUTING

@@ -1,22 +1,76 @@
-"""Submitting a result: the step completes, its conditions are looked at, the plan settles."""
+"""Submitting a result: the step completes, its conditions are looked at, the plan settles.
+
+What a result must have before it counts: the shape the step asks for, and enough sources.
+
+A person's approval is a decision and needs neither; this is asked of agents alone.
+"""
 
 from dataclasses import dataclass
 
-from waybook.errors import InvalidTransition, NextCall, StaleAttempt
+from waybook.core.changes import Entity, Event, as_json
+from waybook.core.decision_context import DecisionContext
+from waybook.core.usage import Usage
+from waybook.errors import InvalidInput, InvalidTransition, NextCall, StaleAttempt
+from waybook.json_values import Json
 from waybook.plan.branching import Branch, evaluate_conditions
-from waybook.plan.decision import Decision
+from waybook.plan.decision import Decision, require_open, status_call
 from waybook.plan.draft import Draft
-from waybook.plan.evidence import check_result_evidence
-from waybook.plan.model import BranchOutcome, Plan, Step, StepId
-from waybook.plan.refusals import require_open, status_call
-from waybook.plan.sessions import register_session
-from waybook.plan.settle import settle
-from waybook.plan.spending import record_usage
+from waybook.plan.model import BranchOutcome, Plan, Step, StepId, StepText
+from waybook.plan.schema import check_result, result_errors, summarize_errors
+from waybook.plan.settle import record_usage, register_session, settle
 from waybook.plan.stalls import resume_plan
 from waybook.plan.states import StepStatus
-from waybook.record.changes import Entity, Event, as_json
-from waybook.record.moment import DecisionContext, Json
-from waybook.record.usage import Usage
+
+#: How many sources one answer names.
+MAX_SOURCES_NAMED = 20
+
+
+def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
+    """Let only a result pass that has the step's shape and rests on enough sources.
+
+    Raises:
+        InvalidInput: with all that is missing, of both kinds.
+        TooLarge: checking it would take too long.
+    """
+    text = plan.texts[step_id]
+    lacking = (text.required_sources or 0) - len(text.sources)
+    if lacking <= 0:
+        check_result(text.result_schema, result)
+        return
+    faults = result_errors(text.result_schema, result)
+    said = [*([summarize_errors(faults)] if faults else []), _said_of_sources(text)]
+    missing: dict[str, Json] = {"missing": [*faults], "resultSchema": text.result_schema}
+    raise InvalidInput(
+        "; ".join(said),
+        next_call=_store(plan, step_id),
+        sources=_sources(text, lacking),
+        **(missing if faults else {}),
+    )
+
+
+def _said_of_sources(text: StepText) -> str:
+    return (
+        f"this step needs {text.required_sources} sources, {len(text.sources)} are stored for it: "
+        "store what the result rests on, then submit again"
+    )
+
+
+def _sources(text: StepText, lacking: int) -> Json:
+    counted: list[Json] = [
+        {"sourceId": source.id, "title": source.title, "url": source.url}
+        for source in text.sources[:MAX_SOURCES_NAMED]
+    ]
+    return {
+        "required": text.required_sources,
+        "stored": len(text.sources),
+        "missing": lacking,
+        "counted": counted,
+    }
+
+
+def _store(plan: Plan, step_id: StepId) -> NextCall:
+    why = "store research for this step with its sources; each source counts once"
+    return NextCall("store_research", {"planId": plan.id, "stepId": step_id}, why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import orjson
 
-from waybook.record.moment import Json
+from waybook.json_values import Json
 
 #: What somebody can use at most, what it needs at least, and how much it counts.
 SpaceClaim: TypeAlias = tuple[int, int, int]

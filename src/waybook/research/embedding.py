@@ -4,17 +4,31 @@ A text's vector is the sum of the rows its words have in a table, a frequent wor
 no model runs. Sums are made of whole rows at a time: a row is one long integer in whose lanes its
 numbers lie side by side, so that adding it up takes a dozen operations however many numbers it
 has.
+
+Vectors of any model at the width we keep: shorter ones filled up, longer ones folded.
+
+Folding adds each number to one of the places we have, with a sign by chance that is always the
+same (a count sketch). Distances stay as they were but for a few hundredths of themselves, so what
+is near stays near, and it takes no longer than reading the numbers once.
+
+Whoever makes vectors for search: the table that comes with us, or somebody elsewhere.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from math import log, sqrt
+from hashlib import sha256
+from math import isfinite, log, sqrt
 from struct import Struct
 from typing import Protocol, TypeAlias
 
-from waybook.research.table import BYTE_OFFSET, MAX_WORD_LENGTH, WordVectors, builtin_word_vectors
-from waybook.research.words import split_words
+from waybook.research.vocabulary import (
+    BYTE_OFFSET,
+    MAX_WORD_LENGTH,
+    WordVectors,
+    builtin_word_vectors,
+    split_words,
+)
 
 #: Of unit length, so that the nearest are those with the greatest product.
 Vector: TypeAlias = tuple[float, ...]
@@ -134,3 +148,54 @@ def embed(text: str) -> Vector:
 def cosine_similarity(one: Vector, other: Vector) -> float:
     """The cosine of the angle between two vectors: 1 for the same direction."""
     return sum([a * b for a, b in zip(one, other, strict=True)])
+
+
+#: No model makes longer ones.
+MAX_DIMENSIONS = 16_384
+
+
+def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vector:
+    """A vector of unit length and of the width we keep.
+
+    >>> resize_vector([3.0, 4.0], 4)
+    (0.6, 0.8, 0.0, 0.0)
+
+    Raises:
+        ValueError: these are no numbers one could compare.
+    """
+    if not 0 < len(numbers) <= MAX_DIMENSIONS or not all(map(isfinite, numbers)):
+        raise ValueError("not a vector")
+    folded = [0.0] * dimensions
+    if len(numbers) <= dimensions:
+        folded[: len(numbers)] = map(float, numbers)
+    else:
+        for place, (number, sign) in enumerate(zip(numbers, _signs(len(numbers)), strict=True)):
+            folded[place % dimensions] += number * sign
+    length = sqrt(sum([n * n for n in folded]))
+    return tuple([n / length for n in folded]) if length else neutral_vector(dimensions)
+
+
+@lru_cache(16)
+def _signs(count: int) -> tuple[int, ...]:
+    """As many signs, by chance, but always the same."""
+    bits = b"".join(sha256(f"fold {n}".encode()).digest() for n in range(count // 256 + 1))
+    chance = int.from_bytes(bits, "little")
+    return tuple(1 if chance >> place & 1 else -1 for place in range(count))
+
+
+class EmbeddingModel(Protocol):
+    """Makes vectors of many texts. Vectors of one model are never compared with another's."""
+
+    @property
+    def name(self) -> str:
+        """The name its vectors are kept under."""
+
+    async def vectors(self, texts: Sequence[str]) -> list[Vector]:
+        """A vector of unit length for each text.
+
+        Raises:
+            EndpointFailed: they cannot be had right now.
+        """
+
+    async def warm(self) -> None:
+        """Get ready, so that the first who asks need not wait."""

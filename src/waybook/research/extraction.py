@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
-from waybook.record.moment import Json
+from waybook.json_values import Json
 
 #: How much of a first answer is shown to whoever is to mend it.
 MAX_ANSWER_SHOWN = 20_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from waybook.record.moment import Json
+from waybook.json_values import Json
 from waybook.research.cutting import allocate_space, as_text, json_size, truncate
 
 Body: TypeAlias = dict[str, Json]

@@ -2,20 +2,44 @@
 
 The rules in this folder take a frozen run, change a draft of it, and hand back a decision.
 Nothing can change the run without leaving its trace.
+
+What a rule decides about a run: what to answer, and what to write.
+
+What a job took is written down once, with whatever was handed in, and added to its run.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
-from waybook.dag.lineage import ProducedDocument
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json, text_hash
+from waybook.core.decision_context import DecisionContext
+from waybook.core.usage import NO_USAGE, Usage
+from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.errors import Refused
-from waybook.record.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
-from waybook.record.moment import DecisionContext, Json
-from waybook.record.texts import text_hash
-from waybook.record.usage import NO_USAGE, Usage
-from waybook.run.decision import RunDecision
+from waybook.json_values import Json
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun, step_id
+
+ReplyT_co = TypeVar("ReplyT_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDecision(Generic[ReplyT_co]):
+    """What to answer and what to write. It has done neither."""
+
+    reply: ReplyT_co
+    run: Run
+    entries: tuple[Entry, ...] = ()
+    #: Every job that was made or changed, as it is now.
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    documents: tuple[NewDocument, ...] = ()
+    #: Texts that belong to a change but are too large for the audit, by the row's id.
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Jobs that gave a sign of life.
+    touched: tuple[str, ...] = ()
+    #: An error to answer with after writing: a late result is refused, and kept.
+    refusal: Refused | None = None
+
 
 ReplyT = TypeVar("ReplyT")
 
@@ -157,3 +181,20 @@ class RunDraft:
 
     def _note(self, entity: Entity, row_id: str, field: str, old: Json, new: Json) -> None:
         self._changes.append(Change(entity, row_id, field, old, new))
+
+
+def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
+    """Keep what an attempt at a job took. A late result counts too: its tokens were spent.
+
+    Whoever does not name a model is taken to have used the one the job is for.
+    """
+    if usage is None:
+        return
+    draft.add_usage(
+        usage,
+        job_id=job.id,
+        attempt=attempt,
+        **{**usage.as_row(), "model": usage.model or job.model},
+        at=as_json(draft.moment.now),
+        by=draft.moment.actor.user,
+    )

@@ -1,20 +1,23 @@
-"""The values a run consists of: its stage runs, their steps, the jobs, and what jobs made."""
+"""The values a run consists of: its stage runs, their steps, the jobs, and what jobs made.
+
+What a run may hold, so that nothing grows without bound.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from waybook.dag.counts import rendered_keys
-from waybook.dag.inputs import ProducedDocuments, produced_documents
-from waybook.dag.lineage import Origins, ProducedDocument
+from waybook.core.holder import Holder
+from waybook.core.usage import NO_USAGE, Totals
+from waybook.dag.expansion.counts import rendered_keys
+from waybook.dag.expansion.inputs import ProducedDocuments, produced_documents
+from waybook.dag.expansion.lineage import Origins, ProducedDocument
+from waybook.dag.expansion.units import Unit
+from waybook.dag.graph import Graph
 from waybook.dag.model import Dag, JobStatus, JobType, Stage
-from waybook.dag.recipe import Graph
-from waybook.dag.structure import stage_order
-from waybook.dag.units import Unit
-from waybook.record.holder import Holder
-from waybook.record.moment import Json
-from waybook.record.usage import NO_USAGE, Totals
+from waybook.dag.progress.structure import stage_order
+from waybook.json_values import Json
 
 #: Steps of one stage stand within this many ranks of each other.
 RANKS = 100_000
@@ -258,3 +261,18 @@ def _made(made: ProducedDocument) -> Json:
 
 def _time(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
+
+
+#: Jobs of one stage.
+MAX_JOBS = 20_000
+#: Models of one stage.
+MAX_MODELS = 20
+#: Steps of one stage that we are to carry out ourselves.
+MAX_STEPS = 500
+#: Claims of a job before it is given up.
+MAX_ATTEMPTS = 4
+#: Parts of one unit's result.
+MAX_PARTS = 50
+#: The first wait before a retry, and the longest, in seconds.
+BACKOFF_SECONDS = 5
+MAX_BACKOFF_SECONDS = 300

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from waybook.core.changes import Event
+from waybook.core.decision_context import DecisionContext
 from waybook.dag.model import JobStatus
-from waybook.record.changes import Event
-from waybook.record.moment import DecisionContext
-from waybook.run.decision import RunDecision
-from waybook.run.draft import RunDraft
-from waybook.run.fail import fail_permanently
-from waybook.run.limits import MAX_ATTEMPTS
-from waybook.run.model import CompiledDag, Job, Run
+from waybook.run.draft import RunDecision, RunDraft
+from waybook.run.failure import fail_permanently
+from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run
 
 
 @dataclass(frozen=True, slots=True)

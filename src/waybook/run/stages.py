@@ -7,15 +7,23 @@ opened with all its jobs at once, and a stage whose steps are all closed is comp
 from collections.abc import Sequence
 from dataclasses import replace
 
-from waybook.dag.counts import expected_counts
-from waybook.dag.lineage import Origins, distinct, entry_origins, merge_origins
-from waybook.dag.units import Unit, units_of
-from waybook.dag.walker import StepState, walk
+from waybook.core.changes import Event
+from waybook.dag.expansion.counts import expected_counts
+from waybook.dag.expansion.lineage import Origins, distinct, entry_origins, merge_origins
+from waybook.dag.expansion.units import Unit, units_of
+from waybook.dag.graph import StepState, walk
 from waybook.errors import InvalidInput, TooLarge
-from waybook.record.changes import Event
 from waybook.run.draft import RunDraft
-from waybook.run.limits import MAX_JOBS, MAX_MODELS, MAX_STEPS
-from waybook.run.model import CompiledDag, Job, StageRun, StepRun, step_id
+from waybook.run.model import (
+    MAX_JOBS,
+    MAX_MODELS,
+    MAX_STEPS,
+    CompiledDag,
+    Job,
+    StageRun,
+    StepRun,
+    step_id,
+)
 
 #: The names a refusal tells, at most.
 MAX_NAMES_LISTED = 50

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from waybook.core.changes import Event
+from waybook.core.decision_context import DecisionContext, require_decider
 from waybook.errors import InvalidTransition, NextCall, NotAwaitingReview
-from waybook.record.changes import Event
-from waybook.record.moment import DecisionContext, Json
-from waybook.record.scopes import require_decider
-from waybook.run.decision import RunDecision
-from waybook.run.draft import RunDraft
+from waybook.json_values import Json
+from waybook.run.draft import RunDecision, RunDraft
 from waybook.run.model import CompiledDag, Run, StageRun
 from waybook.run.stages import require_stage, start_stage, validate_models
 

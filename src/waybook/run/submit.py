@@ -1,21 +1,22 @@
-"""Handing in what a job made: its documents, or a part of them with more to come."""
+"""Handing in what a job made: its documents, or a part of them with more to come.
+
+Rendered documents: what the server itself makes of what jobs made.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from waybook.dag.lineage import ProducedDocument
+from waybook.core.changes import Entity, Event
+from waybook.core.decision_context import DecisionContext
+from waybook.core.usage import Usage
+from waybook.dag.expansion.lineage import ProducedDocument
+from waybook.dag.graph import output_keys
 from waybook.dag.model import JobStatus, JobType, RecipeStep
-from waybook.dag.sources import output_keys
 from waybook.errors import InvalidInput, TooLarge
-from waybook.record.changes import Entity, Event
-from waybook.record.moment import DecisionContext, Json
-from waybook.record.usage import Usage
-from waybook.run.decision import RunDecision
-from waybook.run.draft import RunDraft
-from waybook.run.holding import require_holder, stale_attempt_error
-from waybook.run.limits import MAX_PARTS
-from waybook.run.model import CompiledDag, Job, Run
-from waybook.run.spending import record_usage
+from waybook.json_values import Json
+from waybook.run.draft import RunDecision, RunDraft, record_usage
+from waybook.run.failure import require_holder, stale_attempt_error
+from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
 from waybook.run.stages import advance, recreate_job
 
 
@@ -228,3 +229,38 @@ def _record(draft: RunDraft, job: Job, **details: Json) -> None:
         attempt=job.attempt,
         **details,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedPage:
+    """A document, rendered."""
+
+    job: Job
+    markdown: str
+    html: str
+
+
+def store_rendered(
+    run: Run, compiled_dag: CompiledDag, pages: Sequence[RenderedPage], context: DecisionContext
+) -> RunDecision[int]:
+    """Keep what was rendered; from now on these documents are available."""
+    draft = RunDraft(run, compiled_dag, context)
+    for page in pages:
+        draft.set_job(
+            page.job,
+            status=JobStatus.COMPLETED,
+            attempt=page.job.attempt + 1,
+            completed_at=context.now,
+        )
+        draft.store_text(
+            Entity.RENDERED_DOCUMENT,
+            context.new_id(),
+            page.markdown,
+            page.html,
+            document_id=page.job.document,
+            job_id=page.job.id,
+            created_at=context.now.isoformat(),
+        )
+    if pages:
+        draft.record(Event.PLAN_MODIFIED, action="rendered", documents=len(pages))
+    return draft.decide(len(pages))

@@ -1,14 +1,19 @@
-"""The audit: numbered entries, each sealed with the hash of the one before it."""
+"""The audit: numbered entries, each sealed with the hash of the one before it.
+
+Changes brought together: what becomes of each row, whatever happened to it on the way.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from waybook.record.changes import Change, Entry
-from waybook.record.moment import Actor, Json, rfc3339
-from waybook.record.replay import change_from_json
-from waybook.store.sql import as_json_text, load
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry
+from waybook.core.decision_context import Actor
+from waybook.core.replay import change_from_json
+from waybook.json_values import Json, rfc3339
+from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 
 SQL = load("audit")
 
@@ -125,3 +130,86 @@ def read_entries(rows: Iterable[tuple[Any, ...]]) -> list[SealedEntry]:
     """
     entries = (SealedEntry(*row) for row in rows)
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
+
+
+@dataclass(slots=True)
+class Patch:
+    """One row's way through a decision: made or found, with these values, maybe removed."""
+
+    id: str
+    made: bool = False
+    removed: bool = False
+    values: dict[str, Json] = field(default_factory=dict)
+
+
+class Patches:
+    def __init__(self, changes: Iterable[Change]) -> None:
+        """Bring the changes together, one patch per row, in order of first mention."""
+        self._patches: dict[Entity, dict[str, Patch]] = {}
+        for change in changes:
+            kind = self._patches.setdefault(change.entity, {})
+            patch = kind.get(change.id)
+            if patch is None:
+                patch = kind[change.id] = Patch(change.id)
+            _merge(patch, change)
+
+    def __contains__(self, entity: Entity) -> bool:
+        """Whether something happened to rows of this kind."""
+        return entity in self._patches
+
+    def inserts(self, entity: Entity) -> list[Patch]:
+        """The rows to insert."""
+        return [p for p in self._of(entity) if p.made and not p.removed]
+
+    def updates(self, entity: Entity) -> list[Patch]:
+        """The rows to update."""
+        return [p for p in self._of(entity) if not p.made and not p.removed]
+
+    def deletes(self, entity: Entity) -> list[str]:
+        """The ids of the rows to delete."""
+        return [p.id for p in self._of(entity) if p.removed and not p.made]
+
+    def _of(self, entity: Entity) -> Iterable[Patch]:
+        found = self._patches.get(entity)
+        return found.values() if found else ()
+
+
+def _merge(patch: Patch, change: Change) -> None:
+    if change.field != WHOLE_ROW:
+        patch.values[change.field] = change.new
+    elif isinstance(change.new, dict):
+        patch.made = True
+        patch.values.update(change.new)
+    else:
+        patch.removed = True
+
+
+class WriteContext(NamedTuple):
+    """Who writes, when, and upon which end of the audit chain."""
+
+    now: datetime
+    actor: Actor
+    head: ChainHead = ChainHead()
+
+
+# Audit
+
+
+def sealed_entries(
+    entries: tuple[Entry, ...], subject: tuple[str, str], write_context: WriteContext
+) -> list[SealedEntry]:
+    """The entries as they will stand in their subject's chain."""
+    return list(
+        chain(
+            entries,
+            head=write_context.head,
+            subject=subject,
+            now=write_context.now,
+            actor=write_context.actor,
+        )
+    )
+
+
+def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
+    """Write the entries."""
+    return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []

@@ -125,3 +125,8 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
    and (%(members)s::boolean or subject <> 'org')
  order by seq desc
  limit %(most)s;
+
+-- name: insert_audit
+insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session, details, hash)
+values %(rows)s;
+

@@ -1,20 +1,30 @@
 """The tool-call log: telemetry, written behind the calls, bounded, its drops counted.
 
 The audit is the record; this is for looking at traffic. It may lose rows, and says how many.
+
+Stored answers: a retried call is answered, not carried out again.
+
+What work took: of an org, by model, by plan and run; of a plan, by step.
 """
 
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from waybook.errors import WaybookError
-from waybook.store.database import Database
-from waybook.store.ids import new_id
-from waybook.store.sql import BATCH_SIZE, Rows, Statement, Value, load
+import orjson
+
+from waybook.core.usage import Totals, Usage
+from waybook.errors import IdempotencyConflict, WaybookError
+from waybook.json_values import Json
+from waybook.store.driver.database import Database
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import BATCH_SIZE, Rows, Statement, Value, load
 
 log = logging.getLogger(__name__)
 
@@ -130,3 +140,95 @@ def _statements(calls: list[LoggedCall]) -> Iterator[Statement]:
 def _row(call: LoggedCall) -> tuple[Value, ...]:
     _, at, *rest = call
     return (at, new_id(), *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One logical call: its tool, the caller's key for it, and what was asked."""
+
+    tool: str
+    key: str
+    arguments_hash: bytes
+    #: Earlier versions stored answers under the hash of the arguments alone.
+    arguments: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    body: dict[str, Json]
+    is_error: bool
+
+
+def hash_arguments(arguments: Json) -> bytes:
+    """What was asked, as a hash that does not depend on the order of names."""
+    return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def lookup_statement(key: Key) -> Statement:
+    """Look for a stored answer. Sent behind the lock, so that a twin's answer is seen."""
+    return SQL["stored_answer"](tool=key.tool, key=key.key)
+
+
+def read_answer(told: Sequence[Any], key: Key) -> StoredAnswer:
+    """The stored answer to the same question, from its hash, its kind and its body.
+
+    Raises:
+        IdempotencyConflict: the key was used for another question.
+    """
+    arguments_hash, is_error, body = told
+    stored = bytes.fromhex(arguments_hash)
+    if stored not in {key.arguments_hash, hash_arguments(key.arguments)}:
+        raise IdempotencyConflict(
+            f"idempotencyKey was used before for {key.tool} with other arguments or by another "
+            "user; use a new key for a new call, the same key only to repeat the very same call",
+            idempotencyKey=key.key,
+            tool=key.tool,
+        )
+    return StoredAnswer(body, is_error)
+
+
+#: How many columns the totals take, in front of what they are of.
+TOTALS_COLUMNS = 4
+
+
+def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
+    """The org's totals since then, by model, and by plan and run; at most so many of each."""
+    return (
+        SQL["usage_totals"](since=since),
+        SQL["usage_by_model"](since=since, most=most),
+        SQL["usage_by_work"](since=since, most=most),
+    )
+
+
+def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
+    """Note what the server's own model took."""
+    return SQL["insert_own_usage"](
+        id=usage_id,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost_micros=usage.cost_micros,
+        model=usage.model,
+        at=at,
+        by=by,
+    )
+
+
+def steps_statement(plan_id: str) -> Statement:
+    """What each step of a plan took."""
+    return SQL["usage_of_steps"](plan_id=plan_id)
+
+
+def read_totals(row: Sequence[Any]) -> Totals:
+    """The totals a row begins with."""
+    input_tokens, output_tokens, cost_micros, results = row[:TOTALS_COLUMNS]
+    return Totals(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cost_micros=cost_micros,
+        results=results,
+    )
+
+
+def read_steps(rows: Iterable[Sequence[Any]]) -> dict[str, Totals]:
+    """The totals of each step, by its id."""
+    return {row[TOTALS_COLUMNS]: read_totals(row) for row in rows}

@@ -4,12 +4,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from waybook.notices.letter import DeliveryOutcome, WebhookMessage
-from waybook.notices.schedule import MAX_DELIVERY_TIME, DeliveryStatus, RetryDecision
-from waybook.record.moment import Json
-from waybook.record.notice import Notification
-from waybook.store.database import Results
-from waybook.store.sql import AsJson, Statement, load
+from waybook.core.events import Notification
+from waybook.json_values import Json
+from waybook.notifications.message import (
+    MAX_DELIVERY_TIME,
+    DeliveryOutcome,
+    DeliveryStatus,
+    RetryDecision,
+    WebhookMessage,
+)
+from waybook.store.driver.connection import Results
+from waybook.store.driver.queries import AsJson, Statement, load
 
 SQL = load("deliveries")
 

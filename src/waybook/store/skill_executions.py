@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from waybook.record.holder import Holder
-from waybook.store.sql import Statement, load
+from waybook.core.holder import Holder
+from waybook.store.driver.queries import Statement, load
 
 SQL = load("skill_executions")
 

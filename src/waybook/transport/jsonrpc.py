@@ -4,8 +4,11 @@ Both protocol eras then refuse the same things in the same words: what is not JS
 message. The library by itself takes lone surrogates in one era, and answers with its validator's
 words in the other. Over stdio it would read a line of any length, and say nothing to what it cannot
 read.
+
+The shape of every error that leaves this house, whatever the face.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +17,8 @@ from typing import Final
 
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
 from pydantic_core import from_json
+
+from waybook.redaction import redact, redact_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +111,22 @@ def tool_called(message: Mapping[str, object]) -> str | None:
         case {"method": "tools/call", "params": {"name": str() as name}}:
             return name
     return None
+
+
+def error_body(code: str, message: str, **details: object) -> dict[str, object]:
+    """An error that a face found by itself, in the doorway's shape.
+
+    >>> error_body("TOO_LARGE", "The body is too large.", limit=1048576)["error"]["code"]
+    'TOO_LARGE'
+    """
+    told = {"code": code, "message": redact(message), "details": redact_json(details)}
+    return {"error": {**told, "next": None}}
+
+
+def compact_json(body: Mapping[str, object]) -> str:
+    """JSON without a blank to spare.
+
+    >>> compact_json({"plan": "Größe", "steps": [1, 2]})
+    '{"plan":"Größe","steps":[1,2]}'
+    """
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

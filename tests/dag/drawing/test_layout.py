@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketches import a_chain_of, a_lane, a_sketch, a_thicket, lanes, sketches
-from waybook.dag.drawing.layout import compute_layout
-from waybook.dag.drawing.paths import is_detour
-from waybook.dag.drawing.sketch import Diagram, Lane
-from waybook.dag.drawing.values import Box, EdgeLine, Frame, Layout, Point
+from waybook.dag.diagram.geometry import Box, EdgeLine, Frame, Layout, Point, is_detour
+from waybook.dag.diagram.layout import compute_layout
+from waybook.dag.diagram.model import Diagram, Lane
 
 WIDTHS = st.sampled_from([None, 100, 500, 1000])
 STACKS = st.sampled_from([2, 3, 9])

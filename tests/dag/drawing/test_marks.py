@@ -5,10 +5,9 @@ from pathlib import Path
 
 from dag_builders import a_chain, a_dag, a_stage, a_step
 from dag_evidence import a_job, a_snapshot
-from waybook.cli.looks import PROGRESS_STYLES, STEP_STYLES
-from waybook.dag.drawing.drawing import DrawingFormat, drawing_from_snapshot, export_drawing
-from waybook.dag.drawing.looks import STATUS_SYMBOLS
-from waybook.dag.drawing.marks import Annotation
+from waybook.cli.terminal.bars import PROGRESS_STYLES, STEP_STYLES
+from waybook.dag.diagram.export import DrawingFormat, drawing_from_snapshot, export_drawing
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation
 
 ROOT = Path(__file__).parents[3]
 DAG = a_dag(

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketches import a_chain_of, a_lane, a_sketch, a_thicket, any_marks, sketches
-from waybook.dag.drawing.layout import compute_layout
-from waybook.dag.drawing.looks import STATUS_SYMBOLS
-from waybook.dag.drawing.marks import Annotation, Annotations
-from waybook.dag.drawing.sketch import Diagram, DiagramStep, Lane
-from waybook.dag.drawing.svg import render_svg, style_sheet
-from waybook.dag.drawing.widths import text_width
+from waybook.dag.diagram.dimensions import text_width
+from waybook.dag.diagram.layout import compute_layout
+from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation, Annotations
+from waybook.dag.diagram.svg import render_svg, style_sheet
 from waybook.dag.model import ProgressStatus
 from waybook.plan.states import StepStatus
 

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketches import a_lane, a_sketch, any_marks, sketches
-from waybook.dag.drawing.marks import Annotation, Annotations
-from waybook.dag.drawing.mermaid import mermaid, quote
-from waybook.dag.drawing.outline import escape_markdown, markdown_outline
+from waybook.dag.diagram.status_marks import Annotation, Annotations
+from waybook.dag.diagram.text import escape_markdown, markdown_outline, mermaid, quote
 
 NODE = re.compile(r'    n\d+_\d+\["[^"]*"\]')
 EDGE = re.compile(r"    n\d+_\d+ --> n\d+_\d+")

@@ -11,7 +11,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from pydantic import BaseModel
 
 from transport.conformance.fixtures import PROMPTS, STATIC, Result, get_prompt, handlers
-from waybook.transport.mcp.refusals import Context
+from waybook.transport.errors import Context
 
 REPORTING: Final = frozenset({"test_tool_with_progress"})
 

@@ -12,11 +12,11 @@ from node_packages import Unreachable, install
 from transport.conformance.overlay import REPORTING, lay_over
 from transport.conformance.suite import HERE, verdicts
 from transport.doors import RememberingDoorway, always, an_entrance
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
-from waybook.transport.web.app import build_app
-from waybook.transport.web.hosts import AllowedHosts
-from waybook.transport.web.serving import listen, serve_in_background
 
 NO_SESSIONS: Final = "we keep no sessions, so there is nobody the server could ask or send to later"
 NO_LOGGING: Final = "logging to the client is deprecated and not offered"

@@ -1,27 +1,157 @@
-"""`waybook demo`: the main job, played by scripted agents on a real database."""
+"""`waybook demo`: the main job, played by scripted agents on a real database.
+
+The two acts of the demo: a plan that is improvised, and a run of what was prepared.
+"""
 
 import asyncio
 import contextlib
 import sys
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import click
 from rich.console import Console
+from rich.live import Live
 from rich.text import Text
 
-from waybook.cli.demo.acts import DemoOutput, plan_scenario, run_scenario
-from waybook.cli.demo.clock import FAST, SLOW, SLOW_RUN, SimulatedClock
+from waybook.app.queries.plan import PlanOverview, read_plan_overview
+from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.bootstrap import Application
+from waybook.cli.demo import plan_agents, run_agents
 from waybook.cli.demo.ending import print_summary
-from waybook.cli.demo.feed import EventLog
-from waybook.cli.demo.place import temporary_database
-from waybook.cli.demo.scene import DemoContext
-from waybook.cli.inside import get_console, load_settings, open_app
+from waybook.cli.demo.environment import (
+    FAST,
+    SLOW,
+    SLOW_RUN,
+    EventLog,
+    SimulatedClock,
+    temporary_database,
+)
+from waybook.cli.demo.scene import (
+    DemoContext,
+    DisplayedSubject,
+    build_frame,
+    plan_subject,
+    run_subject,
+)
 from waybook.cli.options import database_options
-from waybook.cli.verdicts import verify_all
-from waybook.doorway import Channel
+from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.cli.terminal.audit_text import verify_all
+from waybook.cli.terminal.plan_board import Viewport
+from waybook.core.decision_context import Channel
 from waybook.settings import Settings
-from waybook.wiring import Application
+
+#: Lines below a picture.
+FOOTER_LINES = 3
+Look = Callable[[], Awaitable[DisplayedSubject]]
+Part = Coroutine[object, object, None]
+Show = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOutput:
+    """Who watches: live on a terminal, or told line by line."""
+
+    console: Console
+    live: bool
+
+
+async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanOverview:
+    """Play the plan to its end."""
+    boards: list[PlanOverview] = []
+
+    async def look() -> DisplayedSubject:
+        boards.append(await read_plan_overview(scene.call, scene.plan_id, *boards[-1:]))
+        del boards[:-1]
+        return plan_subject(boards[0])
+
+    await _perform(scene, audience, start_plan_actors, look)
+    if not boards[0].is_closed:
+        raise RuntimeError("the plan did not complete")
+    return boards[0]
+
+
+async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunOverview:
+    """Play the run to its end."""
+    boards: list[RunOverview] = []
+    scene.feed.lines.clear()
+
+    async def look() -> DisplayedSubject:
+        boards[:] = [await read_run_overview(scene.call, scene.run_id)]
+        return run_subject(boards[0])
+
+    await _perform(scene, audience, start_run_actors, look)
+    if not boards[0].is_closed:
+        raise RuntimeError("the run did not complete")
+    return boards[0]
+
+
+async def start_plan_actors(scene: DemoContext, show: Show) -> None:
+    """Let everybody of the plan act."""
+    await plan_agents.create_plan(scene)
+    parts = (
+        plan_agents.ada,
+        plan_agents.ben,
+        plan_agents.cleo,
+        plan_agents.cleo_again,
+        plan_agents.mira,
+    )
+    await _act(scene, [part(scene) for part in parts], show)
+
+
+async def start_run_actors(scene: DemoContext, show: Show) -> None:
+    """Let everybody of the run act."""
+    await run_agents.start_run(scene)
+    once = run_agents.scripted_failures()
+    parts = [run_agents.work(scene, hand, once) for hand in run_agents.agent_sessions()]
+    parts += [
+        run_agents.replacement(scene),
+        run_agents.render_documents(scene),
+        run_agents.give_feedback(scene),
+    ]
+    await _act(scene, parts, show)
+
+
+async def _perform(
+    scene: DemoContext,
+    audience: DemoOutput,
+    play: Callable[[DemoContext, Show], Awaitable[None]],
+    look: Look,
+) -> None:
+    """Play a story to its end, shown live or told line by line."""
+    console = audience.console
+    if not audience.live:
+        scene.feed.listener = lambda line: console.print(line.text(), soft_wrap=True)
+        await play(scene, _nothing)
+        subject = await look()
+        console.print()
+        high = subject.max_lines + FOOTER_LINES
+        console.print(subject.render(Viewport(width=console.width, height=high, holders=True)))
+        return
+    with Live(console=console, auto_refresh=False) as screen:
+
+        async def show() -> None:
+            screen.update(build_frame(await look(), scene.feed, console), refresh=True)
+
+        await play(scene, show)
+        await show()
+
+
+async def _act(scene: DemoContext, parts: list[Part], show: Show) -> None:
+    actors = [scene.clock.add_actor(part) for part in parts]
+    await scene.clock.run(show)
+    actors += scene.later
+    for actor in actors:
+        actor.cancel()
+    for outcome in await asyncio.gather(*actors, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            raise outcome
+
+
+async def _nothing() -> None:
+    """Nobody watches."""
+
 
 #: The story ends about now.
 STORY = timedelta(minutes=360)

@@ -12,14 +12,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.cli.demo import story
+from waybook.app.operations.audit_verification import AuditVerdict
+from waybook.app.queries.audit import list_audit
+from waybook.app.queries.documents import list_documents, read_document
+from waybook.app.queries.run import RunOverview
+from waybook.cli.demo import script
 from waybook.cli.demo.scene import DemoContext
-from waybook.cli.run_board import documents_available
-from waybook.cli.verdicts import summary
-from waybook.usecases.list_audit import list_audit
-from waybook.usecases.read_documents import list_documents, read_document
-from waybook.usecases.verify_audit import AuditVerdict
-from waybook.usecases.watch_run import RunOverview
+from waybook.cli.terminal.audit_text import summary
+from waybook.cli.terminal.run_board import documents_available
 
 #: The document that is shown whole.
 SHOWN_DOCUMENT = "advisor_recommendations"
@@ -49,7 +49,7 @@ async def print_summary(
 ) -> None:
     """Print what came of it."""
     _heading(console, "The answer")
-    console.print(_facts(story.WORK[story.WRITE].result))
+    console.print(_facts(script.WORK[script.WRITE].result))
     await _tell_documents(console, scene, board, keep=keep)
     _heading(console, "Who did what")
     console.print(_facts(_deeds(scene)))

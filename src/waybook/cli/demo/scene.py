@@ -1,15 +1,30 @@
-"""Where the demo plays: the doorway, the clock and the feed, and who may speak there."""
+"""Where the demo plays: the doorway, the clock and the feed, and who may speak there.
+
+How the demo looks: what is worked on and the feed, side by side where there is room.
+"""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from waybook.cli.demo.clock import SimulatedClock
-from waybook.cli.demo.feed import EventLog
-from waybook.cli.faults import ToolError
-from waybook.doorway import TOOLS, Channel
-from waybook.usecases.call import RequestContext
-from waybook.wiring import Application
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.queries.plan import PlanOverview
+from waybook.app.queries.run import RunOverview
+from waybook.app.registry import TOOLS
+from waybook.app.request.request_context import RequestContext
+from waybook.bootstrap import Application
+from waybook.cli.demo.environment import EventLog, Line, SimulatedClock
+from waybook.cli.demo.script import BRANCH_STEPS, PLAN_STEPS
+from waybook.cli.terminal import plan_board, run_board
+from waybook.cli.terminal.errors import ToolError
+from waybook.cli.terminal.plan_board import PLAN_FIXED_ROWS, Viewport
+from waybook.cli.terminal.run_board import RUN_FIXED_ROWS
+from waybook.core.decision_context import Channel
 
 
 @dataclass
@@ -61,3 +76,79 @@ class Actor:
     def say(self, said: str, *, strong: bool = False) -> None:
         """Tell the audience."""
         self.scene.feed.say(self.name, said, strong=strong)
+
+
+#: From which width on the feed stands beside the picture.
+MIN_WIDTH_SIDE_BY_SIDE = 136
+FEED_WIDTH = 64
+MIN_FEED_LINES = 3
+#: How many steps the story's plan comes to have.
+MAX_STEPS = len(PLAN_STEPS) + len(BRANCH_STEPS)
+#: The stages of the story's run, and the steps of its longest one.
+MAX_LINES = 5 + 13
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayedSubject:
+    """What is shown: how it is drawn, how high it is now, and how high it will be at most."""
+
+    render: Callable[[Viewport], RenderableType]
+    lines: int
+    max_lines: int
+
+
+def plan_subject(shown: PlanOverview) -> DisplayedSubject:
+    """A plan to look at."""
+    lines = len(shown.plan.steps) + PLAN_FIXED_ROWS
+    return DisplayedSubject(
+        lambda frame: plan_board.plan_display(shown, frame), lines, MAX_STEPS + PLAN_FIXED_ROWS
+    )
+
+
+def run_subject(shown: RunOverview) -> DisplayedSubject:
+    """A run to look at."""
+    lines = run_board.count_lines(shown) + RUN_FIXED_ROWS
+    return DisplayedSubject(
+        lambda frame: run_board.run_display(shown, frame), lines, MAX_LINES + RUN_FIXED_ROWS
+    )
+
+
+def build_frame(subject: DisplayedSubject, feed: EventLog, console: Console) -> RenderableType:
+    """One frame: never higher than the screen."""
+    height = console.height - 1
+    if console.width >= MIN_WIDTH_SIDE_BY_SIDE:
+        return _side_by_side(subject, feed, console.width, height)
+    return _stacked(subject, feed, console.width, height)
+
+
+def _side_by_side(subject: DisplayedSubject, feed: EventLog, width: int, height: int) -> Table:
+    tall = min(height, subject.max_lines + 3)
+    left = width - FEED_WIDTH - 1
+    columns = Table.grid(padding=(0, 1, 0, 0))
+    columns.add_column(width=left)
+    columns.add_column(width=FEED_WIDTH)
+    frame = Viewport(width=left, height=tall, holders=True, filled=True)
+    columns.add_row(subject.render(frame), _feed(feed, FEED_WIDTH, tall))
+    return columns
+
+
+def _stacked(subject: DisplayedSubject, feed: EventLog, width: int, height: int) -> Group:
+    high = min(subject.max_lines, height - MIN_FEED_LINES)
+    above = subject.render(Viewport(width=width, height=high, holders=True, foot=False))
+    return Group(above, *_last(feed, height - min(subject.lines, high)))
+
+
+def _feed(feed: EventLog, width: int, height: int) -> Panel:
+    lines = Group(*_last(feed, height - 2))
+    title = Text(" what happens ", style="dim")
+    return Panel(lines, title=title, border_style="dim", width=width, height=height)
+
+
+def _last(feed: EventLog, rows: int) -> list[Text]:
+    return [_one_line(line) for line in feed.lines[-max(1, rows) :]]
+
+
+def _one_line(line: Line) -> Text:
+    text = line.text()
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text

@@ -5,10 +5,10 @@ from typing import Final
 
 import mcp_types as wire
 
-from waybook.transport.entrance import ToolGateway
-from waybook.transport.mcp.active import OpenItem, open_plans, open_runs
-from waybook.transport.mcp.refusals import Context
-from waybook.transport.mcp.resource_kinds import KINDS
+from waybook.transport.errors import Context
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.resource_uris import KINDS
+from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 
 MAX_COMPLETIONS: Final = 100  # the protocol allows no more
 

@@ -1,18 +1,29 @@
-"""Plans, runs and research as resources, to be attached to a conversation without a tool."""
+"""Plans, runs and research as resources, to be attached to a conversation without a tool.
 
+What is open for whoever asks, plans and runs, as lists of resources and completions need it.
+
+The map in the chat: the extension `io.modelcontextprotocol/ui`, and its one page.
+
+A host that knows the extension shows `map.html` beside the answer of certain tools, in a frame
+that reaches nothing but the host. The page asks for the drawing with `draw_map`, which the list of
+tools keeps from models, and passes a person's decision on; the host carries both.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
 
 import mcp_types as wire
 
+from waybook.app.request.caller import Answer, ReadableDocument, ReadableOutput
+from waybook.core.hidden_characters import FLAG, count_hidden
 from waybook.errors import WaybookError
-from waybook.record.oddities import FLAG, count_hidden
-from waybook.transport.entrance import ToolGateway
-from waybook.transport.faults import compact_json
-from waybook.transport.mcp.active import OpenItem, open_plans, open_runs
-from waybook.transport.mcp.app.resource import URI, read_app
-from waybook.transport.mcp.refusals import Context, code_of, error_from_answer, invalid_params
-from waybook.transport.mcp.resource_kinds import (
+from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.jsonrpc import compact_json
+from waybook.transport.mcp.resource_uris import (
     JSON,
     KINDS,
     MARKDOWN,
@@ -22,7 +33,100 @@ from waybook.transport.mcp.resource_kinds import (
     ResourceKind,
 )
 from waybook.transport.mcp.skills import SCHEME, Skills
-from waybook.usecases.exchange import Answer, ReadableDocument, ReadableOutput
+
+
+@dataclass(frozen=True, slots=True)
+class OpenItem:
+    """A plan or a run that is open; `standing` is where it is, in words."""
+
+    id: str
+    name: str
+    status_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    plans: tuple[OpenItem, ...]
+    next_cursor: str | None
+
+
+async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None = None) -> Page:
+    """One page of the plans, newest activity first.
+
+    Raises:
+        MCPError: the doorway refused, or is out of order.
+    """
+    arguments = {"cursor": cursor} if cursor is not None else {}
+    answer = await gateway.call_tool(context.request, "list_active_plans", arguments)
+    if answer.is_error:
+        raise error_from_answer(answer, "The active plans cannot be listed")
+    plans, next_cursor = answer.body.get("plans"), answer.body.get("nextCursor")
+    return Page(
+        plans=tuple(map(active_plan, plans)) if isinstance(plans, list) else (),
+        next_cursor=next_cursor if isinstance(next_cursor, str) else None,
+    )
+
+
+async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, ...]:
+    """The open runs, newest activity first.
+
+    Raises:
+        MCPError: the doorway refused, or is out of order.
+    """
+    answer = await gateway.call_tool(context.request, "list_dags", {})
+    if answer.is_error:
+        raise error_from_answer(answer, "The open runs cannot be listed")
+    runs = answer.body.get("openRuns")
+    return tuple(map(open_run, runs)) if isinstance(runs, list) else ()
+
+
+def active_plan(item: Mapping[str, object]) -> OpenItem:
+    """A plan of the list, as `list_active_plans` writes it."""
+    return OpenItem(
+        id=str(item["planId"]),
+        name=str(item["name"]),
+        status_text=f"{item['status']}, {item['progress']} % done",
+    )
+
+
+def open_run(item: Mapping[str, object]) -> OpenItem:
+    """A run of the list, as `list_dags` writes it."""
+    waiting, current = item["awaitingFeedback"], item["currentStage"]
+    where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
+    standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
+    return OpenItem(id=str(item["runId"]), name=str(item["name"]), status_text=standing)
+
+
+EXTENSION: Final = "io.modelcontextprotocol/ui"
+URI: Final = "ui://waybook/map"
+MIME_TYPE: Final = "text/html;profile=mcp-app"
+#: Where the style of all maps goes.
+STYLE_PLACEHOLDER: Final = "/* map.css */"
+
+
+def read_app() -> wire.ReadResourceResult:
+    """The page, as a host reads it; it is the same for everybody."""
+    contents = wire.TextResourceContents(
+        uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
+    )
+    kept = wire.ReadResourceResult(contents=[contents])
+    return kept.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
+
+
+@cache
+def page() -> str:
+    """The page with the style of the maps in it, as short as it can be told."""
+    html = files("waybook.transport.mcp").joinpath("map.html").read_text("utf-8")
+    style = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
+    return "\n".join(_lean(html.replace(STYLE_PLACEHOLDER, style))) + "\n"
+
+
+def _lean(text: str) -> Iterator[str]:
+    """The lines that say something to a browser."""
+    for line in text.splitlines():
+        said = line.strip()
+        if said and not said.startswith(("//", "/*")):
+            yield said
 
 
 class Text(NamedTuple):

@@ -8,14 +8,12 @@ import mcp_types as wire
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import Server
 
-from waybook.transport.entrance import ToolGateway
-from waybook.transport.mcp.app.resource import EXTENSION, MIME_TYPE
-from waybook.transport.mcp.asking import REVIEW, ReviewElicitation
+from waybook.transport.errors import Context, hide_internal_errors, invalid_params
+from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.completions import Completions
-from waybook.transport.mcp.instructions import instructions_for
-from waybook.transport.mcp.prompts import Prompts
-from waybook.transport.mcp.refusals import Context, hide_internal_errors, invalid_params
-from waybook.transport.mcp.resources import Resources
+from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation
+from waybook.transport.mcp.prompts import Prompts, instructions_for
+from waybook.transport.mcp.resources import EXTENSION, MIME_TYPE, Resources
 from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, to_tool_result, tools_in_profile

@@ -17,11 +17,11 @@ from urllib.parse import quote
 import mcp_types as wire
 from mcp.server.lowlevel import Server
 
+from waybook.app.request.caller import Answer
+from waybook.app.skills.skill import SKILL_FILE, Skill, SkillFile
 from waybook.errors import WaybookError
-from waybook.transport.entrance import ToolGateway
-from waybook.transport.mcp.refusals import Context, error_from_answer, invalid_params
-from waybook.usecases.exchange import Answer
-from waybook.usecases.skills import SKILL_FILE, Skill, SkillFile
+from waybook.transport.errors import Context, error_from_answer, invalid_params
+from waybook.transport.gateway import ToolGateway
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 SCHEME: Final = "skill://"

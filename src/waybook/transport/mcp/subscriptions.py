@@ -20,12 +20,12 @@ from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, Resour
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
-from waybook.record.news import ChangeEvent
-from waybook.store.bus import Bus
-from waybook.transport.entrance import ToolGateway
-from waybook.transport.listeners import StreamLimiter
-from waybook.transport.mcp.refusals import Context, invalid_params
-from waybook.transport.mcp.resource_kinds import KINDS
+from waybook.core.events import ChangeEvent
+from waybook.store.driver.bus import Bus
+from waybook.transport.errors import Context, invalid_params
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.resource_uris import KINDS
+from waybook.transport.stream_limits import StreamLimiter
 
 #: Streams at the same time, and of one org; and resources one client of an older revision may
 #: subscribe to.

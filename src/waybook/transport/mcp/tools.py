@@ -12,9 +12,9 @@ from typing import Final
 import mcp_types as wire
 import orjson
 
+from waybook.app.request.caller import Answer
 from waybook.errors import Misconfigured
-from waybook.transport.faults import compact_json
-from waybook.usecases.exchange import Answer
+from waybook.transport.jsonrpc import compact_json
 
 PROFILES: Final = ("plan", "research", "runs", "all")
 FILE: Final = "tools.json"

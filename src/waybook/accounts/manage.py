@@ -1,0 +1,196 @@
+"""What may be done to an org, its users and its tokens: each rule makes one audit entry.
+
+There are eight kinds of events; these are the org's own, so they are `plan_modified` with an
+action that says which.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from waybook.accounts.model import Org, Token, User, row_of, validate_name, validate_user_name
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_json
+from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope, expand_scopes
+from waybook.errors import Forbidden, InvalidInput, InvalidTransition
+from waybook.json_values import Json
+
+KINDS = {Org: Entity.ORG, User: Entity.USER, Token: Entity.TOKEN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUser:
+    """Somebody who is to be let in."""
+
+    name: str
+    scopes: tuple[Scope, ...]
+    email: str | None = None
+    issuer: str | None = None
+    subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    """A token that is to be made; `hash` is by what its secret is known."""
+
+    label: str
+    hash: str
+    scopes: tuple[Scope, ...]
+    expires_at: datetime | None
+
+
+def record_org(org: Org, context: DecisionContext) -> Entry:
+    """The first entry of an org's chain: how it stood when the chain began."""
+    return _entry("org_recorded", context, _made(org), slug=org.slug)
+
+
+def change_org(
+    org: Org,
+    context: DecisionContext,
+    *,
+    name: str | None = None,
+    policy: ReviewPolicy | None = None,
+) -> tuple[Org, Entry | None]:
+    """Call it otherwise, or have its reviews decided otherwise; nothing to change is no entry.
+
+    Raises:
+        InvalidInput: it cannot be called so.
+    """
+    changed = replace(
+        org,
+        name=org.name if name is None else validate_name(name, argument="name"),
+        review_policy=policy or org.review_policy,
+    )
+    if changed == org:
+        return org, None
+    return changed, _entry("org_changed", context, _changed(org, changed))
+
+
+def add_user(new: NewUser, context: DecisionContext) -> tuple[User, Entry]:
+    """Let somebody in.
+
+    Raises:
+        InvalidInput: they cannot be called so, or could do nothing.
+    """
+    user = User(
+        id=context.new_id(),
+        name=validate_user_name(new.name),
+        scopes=_sound_scopes(new.scopes),
+        email=None if new.email is None else validate_name(new.email, argument="email"),
+        issuer=new.issuer,
+        subject=new.subject,
+        created_at=context.now,
+        created_by=context.actor.user,
+    )
+    return user, _entry("user_added", context, _made(user), user=user.name)
+
+
+def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
+    """Let somebody in no more: none of their credentials counts from now on.
+
+    Raises:
+        IllegalMove: so it is already.
+    """
+    if user.disabled_at is not None:
+        raise InvalidTransition(f"{user.name} is disabled already", old="disabled", new="disabled")
+    changed = replace(user, disabled_at=context.now)
+    return changed, _entry("user_disabled", context, _changed(user, changed), user=user.name)
+
+
+def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
+    """Let somebody in again, with the credentials they had.
+
+    Raises:
+        IllegalMove: nobody disabled them.
+    """
+    if user.disabled_at is None:
+        raise InvalidTransition(f"{user.name} is not disabled", old="enabled", new="enabled")
+    changed = replace(user, disabled_at=None)
+    return changed, _entry("user_enabled", context, _changed(user, changed), user=user.name)
+
+
+def change_scopes(
+    user: User, scopes: tuple[Scope, ...], context: DecisionContext
+) -> tuple[User, Entry | None]:
+    """Let somebody do this at most from now on; if so it is already, there is no entry.
+
+    Raises:
+        InvalidInput: they could do nothing; whoever is to be kept out is disabled.
+    """
+    changed = replace(user, scopes=_sound_scopes(scopes))
+    if changed == user:
+        return user, None
+    told: dict[str, Json] = {"user": user.name, "scopes": [*changed.scopes]}
+    return changed, _entry("user_scopes_changed", context, _changed(user, changed), **told)
+
+
+def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Token, Entry]:
+    """Give a user a token.
+
+    Raises:
+        InvalidInput: it would do nothing, never count, or has no name.
+        Forbidden: it could do more than its user.
+        IllegalMove: the user is disabled.
+    """
+    if user.disabled_at is not None:
+        raise InvalidTransition(
+            f"{user.name} is disabled: enable them first", old="disabled", new=""
+        )
+    scopes = _sound_scopes(new.scopes)
+    if beyond := sorted(expand_scopes(scopes) - expand_scopes(user.scopes)):
+        raise Forbidden(
+            f"a token cannot do more than {user.name} may: {', '.join(beyond)}", beyond=beyond
+        )
+    if new.expires_at is not None and new.expires_at <= context.now:
+        raise InvalidInput("a token must expire in the future", argument="expires")
+    token = Token(
+        id=context.new_id(),
+        user_id=user.id,
+        label=validate_name(new.label, argument="label"),
+        hash=new.hash,
+        scopes=scopes,
+        created_at=context.now,
+        created_by=context.actor.user,
+        expires_at=new.expires_at,
+    )
+    told = {"user": user.name, "tokenId": token.id}
+    return token, _entry("token_added", context, _made(token), **told)
+
+
+def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
+    """Let a token count no more, for good.
+
+    Raises:
+        IllegalMove: so it is already.
+    """
+    if token.revoked_at is not None:
+        raise InvalidTransition("this token is revoked already", old="revoked", new="revoked")
+    changed = replace(token, revoked_at=context.now, revoked_by=context.actor.user)
+    return changed, _entry("token_revoked", context, _changed(token, changed), tokenId=token.id)
+
+
+def _sound_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
+    """Each once, in one order."""
+    chosen = set(scopes)
+    if not chosen:
+        raise InvalidInput("at least one scope is needed", argument="scopes")
+    return tuple(scope for scope in Scope if scope in chosen)
+
+
+def _made(one: Org | User | Token) -> tuple[Change, ...]:
+    return (Change(KINDS[type(one)], one.id, WHOLE_ROW, None, row_of(one)),)
+
+
+def _changed(old: Org | User | Token, new: Org | User | Token) -> tuple[Change, ...]:
+    kind = KINDS[type(old)]
+    return tuple(
+        Change(kind, old.id, name, as_json(getattr(old, name)), as_json(getattr(new, name)))
+        for name in type(old).__slots__
+        if getattr(old, name) != getattr(new, name)
+    )
+
+
+def _entry(
+    action: str, context: DecisionContext, changes: tuple[Change, ...], **told: Json
+) -> Entry:
+    details: dict[str, Json] = {"action": action, **told, "doneAs": context.actor.principal}
+    return Entry(Event.PLAN_MODIFIED, details, changes)

@@ -1,0 +1,296 @@
+"""Who is calling, by the credential they show.
+
+It is looked up in every request and kept nowhere, so that what is revoked counts no more, at once
+and in every process.
+
+Who is calling, by the word of the issuer that they signed in with.
+
+Browsers that signed in: let in, known again, let go.
+
+A session of a person who came from their issuer is a credential of its own. One that was made
+with a token is that token, in another form: whoever has the token is not a person for that.
+"""
+
+import logging
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from waybook.accounts.manage import NewUser
+from waybook.accounts.tokens import PREFIX, hash_token, looks_like_token
+from waybook.app.accounts.members import add_user
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.services import Services
+from waybook.core.decision_context import Channel, Scope, expand_scopes
+from waybook.errors import Forbidden, InvalidInput, Unauthenticated
+from waybook.integrations.oidc_login import (
+    Claims,
+    IssuedIdentity,
+    IssuerClient,
+    check_times,
+    identity_from_claims,
+)
+from waybook.store.accounts import accounts
+from waybook.store.accounts.accounts import Member, MemberLookup, SessionUser
+from waybook.store.driver.ids import new_id
+
+
+async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
+    """Whoever shows this API token, coming through this door.
+
+    Raises:
+        Unidentified: it is no token, or one that does not count; which of these is not told.
+    """
+    if not looks_like_token(secret):
+        raise Unauthenticated
+    found = await services.database.read_by_secret(
+        hash_token(secret), *accounts.by_token_statements()
+    )
+    bearer = accounts.read_bearer(found[-1])
+    if bearer is None:
+        raise Unauthenticated
+    if bearer.record_use:
+        services.last_used.record(bearer.org_id, bearer.token_id)
+    return Caller(
+        org_id=bearer.org_id,
+        user=bearer.user,
+        channel=channel,
+        scopes=bearer.scopes,
+        credential=f"token:{bearer.token_id}",
+    )
+
+
+log = logging.getLogger(__name__)
+
+#: As whom the audit knows whoever let a new user in.
+SIGN_IN_ACTOR = "sign-in"
+
+
+async def authenticate_bearer(
+    services: Services, issuer: IssuerClient | None, secret: str, channel: Channel
+) -> Caller:
+    """Whoever shows this secret: a token of ours, or one of the issuer's.
+
+    Raises:
+        Unidentified: it does not count; why is told to the log alone.
+        Unavailable: that cannot be found out now.
+        Forbidden: it counts, but lets its bearer do nothing here.
+    """
+    if issuer is None or secret.startswith(PREFIX):
+        return await authenticate_token(services, secret, channel)
+    try:
+        return await authenticate_issuer_token(services, issuer, secret, channel)
+    except Unauthenticated as error:
+        log.info("an access token was refused: %s", error.message)
+        raise Unauthenticated from None
+
+
+async def authenticate_issuer_token(
+    services: Services, issuer: IssuerClient, text: str, channel: Channel
+) -> Caller:
+    """Whoever shows this access token, coming through this door.
+
+    Raises:
+        Unidentified: it does not count here.
+        Unavailable: that cannot be found out now.
+        Forbidden: it counts, but lets its bearer do nothing here.
+    """
+    now = await database_time(services)
+    claims = await issuer.claims(text, audience=issuer.settings.audience, now=now)
+    who = identity_from_claims(claims, issuer.settings)
+    looked, member = await find_or_create_member(services, issuer, claims, channel)
+    scopes = expand_scopes(who.scopes) & expand_scopes(member.scopes)
+    if not scopes:
+        raise Forbidden(
+            "this access token lets its bearer do nothing here; ask the issuer for one with a "
+            f"scope of ours: {', '.join(Scope)}",
+            needed=[str(scope) for scope in Scope],
+            granted=[],
+        )
+    return Caller(
+        org_id=looked.org_id,
+        user=member.name,
+        channel=channel,
+        scopes=scopes,
+        # A program that acts for a person is not that person. Their subject is not told: it could
+        # not be taken back where they are erased.
+        credential=f"client:{who.client}:{member.user_id}",
+    )
+
+
+async def find_or_create_member(
+    services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
+) -> tuple[MemberLookup, Member]:
+    """The user somebody is, made at first sight if that is allowed.
+
+    Raises:
+        Unidentified: there is no such org, or they may not come in.
+    """
+    who = identity_from_claims(claims, issuer.settings)
+    looked = await _look(services, issuer, who)
+    check_times(claims, looked.now)
+    if looked.member is None:
+        await _let_in(services, issuer, who, looked, channel)
+        looked = await _look(services, issuer, who)
+    if looked.member is None or looked.member.is_disabled:
+        raise Unauthenticated("that user may not come in")
+    return looked, looked.member
+
+
+async def database_time(services: Services) -> datetime:
+    """What time it is at the database; asked only if it has not said a word yet."""
+    told = services.database.now()
+    if told is None:
+        (((told,),),) = await services.database.read_global("select app_now()")
+    return told
+
+
+async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> MemberLookup:
+    asked = accounts.member_statements(who.org, issuer.settings.issuer, who.subject)
+    found = accounts.read_member((await services.database.read_by_slug(who.org, *asked))[-1])
+    if found is None:
+        raise Unauthenticated("there is no such org")
+    return found
+
+
+async def _let_in(
+    services: Services,
+    issuer: IssuerClient,
+    who: IssuedIdentity,
+    looked: MemberLookup,
+    channel: Channel,
+) -> None:
+    """Make somebody a user of their org; if another has their name, they get a longer one."""
+    scopes = issuer.settings.new_user_scopes
+    if scopes is None:
+        raise Unauthenticated("nobody has let that user in")
+    doorkeeper = Caller(
+        org_id=looked.org_id,
+        user=SIGN_IN_ACTOR,
+        channel=channel,
+        scopes=frozenset({Scope.ADMIN}),
+        credential=f"issuer:{issuer.settings.issuer}",
+    )
+    call = RequestContext(services=services, caller=doorkeeper)
+    for name in (who.name, f"{who.name[:80]} ({who.subject[:100]})"):
+        new = NewUser(
+            name=name,
+            scopes=tuple(scopes),
+            email=who.email,
+            issuer=issuer.settings.issuer,
+            subject=who.subject,
+        )
+        try:
+            await add_user(call, new)
+        except InvalidInput:
+            # Somebody has the name; or they came twice at once, and are let in already.
+            if (await _look(services, issuer, who)).member is not None:
+                return
+            continue
+        return
+
+
+#: 256 bits.
+SECRET_BYTES: Final = 32
+#: As long as such a secret is when it is written down.
+SECRET_LENGTH: Final = 43
+
+
+@dataclass(frozen=True, slots=True)
+class SignedInUser:
+    """Somebody at a browser, as pages know them."""
+
+    caller: Caller
+    person: SessionUser
+
+
+@dataclass(frozen=True, slots=True)
+class StartedSession:
+    """A new session; the secret is the browser's, and kept nowhere else."""
+
+    secret: str = field(repr=False)
+    caller: Caller
+
+
+async def start_by_token(services: Services, token: str) -> StartedSession:
+    """Let in whoever shows this token.
+
+    Raises:
+        Unidentified: it does not count.
+    """
+    caller = await authenticate_token(services, token, Channel.DASHBOARD)
+    secret, token_id = secrets.token_urlsafe(SECRET_BYTES), str(caller.credential).partition(":")[2]
+    async with services.database.org_transaction(caller.org_id) as tx:
+        await tx.commit(accounts.start_by_token_statement(new_id(), hash_token(secret), token_id))
+    return StartedSession(secret, caller)
+
+
+async def start_by_issuer(
+    services: Services, issuer: IssuerClient, claims: Claims
+) -> StartedSession:
+    """Let in whom the issuer has just told us of.
+
+    Raises:
+        Unidentified: they may not come in.
+        Forbidden: they may do nothing here.
+    """
+    looked, member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
+    if not member.scopes:
+        raise Forbidden("you may do nothing here; ask whoever looks after this place")
+    secret, session_id = secrets.token_urlsafe(SECRET_BYTES), new_id()
+    started = accounts.start_statement(session_id, hash_token(secret), member.user_id)
+    async with services.database.org_transaction(looked.org_id) as tx:
+        await tx.commit(started)
+    caller = Caller(
+        org_id=looked.org_id,
+        user=member.name,
+        channel=Channel.DASHBOARD,
+        scopes=expand_scopes(member.scopes),
+        credential=f"session:{session_id}",
+    )
+    return StartedSession(secret, caller)
+
+
+async def authenticate_session(
+    services: Services, secret: str, *, notes: bool = True
+) -> SignedInUser:
+    """Whoever sits at the browser that has this secret; `notes` that they were there.
+
+    Raises:
+        Unidentified: it has ended, or never was.
+    """
+    if len(secret) != SECRET_LENGTH or not secret.isascii():
+        raise Unauthenticated
+    asked = accounts.by_session_statements()
+    person = accounts.read_person(
+        (await services.database.read_by_secret(hash_token(secret), *asked))[-1]
+    )
+    if person is None or not person.scopes:
+        raise Unauthenticated
+    if person.record_use and notes:
+        async with services.database.org_transaction(person.org_id) as tx:
+            await tx.commit(accounts.seen_statement(person.session_id))
+    caller = Caller(
+        org_id=person.org_id,
+        user=person.name,
+        channel=Channel.DASHBOARD,
+        scopes=person.scopes,
+        credential=_credential(person),
+    )
+    return SignedInUser(caller, person)
+
+
+async def end_session(services: Services, secret: str) -> None:
+    """Let a browser go; one that is unknown is gone already."""
+    try:
+        known = await authenticate_session(services, secret, notes=False)
+    except Unauthenticated:
+        return
+    async with services.database.org_transaction(known.person.org_id) as tx:
+        await tx.commit(accounts.end_statement(known.person.session_id))
+
+
+def _credential(person: SessionUser) -> str:
+    return f"token:{person.token_id}" if person.token_id else f"session:{person.session_id}"

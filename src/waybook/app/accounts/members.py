@@ -1,0 +1,260 @@
+"""An org itself: what it is called, and who decides its reviews.
+
+Users of an org: let in, let do more or less, kept out, let in again.
+
+Tokens of an org: made, shown once, revoked.
+
+Who may come into an org, and by what.
+
+The orgs there are, for whoever runs the server.
+"""
+
+import difflib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+from waybook.accounts import manage
+from waybook.accounts.manage import NewToken, NewUser
+from waybook.accounts.manage import add_token as add
+from waybook.accounts.manage import change_org as change
+from waybook.accounts.manage import revoke_token as revoke
+from waybook.accounts.model import Org, Token, User
+from waybook.accounts.tokens import generate_token, hash_token
+from waybook.app.request.caller import require_scope
+from waybook.app.request.locking import lock_org
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.services import Services
+from waybook.core.changes import Entry
+from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
+from waybook.errors import InvalidInput, NotFound
+from waybook.store.accounts import accounts
+from waybook.store.accounts.accounts import OrgListItem, TokenUse
+from waybook.store.driver.wire import KeyConflict
+
+
+async def change_org(
+    ctx: RequestContext, *, name: str | None = None, policy: ReviewPolicy | None = None
+) -> Org:
+    """Call the org otherwise, or have its reviews decided otherwise.
+
+    Raises:
+        Forbidden: the caller does not look after the org.
+        InvalidInput: it cannot be called so.
+    """
+    async with lock_org(ctx) as locked:
+        org, entry = change(locked.org, locked.decision_context, name=name, policy=policy)
+        if entry is not None:
+            await locked.write(entry, org=org)
+        return org
+
+
+async def start_org_audit(ctx: RequestContext) -> None:
+    """Begin the chain of a new org."""
+    async with lock_org(ctx) as locked:
+        if not locked.loaded.head.seq:
+            await locked.write()
+
+
+#: What becomes of a user, and the entry of it, if there is anything to do.
+UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
+
+
+async def add_user(ctx: RequestContext, new: NewUser) -> User:
+    """Let somebody in.
+
+    Raises:
+        Forbidden: the caller does not look after the org.
+        InvalidInput: somebody is called so already, or nobody can be.
+    """
+    async with lock_org(ctx) as locked:
+        user, entry = manage.add_user(new, locked.decision_context)
+        try:
+            await locked.write(entry)
+        except KeyConflict:
+            raise InvalidInput(
+                f"there is a user {user.name} already; every user has a name of their own",
+                argument="name",
+            ) from None
+    return user
+
+
+async def disable_user(ctx: RequestContext, name: str) -> User:
+    """Let them in no more, whatever they show.
+
+    Raises:
+        Forbidden: the caller does not look after the org.
+        NotFound: there is nobody of this name.
+        IllegalMove: they are disabled already.
+    """
+    return await _changed(ctx, name, manage.disable_user)
+
+
+async def enable_user(ctx: RequestContext, name: str) -> User:
+    """Let them in again.
+
+    Raises:
+        Forbidden: the caller does not look after the org.
+        NotFound: there is nobody of this name.
+        IllegalMove: they are not disabled.
+    """
+    return await _changed(ctx, name, manage.enable_user)
+
+
+async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
+    """Let them do this at most: from the next request on, by whatever credential.
+
+    Raises:
+        Forbidden: the caller does not look after the org.
+        NotFound: there is nobody of this name.
+        InvalidInput: they could do nothing.
+    """
+    return await _changed(ctx, name, lambda user, now: manage.change_scopes(user, scopes, now))
+
+
+async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
+    async with lock_org(ctx, accounts.user_statement(name)) as locked:
+        user, entry = rule(require_user(locked.results[0], name), locked.decision_context)
+        if entry is not None:
+            await locked.write(entry)
+    return user
+
+
+def require_user(rows: list[tuple[Any, ...]], name: str) -> User:
+    """The user that was found under a name.
+
+    Raises:
+        NotFound: nobody was.
+    """
+    found = accounts.read_users(rows)
+    if not found:
+        raise NotFound(f"there is no user {name} in this org")
+    return found[0]
+
+
+#: How long a token counts unless somebody says otherwise.
+DEFAULT_DAYS: Final = 90
+#: What an agent's token can do unless somebody says otherwise: work, and decide nothing.
+DEFAULT_SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    user: str
+    label: str
+    scopes: tuple[Scope, ...] = DEFAULT_SCOPES
+    #: None is for ever.
+    days: int | None = DEFAULT_DAYS
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A new token, with its secret, which is told this once."""
+
+    user: User
+    token: Token
+    secret: str
+
+
+async def add_token(ctx: RequestContext, asked: TokenRequest) -> IssuedToken:
+    """Give a user a token.
+
+    Raises:
+        Forbidden: the caller does not look after the org, or the user may not do as much.
+        NotFound: there is no such user.
+        InvalidInput: the token would do nothing, or has no name.
+    """
+    secret = generate_token(secrets.choice)
+    async with lock_org(ctx, accounts.user_statement(asked.user)) as locked:
+        user = require_user(locked.results[0], asked.user)
+        lasts = None if asked.days is None else locked.now + timedelta(days=asked.days)
+        new = NewToken(
+            label=asked.label, hash=hash_token(secret).hex(), scopes=asked.scopes, expires_at=lasts
+        )
+        token, entry = add(user, new, locked.decision_context)
+        await locked.write(entry)
+    return IssuedToken(user, token, secret)
+
+
+async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
+    """Let a token count no more: from the next request on, in every process.
+
+    Raises:
+        Forbidden: the caller does not look after the org.
+        NotFound: there is no such token.
+        IllegalMove: it is revoked already.
+    """
+    asked = accounts.SQL["token"](id=id_or_nil(token_id))
+    async with lock_org(ctx, asked) as locked:
+        found = accounts.read_tokens(locked.results[0])
+        if not found:
+            raise NotFound("there is no token with this id in this org")
+        token, entry = revoke(found[0].token, locked.decision_context)
+        await locked.write(entry)
+    return token
+
+
+MAX_USERS: Final = 1_000
+MAX_TOKENS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    org: Org
+    users: list[User]
+    tokens: list[TokenUse]
+    now: datetime
+
+    @property
+    def active_tokens(self) -> list[TokenUse]:
+        """The tokens that count, as far as they themselves can tell."""
+        return [one for one in self.tokens if is_active(one.token, self.now)]
+
+
+def is_active(token: Token, now: datetime) -> bool:
+    """Whether a token is neither revoked nor expired."""
+    expired = token.expires_at is not None and token.expires_at <= now
+    return token.revoked_at is None and not expired
+
+
+async def list_members(ctx: RequestContext) -> Members:
+    """The org, its users and their tokens, those that count first.
+
+    Raises:
+        Forbidden: the caller does not look after the org.
+    """
+    require_scope(ctx.caller, Scope.ADMIN, "seeing users and tokens")
+    org, users, tokens, now = await ctx.read(
+        accounts.SQL["org"](),
+        accounts.SQL["users"](most=MAX_USERS),
+        accounts.SQL["tokens"](most=MAX_TOKENS),
+        "select app_now()",
+    )
+    return Members(
+        org=accounts.read_org(org).org,
+        users=accounts.read_users(users),
+        tokens=accounts.read_tokens(tokens),
+        now=now[0][0].astimezone(UTC),
+    )
+
+
+async def find_orgs(services: Services) -> list[OrgListItem]:
+    """All of them, by their slugs."""
+    (rows,) = await services.database.read_directory(accounts.orgs_statement())
+    return accounts.read_orgs(rows)
+
+
+async def require_org(services: Services, slug: str) -> UUID:
+    """The org of this slug.
+
+    Raises:
+        NotFound: there is none.
+    """
+    slugs = {one.org.slug: one.org.id for one in await find_orgs(services)}
+    if slug not in slugs:
+        near = difflib.get_close_matches(slug, slugs, 1)
+        raise NotFound(f"there is no org {slug}{f'; did you mean {near[0]}?' if near else ''}")
+    return UUID(slugs[slug])

@@ -1,0 +1,142 @@
+"""Reading on in a text that a packet cut: a piece of it, from where the packet ended.
+
+Search this org for a question: by words, and by meaning where vectors can be had.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from waybook.app.context.parts import PacketReader
+from waybook.app.queries.audit import entry_details
+from waybook.app.request.answers import build_within
+from waybook.app.request.request_context import RequestContext, not_found
+from waybook.errors import InvalidInput
+from waybook.json_values import Body, Json
+from waybook.research.cutting import as_text, json_size, truncate
+from waybook.research.fusion import Hit, fuse
+from waybook.research.query import SearchQuery, parse_query
+from waybook.store import audit
+from waybook.store.driver.connection import Results
+from waybook.store.driver.ids import is_id
+from waybook.store.driver.queries import Statement
+from waybook.store.plans.contexts import Page, step_text_slice_statement, text_slice_statement
+from waybook.store.research import search
+from waybook.store.research.artifacts import Backend
+from waybook.store.research.search import QueryVector, Scope
+
+#: Texts of the plan itself, texts of one of its steps, and texts with an id or a number.
+PLAN_PARTS = (
+    "name",
+    "reason",
+    "researchQuestion",
+    "planFormattingNotes",
+    "outputFormattingInstructions",
+)
+STEP_PARTS = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
+PARTS_BY_ID = ("artifact", "summary", "questions", "feedback")
+PARTS_BY_NUMBER = ("failure", "event")
+#: Numbers of entries go no further.
+MAX_NUMBER_DIGITS = 9
+
+
+async def read_continuation(
+    ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
+) -> Body:
+    """A piece of one of the texts of a plan.
+
+    Raises:
+        InvalidInput: there is no such part.
+        NotFound: there is nothing in it.
+    """
+    found = (await ctx.read(part_statement(plan_id, part, page)))[0]
+    length, text = _event_piece(found, page) if part.startswith("event:") else _piece(found)
+    frame: Body = {**reader.args, "part": part, "content": "", "left": length}
+    spent = json_size({**frame, "next": ending}) + json_size(
+        reader.get(part).to_json(length, offset=length)
+    )
+
+    def piece(room: int) -> Body:
+        content = truncate(text, room - spent)
+        left = max(0, length - page.offset - len(content))
+        onward = reader.get(part).to_json(left, offset=page.offset + len(content))["get"]
+        return {**frame, "content": content, "left": left, "next": onward if left else ending}
+
+    return build_within(piece, page.most)
+
+
+def part_statement(plan_id: str, part: str, page: Page) -> Statement:
+    """The statement that reads this part.
+
+    Raises:
+        InvalidInput: there is no such part.
+    """
+    kind, _, which = part.partition(":")
+    if (kind in PLAN_PARTS and not which) or (kind in PARTS_BY_ID and is_id(which)):
+        return text_slice_statement(plan_id, kind, which or None, page)
+    if kind in STEP_PARTS and is_id(which):
+        return step_text_slice_statement(plan_id, kind, which.lower(), page)
+    if (
+        kind in PARTS_BY_NUMBER
+        and which.isascii()
+        and which.isdecimal()
+        and len(which) <= MAX_NUMBER_DIGITS
+    ):
+        if kind == "event":
+            return audit.SQL["entry"](subject_id=plan_id, seq=int(which))
+        return text_slice_statement(plan_id, kind, which, page)
+    raise InvalidInput(
+        f"part: there is no part {part!r}; take it from the cut of a reply",
+        parts=[
+            *PLAN_PARTS,
+            *(f"{one}:ID" for one in (*STEP_PARTS, *PARTS_BY_ID, *PARTS_BY_NUMBER)),
+        ],
+    )
+
+
+def _piece(rows: list[tuple[Any, ...]]) -> tuple[int, str]:
+    if not rows or rows[0][0] is None:
+        raise not_found("part")
+    return rows[0][0], rows[0][1]
+
+
+def _event_piece(rows: list[tuple[Any, ...]], page: Page) -> tuple[int, str]:
+    if not rows:
+        raise not_found("entry")
+    (entry,) = audit.read_entries(rows)
+    text = as_text(entry_details(entry))
+    return len(text), text[page.offset :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResults:
+    """What a search found: all of it ranked, and in which way."""
+
+    question: SearchQuery
+    hits: list[Hit]
+    method: str
+
+
+async def run_search(
+    ctx: RequestContext, text: str, scope: Scope, *beside: Statement
+) -> tuple[SearchResults, Results]:
+    """What matches a text, best first, in one message; and what was asked beside it."""
+    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    able = await library.capabilities(ctx.services.database, org_id)
+    question = await asyncio.to_thread(parse_query, text)
+    made = await library.embed_texts([question.embedding_text]) if able.vectors else None
+    meant = QueryVector(vector=made[0], model=library.model.name, org_id=org_id) if made else None
+    asked = search.search_statements(question, meant, scope, able)
+    if meant is not None and able.backend is Backend.PORTABLE:
+        portable = library.portable_search(ctx.services.database, meant, scope)
+        more = await portable.begin()
+        results = await ctx.read(*beside, *asked, *more)
+        split = len(results) - len(more)
+        ranked = search.read_ranked(results[len(beside) : split])
+        ranked["meaning"] = await portable.finish(results[split:])
+    else:
+        results = await ctx.read(*beside, *asked)
+        ranked = search.read_ranked(results[len(beside) :])
+    down = able.vectors and meant is None
+    how = "full text alone (the embeddings endpoint does not answer)" if down else able.describe
+    return SearchResults(question=question, hits=fuse(ranked), method=how), results[: len(beside)]

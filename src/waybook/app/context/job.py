@@ -1,0 +1,310 @@
+"""What somebody who takes a job is handed: the prompt, and the documents to work from.
+
+All together is short enough for any client. What is cut says so, beside the call that brings the
+rest.
+
+What a job works from: its prompt, the documents it is given, and what was handed in of it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from waybook.app.request.locking import LockedRun
+from waybook.app.request.reply import format_time, next_call, non_empty
+from waybook.dag.expansion.inputs import Document, index_documents, resolve_inputs
+from waybook.dag.graph import output_keys
+from waybook.dag.model import Input
+from waybook.dag.templates.template import render_prompt
+from waybook.json_values import Body, Json
+from waybook.research.cutting import escaped_size, fair_share, truncate
+from waybook.run.model import Job
+from waybook.store.driver.queries import Statement
+from waybook.store.runs import jobs, load
+from waybook.store.runs.jobs import DocumentInfo
+
+#: The name under which a person's feedback on a stage is an input.
+FEEDBACK = "feedback"
+
+DEFAULT_PROMPT = """\
+{{ step.name }}, in the stage {{ stage.name }} of the run "{{ run.name }}".
+Work from the inputs handed over with this prompt, and write:
+{% for document in documents %}- {{ document.documentKey }}
+{% endfor %}{% if feedback %}
+What a person said of the stage before: {{ feedback }}
+{% endif %}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInput:
+    """One input of a job: a document of the run, or a text from outside."""
+
+    document_key: str
+    stage: str | None
+    #: How many characters it has.
+    length: int
+    document: Document | None = None
+    #: The text, if it comes from outside.
+    text: str = ""
+    #: Who wrote it or handed it in, and when.
+    by: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMaterials:
+    """All a job works from, nothing of it cut; the texts of documents are yet to be fetched."""
+
+    prompt: str
+    inputs: Sequence[JobInput]
+    #: What was handed in of this piece of work so far.
+    so_far: str
+
+
+async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
+    """Find all that a job works from."""
+    parts_before = [jobs.parts_statement(job.id)] if job.continues else []
+    brief, found, *parts = await locked.send(
+        load.brief_statement(locked.run.id), _documents(locked, job), *parts_before
+    )
+    run_input: Json = brief[0][0]
+    supplied = _supplied(locked, job, jobs.read_documents(found), brief[0])
+    step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
+    prompt = render_prompt(
+        step.prompt or DEFAULT_PROMPT, _context(locked, job, supplied, run_input)
+    )
+    return JobMaterials(
+        prompt=prompt, inputs=supplied, so_far="".join(row[0] for part in parts for row in part)
+    )
+
+
+def _documents(locked: LockedRun, job: Job) -> Statement:
+    """The documents that could be inputs of this job."""
+    graph = locked.compiled_dag.graphs[job.stage]
+    step = graph.steps[job.step_key]
+    keys = [one.document_key for one in step.inputs or ()]
+    before = [key for one in graph.predecessors[step.key] for key in output_keys(graph.steps[one])]
+    return jobs.documents_statement(locked.run.id, keys or before)
+
+
+def _supplied(
+    locked: LockedRun, job: Job, found: Mapping[str, DocumentInfo], brief: tuple[Any, ...]
+) -> list[JobInput]:
+    if job.unit is None:
+        return []
+    shelf = index_documents(one.document for one in found.values())
+    graph = locked.compiled_dag.graphs[job.stage]
+    supplied: list[JobInput] = []
+    for one in resolve_inputs(
+        job.unit, job.stage, graph, shelf, locked.compiled_dag.produced_documents
+    ):
+        if one.external:
+            supplied += _from_outside(locked, one.input, brief)
+        supplied += [_document(found[document.id]) for document in one.documents]
+    return supplied
+
+
+def _document(kept: DocumentInfo) -> JobInput:
+    document, length, by, at = kept
+    key, stage = document.document_key, document.stage
+    return JobInput(document_key=key, stage=stage, length=length, document=document, by=by, at=at)
+
+
+def _from_outside(locked: LockedRun, asked: Input, brief: tuple[Any, ...]) -> Iterator[JobInput]:
+    """An input no step makes: a person's feedback on a stage, or what the run was given."""
+    key, stage = asked.document_key, asked.stage
+    run_input, at, by = brief
+    if key == FEEDBACK:
+        told_of = locked.run.stages.get(stage or "")
+        text = (told_of.feedback if told_of else None) or ""
+        by, at = (told_of.feedback_by, told_of.feedback_at) if told_of else (None, None)
+    else:
+        found = run_input.get(key, run_input) if isinstance(run_input, dict) else run_input
+        text = _as_text(found)
+    if text:
+        yield JobInput(document_key=key, stage=stage, length=len(text), text=text, by=by, at=at)
+
+
+def _as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _context(
+    locked: LockedRun, job: Job, supplied: list[JobInput], run_input: Json
+) -> Mapping[str, Any]:
+    stage = locked.compiled_dag.stages[job.stage]
+    step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
+    return {
+        "run": {"name": locked.run.name, "input": run_input},
+        "stage": {"slug": stage.slug, "name": stage.name},
+        "step": {"key": step.key, "name": step.name, "outputType": step.output_type},
+        "model": job.model,
+        "lineage": job.unit.lineage if job.unit else None,
+        "reviewer": job.unit.reviewer if job.unit else None,
+        "models": [*locked.run.stages[job.stage].models],
+        "documents": [{"documentKey": key} for key in output_keys(step)],
+        "inputs": [_named(one) for one in supplied],
+        "feedback": _feedback_before(locked, job.stage),
+    }
+
+
+def _named(one: JobInput) -> Json:
+    document = one.document
+    return {
+        "documentKey": one.document_key,
+        "stage": one.stage,
+        "model": document.model if document else None,
+        "lineage": document.lineage if document else None,
+        "title": one.document_key.replace("_", " "),
+    }
+
+
+def _feedback_before(locked: LockedRun, slug: str) -> str | None:
+    stages = [locked.run.stages.get(before) for before in locked.compiled_dag.dag.before(slug)]
+    said = [stage.feedback for stage in stages if stage and stage.feedback]
+    return "\n\n".join(said) or None
+
+
+#: The most that the names of what is to be made take, in bytes.
+MAX_DOCUMENT_LIST_BYTES = 12_000
+#: The least there is for inputs beside a long prompt, and for each of them.
+MIN_INPUT_BYTES = 9_000
+MIN_SHARE_BYTES = 200
+#: The names under which get_job_input reads on in what is no document.
+PROMPT = "$prompt"
+SO_FAR = "$soFar"
+DOCUMENTS = "$documents"
+
+
+async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
+    """The prompt and the inputs of a job, in so many bytes."""
+    desk = await load_job_materials(locked, job)
+    cut: Body = {}
+    every = required_documents(locked, job)
+    wanted = fit_views(every, MAX_DOCUMENT_LIST_BYTES)
+    if len(wanted) < len(every):
+        cut["documents"] = _rest(job, len(every) - len(wanted), DOCUMENTS, offset=len(wanted))
+    left = room - len(orjson.dumps(wanted))
+    prompt = truncate(desk.prompt, left - MIN_INPUT_BYTES)
+    if len(prompt) < len(desk.prompt):
+        cut["prompt"] = _rest(job, len(desk.prompt) - len(prompt), PROMPT, offset=len(prompt))
+    left -= escaped_size(prompt)
+    so_far = truncate(desk.so_far[::-1], left // 3)[::-1]
+    if len(so_far) < len(desk.so_far):
+        cut["soFar"] = _rest(job, len(desk.so_far) - len(so_far), SO_FAR)
+    previous = await _previous(locked, job, left // 3, cut)
+    left -= escaped_size(so_far) + escaped_size(previous)
+    shown = _shown(desk.inputs, job, left)
+    if len(shown) < len(desk.inputs):
+        cut["inputs"] = _rest(job, len(desk.inputs) - len(shown), offset=len(shown))
+    inputs = await _with_contents(locked, job, shown, left)
+    return non_empty(
+        prompt=prompt,
+        inputs=inputs,
+        documents=wanted,
+        soFar=so_far or None,
+        previousVersion=previous or None,
+        cut=cut or None,
+    )
+
+
+def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = None) -> Json:
+    """How much is left out, and the call that brings it."""
+    args: Body = non_empty(jobId=job.id, documentKey=key, offset=offset)
+    return {"left": left, "get": next_call("get_job_input", "the rest", **args)}
+
+
+async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
+    """The version of the document that is to be written anew."""
+    if job.document is None:
+        return ""
+    ((row,),) = await locked.send(jobs.content_statement(locked.run.id, job.document, 0, room))
+    length, content = row[3], truncate(row[4], room)
+    if len(content) < length:
+        args: Body = {"jobId": job.id, "documentId": job.document, "offset": len(content)}
+        get = next_call("get_job_input", "the rest", **args)
+        cut["previousVersion"] = {"left": length - len(content), "get": get}
+    return content
+
+
+def required_documents(locked: LockedRun, job: Job) -> list[Json]:
+    """The documents to hand in; one for each model where the step makes several."""
+    step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
+    made = job.unit.makes if job.unit else ()
+    if len(made) == 1:
+        return [{"documentKey": key} for key in output_keys(step)]
+    return [{"documentKey": key, "modelId": out.model} for key in output_keys(step) for out in made]
+
+
+def fit_views(views: Sequence[Json], room: int) -> list[Json]:
+    """As many of these as there is room for."""
+    listed: list[Json] = []
+    for view in views:
+        room -= len(orjson.dumps(view)) + 1
+        if room < 0:
+            break
+        listed.append(view)
+    return listed
+
+
+def input_header(one: JobInput) -> Body:
+    """An input without its text."""
+    document = one.document
+    return non_empty(
+        documentKey=one.document_key,
+        stageSlug=one.stage,
+        modelId=document.model if document else None,
+        lineage=document.lineage if document else None,
+        documentId=document.id if document else None,
+        createdBy=one.by,
+        createdAt=format_time(one.at),
+    )
+
+
+def _frame(one: JobInput, job: Job) -> int:
+    """What an input takes without its text."""
+    return len(orjson.dumps(_view(one, job, ""))) + 1
+
+
+def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
+    """As many inputs as there is room for the beginnings of."""
+    shown: list[JobInput] = []
+    for one in supplied:
+        room -= _frame(one, job) + min(MIN_SHARE_BYTES, one.length)
+        if room < 0:
+            break
+        shown.append(one)
+    return shown
+
+
+async def _with_contents(
+    locked: LockedRun, job: Job, shown: list[JobInput], room: int
+) -> list[Json]:
+    """The inputs with their texts, cut fairly where together they are too long."""
+    left = max(MIN_SHARE_BYTES, room - sum(_frame(one, job) for one in shown))
+    share = fair_share([one.length for one in shown], left)
+    ids = [one.document.id for one in shown if one.document]
+    contents: dict[str, str] = {}
+    if ids:
+        (rows,) = await locked.send(jobs.contents_statement(ids, share))
+        contents = {row[0]: row[1] for row in rows}
+    filled = [
+        replace(one, text=contents[one.document.id] if one.document else one.text[:share])
+        for one in shown
+    ]
+    share = fair_share([escaped_size(one.text) for one in filled], left)
+    return [_view(one, job, truncate(one.text, share)) for one in filled]
+
+
+def _view(one: JobInput, job: Job, text: str) -> Body:
+    named = input_header(one)
+    if len(text) == one.length:
+        return {**named, "content": text}
+    which = ("documentId",) if one.document else ("documentKey", "stageSlug")
+    args = {name: named[name] for name in which if name in named}
+    rest = next_call("get_job_input", "the rest", jobId=job.id, **args, offset=len(text))
+    return {**named, "content": text, "cut": {"left": one.length - len(text), "get": rest}}

@@ -1,0 +1,191 @@
+"""What a new conversation is handed to go on with a plan, part by part."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from waybook.app.context.parts import PacketReader, results_by_step, step_header, total_count
+from waybook.app.queries.audit import entry_details
+from waybook.app.request.outbox import review_url
+from waybook.app.request.reply import completion_view, format_time, non_empty, progress_view
+from waybook.json_values import Body, Json
+from waybook.plan.model import Plan, Review, Step
+from waybook.plan.review import open_review
+from waybook.plan.states import TERMINAL_STEP
+from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry
+from waybook.store.audit import SealedEntry
+from waybook.store.plans.contexts import FIRST_PAGE, Page, StoredArtifact, TextPrefix, read_stored
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanMaterial:
+    """What was read for a plan's packet."""
+
+    plan: Plan
+    brief: tuple[Any, ...]
+    instructions: Rows
+    results: Rows
+    newest: Rows
+    entries: Sequence[SealedEntry]
+    base_url: str
+    #: What search found, best first; or what was stored since.
+    ranked: Sequence[StoredArtifact] = ()
+    #: After which entry things are told, and which steps have changed since; None is all.
+    since: int | None = None
+    changed: frozenset[str] | None = None
+    page: Page = FIRST_PAGE
+
+
+def plan_frame(of: PlanMaterial) -> Body:
+    """What is always there."""
+    plan = of.plan
+    _, _, created_at, created_by, media_type, _, skill, *_ = of.brief
+    return non_empty(
+        planId=plan.id,
+        status=str(plan.status),
+        progress=progress_view(plan),
+        seq=plan.seq,
+        revision=plan.revision,
+        skill=skill,
+        outputMediaType=media_type,
+        createdAt=format_time(created_at),
+        createdBy=created_by,
+    )
+
+
+def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
+    """The parts of a plan's packet, in order."""
+    question, notes, _, _, _, formatting, *_ = of.brief
+    review = open_review(of.plan)
+    return [
+        *reader.text("name", of.plan.name),
+        *reader.text("researchQuestion", question if of.since is None else None, counts=3),
+        *reader.text("planFormattingNotes", notes, counts=2),
+        *reader.text("outputFormattingInstructions", formatting, counts=2),
+        *reader.text("reason", of.plan.fail_reason, counts=2),
+        *([_review(review, of, reader)] if review else []),
+        _steps(of, reader),
+        _artifacts(of, reader),
+        _events(of),
+    ]
+
+
+def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
+    """One of the lists, by itself."""
+    if name == "steps":
+        entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
+        return [reader.page(name, entries, of.page, len(of.plan.steps))]
+    stored = [reader.artifact(read_stored(row)) for row in of.newest]
+    return [reader.page(name, stored, of.page, total_count(of.newest))]
+
+
+def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEntry:
+    frame = non_empty(
+        reviewId=review.id,
+        stepId=review.step_id,
+        requestedAt=format_time(review.requested_at),
+        requestedBy=review.requested_by,
+        reviewUrl=review_url(of.plan.id, of.base_url),
+    )
+    questions: list[Json] = [*review.questions]
+    texts = (
+        *reader.text("summary", review.summary, part=f"summary:{review.id}"),
+        *reader.text("questions", questions, part=f"questions:{review.id}"),
+    )
+    entry = Entry(frame=frame, texts=texts, several=True)
+    return SingleEntry(name="openReview", entry=entry, counts=3)
+
+
+def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
+    """The steps in plan order; where there is no room for all, those around the first open one."""
+    steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
+    now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
+    whole = of.changed is None
+    return EntryList(
+        name="steps",
+        entries=tuple(_entries(steps, of, reader)),
+        get=reader.get("steps"),
+        resume=lambda shown: {"offset": shown if whole else 0},
+        focus=max(0, now),
+        counts=6,
+    )
+
+
+def _entries(steps: Sequence[Step], of: PlanMaterial, reader: PacketReader) -> Iterator[Entry]:
+    instructions = {row[0]: TextPrefix(row[2], row[1]) for row in of.instructions}
+    results = results_by_step(of.results)
+    for step in steps:
+        yield _entry(step, instructions, results, reader)
+
+
+def _entry(
+    step: Step,
+    instructions: Mapping[str, TextPrefix],
+    results: Mapping[str, tuple[float | None, TextPrefix]],
+    reader: PacketReader,
+) -> Entry:
+    confidence, result = results.get(step.id, (None, None))
+    waits_for: list[Json] = [*step.depends_on]
+    return Entry(
+        frame=step_header(
+            step,
+            attempt=step.attempt,
+            heldBy=step.held_by if step.completed_at is None else None,
+            confidence=confidence,
+            **completion_view(step),
+            lastActivityAt=_last_activity(step),
+        ),
+        texts=(
+            *reader.text("dependsOn", waits_for or None, part=f"dependsOn:{step.id}"),
+            *reader.text("failReason", step.fail_reason, part=f"failReason:{step.id}"),
+            *reader.beginning(
+                "instructions", instructions.get(step.id), part=f"instructions:{step.id}"
+            ),
+            *reader.beginning("resultSummary", result, part=f"result:{step.id}", counts=3),
+        ),
+        several=True,
+    )
+
+
+def _last_activity(step: Step) -> str | None:
+    times = [t for t in (step.in_progress_since, step.last_seen_at, step.completed_at) if t]
+    return format_time(max(times)) if times else None
+
+
+def _artifacts(of: PlanMaterial, reader: PacketReader) -> EntryList:
+    if of.since is not None:
+        return reader.artifacts(of.ranked, (), len(of.ranked), counts=3)
+    newest = [read_stored(row) for row in of.newest]
+    return reader.artifacts(of.ranked, newest, total_count(of.newest), counts=3)
+
+
+def _events(of: PlanMaterial) -> EntryList:
+    """The last entries, newest first; or those since a number, oldest first, and so read on."""
+    reader = PacketReader("get_research_context", {"planId": of.plan.id})
+    seqs = [entry.seq for entry in of.entries]
+    numbers = [of.since, *seqs] if of.since is not None else [0] * (len(seqs) + 1)
+    beyond = min(seqs, default=1) - 1 if of.since is None else of.plan.seq - max(numbers)
+    return EntryList(
+        name="recentEvents",
+        entries=tuple(_event(entry, reader) for entry in of.entries),
+        get=FetchCall(reader.tool, reader.args),
+        beyond=max(0, beyond),
+        resume=lambda shown: {"since": numbers[shown]},
+        counts=2,
+    )
+
+
+def _event(entry: SealedEntry, reader: PacketReader) -> Entry:
+    return Entry(
+        frame=non_empty(
+            seq=entry.seq,
+            at=format_time(entry.at),
+            event=entry.event,
+            actor=entry.actor,
+            channel=entry.channel,
+            sessionId=entry.session,
+        ),
+        texts=tuple(reader.text("details", entry_details(entry), part=f"event:{entry.seq}")),
+    )

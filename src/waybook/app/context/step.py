@@ -1,0 +1,166 @@
+"""What somebody is handed who works on a step, part by part, what matters most first."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from waybook.app.context.parts import PacketReader, results_by_step, step_header, total_count
+from waybook.app.request.reply import author_view, completion_view, format_time, non_empty
+from waybook.json_values import Body, Json
+from waybook.plan.model import Plan, Step
+from waybook.research.packet import Entry, EntryList, Part, SingleEntry
+from waybook.store.plans.contexts import FIRST_PAGE, Page, StoredArtifact, TextPrefix, read_stored
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMaterial:
+    """What was read for a step's packet."""
+
+    plan: Plan
+    step: Step
+    question: str
+    results: Rows
+    feedback: Rows
+    failures: Rows
+    #: What was stored with the step, and with the plan.
+    so_far: Rows
+    newest: Rows
+    #: What search found, best first.
+    ranked: Sequence[StoredArtifact] = ()
+    #: Where each list begins.
+    page: Page = FIRST_PAGE
+
+
+def step_frame(of: StepMaterial) -> Body:
+    """What is always there."""
+    plan, step = of.plan, of.step
+    text = plan.texts[step.id]
+    return non_empty(
+        planId=plan.id,
+        stepId=step.id,
+        stepOrder=step.order,
+        stepType=str(step.type),
+        status=str(step.status),
+        attempt=step.attempt,
+        **author_view(plan),
+        requiredSources=text.required_sources,
+        sourcesStored=len(text.sources) if text.required_sources else None,
+    )
+
+
+def step_parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
+    """The parts of a step's packet, in order."""
+    every = (*_texts(of, reader), *_lists(of, reader))
+    kept = ("earlierResults", "artifacts")
+    return [
+        part
+        for part in every
+        if not isinstance(part, EntryList) or part.entries or part.name in kept
+    ]
+
+
+def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
+    plan, step = of.plan, of.step
+    text = plan.texts[step.id]
+    waits_for: list[Json] = [*step.depends_on]
+    yield from reader.text("instructions", text.instructions, counts=6)
+    yield from reader.text("title", step.title)
+    yield from reader.text("planName", plan.name, part="name")
+    yield from reader.text("researchQuestion", of.question, counts=2)
+    yield from reader.text("resultSchema", text.result_schema, counts=2)
+    yield from reader.text("dependsOn", waits_for or None)
+    yield from reader.text("failReason", step.fail_reason)
+
+
+def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
+    """One of the lists, by itself. That of artifacts is then the whole plan's, newest first."""
+    if name != "artifacts":
+        return [part for part in _lists(of, reader) if part.name == name]
+    stored = [reader.artifact(read_stored(row)) for row in of.newest]
+    return [reader.page(name, stored, of.page, total_count(of.newest))]
+
+
+def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
+    text = of.plan.texts[of.step.id].instructions
+    decided = [_decided(row, text, reader) for row in of.feedback]
+    failed = [_failed(row, reader) for row in of.failures]
+    mine = [read_stored(row) for row in of.so_far]
+    results = results_by_step(of.results)
+    yield reader.page("feedback", decided, of.page, total_count(of.feedback), counts=2)
+    yield reader.page("failures", failed, of.page, total_count(of.failures), counts=2)
+    stored = [reader.artifact(one) for one in mine]
+    yield reader.page("soFar", stored, of.page, total_count(of.so_far), counts=3)
+    if of.step.id in results:
+        yield _own(*results[of.step.id], reader)
+    yield _earlier(of, results, reader)
+    newest = [read_stored(row) for row in of.newest]
+    others = [s for s in newest if s.step_id != of.step.id]
+    matter = [s for s in of.ranked if s.step_id != of.step.id]
+    yield reader.artifacts(
+        matter, others, total_count(of.newest) - total_count(of.so_far), counts=4
+    )
+
+
+def _earlier(
+    of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
+) -> EntryList:
+    """Results of the steps it depends on; without any, of those before it. The nearest first."""
+    entries = [
+        Entry(
+            frame=step_header(
+                step,
+                confidence=results[step.id][0] if step.id in results else None,
+                **completion_view(step),
+            ),
+            texts=tuple(_outcome(step, results, reader)),
+        )
+        for step in reversed(_before(of.plan, of.step))
+        if step.id in results or step.id in of.step.depends_on
+    ]
+    offset = of.page.offset
+    return reader.page("earlierResults", entries[offset:], of.page, len(entries), counts=5)
+
+
+def _before(plan: Plan, step: Step) -> list[Step]:
+    if step.depends_on:
+        return [other for other in plan.steps if other.id in step.depends_on]
+    return [other for other in plan.steps if other.order < step.order]
+
+
+def _outcome(
+    step: Step, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
+) -> Iterable[Any]:
+    if step.id in results:
+        part = f"result:{step.id}"
+        return reader.beginning("resultSummary", results[step.id][1], part=part)
+    return reader.text("failReason", step.fail_reason, part=f"failReason:{step.id}")
+
+
+def _own(confidence: float | None, read: TextPrefix, reader: PacketReader) -> SingleEntry:
+    texts = tuple(reader.beginning("resultSummary", read, part="result"))
+    frame: Body = {} if confidence is None else {"confidence": confidence}
+    return SingleEntry(name="result", entry=Entry(frame=frame, texts=texts), counts=2)
+
+
+def _decided(row: tuple[Any, ...], instructions: str, reader: PacketReader) -> Entry:
+    """A decision about the step. Feedback that stands in the instructions is not told twice."""
+    review_id, decision, by, at, length, said, _ = row
+    frame = non_empty(
+        reviewId=review_id, decision=decision, decidedBy=by, decidedAt=format_time(at)
+    )
+    if said is None or (len(said) == length and said in instructions):
+        return Entry(frame=frame)
+    read = TextPrefix(said, length)
+    texts = reader.beginning("feedback", read, part=f"feedback:{review_id}")
+    return Entry(frame=frame, texts=tuple(texts))
+
+
+def _failed(row: tuple[Any, ...], reader: PacketReader) -> Entry:
+    seq, at, by, length, reason, _ = row
+    read = None if reason is None else TextPrefix(reason, length)
+    return Entry(
+        frame=non_empty(seq=seq, at=format_time(at), by=by),
+        texts=tuple(reader.beginning("reason", read, part=f"failure:{seq}")),
+    )

@@ -1,0 +1,275 @@
+"""The only way in: the tool table, and `enter`, through which every call of every face goes.
+
+Enter checks the arguments, gives the use case its tenant and its idempotency key, turns errors
+into answers, and notes the call. No other place does any of these.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final, cast
+from uuid import UUID
+
+from waybook.app.queries.documents import list_outputs, read_document, read_output
+from waybook.app.registry import TOOLS
+from waybook.app.request.answers import error_answer, retry_call
+from waybook.app.request.arguments import ToolArguments, parse_arguments
+from waybook.app.request.caller import (
+    Answer,
+    Caller,
+    ReadableDocument,
+    ReadableOutput,
+    require_scope,
+)
+from waybook.app.request.reply import output_view
+from waybook.app.request.reply_ceiling import dumped, within_ceiling
+from waybook.app.request.request_context import RequestContext, StoredAnswerFound
+from waybook.app.request.services import Services
+from waybook.app.request.tool import Tool
+from waybook.app.skills.skill import Skill
+from waybook.core.decision_context import Channel, Scope
+from waybook.errors import Forbidden, RateLimited, Unavailable, WaybookError
+from waybook.json_values import Body, Json
+from waybook.redaction import redact
+from waybook.store.calls import CallLog, Key, LoggedCall, hash_arguments
+from waybook.store.driver.bus import Bus
+from waybook.store.driver.ids import is_id
+from waybook.store.driver.wire import KeyConflict, StaleCache
+
+log = logging.getLogger(__name__)
+
+#: What is counted as no tool's: pages, documents, messages that call none.
+UNATTRIBUTED: Final = "other"
+#: An expensive call counts as several: one more for so many bytes, and for so many operations of
+#: conditions. Each takes about as much CPU as an ordinary call.
+REPLY_BYTES_PER_CALL: Final = 16 * 1024
+OPERATIONS_PER_CALL: Final = 5_000
+
+
+class Dispatcher:
+    def __init__(self, services: Services, calls: CallLog) -> None:
+        """A doorway of this house, noting its calls here."""
+        self.house = services
+        self.calls = calls
+        #: How often each tool was answered, and how: ok, or an error's code.
+        self.counted: Counter[tuple[str, str]] = Counter()
+        #: By what the pace of calls is measured, in nanoseconds.
+        self.clock: Callable[[], int] = time.monotonic_ns
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills of the house, the same for everybody."""
+        return self.house.skills
+
+    @property
+    def bus(self) -> Bus:
+        """Where this process's changes are made known."""
+        return self.house.bus
+
+    async def dispatch(
+        self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
+    ) -> Answer:
+        """Carry out one call. Whatever happens becomes an answer."""
+        tool = TOOLS[tool_name]
+        try:
+            self.require_capacity(caller, tool.name)
+        except RateLimited as error:
+            return Answer(error.as_json(), is_error=True)
+        started = time.perf_counter()
+        plain = await self._answer(tool, caller, arguments)
+        answer, size = within_ceiling(tool, caller, plain)
+        self.charge(caller, size // REPLY_BYTES_PER_CALL)
+        self.counted[tool.name, _outcome(answer)] += 1
+        if tool.logged:
+            took = (time.perf_counter() - started) * 1000
+            self.calls.record(_logged(tool, caller, arguments, answer, size, took))
+        return answer
+
+    def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
+        """Count a call of this org, before anything is done for it.
+
+        Raises:
+            RateLimited: there were too many.
+        """
+        if not caller.rate_counted and self.try_acquire(caller):
+            raise self.rate_limited_answer(caller, what)
+
+    def try_acquire(self, caller: Caller) -> float:
+        """Count a call of this org, unless it has to wait; tells for how many seconds."""
+        limit = self.house.rate_limit
+        return limit.try_acquire(_purse(caller), self.clock()) if limit is not None else 0.0
+
+    def charge(self, caller: Caller, calls: int) -> None:
+        """Count what this org has just been served as so many calls more."""
+        if self.house.rate_limit is not None:
+            self.house.rate_limit.charge(_purse(caller), self.clock(), calls)
+
+    def retry_after(self, caller: Caller) -> float:
+        """How many seconds until a call of this org is admitted: none, if it is now."""
+        limit = self.house.rate_limit
+        return limit.retry_after(_purse(caller), self.clock()) if limit is not None else 0.0
+
+    async def is_ready(self) -> bool:
+        """Whether the database answers; asked by nobody's org, and so never too often."""
+        await self.house.database.read_global("select app_now()")
+        return True
+
+    async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
+        """A rendered document of the caller's org, which no tool reads.
+
+        Raises:
+            NotFound: it is not there, or not theirs.
+        """
+        self.require_capacity(caller)
+        return await read_document(self._reading(caller), resource_id)
+
+    async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
+        """A deliverable of a plan of the caller's org, whole.
+
+        Raises:
+            NotFound: it is not there, or not theirs.
+        """
+        self.require_capacity(caller)
+        return await read_output(self._reading(caller), output_id)
+
+    async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
+        """The deliverables of a plan of the caller's org, with all their versions.
+
+        Raises:
+            NotFound: the plan is not there, or not theirs.
+        """
+        self.require_capacity(caller)
+        found = await list_outputs(self._reading(caller), plan_id)
+        return [output_view(one) for one in found]
+
+    def _reading(self, caller: Caller) -> RequestContext:
+        """A look by somebody who may.
+
+        Raises:
+            Forbidden: they may not even read.
+        """
+        require_scope(caller, Scope.PLAN_READ, "reading")
+        return RequestContext(services=self.house, caller=caller)
+
+    def rate_limited_answer(self, caller: Caller, what: str = UNATTRIBUTED) -> RateLimited:
+        """What is told to whoever calls too often.
+
+        Of many refusals in a row the log has the first, for they must cost little.
+        """
+        limit = self.house.rate_limit
+        if limit is None:
+            return RateLimited()
+        tool, error = TOOLS.get(what), limit.rate_limited_error(self.retry_after(caller))
+        error.next_call = retry_call(error, tool, {}) if tool else None
+        self.counted[tool.name if tool else UNATTRIBUTED, error.code] += 1
+        if limit.is_first_refusal(_purse(caller)) and tool is not None and tool.logged:
+            self.calls.record(
+                _logged(tool, caller, {}, Answer(error.as_json(), is_error=True), 0, 0.0)
+            )
+        return error
+
+    async def _answer(self, tool: Tool, caller: Caller, given: Mapping[str, object]) -> Answer:
+        try:
+            _refuse_without(tool, caller)
+            asked = parse_arguments(tool.arguments, given)
+            return await self._carry_out(tool, self._call(tool, caller, asked), asked)
+        except WaybookError as error:
+            return error_answer(error, tool, given)
+        except Exception:
+            log.exception("%s broke", tool.name)
+            broken = Unavailable(
+                "something broke on our side; nothing was written. Repeat the call with the same "
+                "idempotencyKey; if it breaks again, the server's log says why"
+            )
+            return error_answer(broken, tool, given)
+
+    async def _carry_out(self, tool: Tool, ctx: RequestContext, asked: ToolArguments) -> Answer:
+        try:
+            try:
+                body = await tool.run(ctx, asked)
+            except (KeyConflict, StaleCache):
+                # A twin with the same key was faster, or the cached plan is outdated: look again.
+                body = await tool.run(replace(ctx, use_cache=False), asked)
+        except StoredAnswerFound as before:
+            return _replayed(before)
+        finally:
+            self.charge(ctx.caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
+        return Answer(cast("dict[str, object]", body))
+
+    def _call(self, tool: Tool, caller: Caller, asked: ToolArguments) -> RequestContext:
+        key = getattr(asked, "idempotency_key", None)
+        # The user is part of the question: one user's answer is not another's.
+        told = asked.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
+        question: Json = {"user": caller.user, "arguments": told}
+        return RequestContext(
+            services=self.house,
+            caller=caller,
+            session=getattr(asked, "session_id", None),
+            key=Key(tool.name, key, hash_arguments(question), told) if key else None,
+        )
+
+
+def _refuse_without(tool: Tool, caller: Caller) -> None:
+    """Refuse a caller who has none of the scopes that open the tool.
+
+    Raises:
+        Forbidden: so it is.
+    """
+    if tool.required_scopes.isdisjoint(caller.scopes):
+        needed = sorted(tool.required_scopes)
+        raise Forbidden(
+            f"{tool.name} needs the scope {' or '.join(needed)}, which your credential does not "
+            "have; ask whoever gave it to you",
+            needed=needed,
+            granted=sorted(caller.scopes),
+        )
+
+
+def _purse(caller: Caller) -> tuple[UUID, bool]:
+    """Out of what a call is paid: an agent that floods does not keep its people from looking."""
+    return caller.org_id, caller.channel is Channel.DASHBOARD
+
+
+def _replayed(before: StoredAnswerFound) -> Answer:
+    body: Body = {**before.answer.body, "replayed": True}
+    return Answer(cast("dict[str, object]", body), is_error=before.answer.is_error)
+
+
+def _logged(
+    tool: Tool,
+    caller: Caller,
+    given: Mapping[str, object],
+    answer: Answer,
+    size: int,
+    took: float,
+) -> LoggedCall:
+    session = given.get("sessionId")
+    return LoggedCall(
+        org_id=caller.org_id,
+        at=datetime.fromtimestamp(time.time(), UTC),
+        tool=tool.name,
+        actor=caller.user,
+        channel=caller.channel,
+        session=redact(session[:200]) if isinstance(session, str) else None,
+        duration_ms=round(took, 3),
+        request_bytes=len(dumped(given)),
+        response_bytes=size,
+        is_error=answer.is_error,
+        error_code=_outcome(answer) if answer.is_error else None,
+        replayed=bool(answer.body.get("replayed")),
+        step_id=_step_of(given, answer),
+    )
+
+
+def _step_of(given: Mapping[str, object], answer: Answer) -> str | None:
+    """The step a call was about, if it was about one: as it was named, or handed out."""
+    named = given.get("stepId") or answer.body.get("stepId")
+    return named.lower() if isinstance(named, str) and is_id(named) else None
+
+
+def _outcome(answer: Answer) -> str:
+    error = answer.body.get("error")
+    return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"

@@ -1,0 +1,134 @@
+"""Take the ends of all audit chains out of the database, and compare the database with them."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby, islice
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from waybook.app.operations.erasure import contexts_of_all_orgs
+from waybook.app.operations.private_file import private_file
+from waybook.app.request.request_context import RequestContext
+from waybook.errors import InvalidInput
+from waybook.store.maintenance import anchors
+from waybook.store.maintenance.anchors import Anchor, AnchorFile, AnchorTotals
+from waybook.store.maintenance.archive import is_archive, open_archive
+
+#: An anchor whose entry is not there, or is another one, with the hash it has.
+Mismatch: TypeAlias = tuple[Anchor, bytes | None]
+
+#: How many chains are compared with one query.
+BATCH = 500
+
+
+class AnchorCheck(NamedTuple):
+    """The result of comparing the database with an anchor."""
+
+    #: When the anchor was taken.
+    at: str
+    chains: int
+    #: One message per chain that does not match, by org.
+    errors: dict[UUID, list[str]]
+
+    @property
+    def ok(self) -> bool:
+        return not self.errors
+
+    @property
+    def error_count(self) -> int:
+        return sum(map(len, self.errors.values()))
+
+
+async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
+    """Write the ends of all chains to a file, replacing an existing one.
+
+    Raises:
+        InvalidInput: the file cannot be written.
+    """
+    (((at,),),) = await ctx.read("select app_now()")
+    taken = [anchor async for anchor in _taken(ctx)]
+    with private_file(path, force=True) as file:
+        return anchors.write_anchors(file, at, taken)
+
+
+async def _taken(ctx: RequestContext) -> AsyncIterator[Anchor]:
+    for one in await contexts_of_all_orgs(ctx):
+        (rows,) = await one.read(anchors.ends_statement())
+        for anchor in anchors.read_ends(one.caller.org_id, rows):
+            yield anchor
+
+
+async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
+    """Compare the database with an anchor, or with the anchor of a backup.
+
+    Every anchored chain must still have the entry it ended with, unless an erasure since then
+    explains its absence.
+
+    Raises:
+        InvalidInput: the file is neither, or is damaged.
+    """
+    errors: dict[UUID, list[str]] = {}
+    chains = 0
+    with open_anchors(path) as stored:
+        for org_id, of_org in groupby(stored, key=lambda anchor: anchor.org_id):
+            there = replace(ctx, caller=replace(ctx.caller, org_id=org_id))
+            missing, erasures = list[Mismatch](), 0
+            while batch := [*islice(of_org, BATCH)]:
+                chains += len(batch)
+                erasures = max([erasures, *(a.seq for a in batch if a.subject == "erasure")])
+                missing += await _missing(there, batch)
+            found = [message async for message in _unexplained(there, missing, erasures)]
+            if found:
+                errors[org_id] = found
+        return AnchorCheck(stored.at, chains, errors)
+
+
+async def _missing(ctx: RequestContext, batch: list[Anchor]) -> list[Mismatch]:
+    (rows,) = await ctx.read(anchors.entries_statement(batch))
+    return anchors.missing_anchors(batch, rows)
+
+
+async def _unexplained(
+    ctx: RequestContext, missing: list[Mismatch], erasures: int
+) -> AsyncIterator[str]:
+    """Yield a message for each mismatch that no erasure since the anchor explains."""
+    for start in range(0, len(missing), BATCH):
+        batch = missing[start : start + BATCH]
+        (left,) = await ctx.read(anchors.stones_statement([anchor for anchor, _ in batch]))
+        stones, resealed = anchors.read_stones(left), list[Anchor]()
+        for anchor, found in batch:
+            stone = anchors.explanation(anchor, stones.get(anchor.subject_id, ()), erasures)
+            if stone is None:
+                yield _describe(anchor, found)
+            elif (kept := anchors.resealed_anchor(anchor, stone)) is not None:
+                resealed.append(kept)
+        for anchor, found in await _missing(ctx, resealed) if resealed else ():
+            yield _describe(anchor, found)
+
+
+def _describe(anchor: Anchor, found: bytes | None) -> str:
+    chain = f"{anchor.subject.replace('_', ' ')} {anchor.subject_id}"
+    if anchor.subject == "erasure":
+        chain = f"the record of erasures of org {anchor.subject_id}"
+    if found is None:
+        return f"{chain}: entry {anchor.seq} is missing, and no erasure explains it"
+    return f"{chain}: entry {anchor.seq} has a different hash"
+
+
+@contextmanager
+def open_anchors(path: Path) -> Iterator[AnchorFile]:
+    """Open an anchor file, or a backup for its anchor.
+
+    Raises:
+        InvalidInput: it is neither, or is damaged.
+    """
+    if not path.is_file():
+        raise InvalidInput(f"there is no file {path}; waybook audit anchor writes one")
+    if is_archive(path):
+        with open_archive(path) as archive, archive.anchors() as anchor_file:
+            yield anchor_file
+        return
+    with path.open("rb") as file:
+        yield AnchorFile(file)

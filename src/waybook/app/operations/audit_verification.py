@@ -1,0 +1,151 @@
+"""The proof that the audit is the truth: chains unbroken, heads in place, state = replay(audit).
+
+One subject after the other, so that memory is bounded by the longest history. A subject's rows
+and the end of its chain come from one snapshot; its entries up to there never change any more.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from waybook.app.queries.audit import RUN, changes_in, read_all_entries
+from waybook.app.request.request_context import RequestContext
+from waybook.core.replay import ReplayError, Row, Rows, differences, replay
+from waybook.json_values import Json
+from waybook.store import audit, skill_executions
+from waybook.store.accounts import accounts
+from waybook.store.audit import GENESIS, SealedEntry
+from waybook.store.maintenance import owner
+from waybook.store.plans import load
+from waybook.store.plans.load import read_stored_rows
+from waybook.store.research import artifacts
+from waybook.store.runs import load as runs
+
+PLAN = "plan"
+ARTIFACT = "artifact"
+ORG = "org"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a chain is about: a plan, a run, a use of a skill, research without a plan, the org."""
+
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditVerdict:
+    """What verifying one subject found: nothing, or what is wrong and from which entry on."""
+
+    subject: Subject
+    entries: int
+    errors: tuple[str, ...] = ()
+    #: The first entry that does not belong.
+    first_broken_entry: int | None = None
+    #: What there is to say of it though nothing is wrong.
+    note: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not self.errors
+
+
+async def audited_subjects(ctx: RequestContext) -> list[Subject]:
+    """Everything there is to verify: what is stored, and what the audit alone tells of."""
+    stored, orphans = await ctx.read(audit.SQL["heads"](), audit.SQL["orphans"]())
+    return [Subject(row[0], row[1]) for row in (*stored, *orphans)]
+
+
+async def verify_audit(
+    ctx: RequestContext, subjects: Iterable[Subject]
+) -> AsyncIterator[AuditVerdict]:
+    """Verify one subject after the other."""
+    for subject in subjects:
+        yield await verify_subject(ctx, subject)
+
+
+async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
+    """Hold a subject's rows against its audit, and its audit against its seals."""
+    head, stored, anew = await ctx.read(
+        audit.SQL["head"](subject_id=subject.id),
+        _stored_statement(subject),
+        owner.SQL["resealed_chains"](subject_id=subject.id),
+    )
+    if not head:
+        missing = f"the audit tells of this {subject.kind}, but it is not there: it was deleted"
+        return AuditVerdict(subject=subject, entries=0, errors=(missing,), first_broken_entry=1)
+    seq, digest, last = head[0]
+    entries = await read_all_entries(ctx, subject.id, until=seq)
+    broken = _first_broken(entries, seq, bytes(digest), last or 0) or _sealed_otherwise(
+        entries, anew
+    )
+    if broken is not None:
+        return AuditVerdict(
+            subject=subject, entries=len(entries), errors=(broken[1],), first_broken_entry=broken[0]
+        )
+    faults = _replay_faults(entries, _stored_rows(subject, stored))
+    return AuditVerdict(subject=subject, entries=len(entries), errors=faults)
+
+
+def _first_broken(
+    entries: list[SealedEntry], seq: int, digest: bytes, last: int
+) -> tuple[int, str] | None:
+    broken = audit.first_broken(entries)
+    if broken is not None:
+        return broken
+    if len(entries) < seq:
+        missing = len(entries) + 1
+        return missing, f"entry {missing} is missing: {seq} were written"
+    if (bytes(entries[-1].hash) if entries else GENESIS) != digest:
+        return seq, f"entry {seq} is not the one that was written last: its seal is another"
+    if last > seq:
+        return seq + 1, f"entry {seq + 1} was added from outside: {seq} were written"
+    return None
+
+
+def _sealed_otherwise(
+    entries: list[SealedEntry], anew: Sequence[tuple[Any, ...]]
+) -> tuple[int, str] | None:
+    """A chain that was sealed anew goes on from the seal which that erasure tells of."""
+    for number, seal in anew:
+        if len(entries) < number or entries[number - 1].hash != bytes(seal):
+            return number, f"entry {number} has not the seal it was given when a user was erased"
+    return None
+
+
+def _replay_faults(entries: list[SealedEntry], stored: Rows) -> tuple[str, ...]:
+    try:
+        return tuple(differences(replay(changes_in(entries)), stored))
+    except ReplayError as error:
+        return (f"the entries do not add up: {error}",)
+
+
+def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is the store's own
+    if subject.kind == PLAN:
+        return load.stored_rows_statement(subject.id)
+    if subject.kind == RUN:
+        return runs.rows_statement(subject.id)
+    if subject.kind == ARTIFACT:
+        return artifacts.rows_statement(subject.id)
+    if subject.kind == ORG:
+        return accounts.rows_statement(subject.id)
+    return skill_executions.SQL["stored_execution"](id=subject.id)
+
+
+def _stored_rows(subject: Subject, rows: list[tuple[Any, ...]]) -> Rows:
+    if subject.kind in {PLAN, ARTIFACT}:
+        return read_stored_rows(rows)
+    if subject.kind == RUN:
+        return runs.read_rows(rows)
+    if subject.kind == ORG:
+        return accounts.read_rows(rows)
+    row: Row = {name: _in_utc(name, value) for name, value in rows[0][0].items()}
+    return {subject.kind: {subject.id: row}}
+
+
+def _in_utc(name: str, value: Json) -> Json:
+    if name.endswith("_at") and isinstance(value, str):
+        return datetime.fromisoformat(value).astimezone(UTC).isoformat()
+    return value

@@ -1,0 +1,72 @@
+"""Back up the whole database into a file, and restore it, by an operator."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from waybook.app.operations.private_file import private_file
+from waybook.errors import Unavailable
+from waybook.store.maintenance import backup, restore
+from waybook.store.maintenance.archive import Manifest, Progress, open_archive
+
+
+async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress) -> Manifest:
+    """Write a backup to a file, which appears when it is complete.
+
+    Raises:
+        InvalidInput: the file is there already, or cannot be written.
+        Misconfigured: this is not the owner, or the database is older or newer than the program.
+        Busy: a table is being altered right now.
+    """
+
+    def write(progress: Progress) -> Manifest:
+        with private_file(path, force=force) as file:
+            return backup.back_up(owner_dsn, file, progress)
+
+    return await _in_thread(write, progress)
+
+
+async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> Manifest:
+    """Load a backup into an empty database.
+
+    Raises:
+        InvalidInput: the file is no backup, is damaged, or was made by a newer program.
+        Refused: the database is not empty.
+        Misconfigured: this is not the owner.
+        Busy: another process is writing to it.
+    """
+
+    def load(progress: Progress) -> Manifest:
+        with open_archive(path) as archive:
+            restore.restore(owner_dsn, archive, progress)
+            return archive.manifest
+
+    return await _in_thread(load, progress)
+
+
+def verify_backup(path: Path, *, progress: Progress) -> Manifest:
+    """Read a backup from one end to the other, without a database.
+
+    Raises:
+        InvalidInput: the file is no backup, or is damaged.
+    """
+    with open_archive(path) as archive:
+        archive.verify(progress)
+        return archive.manifest
+
+
+async def _in_thread(work: Callable[[Progress], Manifest], progress: Progress) -> Manifest:
+    """Run blocking work in a thread, and end it at its next block when canceled."""
+    canceled = threading.Event()
+
+    def report(rows: int, total: int, size: int) -> None:
+        if canceled.is_set():
+            raise Unavailable("interrupted")
+        progress(rows, total, size)
+
+    try:
+        return await asyncio.to_thread(work, report)
+    except asyncio.CancelledError:
+        canceled.set()
+        raise

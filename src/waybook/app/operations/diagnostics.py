@@ -1,0 +1,269 @@
+"""What an operator wants to know of the database: who we are to it, and whether its guards hold.
+
+What an examination finds: each looks at one thing and says what it found and what to do.
+
+These hold for a server that runs as well as for one that is about to.
+
+What an examination finds of webhooks: whether they are in order, and whether they arrive.
+"""
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from waybook.app.operations.settings_display import display_setting
+from waybook.app.request.loop_health import MAX_FAILURES_IN_A_ROW, LoopHealth
+from waybook.app.request.request_context import RequestContext
+from waybook.app.skills.loader import find_skills
+from waybook.errors import Misconfigured
+from waybook.integrations.config import WebhookSettings, webhook_from_settings
+from waybook.notifications.content import load_templates
+from waybook.settings import Settings
+from waybook.store.deliveries import Deliveries
+from waybook.store.maintenance import migrate
+from waybook.store.maintenance.migrate import MAINTENANCE_ROLE
+from waybook.store.maintenance.owner_role import OwnerRole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseCheck:
+    version: str
+    role: str
+    superuser: bool
+    bypasses_rls: bool
+    now: datetime
+    size: int
+    #: Tables that row-level security does not guard.
+    tables_without_rls: tuple[str, ...]
+    #: Tables that belong to the serving role.
+    owned_tables: tuple[str, ...]
+    #: What the serving role may do to the audit beyond reading and adding.
+    audit_rights: tuple[str, ...]
+
+
+async def check_database(ctx: RequestContext) -> DatabaseCheck:
+    """Look at the database as the one who serves sees it."""
+    ((server,), *lists) = await ctx.read(
+        migrate.SQL["server"](),
+        migrate.SQL["tables_without_rls"](),
+        migrate.SQL["owned"](),
+        migrate.SQL["audit_rights"](),
+    )
+    version, role, superuser, bypasses, now, size = server
+    unguarded, owned, rights = (tuple(row[0] for row in rows) for rows in lists)
+    return DatabaseCheck(
+        version=version,
+        role=role,
+        superuser=superuser,
+        bypasses_rls=bypasses,
+        now=now,
+        size=size,
+        tables_without_rls=unguarded,
+        owned_tables=owned,
+        audit_rights=rights,
+    )
+
+
+MEGABYTE = 1_000_000
+LOW_DISK_BYTES = 1_000 * MEGABYTE
+CRITICAL_DISK_BYTES = 100 * MEGABYTE
+MAX_SKEW_SECONDS = 2.0
+
+
+class CheckState(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    name: str
+    state: CheckState
+    message: str
+    remedy: str | None = None
+
+
+def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
+    """What the database says of itself: its version, its guards, its clock.
+
+    Its size is what all orgs have together; a page of one org does not tell it.
+    """
+    used = f", {_megabytes(seen.size)} used" if with_size else ""
+    yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.version}{used}")
+    yield CheckResult("migrations", CheckState.OK, "all have run")
+    yield from _guards(seen)
+    yield _clock(seen)
+
+
+def about_owner(role: OwnerRole) -> CheckResult:
+    """Return the finding about the owner's role.
+
+    Being exempt from row-level security is a warning while it can step down, since every statement
+    names its org as well; if it cannot, erasure and retention are refused.
+    """
+    if role.refusal is not None:
+        return CheckResult(
+            "owner", CheckState.FAIL, role.refusal, "then look again: waybook doctor"
+        )
+    if not role.is_exempt:
+        return CheckResult("owner", CheckState.OK, f"{role.name}, which bypasses nothing")
+    kind = "is a superuser" if role.superuser else "has BYPASSRLS"
+    said = (
+        f"{role.name} {kind}, so row-level security does not apply to it; it steps down to "
+        f"{MAINTENANCE_ROLE} to erase and retain"
+    )
+    todo = (
+        "let an ordinary role own the tables: see docs/how-to/use-your-own-postgresql.md"
+        if role.superuser
+        else f"as an administrator run: alter role {role.name} nobypassrls"
+    )
+    return CheckResult("owner", CheckState.WARN, said, todo)
+
+
+def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
+    """Yield one result for each loop that fails, or one that says that none does."""
+    for loop, failures in sorted(loops.failures.items()):
+        often = failures >= MAX_FAILURES_IN_A_ROW
+        said = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
+        todo = "read the server's log; the loop goes on trying"
+        yield CheckResult("background", CheckState.FAIL if often else CheckState.WARN, said, todo)
+    if not loops.failures:
+        yield CheckResult("background", CheckState.OK, "all loops work")
+
+
+def check_machine(settings: Settings) -> Iterator[CheckResult]:
+    """What this machine has, or was told of: Python, room, skills, a model."""
+    yield _python()
+    yield from _disk(settings)
+    yield from _skills(settings)
+    yield _model(settings)
+
+
+def _guards(seen: DatabaseCheck) -> Iterator[CheckResult]:
+    said = f"serving as {seen.role}, which owns nothing and bypasses nothing"
+    if seen.superuser or seen.bypasses_rls or seen.owned_tables:
+        told = f"serving as {seen.role}, which row-level security does not hold"
+        todo = "serve as a role that owns no table and is no superuser (waybook_app)"
+        yield CheckResult("roles", CheckState.FAIL, told, todo)
+    else:
+        yield CheckResult("roles", CheckState.OK, said)
+    if seen.tables_without_rls:
+        told = f"not forced on {', '.join(seen.tables_without_rls)}"
+        yield CheckResult(
+            "row-level security", CheckState.FAIL, told, "waybook migrate, as the owner"
+        )
+    else:
+        yield CheckResult("row-level security", CheckState.OK, "forced on every table")
+    if seen.audit_rights:
+        told = f"{seen.role} may {', '.join(seen.audit_rights).lower()} entries"
+        todo = f"revoke {', '.join(seen.audit_rights).lower()} on audit_entry from {seen.role}"
+        yield CheckResult("audit", CheckState.FAIL, told, todo)
+    else:
+        yield CheckResult("audit", CheckState.OK, "can be added to and read, nothing else")
+
+
+def _clock(seen: DatabaseCheck) -> CheckResult:
+    skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.now).total_seconds())
+    if skew > MAX_SKEW_SECONDS:
+        said = f"the database's clock and this machine's are {skew:.0f} s apart"
+        return CheckResult(
+            "clock", CheckState.WARN, said, "only the database's counts; set both by NTP"
+        )
+    return CheckResult("clock", CheckState.OK, "the database and this machine agree")
+
+
+def _python() -> CheckResult:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return CheckResult("python", CheckState.OK, f"{version} on {sys.platform}")
+
+
+def _disk(settings: Settings) -> Iterator[CheckResult]:
+    if settings.database_url:
+        return
+    place = Path(settings.data_dir).absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    said = f"{_megabytes(free)} free at {place}"
+    if free < LOW_DISK_BYTES:
+        state = CheckState.FAIL if free < CRITICAL_DISK_BYTES else CheckState.WARN
+        yield CheckResult("disk", state, said, "make room, or choose another --data-dir")
+    else:
+        yield CheckResult("disk", CheckState.OK, said)
+
+
+def _skills(settings: Settings) -> Iterator[CheckResult]:
+    found = find_skills(settings.skills_dirs)
+    names = ", ".join(skill.name for skill in found.skills)
+    yield CheckResult("skills", CheckState.OK, f"{len(found.skills)}: {names}")
+    for error in found.errors:
+        said = f"{error.path} is left out: {error.message}"
+        yield CheckResult("skills", CheckState.WARN, said, "see docs/how-to/write-a-skill.md")
+
+
+def _model(settings: Settings) -> CheckResult:
+    if settings.model_url is None:
+        return CheckResult("model", CheckState.OK, "none: agents extract with their own")
+    where = urlsplit(settings.model_url).hostname
+    said = f"{settings.model} at {where}, by {settings.model_api}'s format (not asked now)"
+    return CheckResult("model", CheckState.OK, said)
+
+
+def _megabytes(size: int) -> str:
+    return (
+        f"{size / MEGABYTE / 1000:,.1f} GB"
+        if size > 1000 * MEGABYTE
+        else f"{size / MEGABYTE:,.0f} MB"
+    )
+
+
+COMMAND_HINT = "waybook webhooks"
+
+
+def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
+    """Whether the settings of webhooks fit together."""
+    try:
+        webhook = webhook_from_settings(settings)
+        if webhook is not None:
+            load_templates(webhook.custom_templates())
+    except Misconfigured as error:
+        todo = "see docs/how-to/be-told-when-you-are-needed.md"
+        yield CheckResult("webhooks", CheckState.FAIL, error.message, todo)
+        return
+    if webhook is None:
+        yield CheckResult("webhooks", CheckState.OK, "off")
+    else:
+        yield _where(webhook)
+
+
+def _where(webhook: WebhookSettings) -> CheckResult:
+    place = display_setting("webhook_url", webhook.url)
+    said = f"{len(webhook.events)} events to {place}, as {webhook.format}"
+    if webhook.is_unencrypted:
+        return CheckResult(
+            "webhooks", CheckState.WARN, f"{said}, readable on the way", "use https://"
+        )
+    return CheckResult("webhooks", CheckState.OK, said)
+
+
+def check_notifications(told: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
+    """Whether notices arrive."""
+    since = f", since {told.oldest_waiting_at:%Y-%m-%d %H:%M}" if told.oldest_waiting_at else ""
+    said = f"{told.waiting} waiting{since}, {told.given_up} given up in the last 30 days"
+    if told.given_up:
+        yield CheckResult(
+            "notices", CheckState.WARN, said, f"{COMMAND_HINT}, then: waybook webhooks retry ID"
+        )
+    elif told.waiting and not configured:
+        yield CheckResult(
+            "notices", CheckState.WARN, f"{said}, and nobody delivers them", "set webhook_url"
+        )
+    elif configured or told.last_delivered_at:
+        yield CheckResult("notices", CheckState.OK, said)

@@ -1,0 +1,93 @@
+"""Rendering: what jobs made becomes documents people can read. The server does this by itself.
+
+Whoever renders holds nothing but the RENDER jobs at hand, and others pass these over; the run is
+locked only to write. Everything is written in one transaction: whatever is killed on the way
+leaves the documents waiting for the next one who looks.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from waybook.app.request.locking import LockedRun, open_run
+from waybook.app.request.request_context import RequestContext
+from waybook.dag.templates.rendering import parse_content, render
+from waybook.errors import WaybookError
+from waybook.json_values import Json
+from waybook.run.model import CompiledDag, Job
+from waybook.run.submit import RenderedPage, store_rendered
+from waybook.store.runs import jobs, load
+from waybook.store.runs.jobs import COLUMNS
+
+log = logging.getLogger(__name__)
+
+#: Runs looked at in one go, documents rendered in one transaction, and characters in them.
+MAX_RUNS = 20
+MAX_PAGES = 20
+MAX_BATCH_CHARACTERS = 1 << 19
+
+
+async def render_documents(ctx: RequestContext) -> int:
+    """Render what waits in this org; returns how many documents that were."""
+    (found,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
+    return sum([await _render_run_if_possible(ctx, row[0]) for row in found])
+
+
+async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
+    """One run that cannot be rendered now does not hold up the others."""
+    try:
+        return await _render_run(ctx, run_id)
+    except WaybookError as error:
+        log.warning("the documents of run %s will be rendered later: %s", run_id, error)
+        return 0
+
+
+async def _render_run(ctx: RequestContext, run_id: str) -> int:
+    waiting = jobs.to_render_statement(run_id, MAX_PAGES)
+    async with open_run(ctx, run_id, waiting, load.brief_statement(run_id)) as seen:
+        found, brief = seen.results
+        if not found:
+            return 0
+        pages = await asyncio.to_thread(_pages, seen, brief[0][0], found)
+        locked = await seen.lock()
+        decision = store_rendered(locked.run, locked.compiled_dag, pages, locked.decision_context)
+        await locked.write(decision, {}, *(page.job for page in pages), keep=False)
+        return decision.reply
+
+
+def _pages(seen: LockedRun, run_input: Json, found: list[tuple[Any, ...]]) -> list[RenderedPage]:
+    """The first of these, rendered: at least one, and not more than a while's work."""
+    run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
+    pages: list[RenderedPage] = []
+    left = MAX_BATCH_CHARACTERS
+    for row in found:
+        *about, content = row[COLUMNS:]
+        pages.append(_page(seen.compiled_dag, run, jobs.read_job(row), about, content))
+        left -= len(content)
+        if left < 0:
+            break
+    return pages
+
+
+def _page(
+    compiled_dag: CompiledDag, run: dict[str, Json], job: Job, about: Sequence[Any], content: str
+) -> RenderedPage:
+    key, model, lineage, version = about
+    stage, step = compiled_dag.stages[job.stage], compiled_dag.graphs[job.stage].steps[job.step_key]
+    template = next((out.render for out in step.outputs if out.document_key == key), None)
+    named: Json = {
+        "key": key,
+        "title": key.replace("_", " ").capitalize(),
+        "model": model,
+        "lineage": lineage,
+        "version": version,
+    }
+    place: dict[str, Json] = {
+        "run": run,
+        "stage": {"slug": stage.slug, "name": stage.name},
+        "step": {"key": step.key, "name": step.name, "outputType": step.output_type},
+        "document": named,
+    }
+    rendered = render(template, {**place, "content": parse_content(content), "text": content})
+    return RenderedPage(job=job, markdown=rendered.markdown, html=rendered.html)

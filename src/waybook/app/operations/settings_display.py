@@ -1,0 +1,83 @@
+"""What must not be shown."""
+
+from collections.abc import Iterator
+from urllib.parse import unquote, urlsplit
+
+from waybook import redaction
+from waybook.settings import LoadedSettings, Settings
+
+#: Settings that are nothing but a secret.
+SECRET_SETTINGS = frozenset(
+    {
+        "embeddings_key",
+        "model_key",
+        "webhook_secret",
+        "token",
+        "metrics_token",
+        "oidc_client_secret",
+    }
+)
+
+#: Addresses that let in whoever knows them.
+SECRET_URLS = frozenset({"webhook_url"})
+
+
+def display_setting(name: str, value: object) -> str:
+    """A setting as anybody may see it.
+
+    >>> (
+    ...     display_setting("embeddings_key", "s3cret"),
+    ...     display_setting("embeddings_key", None),
+    ...     display_setting("port", 8750),
+    ... )
+    ('…', '', '8750')
+    >>> display_setting("webhook_url", "https://hooks.slack.com/services/T0/B0/XYZ")
+    'https://hooks.slack.com/…'
+    """
+    if name in SECRET_URLS and value:
+        where = urlsplit(str(value))
+        return f"{where.scheme}://{where.hostname}/…"
+    return "…" if name in SECRET_SETTINGS and value else mask_setting_password(value)
+
+
+def mask_setting_password(value: object) -> str:
+    """A setting as text, its password covered.
+
+    >>> mask_setting_password("postgresql://ann:s3cret@db/plans")
+    'postgresql://ann:…@db/plans'
+    >>> mask_setting_password("host=db password=s3cret user=ann"), mask_setting_password(None)
+    ('host=db password=… user=ann', '')
+    """
+    if value is None:
+        return ""
+    return redaction.mask_password(str(value))
+
+
+def known_secrets(settings: Settings) -> Iterator[str]:
+    """The values that no log may hold, whatever they look like.
+
+    >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
+    ['k', 's3%2Fcret', 's3/cret']
+    """
+    yield from filter(None, (getattr(settings, name) for name in sorted(SECRET_SETTINGS)))
+    for name in sorted(SECRET_URLS):
+        if address := getattr(settings, name):
+            yield urlsplit(address).path
+    for url in (settings.database_url, settings.owner_url):
+        if password := _password(url or ""):
+            yield from (password, unquote(password))
+
+
+def _password(url: str) -> str | None:
+    try:
+        return urlsplit(url).password
+    except ValueError:
+        return None
+
+
+def effective_settings(found: LoadedSettings) -> list[tuple[str, str, str]]:
+    """Every setting: its name, its value as anybody may see it, and where it came from."""
+    return [
+        (name, display_setting(name, getattr(found.settings, name)), source)
+        for name, source in found.sources.items()
+    ]

@@ -1,0 +1,35 @@
+"""The stall sweep of one org: find silent plans, and note their stalls under the lock."""
+
+from contextlib import suppress
+
+from waybook.app.request.request_context import RequestContext
+from waybook.errors import Busy
+from waybook.plan.stalls import detect_stall
+from waybook.store.plans import load
+from waybook.store.plans.load import LoadedPlan
+
+BATCH_SIZE = 100
+
+
+async def sweep_stalls(ctx: RequestContext) -> int:
+    """Move every silent plan to stalled; returns how many this sweep moved."""
+    patience = int(ctx.services.stall_threshold.total_seconds())
+    (silent, *_) = await ctx.read(load.SQL["inactive_plans"](patience=patience, most=BATCH_SIZE))
+    moved = 0
+    for (plan_id,) in silent:
+        with suppress(Busy):  # somebody works on it right now; the next sweep looks again
+            _, we_did = await record_stall(ctx, plan_id)
+            moved += we_did
+    return moved
+
+
+async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
+    """Move a stalled plan to stalled, under its lock, unless somebody was faster.
+
+    Returns the plan as it is then, and whether it was we who moved it.
+    """
+    async with ctx.lock_plan(plan_id=plan_id) as locked:
+        decision = detect_stall(locked.plan, locked.decision_context, ctx.services.stall_threshold)
+        await locked.write(decision, {})
+        loaded = LoadedPlan(plan=decision.plan, now=locked.loaded.now, head=locked.loaded.head)
+        return loaded, decision.reply

@@ -1,0 +1,52 @@
+"""Plans and runs as drawings: what somebody who watches sees, put upon the map."""
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+
+from waybook.app.queries.plan import PlanOverview
+from waybook.app.queries.plan_map import STAGE, plan_lane
+from waybook.app.queries.run import RunOverview
+from waybook.dag.diagram.export import Drawing
+from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, diagram_from_structure
+from waybook.dag.diagram.status_marks import Annotation, Annotations, annotations_from_report
+from waybook.dag.progress.structure import valid_structure
+from waybook.plan.model import Plan, StepId
+
+
+def plan_drawing(board: PlanOverview) -> Drawing:
+    """A plan, its steps in the order they can be done, with the silent ones told as stalled."""
+    silent = {step.id for step, _ in board.stalled}
+    names = {step.id: board.name_of(step) for step in board.plan.steps}
+    return drawing_of_steps(board.plan, plan_lane(board.plan), silent, names)
+
+
+def drawing_of_steps(
+    plan: Plan, lane: Lane, silent: Container[str], names: Mapping[StepId, str]
+) -> Drawing:
+    """The steps of a lane of this plan, or of a part of it."""
+    drawn = {step.key for step in lane.steps}
+    steps = [step for step in plan.steps if step.id in drawn]
+    named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)
+    marks = {
+        (STAGE, str(step.id)): Annotation(
+            "stalled" if step.id in silent else str(step.status), f"step {step.order}"
+        )
+        for step in steps
+    }
+    return Drawing(
+        Diagram(name=plan.name, lanes=(replace(lane, steps=named),)), Annotations(steps=marks)
+    )
+
+
+def run_drawing(board: RunOverview) -> Drawing:
+    """A run on its map, with what people said between the stages."""
+    chart = board.compiled_dag
+    said = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}
+    return Drawing(
+        diagram_from_structure(valid_structure(chart.dag, chart.graphs)),
+        annotations_from_report(
+            board.report,
+            expected=board.expected,
+            captions={slug: f"“{' '.join(text.split())}”" for slug, text in said.items()},
+        ),
+    )

@@ -1,0 +1,206 @@
+"""Documents for people: what there is to read of a run, and one of them whole.
+
+Outputs for people: those of a plan, and one of them whole.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from waybook.app.request.caller import ReadableDocument, ReadableOutput
+from waybook.app.request.locking import load_run
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.dag.templates.rendering import safe_file_name
+from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.json_values import rfc3339
+from waybook.plan.output import Output, file_extension
+from waybook.run.model import CompiledDag
+from waybook.store.driver.ids import is_id
+from waybook.store.plans import details
+from waybook.store.plans.load import PlanRequest
+from waybook.store.runs import jobs
+from waybook.store.runs.load import LAST_ID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentListItem:
+    """A document that can be read, without its text."""
+
+    resource_id: str
+    stage: str
+    step_key: str
+    document_key: str
+    model: str
+    lineage: str
+    reviewer: str | None
+    version: int
+    created_at: datetime
+    #: How long its Markdown is, in characters.
+    length: int
+    #: What it was rendered from.
+    document_id: str
+
+
+async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
+    """The latest version of each document of a run, in the order of its stages and steps.
+
+    Raises:
+        NotFound: the run is not there, or not this org's.
+    """
+    run_id = id_or_nil(run_id)
+    seen = await load_run(ctx, run_id, jobs.readable_statement(run_id))
+    return order_documents(seen.chart, seen.results[0])
+
+
+def order_documents(
+    compiled_dag: CompiledDag, rows: Sequence[Sequence[Any]]
+) -> list[DocumentListItem]:
+    """The documents that were found, in the order of stages and steps."""
+    ranks = compiled_dag.dispatch_ranks
+    return sorted(map(_listed, rows), key=lambda one: ranks[one.stage, one.step_key])
+
+
+async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
+    """One rendered document.
+
+    Raises:
+        NotFound: it is not there, or not this org's.
+    """
+    (rows,) = await ctx.read(jobs.rendered_statement(id_or_nil(resource_id)))
+    if not rows:
+        raise NotFound(
+            "there is no document with this id here",
+            next_call=NextCall("list_dags", {}, "see the runs there are"),
+        )
+    run_id, key, model, lineage, version, created_at, markdown, html = rows[0]
+    return ReadableDocument(
+        resource_id=resource_id,
+        run_id=run_id,
+        document_key=key,
+        model=model,
+        lineage=lineage,
+        version=version,
+        created_at=created_at.astimezone(UTC),
+        markdown=markdown,
+        html=html,
+    )
+
+
+def _listed(row: Sequence[Any]) -> DocumentListItem:
+    resource_id, stage, step_key, key, model, lineage, reviewer, version, at, length, made_of = row
+    return DocumentListItem(
+        resource_id=resource_id,
+        stage=stage,
+        step_key=step_key,
+        document_key=key,
+        model=model,
+        lineage=lineage,
+        reviewer=reviewer,
+        version=version,
+        created_at=at.astimezone(UTC),
+        length=length,
+        document_id=made_of,
+    )
+
+
+PAGE_SIZE = 25
+
+
+async def list_outputs(ctx: RequestContext, plan_id: str) -> list[Output]:
+    """The outputs of a plan with all their versions, newest first.
+
+    Raises:
+        NotFound: the plan is not there, or not this org's.
+    """
+    _, found = await plan_outputs(ctx, plan_id)
+    return found
+
+
+async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Output]]:
+    """The same, and the name of the plan.
+
+    Raises:
+        NotFound: the plan is not there, or not this org's.
+    """
+    plan_id = id_or_nil(plan_id)
+    wanted = PlanRequest(plan_id=plan_id, review=False)
+    loaded, (rows,) = await ctx.load_plan(wanted, details.outputs_statement(plan_id))
+    return loaded.plan.name, details.read_outputs(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutput:
+    """An output in the latest of its versions, and the plan it is of."""
+
+    output: Output
+    plan_id: str
+    plan_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputListPage:
+    outputs: list[PlanOutput]
+    #: Where the next page goes on; None at the end.
+    next_cursor: str | None
+
+
+async def latest_outputs(
+    ctx: RequestContext, behind: str | None = None, limit: int = PAGE_SIZE
+) -> OutputListPage:
+    """The outputs of all plans, newest first."""
+    (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
+    found = details.read_outputs(rows)
+    shown = [
+        PlanOutput(output, row[7], row[8])
+        for output, row in zip(found[:limit], rows[:limit], strict=True)
+    ]
+    last = shown[-1].output if len(found) > limit else None
+    return OutputListPage(shown, f"{rfc3339(last.created_at)}~{last.id}" if last else None)
+
+
+def _place(behind: str | None) -> tuple[str, str]:
+    """The place all outputs asked for stand behind.
+
+    Raises:
+        InvalidInput: it is none of ours.
+    """
+    if behind is None:
+        return "infinity", LAST_ID
+    at, _, output_id = behind.partition("~")
+    with contextlib.suppress(ValueError):
+        if is_id(output_id):
+            return rfc3339(datetime.fromisoformat(at)), output_id
+    raise InvalidInput("this list of outputs has no such beginning; start from the first")
+
+
+async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
+    """One output, with its text.
+
+    Raises:
+        NotFound: it is not there, or not this org's.
+    """
+    (rows,) = await ctx.read(details.output_statement(id_or_nil(output_id)))
+    if not rows:
+        raise NotFound(
+            "there is no output with this id here",
+            next_call=NextCall("list_active_plans", {}, "see the plans there are"),
+        )
+    (output,) = details.read_outputs(rows)
+    return ReadableOutput(
+        output_id=output.id,
+        plan_id=rows[0][7],
+        title=output.title,
+        media_type=output.media_type,
+        version=output.version,
+        created_at=output.created_at,
+        created_by=output.created_by,
+        content=rows[0][8],
+        file_name=file_name(output),
+    )
+
+
+def file_name(output: Output) -> str:
+    """What the file of an output is called, wherever it is kept."""
+    return f"{safe_file_name(output.title)}.v{output.version}.{file_extension(output.media_type)}"

@@ -1,0 +1,183 @@
+"""What waits for a person, in all plans.
+
+What needs a person: reviews to decide, and stages of runs to say something of.
+
+How much waits for a person, and what time it is.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, NamedTuple
+
+from waybook.app.queries.runs import RunSummary, find_runs, read_run_summaries
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.json_values import Json
+from waybook.plan.model import DecisionKind
+from waybook.plan.states import PlanStatus
+from waybook.store.plans import load
+from waybook.store.runs import load as load_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenReview:
+    """A review nobody has decided yet, with what a person needs to decide it."""
+
+    id: str
+    plan_id: str
+    plan_name: str
+    step_id: str
+    step_order: int
+    title: str | None
+    attempt: int
+    instructions: str
+    summary: str
+    questions: list[str]
+    result_summary: Json
+    requested_at: datetime
+    requested_by: str
+    #: The database's time when we looked.
+    now: datetime
+
+
+async def list_reviews(
+    ctx: RequestContext, plan_id: str | None = None, *, limit: int = 100
+) -> list[OpenReview]:
+    """The open reviews, longest waiting first."""
+    statement = load.open_reviews_statement(
+        plan_id=id_or_nil(plan_id) if plan_id else None, most=limit
+    )
+    (rows,) = await ctx.read(statement)
+    return read_open_reviews(rows)
+
+
+def read_open_reviews(rows: Iterable[tuple[Any, ...]]) -> list[OpenReview]:
+    """The reviews that `open_reviews` found."""
+    return [OpenReview(**dict(zip(OpenReview.__slots__, row, strict=True))) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRecord:
+    """A review whoever looks at it may find decided, and by whom."""
+
+    review: OpenReview
+    decision: DecisionKind | None
+    feedback: str | None
+    decided_by: str | None
+    decided_at: datetime | None
+    plan_status: PlanStatus
+
+
+async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
+    """One review, open or decided.
+
+    Raises:
+        NotFound: there is none with this id here.
+    """
+    (rows,) = await ctx.read(load.SQL["one_review"](review_id=id_or_nil(review_id)))
+    if not rows:
+        raise not_found("review")
+    *asked, decision, feedback, by, at, status = rows[0]
+    return ReviewRecord(
+        review=OpenReview(**dict(zip(OpenReview.__slots__, asked, strict=True))),
+        decision=DecisionKind(decision) if decision else None,
+        feedback=feedback,
+        decided_by=by,
+        decided_at=at,
+        plan_status=PlanStatus(status),
+    )
+
+
+#: How much of a summary makes a line.
+SUMMARY_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingReview:
+    """A review nobody has decided yet, in a line."""
+
+    kind: ClassVar[str] = "review"
+
+    id: str
+    plan_id: str
+    plan_name: str
+    step_order: int
+    summary: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingFeedback:
+    """A run where nothing goes on before somebody has said something of a stage."""
+
+    kind: ClassVar[str] = "run"
+
+    run: RunSummary
+    stage_slug: str
+    since: datetime
+
+    @property
+    def stage_name(self) -> str:
+        stage = self.run.compiled_dag.dag.stage(self.stage_slug)
+        return stage.name if stage else self.stage_slug
+
+
+async def list_pending_actions(
+    ctx: RequestContext, *, most: int
+) -> list[PendingReview | PendingFeedback]:
+    """What waits for a person, longest waiting first, a line of each."""
+    asked = (
+        load.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH),
+        load_store.awaiting_statement(most),
+    )
+    lines, rows = await ctx.read(*asked)
+    reviews = [
+        PendingReview(**dict(zip(PendingReview.__slots__, row, strict=True))) for row in lines
+    ]
+    every: list[PendingReview | PendingFeedback] = [*reviews, *await _awaiting(ctx, rows)]
+    return sorted(every, key=lambda one: one.since)[:most]
+
+
+async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
+    """The runs that wait for a person, longest waiting first."""
+    (rows,) = await ctx.read(load_store.awaiting_statement(most))
+    return await _awaiting(ctx, rows)
+
+
+async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:
+    """A stage of a run as somebody is asked of it, whether or not it still waits.
+
+    Raises:
+        NotFound: there is no such run here, or no such stage of it.
+    """
+    found = await find_runs(ctx, id_or_nil(run_id), open_only=False, limit=1)
+    if not found or found[0].compiled_dag.dag.stage(slug) is None:
+        raise not_found("run" if not found else "stage")
+    return PendingFeedback(run=found[0], stage_slug=slug, since=found[0].updated_at)
+
+
+async def _awaiting(ctx: RequestContext, rows: Sequence[Sequence[Any]]) -> list[PendingFeedback]:
+    found = await read_run_summaries(ctx, [row[:-1] for row in rows])
+    return [
+        PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=row[-1])
+        for run, row in zip(found, rows, strict=True)
+        if run.awaiting is not None
+    ]
+
+
+class PendingCounts(NamedTuple):
+    reviews: int
+    #: Runs where nothing goes on before somebody has said something of a stage.
+    runs: int
+    #: The database's time when we looked.
+    now: datetime
+
+    @property
+    def total(self) -> int:
+        return self.reviews + self.runs
+
+
+async def count_pending(ctx: RequestContext) -> PendingCounts:
+    """Count what waits for a person of the org."""
+    ((row,),) = await ctx.read(load.SQL["waiting"]())
+    return PendingCounts(*row)

@@ -1,0 +1,93 @@
+"""A plan as a map: one stage, its steps in the order in which they can be done."""
+
+from itertools import pairwise
+
+from waybook.app.request.reply import format_time
+from waybook.dag.diagram.model import DiagramStep, Lane
+from waybook.dag.graph import graph_of
+from waybook.dag.model import Dag, JobType, ProgressStatus, Recipe, RecipeStep, Stage, Strategy
+from waybook.dag.progress.overlay import Evidence
+from waybook.dag.progress.report import Report, StageEvidence, report
+from waybook.dag.progress.structure import Structure, valid_structure
+from waybook.json_values import Json
+from waybook.plan.model import Plan, Step
+from waybook.plan.states import StepStatus
+
+STAGE = "plan"
+
+#: Six states of a step on a map that knows four.
+PROGRESS_BY_STATUS = {
+    StepStatus.PENDING: ProgressStatus.NOT_STARTED,
+    StepStatus.IN_PROGRESS: ProgressStatus.IN_PROGRESS,
+    StepStatus.AWAITING_INPUT: ProgressStatus.IN_PROGRESS,
+    StepStatus.COMPLETED: ProgressStatus.COMPLETED,
+    StepStatus.SKIPPED: ProgressStatus.COMPLETED,
+    StepStatus.FAILED: ProgressStatus.FAILED,
+}
+
+
+def plan_structure(plan: Plan) -> Structure:
+    """The plan's steps as a stage of their own."""
+    steps = tuple(_recipe_step(step) for step in plan.steps)
+    stage = Stage(STAGE, plan.name, Recipe(steps, edges_of(plan)))
+    dag = Dag(slug=STAGE, name=plan.name, stages=(stage,))
+    graphs = {STAGE: graph_of(stage.recipe)} if steps else {}
+    return valid_structure(dag, graphs)
+
+
+def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """What follows what: as the steps say, or else each step the one before it."""
+    said = [(before, step.id) for step in plan.steps for before in dict.fromkeys(step.depends_on)]
+    return tuple(said or pairwise(step.id for step in plan.steps))
+
+
+def _recipe_step(step: Step) -> RecipeStep:
+    return RecipeStep(
+        key=step.id,
+        number=step.order,
+        name=step.title or f"Step {step.order}",
+        job_type=JobType.EXECUTE,
+        strategy=Strategy.ALL_TO_ONE,
+        output_type=str(step.type),
+    )
+
+
+def plan_evidence(plan: Plan) -> StageEvidence:
+    """Where the plan's steps stand, by the plan's own rules."""
+    standings: dict[str, ProgressStatus] = {
+        step.id: PROGRESS_BY_STATUS[step.status] for step in plan.steps
+    }
+    return StageEvidence(
+        standings=standings,
+        steps={step.id: _evidence(step, standings[step.id]) for step in plan.steps},
+    )
+
+
+class PlanReport(Report):
+    """A plan may change while it is worked on: the number tells one list of steps from the next."""
+
+    revision: int
+    usage: dict[str, Json]
+
+
+def plan_report(plan: Plan) -> PlanReport:
+    """Where the plan stands on its own map."""
+    told = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
+    return {**told, "revision": plan.revision, "usage": plan.usage.as_reply()}
+
+
+def _evidence(step: Step, standing: ProgressStatus) -> Evidence:
+    return Evidence(
+        closed=standing is ProgressStatus.COMPLETED,
+        done=int(standing is ProgressStatus.COMPLETED),
+        active=int(standing is ProgressStatus.IN_PROGRESS),
+        failed=int(standing is ProgressStatus.FAILED),
+        started_at=format_time(step.in_progress_since),
+        completed_at=format_time(step.completed_at),
+    )
+
+
+def plan_lane(plan: Plan) -> Lane:
+    """The steps of a plan as they are drawn, without their names."""
+    steps = tuple(DiagramStep(step.id, "", str(step.type)) for step in plan.steps)
+    return Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))

@@ -1,0 +1,201 @@
+"""Runs for a person: all of them, or the one meant by a few letters.
+
+Runs for a page: a few at a time, those started last first, with their documents counted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waybook.app.queries.plans import MAX_CANDIDATES, resolve_one
+from waybook.app.request.definition_cache import compile_definition
+from waybook.app.request.locking import load_definition
+from waybook.app.request.request_context import RequestContext
+from waybook.dag.expansion.counts import documents_expected
+from waybook.dag.progress.structure import structure_counts, valid_structure
+from waybook.run.model import CompiledDag
+from waybook.run.status import RunState
+from waybook.store.driver.ids import is_id
+from waybook.store.runs import load
+from waybook.store.runs.load import LAST_ID, RunFilter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSummary:
+    """A stage that has been started, with its steps counted."""
+
+    slug: str
+    completed: bool
+    #: Whether a person has said something of it.
+    told: bool
+    closed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """A run in a list: what it is called, how it stands, when something last happened."""
+
+    id: str
+    name: str
+    compiled_dag: CompiledDag
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    completed_at: datetime | None
+    #: The database's time when we looked.
+    now: datetime
+    #: The stages that have been started, in the order they were.
+    stages: tuple[StageSummary, ...]
+
+    @property
+    def state(self) -> RunState:
+        """Where the run stands as a whole."""
+        if self.completed_at is not None:
+            return RunState.COMPLETED
+        if any(stage.failed for stage in self.stages):
+            return RunState.FAILED
+        return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
+
+    @property
+    def current(self) -> StageSummary | None:
+        """The stage that was started last and is not completed."""
+        return next((stage for stage in reversed(self.stages) if not stage.completed), None)
+
+    @property
+    def awaiting(self) -> StageSummary | None:
+        """The stage a person has to say something of, if nothing else goes on."""
+        if self.completed_at is not None or self.current is not None:
+            return None
+        after = self.compiled_dag.dag.after
+        return next((s for s in self.stages if not s.told and after(s.slug)), None)
+
+    @property
+    def completed_stages(self) -> int:
+        return sum(stage.completed for stage in self.stages)
+
+    @property
+    def total_stages(self) -> int:
+        return len(self.compiled_dag.order)
+
+    def steps_of(self, slug: str) -> int:
+        """How many steps a stage has."""
+        return len(self.compiled_dag.graphs[slug].order)
+
+
+async def find_runs(
+    ctx: RequestContext, text: str = "", *, open_only: bool = True, limit: int = 100
+) -> list[RunSummary]:
+    """Runs whose id begins with the text or whose name holds it, newest activity first."""
+    (rows,) = await ctx.read(load.find_statement(limit, open_only=open_only, text=text))
+    return await read_run_summaries(ctx, rows)
+
+
+async def read_run_summaries(
+    ctx: RequestContext, rows: Sequence[Sequence[Any]]
+) -> list[RunSummary]:
+    """The runs that were found, each with the definition it goes by."""
+    return [_found(row, await load_definition(ctx, row[2], row[3])) for row in rows]
+
+
+async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
+    """The one run that is meant; if nothing is said, the only open one.
+
+    A run is meant by its id, by the beginning of it, or by its name or a part of it.
+
+    Raises:
+        NotFound: there is none.
+        InvalidInput: there are several.
+    """
+    found = await find_runs(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
+    return resolve_one(found, text, what="run", tool="list_dags")
+
+
+def _found(row: Sequence[Any], compiled_dag: CompiledDag) -> RunSummary:
+    run_id, name, _, _, created_at, created_by, updated_at, completed_at, now, stages = row
+    return RunSummary(
+        id=run_id,
+        name=name,
+        compiled_dag=compiled_dag,
+        created_at=created_at,
+        created_by=created_by,
+        updated_at=updated_at,
+        completed_at=completed_at,
+        now=now,
+        stages=tuple(
+            StageSummary(slug=slug, completed=completed, told=told, closed=closed, failed=failed)
+            for slug, completed, told, closed, failed in stages or ()
+        ),
+    )
+
+
+PAGE_SIZE = 25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunListItem:
+    """A run in a list; its documents are counted apart from its steps."""
+
+    run: RunSummary
+    #: None where it cannot be known.
+    documents_expected: int | None
+    documents_available: int
+
+    @property
+    def steps_done(self) -> int:
+        return sum(stage.closed for stage in self.run.stages)
+
+    @property
+    def steps_failed(self) -> int:
+        return sum(stage.failed for stage in self.run.stages)
+
+    @property
+    def steps_total(self) -> int:
+        """The steps of the stages that have been started."""
+        return sum(self.run.steps_of(stage.slug) for stage in self.run.stages)
+
+
+@dataclass(frozen=True, slots=True)
+class RunListPage:
+    runs: list[RunListItem]
+    #: Whether there are more behind the last one.
+    more: bool
+
+
+async def list_runs(ctx: RequestContext, asked: RunFilter, limit: int = PAGE_SIZE) -> RunListPage:
+    """A page of runs, in one look, and a second one for definitions not seen before."""
+    before = asked.before if is_id(asked.before) else LAST_ID
+    asked = RunFilter(state=asked.state, dag=asked.dag, text=asked.text, before=before)
+    (rows,) = await ctx.read(load.page_statement(asked, limit + 1))
+    shown = rows[:limit]
+    await _learn_charts(ctx, {(row[2], row[3]) for row in shown})
+    found = await read_run_summaries(ctx, [row[:10] for row in shown])
+    listed = [_listed(run, *row[10:]) for run, row in zip(found, shown, strict=True)]
+    return RunListPage(listed, more=len(rows) > limit)
+
+
+async def _learn_charts(ctx: RequestContext, named: set[tuple[str, int]]) -> None:
+    """Have every definition at hand that these runs go by."""
+    org_id, charts = ctx.caller.org_id, ctx.services.definition_cache
+    unknown = [one for one in sorted(named) if charts.get(org_id, *one) is None]
+    if unknown:
+        (rows,) = await ctx.read(load.named_statement(unknown))
+        for _, version, body in rows:
+            charts.put(org_id, compile_definition(body, version))
+
+
+def _listed(run: RunSummary, models: Any, available: int) -> RunListItem:  # noqa: ANN401 - a row's
+    return RunListItem(
+        run=run,
+        documents_expected=_expected(run.compiled_dag, models or {}),
+        documents_available=available,
+    )
+
+
+def _expected(compiled_dag: CompiledDag, models: Mapping[str, Sequence[str]]) -> int | None:
+    """How many documents the stages that have been started will have, as their report says."""
+    counts = structure_counts(valid_structure(compiled_dag.dag, compiled_dag.graphs), models)
+    if not counts.keys() >= models.keys():
+        return None
+    return sum(documents_expected(compiled_dag.stages[slug], counts[slug]) for slug in models)

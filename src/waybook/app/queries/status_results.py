@@ -1,0 +1,101 @@
+"""Results of a plan's steps as far as a reply can carry them; no more of them is read."""
+
+import re
+from typing import Any, Final
+
+import orjson
+
+from waybook.app.request.reply import (
+    DETAIL_RESULTS_BUDGET,
+    MAX_BYTES_PER_CHARACTER,
+    cut_result,
+    result_share,
+    truncate_results,
+)
+from waybook.app.request.request_context import RequestContext
+from waybook.json_values import Body, Json
+from waybook.store.plans import load
+
+#: The longest escape of a JSON string, and the beginning of the first half of a pair.
+ESCAPE_LENGTH: Final = len(r"\u0000")
+_HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
+
+
+async def shown_results(
+    ctx: RequestContext, plan_id: str, rows: list[tuple[Any, ...]], most: int, budget: int | None
+) -> dict[str, Body]:
+    """Return the result and confidence of each step, cut fairly to the budget if there is one.
+
+    `rows` are those of `results_within_statement` for this many bytes. If the results have more,
+    they were not read, and their beginnings are read here.
+    """
+    if sum(row[3] for row in rows) <= most:
+        whole: dict[str, Json] = {row[0]: row[1] for row in rows}
+        shown = (
+            {step_id: Body(resultSummary=value) for step_id, value in whole.items()}
+            if budget is None
+            else truncate_results(whole, budget=budget)
+        )
+    else:
+        shown = await _beginnings(ctx, plan_id, rows, budget or DETAIL_RESULTS_BUDGET)
+    return {row[0]: {**shown.get(row[0], {}), "confidence": row[2]} for row in rows}
+
+
+async def _beginnings(
+    ctx: RequestContext, plan_id: str, rows: list[tuple[Any, ...]], budget: int
+) -> dict[str, Body]:
+    sizes: dict[str, int] = {row[0]: row[3] for row in rows}
+    share = result_share([*sizes.values()], budget)
+    statement = load.results_cut_statement(plan_id, MAX_BYTES_PER_CHARACTER * share + 2)
+    (found,) = await ctx.read(statement)
+    return {
+        step_id: _beginning(step_id, text, sizes[step_id], share)
+        for step_id, text in found
+        if step_id in sizes
+    }
+
+
+def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
+    """Return a result whole if it is short enough, else its beginning and how much is left."""
+    if text is None:
+        return {"resultSummary": None}
+    if size <= share or (len(text) <= share and len(text.encode()) >= size):
+        return {"resultSummary": orjson.loads(text)}
+    if not text.startswith('"'):
+        piece = text[:share]
+        return cut_result(step_id, piece, size - len(piece.encode()))
+    piece = decode_beginning(text)[:share]
+    return cut_result(step_id, piece, size - len(orjson.dumps(piece)))
+
+
+def decode_beginning(text: str) -> str:
+    r"""Return the text that a cut JSON string begins with.
+
+    >>> decode_beginning('"It rai'), decode_beginning(r'"a\n\u00')
+    ('It rai', 'a\n')
+    """
+    if len(text) > 1 and text.endswith('"') and _is_whole(text):
+        return str(orjson.loads(text))
+    cut = _without_cut_escape(text)
+    return str(orjson.loads(f'{cut}"'))
+
+
+def _without_cut_escape(text: str) -> str:
+    """Return the text without an escape at its end that is not whole, or half of a pair."""
+    at = text.rfind("\\", len(text) - ESCAPE_LENGTH)
+    run = len(text[: at + 1]) - len(text[: at + 1].rstrip("\\"))
+    if at < 0 or run % 2 == 0:
+        return text
+    length = ESCAPE_LENGTH if text[at + 1 : at + 2] == "u" else 2
+    if len(text) - at < length:
+        return _without_cut_escape(text[:at])
+    is_last = len(text) - at == length
+    return text[:at] if is_last and _HALF_PAIR.match(text, at) else text
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True

@@ -1,0 +1,134 @@
+"""A step for the page that shows it whole: what it is told, what it brought, what it went through.
+
+Two looks, as for a plan: the step with all that is kept beside it, then what its neighbours are
+called. Reads only.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.core.decision_context import DecisionContext
+from waybook.core.usage import Totals
+from waybook.json_values import Json
+from waybook.plan.model import Condition, Plan, Review, Step, StepId, StepText
+from waybook.plan.modify import FailStep, Modification, RemoveStep, RetryStep, blocking_reason
+from waybook.plan.stalls import stalled_steps
+from waybook.store import calls as calls_store
+from waybook.store.calls import CallRecord, calls_of_step, read_calls
+from waybook.store.driver.ids import new_id
+from waybook.store.plans import contexts, details
+from waybook.store.plans.contexts import StoredArtifact
+from waybook.store.plans.details import HistoryEntry, Result, Source, StepStatusChange
+from waybook.store.plans.load import PlanRequest
+
+MAX_HISTORY_ENTRIES = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDetail:
+    """All that the page of a step shows."""
+
+    plan: Plan
+    step: Step
+    now: datetime
+    text: StepText
+    #: How long it has been silent, if that is too long.
+    inactive_for: timedelta | None
+    result: Result | None
+    #: Its own, and those that may skip to it.
+    conditions: list[Condition]
+    reviews: list[Review]
+    research: list[StoredArtifact]
+    research_total: int
+    sources: list[Source]
+    status_changes: list[StepStatusChange]
+    history: list[HistoryEntry]
+    usage: Totals | None
+    #: The latest about it.
+    calls: list[CallRecord]
+    names: Mapping[str, str]
+    #: What stands in the way of each change; none of those it does not have.
+    blockers: Mapping[str, str]
+
+    def name_of(self, step: Step) -> str:
+        """What to call a step: its title, else the first line of its instructions."""
+        return step.title or self.names.get(step.id) or f"{step.type} step"
+
+    def branch(self, condition: Condition) -> Mapping[str, Json]:
+        """What became of a condition, as the audit tells it."""
+        told = (branch for one in self.history for branch in one.branches or ())
+        return next((b for b in told if b.get("conditionId") == condition.id), {})
+
+
+async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> StepDetail:
+    """Look at a step of a plan.
+
+    Raises:
+        NotFound: one of them is not there, or not this org's, or they do not belong together.
+    """
+    plan_id, step_id = id_or_nil(plan_id), id_or_nil(step_id).lower()
+    wanted = PlanRequest(plan_id=plan_id, texts=(step_id,))
+    loaded, found = await ctx.load_plan(
+        wanted,
+        *details.step_statements(plan_id, step_id),
+        contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),
+        details.history_statement(plan_id, step_id, MAX_HISTORY_ENTRIES),
+        calls_store.steps_statement(plan_id),
+        calls_of_step(step_id),
+    )
+    result, conditions, reviews, sources, moves, research, happenings, used, called = found
+    plan = loaded.plan
+    step = next((step for step in plan.steps if step.id == step_id), None)
+    if step is None:
+        raise not_found("step")
+    about = details.read_conditions(conditions)
+    near = [one.id for one in related_steps(plan, step, about) if one.title is None]
+    (names,) = await ctx.read(details.names_statement(near))
+    stalled = stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)
+    moment = DecisionContext(now=loaded.now, actor=ctx.actor(), new_id=new_id)
+    return StepDetail(
+        plan=plan,
+        step=step,
+        now=loaded.now,
+        text=plan.texts[step.id],
+        inactive_for=next((gap for one, gap in stalled if one.id == step.id), None),
+        result=details.read_result(result),
+        conditions=about,
+        reviews=details.read_reviews(reviews),
+        research=[contexts.read_stored(row) for row in research],
+        research_total=research[0][-1] if research else 0,
+        sources=details.read_sources(sources),
+        status_changes=details.read_status_changes(moves),
+        history=details.read_history(happenings),
+        usage=calls_store.read_steps(used).get(step.id),
+        calls=read_calls(called),
+        names=details.read_names(names),
+        blockers=modification_blockers(plan, step, moment),
+    )
+
+
+def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterator[Step]:
+    """The step itself, and every step its page names."""
+    named: set[StepId] = {step.id, *step.depends_on}
+    named |= {c.step_id for c in conditions}
+    named |= {c.target_step_id for c in conditions if c.target_step_id}
+    for other in plan.steps:
+        if other.id in named or step.id in other.depends_on or abs(other.order - step.order) == 1:
+            yield other
+
+
+def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> dict[str, str]:
+    """Why the step cannot be changed in these ways now."""
+    asked: dict[str, Modification] = {
+        "remove_step": RemoveStep(step.id),
+        "fail_step": FailStep(step.id, "it is only asked"),
+        "retry_step": RetryStep(step.id),
+    }
+    told = {name: blocking_reason(plan, change, context) for name, change in asked.items()}
+    if step.order == 1:
+        told["move_up"] = "it is the first step"
+    if step.order == len(plan.steps):
+        told["move_down"] = "it is the last step"
+    return {name: why for name, why in told.items() if why is not None}

@@ -1,0 +1,164 @@
+"""Tool calls for people: how many there were of each, how long they took, what went wrong last.
+
+What the work of an org took, for people: in all, by model, by plan and run. Reads only.
+
+How the delivery of notices stands, for whoever runs the server.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from waybook.app.request.request_context import RequestContext
+from waybook.core.usage import Totals
+from waybook.errors import NotFound
+from waybook.store import calls, deliveries
+from waybook.store.calls import TOTALS_COLUMNS, CallRecord, read_calls, read_totals
+from waybook.store.deliveries import Deliveries, Delivery
+from waybook.store.driver.ids import is_id
+
+#: As many calls are counted, the latest.
+MAX_COUNTED = 100_000
+MAX_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallStats:
+    tool: str
+    count: int
+    errors: int
+    #: Milliseconds in the middle, and at the slow end.
+    p50: float
+    p95: float
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStats:
+    tools: tuple[ToolCallStats, ...]
+    errors: list[CallRecord]
+
+    @property
+    def total(self) -> int:
+        return sum(tool.count for tool in self.tools)
+
+    @property
+    def failed(self) -> int:
+        return sum(tool.errors for tool in self.tools)
+
+    @property
+    def cut(self) -> bool:
+        """Whether there were more than are counted."""
+        return self.total >= MAX_COUNTED
+
+
+async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
+    """The calls of an org in the time just gone by, in one look."""
+    seconds = int(window.total_seconds())
+    tools, errors = await ctx.read(
+        calls.SQL["calls_by_tool"](seconds=seconds, most=MAX_COUNTED),
+        calls.SQL["last_errors"](seconds=seconds, most=MAX_ERRORS),
+    )
+    return CallStats(
+        tools=tuple(
+            ToolCallStats(
+                tool=row[0],
+                count=row[1],
+                errors=row[2],
+                p50=row[3],
+                p95=row[4],
+                last_at=row[5].astimezone(UTC),
+            )
+            for row in tools
+        ),
+        errors=read_calls(errors),
+    )
+
+
+#: How many models, and how many plans and runs, one answer names unless told otherwise.
+DEFAULT_LIMIT = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUsage:
+    #: None where nobody told.
+    model: str | None
+    usage: Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkUsage:
+    """What one plan or one run took, or the server's own model for a tool."""
+
+    kind: str
+    id: str | None
+    name: str
+    usage: Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrgUsage:
+    since: datetime
+    until: datetime
+    usage: Totals
+    models: tuple[ModelUsage, ...]
+    work: tuple[WorkUsage, ...]
+    #: How many there are, named here or not.
+    models_total: int
+    work_total: int
+
+
+async def count_usage(
+    ctx: RequestContext, since: datetime | None = None, most: int = DEFAULT_LIMIT
+) -> OrgUsage:
+    """Look at what was taken since then, or in the last thirty days, in one snapshot."""
+    totals, models, work = await ctx.read(*calls.org_statements(since, most))
+    (row,) = totals
+    began, now = row[TOTALS_COLUMNS:]
+    return OrgUsage(
+        since=began.astimezone(UTC),
+        until=now.astimezone(UTC),
+        usage=read_totals(row),
+        models=tuple(
+            ModelUsage(model=one[TOTALS_COLUMNS], usage=read_totals(one)) for one in models
+        ),
+        work=tuple(_work(one) for one in work),
+        models_total=models[0][-1] if models else 0,
+        work_total=work[0][-1] if work else 0,
+    )
+
+
+def _work(row: Sequence[Any]) -> WorkUsage:
+    plan_id, run_id, name, _ = row[TOTALS_COLUMNS:]
+    kind = "plan" if plan_id else "run" if run_id else "tool"
+    return WorkUsage(kind=kind, id=plan_id or run_id, name=name, usage=read_totals(row))
+
+
+async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Delivery]:
+    """The last notices, newest first."""
+    (rows,) = await ctx.read(deliveries.latest_statement(limit))
+    return deliveries.read_latest(rows)
+
+
+async def get_delivery(ctx: RequestContext, letter_id: str) -> Delivery:
+    """The notice with this id.
+
+    Raises:
+        NotFound: there is none.
+    """
+    if is_id(letter_id):
+        (rows,) = await ctx.read(deliveries.latest_statement(1, letter_id))
+        for found in deliveries.read_latest(rows):
+            return found
+    raise delivery_not_found()
+
+
+async def count_deliveries(ctx: RequestContext) -> Deliveries:
+    """How many wait, how many were given up, and since when."""
+    return deliveries.read_counts(await ctx.read(deliveries.counts_statement()))
+
+
+def delivery_not_found() -> NotFound:
+    """The answer for a notice that is not there."""
+    return NotFound("there is no notice with this id here; see: waybook webhooks list")

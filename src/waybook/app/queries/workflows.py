@@ -1,0 +1,88 @@
+"""Workflows for people: those there are, and one of them whole, in any of its versions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from waybook.app.request.definition_cache import BUILTIN_AUTHOR, builtin_dags, compile_definition
+from waybook.app.request.request_context import RequestContext
+from waybook.dag.expansion.counts import documents_expected
+from waybook.dag.progress.structure import structure_counts, valid_structure
+from waybook.run.model import CompiledDag
+from waybook.store.runs import load
+
+MAX_VERSIONS = 100
+#: For so many models it is said how many documents to expect.
+MODEL_COUNTS = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    number: int
+    created_at: datetime
+    created_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """A definition, and the versions that were kept; none of one of ours nobody has run yet."""
+
+    chart: CompiledDag
+    versions: tuple[Version, ...]
+    #: Whether it comes with us.
+    built_in: bool
+
+
+async def list_workflows(ctx: RequestContext) -> list[Workflow]:
+    """Every definition in its latest version."""
+    (rows,) = await ctx.read(load.definitions_statement())
+    stored = {row[0]: row[1:] for row in rows}
+    slugs = sorted({*stored, *builtin_dags()})
+    return [_workflow(ctx, slug, [stored[slug]] if slug in stored else []) for slug in slugs]
+
+
+async def read_workflow(ctx: RequestContext, slug: str, version: int | None = None) -> Workflow:
+    """One definition, in its latest version or in another.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found, versions = await ctx.read(
+        load.definition_statement(slug, version),
+        load.versions_statement(slug, MAX_VERSIONS),
+    )
+    kept = tuple(_version(*row) for row in versions)
+    if version is not None and found:
+        chart, by = compile_definition(found[0][2], found[0][0]), found[0][5]
+        return Workflow(chart=chart, versions=kept, built_in=by == BUILTIN_AUTHOR)
+    return _workflow(ctx, slug, found, kept)
+
+
+def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
+    """How many documents each stage will have, for each number of models; None if unknown."""
+    structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
+    found = [
+        structure_counts(structure, {compiled_dag.order[0]: tuple(f"m{n}" for n in range(count))})
+        for count in MODEL_COUNTS
+    ]
+    return {
+        slug: [
+            documents_expected(compiled_dag.stages[slug], counts[slug]) if slug in counts else None
+            for counts in found
+        ]
+        for slug in compiled_dag.order
+    }
+
+
+def _workflow(
+    ctx: RequestContext, slug: str, rows: Sequence[Any], kept: tuple[Version, ...] = ()
+) -> Workflow:
+    current = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows)
+    versions = kept or tuple(_version(row[0], row[4], row[5]) for row in rows)
+    ours = not rows or rows[0][5] == BUILTIN_AUTHOR
+    return Workflow(chart=current.compiled_dag, versions=versions, built_in=ours)
+
+
+def _version(number: int, created_at: datetime, created_by: str) -> Version:
+    return Version(number=number, created_at=created_at.astimezone(UTC), created_by=created_by)

@@ -1,0 +1,126 @@
+"""The next call of an error that has no better one: the same again, and what to change.
+
+It names arguments of the tool and nothing else: what somebody sent stands in the message and in the
+details, where it is data, and never in what is advised.
+
+What a reply says of the characters in it that nobody sees.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
+
+import orjson
+
+from waybook.app.request.caller import Answer
+from waybook.app.request.tool import RUNS, Tool
+from waybook.core.hidden_characters import FLAG, hidden_by_field, may_contain_hidden
+from waybook.errors import (
+    SAME_CALL,
+    BadRecipe,
+    Busy,
+    EndpointFailed,
+    IdempotencyConflict,
+    InvalidInput,
+    NextCall,
+    RateLimited,
+    TooLarge,
+    Unavailable,
+    WaybookError,
+)
+from waybook.json_values import Json
+
+MAX_NAMES_LISTED = 5
+
+
+def error_answer(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> Answer:
+    """An error as the answer to a call, with the call that makes sense now."""
+    error.next_call = error.next_call or retry_call(error, tool, given)
+    return Answer(error.as_json(), is_error=True)
+
+
+def retry_call(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> NextCall | None:
+    """The same call, if it can come to something, and how."""
+    match error:
+        case Busy() | RateLimited():
+            return NextCall(tool.name, {}, _later(error, tool))
+        case Unavailable() if not isinstance(error, EndpointFailed):
+            return _once_it_is_back(error, tool, given)
+        case IdempotencyConflict():
+            why = "with a new idempotencyKey if this is a new act, else with the first arguments"
+        case TooLarge():
+            why = f"with less in {_named(error, tool) or 'it'}"
+        case InvalidInput() | BadRecipe():
+            why = f"with {_named(error, tool) or 'what the message names'} put right"
+        case _:
+            return None
+    return NextCall(tool.name, {}, f"{SAME_CALL}, {why}")
+
+
+def _once_it_is_back(
+    error: Unavailable, tool: Tool, given: Mapping[str, object]
+) -> NextCall | None:
+    """The same again where it cannot count twice; else a look whether it has counted."""
+    if tool.reads_only or given.get("idempotencyKey"):
+        return NextCall(tool.name, {}, _later(error, tool))
+    look = "list_dags" if tool.profiles == RUNS else "list_active_plans"
+    return NextCall(look, {}, "see whether it was done, before you repeat it")
+
+
+def _later(error: WaybookError, tool: Tool) -> str:
+    seconds = error.details["retryAfter"]
+    key = "" if tool.reads_only else ", with the same idempotencyKey"
+    return f"{SAME_CALL} after {seconds} s{key}"
+
+
+def _named(error: WaybookError, tool: Tool) -> str:
+    """The arguments at fault, as far as the tool has them."""
+    known = {str(field.alias) for field in tool.arguments.model_fields.values()}
+    named = dict.fromkeys(name for name in _blamed(error.details) if name in known)
+    *others, last = [*named][:MAX_NAMES_LISTED] or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _blamed(details: Mapping[str, object]) -> Iterable[str]:
+    """What the details say is at fault: one argument, or several and places in them."""
+    yield str(details.get("argument"))
+    faults = details.get("faults")
+    for one in faults if isinstance(faults, Sequence) else ():
+        yield str(one["at"]).partition(".")[0]
+
+
+#: No reply gets longer than this for the sake of its flag, in bytes.
+MAX_FLAGGED_REPLY_BYTES = 48_000
+#: What a flag may take where the room is counted.
+FLAG_BYTES = 400
+
+
+def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
+    """The flag of a reply, if it needs one: what is in which field, or in how many of them."""
+    found = hidden_by_field(body)
+    if len(orjson.dumps({FLAG: found})) <= room or not found:
+        return found
+    return {"more": len(found) - ("more" in found) + cast("int", found.get("more", 0))}
+
+
+def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
+    """A reply made for so many bytes, its flag counted among them."""
+    body = make(room)
+    if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
+        return body
+    body = make(room - FLAG_BYTES)
+    found = hidden_character_flag(body, FLAG_BYTES)
+    return {**body, FLAG: found} if found else body
+
+
+def add_flag(answer: Answer, dumped: bytes) -> Answer:
+    """The answer, which is this JSON, with a flag if texts in it have odd characters."""
+    if FLAG in answer.body or not may_contain_hidden(dumped):
+        return answer
+    found = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
+    if not found:
+        return answer
+    error = answer.body.get("error")
+    if not (answer.is_error and isinstance(error, dict)):
+        return Answer({**answer.body, FLAG: found})
+    told = {**error, "details": {**error["details"], FLAG: found}}
+    return Answer({**answer.body, "error": told}, is_error=True)

@@ -1,0 +1,314 @@
+"""What tools are asked with: the shapes arguments may have, and how they are read.
+
+Arguments are accepted in the forms clients really send: arrays and objects that arrive as JSON
+text are decoded. Everything else that does not fit is refused by name, before anything happens.
+"""
+
+import json
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import suppress
+from typing import Annotated, Any, TypeVar, cast, get_args
+
+from pydantic import (
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from waybook.errors import InvalidInput, TooLarge
+from waybook.json_values import Json
+
+MAX_RESULT = 256 * 1024
+MAX_BODY = 1024 * 1024
+MAX_DEPTH = 64
+MAX_INT = 2**63 - 1
+MAX_FAULTS = 10
+#: So much of an unknown argument's name is said back.
+MAX_NAME_LENGTH = 100
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+#: The number of a try, as the database can keep it.
+Attempt = Annotated[int, Field(ge=0, lt=2**31)]
+Minutes = Annotated[float, Field(gt=0, le=43_200)]
+
+
+def decode(value: object) -> object:
+    """An array or object that arrived as JSON text, decoded; anything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
+        try:
+            decoded = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        check_json(decoded)
+        return decoded
+    return value
+
+
+def refuse_boolean(value: object) -> object:
+    """Return the value unless it is a boolean, which Python would take for 0 or 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("number_type", "must be a number, not true or false")
+    return value
+
+
+#: A whole number in a list. Fields that are numbers themselves are checked by `ToolArguments`.
+Whole = Annotated[int, BeforeValidator(refuse_boolean)]
+
+T = TypeVar("T")
+
+
+def _check_text(text: str) -> int:
+    if "\0" in text:
+        raise InvalidInput(
+            "a text holds a NUL character (\\u0000), which cannot be kept; remove it"
+        )
+    if text.isascii():
+        return len(text) + 2
+    try:
+        return len(text.encode()) + 2
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            "a text holds half a character (a lone surrogate); send well-formed Unicode"
+        ) from None
+
+
+def _bounded(size: int) -> int:
+    """Return the size; a walk over a hundred thousand values holds every other call up.
+
+    Raises:
+        TooLarge: it is beyond what a call may bring.
+    """
+    if size > MAX_BODY:
+        raise TooLarge(
+            f"the arguments are more than {MAX_BODY:,} bytes; at most {MAX_BODY:,} are taken",
+            limit=MAX_BODY,
+        )
+    return size
+
+
+def check_json(value: Json, depth: int = 0) -> int:
+    """The rough size of a JSON value in bytes, refusing what no database and no client can keep.
+
+    Raises:
+        InvalidInput: NUL characters, lone surrogates, numbers beyond 64 bits, too deep a nesting.
+    """
+    if depth > MAX_DEPTH:
+        raise InvalidInput(
+            f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
+        )
+    if isinstance(value, str):
+        return _check_text(value)
+    size = 2
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            checked = _check_text(inner) if type(inner) is str else check_json(inner, depth + 1)
+            size = _bounded(size + _check_text(key) + checked + 2)
+        return size
+    if isinstance(value, list):
+        for inner in value:
+            # Long lists are mostly of small numbers, which need no further look.
+            is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
+            size = size + 9 if is_small else _bounded(size + check_json(inner, depth + 1) + 1)
+        return _bounded(size)
+    return _check_scalar(value)
+
+
+def _check_scalar(value: float | bool | None) -> int:  # noqa: FBT001 - a JSON value
+    if isinstance(value, int) and abs(value) > MAX_INT:
+        raise InvalidInput("a whole number goes beyond 64 bits; send it as a text")
+    if isinstance(value, float) and (value != value or abs(value) == float("inf")):  # noqa: PLR0124 - NaN is the value that differs from itself
+        raise InvalidInput("a number is not finite (NaN, Infinity or beyond 1e308)")
+    return 8
+
+
+#: A structure that may arrive as JSON text.
+LenientJson = Annotated[T, BeforeValidator(decode)]
+#: Any JSON value.
+AnyJson = Annotated[Any, BeforeValidator(decode)]
+
+
+class ToolArguments(BaseModel):
+    """What a tool is asked with."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=AliasGenerator(alias=to_camel),
+        arbitrary_types_allowed=True,
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
+        # Rarely a boolean: only then is it worth looking up what the field takes.
+        if isinstance(value, bool) and _takes_number(cls, str(info.field_name)):
+            return refuse_boolean(value)
+        return value
+
+
+class Nested(ToolArguments):
+    """A structure inside the arguments."""
+
+
+class ReadArguments(ToolArguments):
+    """Arguments of a tool that reads: it takes a session, but does not ask for one."""
+
+    session_id: SkipJsonSchema[Id | None] = None
+
+
+class SessionArguments(ToolArguments):
+    """Arguments of a tool for which it counts which conversation asks."""
+
+    session_id: Id | None = None
+
+
+class MutatingArguments(SessionArguments):
+    idempotency_key: Id | None = None
+
+
+def _takes_number(kind: type[BaseModel], field: str) -> bool:
+    """Return whether the field takes a number and no boolean."""
+    taken = {*_types(kind.model_fields[field].annotation)}
+    return not taken.isdisjoint({int, float}) and taken.isdisjoint({bool, Any})
+
+
+def _types(annotation: object) -> Iterator[object]:
+    inner = get_args(annotation)
+    if not inner and isinstance(annotation, Hashable):
+        yield annotation
+    for part in inner:
+        yield from _types(part)
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
+
+
+def parse_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> ArgumentsT:
+    """The arguments, checked.
+
+    Raises:
+        InvalidInput: they do not have the tool's form.
+        TooLarge: they go beyond a limit.
+    """
+    _checked(kind, given)
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        raise _refusal(kind, error) from None
+
+
+def _checked(kind: type[ToolArguments], given: Mapping[str, object]) -> int:
+    """The rough size of all arguments; what cannot be kept is told with the argument it is in.
+
+    Raises:
+        InvalidInput: so it is.
+    """
+    try:
+        return check_json(cast("Json", dict(given)))
+    except TooLarge:
+        raise
+    except InvalidInput as error:
+        for name in _names(kind):
+            with suppress(InvalidInput):
+                check_json(cast("Json", given.get(name)), 1)
+                continue
+            error.details["argument"] = name
+            break
+        raise
+
+
+def check_result_size(**values: object) -> None:
+    """Let only results of a bearable size pass.
+
+    Raises:
+        TooLarge: a result goes beyond what a step may hold.
+    """
+    for name, value in values.items():
+        size = check_json(cast("Json", value))
+        if size > MAX_RESULT:
+            raise TooLarge(
+                f"{name} is about {size:,} bytes, at most {MAX_RESULT:,} are kept with a step; "
+                "submit a summary",
+                argument=name,
+                limit=MAX_RESULT,
+            )
+
+
+def _refusal(kind: type[ToolArguments], fault: ValidationError) -> InvalidInput:
+    errors = sorted(fault.errors(include_url=False), key=_least_useful)
+    faults = [_fault(kind, error) for error in errors[:MAX_FAULTS]]
+    limits = [
+        e["ctx"]["max_length"] for e in errors if e["type"] in {"string_too_long", "too_long"}
+    ]
+    first = faults[0]
+    more = f" (and {fault.error_count() - 1} more)" if fault.error_count() > 1 else ""
+    said = f"{first['at']}: {first['fault']}{more}"
+    if limits:
+        return TooLarge(said, faults=faults, limit=limits[0])
+    return InvalidInput(said, faults=faults)
+
+
+def _least_useful(error: ErrorDetails) -> bool:
+    """What was misspelt tells more than what is then missing."""
+    return error["type"] != "extra_forbidden"
+
+
+#: What the checks say, in words for whoever calls.
+ERROR_TEXT = {
+    "missing": "is missing",
+    "list_type": "must be a list",
+    "model_type": "must be an object",
+    "dict_type": "must be an object",
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+}
+LIMIT_ERRORS = {
+    "too_short": ("needs at least {} in the list", "min_length"),
+    "too_long": ("takes at most {} in the list", "max_length"),
+    "string_too_short": ("must have at least {} characters", "min_length"),
+    "string_too_long": ("takes at most {} characters", "max_length"),
+    "greater_than": ("must be more than {}", "gt"),
+    "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than": ("must be less than {}", "lt"),
+    "less_than_equal": ("must be at most {}", "le"),
+}
+
+
+def _in_words(error: ErrorDetails) -> str:
+    if error["type"] in LIMIT_ERRORS:
+        said, limit = LIMIT_ERRORS[error["type"]]
+        return said.format(error.get("ctx", {}).get(limit))
+    said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+    return ERROR_TEXT.get(error["type"], said)
+
+
+def _names(kind: type[ToolArguments]) -> list[str]:
+    """What the arguments are called."""
+    return sorted(str(field.alias) for field in kind.model_fields.values())
+
+
+def _fault(kind: type[ToolArguments], error: ErrorDetails) -> dict[str, str]:
+    at = ".".join(str(part)[:MAX_NAME_LENGTH] for part in error["loc"]) or "arguments"
+    said = _in_words(error)
+    if error["type"] == "extra_forbidden":
+        known = ", ".join(_names(kind))
+        said = "unknown argument" + (f"; this tool takes {known}" if len(error["loc"]) == 1 else "")
+    return {"at": at, "fault": said}

@@ -1,0 +1,169 @@
+"""Large maps, drawn apart from the calls.
+
+A map with thousands of lines takes seconds to lay out, and everybody's calls would wait for that.
+So it is drawn in a worker process, which is started when it is first needed and killed if a map
+takes too long. There is one, and one map of each org waits for it at a time, so that an org waits
+for one map of each other org at most. Recent drawings are kept, within a bound.
+
+Large definitions are checked in a thread of their own.
+"""
+
+import logging
+import pickle
+import subprocess
+import sys
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from typing import Final, TypeVar
+from uuid import UUID
+
+from waybook.app.request.cpu_queue import CpuQueue
+from waybook.app.request.drawing_worker import DrawingJob, read_message, render, write_message
+from waybook.dag.model import Dag
+from waybook.errors import TooLarge, Unavailable
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+#: Steps and lines of a map that is drawn at once: it takes about a hundredth of a second.
+MAX_INLINE_COST: Final = 200
+#: Maps of an org that may wait.
+MAX_QUEUED: Final = 8
+#: How long the worker may take for one map.
+MAX_DRAWING_SECONDS: Final = 20.0
+#: Recent drawings that are kept, of all orgs together.
+MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
+
+
+class DrawingProcess:
+    """The worker process, started on first use; one job at a time."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._end: Callable[[], object] = _nothing
+
+    def draw(self, job: bytes) -> bytes:
+        """Have a pickled job drawn; blocks, without holding the interpreter lock.
+
+        Raises:
+            TooLarge: the map takes too long to draw.
+            Unavailable: the worker died.
+        """
+        process = self._running()
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError("it was started with pipes")
+        timer = threading.Timer(MAX_DRAWING_SECONDS, process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            write_message(process.stdin, job)
+            drawing = read_message(process.stdout)
+        except BrokenPipeError:
+            drawing = None
+        finally:
+            has_time_left = timer.is_alive()
+            timer.cancel()
+        if drawing is not None:
+            return drawing
+        self.close()
+        if has_time_left:
+            log.error("the process that draws maps died")
+            raise Unavailable("this map could not be drawn; read it with get_plan_status instead")
+        raise TooLarge(
+            f"this map takes longer than {MAX_DRAWING_SECONDS:.0f} s to draw; read it with "
+            "get_plan_status or get_dag_map instead",
+        )
+
+    def close(self) -> None:
+        """End the worker; the next job starts another."""
+        self._process = None
+        self._end()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            command = [sys.executable, "-P", "-m", "waybook.app.request.drawing_worker"]
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            self._end = weakref.finalize(self, _end, self._process)
+        return self._process
+
+
+def _nothing() -> None:
+    """End no process."""
+
+
+def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
+    """Return a job as a message, and its digest."""
+    message = pickle.dumps(job)
+    return message, sha256(message).digest()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+class LayoutWorker:
+    def __init__(self) -> None:
+        """One who has nothing to draw yet."""
+        self._drawing = CpuQueue("large maps", MAX_QUEUED)
+        self._packing = CpuQueue("large maps", MAX_QUEUED)
+        self._checking = CpuQueue("large definitions", MAX_QUEUED)
+        self._worker = DrawingProcess()
+        self._cache: OrderedDict[tuple[UUID, bytes], str] = OrderedDict()
+        self._cached_bytes = 0
+
+    async def picture(self, org_id: UUID, job: DrawingJob) -> str:
+        """Return a map as SVG: drawn here if it is small, else by the worker, or from the cache.
+
+        Raises:
+            Busy: too many of this org wait already.
+            TooLarge: it takes too long to draw.
+        """
+        if job.weight <= MAX_INLINE_COST:
+            return render(job)
+        message, digest = await self._packing.run(org_id, partial(_packed, job))
+        key = org_id, digest
+        found = self._cache.get(key)
+        if found is None:
+            drawn = await self._drawing.run(org_id, partial(self._worker.draw, message))
+            found = drawn.decode()
+            self._keep(key, found)
+        else:
+            self._cache.move_to_end(key)
+        return found
+
+    async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
+        """Do some work for an org: at once if it is light, else in the thread.
+
+        Raises:
+            Busy: too many of this org wait already.
+        """
+        if weight <= MAX_INLINE_COST:
+            return work()
+        return await self._checking.run(org_id, work)
+
+    def close(self) -> None:
+        """End the worker process, and with it what it is drawing."""
+        self._worker.close()
+
+    def _keep(self, key: tuple[UUID, bytes], drawing: str) -> None:
+        replaced = self._cache.pop(key, "")
+        self._cache[key] = drawing
+        self._cached_bytes += len(drawing) - len(replaced)
+        while self._cached_bytes > MAX_CACHED_BYTES:
+            _, dropped = self._cache.popitem(last=False)
+            self._cached_bytes -= len(dropped)
+
+
+def layout_cost(dag: Dag) -> int:
+    """How much there is to draw."""
+    return sum(len(stage.recipe.steps) + len(stage.recipe.edges) for stage in dag.stages)

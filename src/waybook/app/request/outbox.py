@@ -1,0 +1,102 @@
+"""Notices, written with the change they tell of, where somebody is to be told.
+
+Where people look: the addresses of pages.
+"""
+
+from collections.abc import Iterable
+
+from waybook.app.request.caller import Caller
+from waybook.app.request.services import Services
+from waybook.core.events import Notification, NotificationKind
+from waybook.json_values import Json
+from waybook.plan.model import Plan
+from waybook.plan.notifications import plan_notifications
+from waybook.run.model import CompiledDag, Run
+from waybook.run.notifications import run_notifications
+from waybook.store import deliveries
+from waybook.store.audit import WriteContext
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import Statement
+
+
+def plan_url(plan_id: str, base_url: str) -> str:
+    """Where a person sees a plan.
+
+    >>> plan_url("1", "http://127.0.0.1:8750")
+    'http://127.0.0.1:8750/plans/1'
+    """
+    return f"{base_url}/plans/{plan_id}"
+
+
+def review_url(plan_id: str, base_url: str) -> str:
+    """Where a person decides."""
+    return f"{plan_url(plan_id, base_url)}#review"
+
+
+def run_url(run_id: str, base_url: str) -> str:
+    """Where a person sees a run, and says something of its stages."""
+    return f"{base_url}/runs/{run_id}"
+
+
+def plan_notification_statements(
+    services: Services, caller: Caller, before: Plan, after: Plan, write_context: WriteContext
+) -> list[Statement]:
+    """The statements that tell of what became of a plan."""
+    if not services.notification_events:
+        return []
+    return _statements(services, caller, plan_notifications(before, after), write_context)
+
+
+def run_notification_statements(
+    services: Services,
+    caller: Caller,
+    before: Run | None,
+    after: Run,
+    compiled_dag: CompiledDag,
+    write_context: WriteContext,
+) -> list[Statement]:
+    """The statements that tell of what became of a run."""
+    if not services.notification_events:
+        return []
+    return _statements(
+        services, caller, run_notifications(before, after, compiled_dag), write_context
+    )
+
+
+def notification_statement(
+    services: Services, caller: Caller, notification: Notification, write_context: WriteContext
+) -> tuple[str, Statement]:
+    """The statement that tells of one thing, and the id it is told under."""
+    letter_id = new_id()
+    data = {**_about(services, caller, notification, write_context), **notification.data}
+    kept = deliveries.insert_statement(
+        letter_id, notification._replace(data=data), write_context.now
+    )
+    return letter_id, kept
+
+
+def _statements(
+    services: Services, caller: Caller, notices: Iterable[Notification], write_context: WriteContext
+) -> list[Statement]:
+    return [
+        notification_statement(services, caller, notice, write_context)[1]
+        for notice in notices
+        if notice.kind in services.notification_events
+    ]
+
+
+def _about(
+    services: Services, caller: Caller, notification: Notification, write_context: WriteContext
+) -> dict[str, Json]:
+    actor = write_context.actor
+    about: dict[str, Json] = {
+        "orgId": str(caller.org_id),
+        "by": {"user": actor.user, "channel": str(actor.channel)},
+    }
+    place, subject = services.base_url, notification.subject_id
+    if not subject:
+        return {**about, "url": place}
+    if notification.kind is NotificationKind.REVIEW_REQUESTED:
+        about["reviewUrl"] = review_url(subject, place)
+    is_plan = notification.kind.startswith("plan.")
+    return {**about, "url": plan_url(subject, place) if is_plan else run_url(subject, place)}

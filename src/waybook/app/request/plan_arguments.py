@@ -1,0 +1,147 @@
+"""Steps and conditions as callers write them down.
+
+What work took and may take, as callers tell it.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from waybook.app.request.arguments import (
+    AnyJson,
+    LenientJson,
+    Line,
+    Minutes,
+    Name,
+    Nested,
+    Text,
+    Whole,
+)
+from waybook.core.usage import DOLLAR, Usage, to_micros
+from waybook.errors import InvalidInput
+from waybook.plan.create import NewCondition
+from waybook.plan.model import MAX_REQUIRED_SOURCES, BranchAction, Budget, NewStep, StepType
+
+SECONDS_PER_MINUTE = 60
+
+
+class StepArgument(Nested):
+    step_type: StepType
+    instructions: Text
+    title: Name | None = None
+    stall_minutes: Minutes | None = None
+    result_schema: AnyJson = Field(None, description="JSON Schema")
+    depends_on: LenientJson[list[Whole]] = Field(default=[], description="step orders")
+    required_sources: int | None = Field(None, ge=1, le=MAX_REQUIRED_SOURCES)
+
+    def new_step(self) -> NewStep:
+        """The step in the rules' words."""
+        return NewStep(
+            type=self.step_type,
+            instructions=self.instructions,
+            title=self.title,
+            stall_seconds=minutes_to_seconds(self.stall_minutes),
+            result_schema=self.result_schema,
+            depends_on=tuple(self.depends_on),
+            required_sources=self.required_sources,
+        )
+
+
+class ActionParams(Nested):
+    target_step_order: int | None = None
+    steps: LenientJson[list[StepArgument]] | None = None
+    reason: Line | None = None
+
+
+class ConditionArgument(Nested):
+    after_step_order: int
+    condition_expression: str = Field(description="CEL: result.n == 0")
+    if_true_action: Literal["continue", "skip_to", "add_steps", "fail"]
+    action_params: Annotated[
+        LenientJson[ActionParams] | None,
+        WithJsonSchema({"type": "object", "description": "targetStepOrder, steps or reason"}),
+    ] = None
+
+    def new_condition(self) -> NewCondition:
+        """The condition in the rules' words."""
+        params = self.action_params or ActionParams()
+        return NewCondition(
+            after_step_order=self.after_step_order,
+            expression=self.condition_expression,
+            action=BranchAction(self.if_true_action),
+            target_step_order=params.target_step_order,
+            steps=tuple(step.new_step() for step in params.steps or ()),
+            reason=params.reason,
+        )
+
+
+def minutes_to_seconds(minutes: float | None) -> int | None:
+    """A threshold in whole seconds, at least one."""
+    return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
+
+
+#: More than any one result can take, and few enough that no sum of them overflows.
+MAX_TOKENS = 10**9
+MAX_DOLLARS = 100_000
+
+Tokens = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
+Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
+
+
+def _spellings(name: str) -> AliasChoices:
+    """Ours, and the one in which most model providers tell it."""
+    return AliasChoices(to_camel(name), name)
+
+
+class UsageFields(Nested):
+    model_config = ConfigDict(
+        alias_generator=AliasGenerator(alias=to_camel, validation_alias=_spellings)
+    )
+
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    cost_usd: Dollars | None = None
+    model: Name | None = None
+
+
+class BudgetFields(Nested):
+    tokens: Annotated[int, Field(ge=1, le=10**15)] | None = None
+    cost_usd: Annotated[float, Field(ge=1 / DOLLAR, le=10**9, allow_inf_nan=False)] | None = None
+
+
+#: The names alone: what they hold is plain from them.
+UsageArgument = Annotated[
+    LenientJson[UsageFields] | None,
+    WithJsonSchema({"type": "object", "description": "inputTokens, outputTokens, costUsd, model"}),
+]
+BudgetArgument = Annotated[
+    LenientJson[BudgetFields] | None,
+    WithJsonSchema({"type": "object", "description": "tokens, costUsd"}),
+]
+
+
+def to_usage(asked: UsageFields | None) -> Usage | None:
+    """The usage in the rules' words; an empty one tells nothing."""
+    if asked is None or not any(value is not None for _, value in asked):
+        return None
+    return Usage(
+        input_tokens=asked.input_tokens,
+        output_tokens=asked.output_tokens,
+        cost_micros=None if asked.cost_usd is None else to_micros(asked.cost_usd),
+        model=asked.model,
+    )
+
+
+def to_budget(asked: BudgetFields | None) -> Budget | None:
+    """The budget in the rules' words.
+
+    Raises:
+        InvalidInput: it limits nothing.
+    """
+    if asked is None:
+        return None
+    if asked.tokens is None and asked.cost_usd is None:
+        raise InvalidInput("budget: name tokens or costUsd, or both", argument="budget")
+    cost = None if asked.cost_usd is None else to_micros(asked.cost_usd)
+    return Budget(tokens=asked.tokens, cost_micros=cost)

@@ -1,0 +1,118 @@
+"""One search by meaning without an extension: what it asks the database for, and its ranking."""
+
+import asyncio
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from waybook.app.request.vector_cache import Held, VectorCache, Vectors, rank_packed
+from waybook.research.fusion import RankedPassage
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Database
+from waybook.store.driver.queries import Statement
+from waybook.store.research import embeddings
+from waybook.store.research.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES
+from waybook.store.research.search import (
+    MAX_RANKED,
+    MAX_UNINDEXED_SCAN,
+    QueryVector,
+    Scope,
+    filters,
+)
+
+#: How many of the nearest are looked at first where most passages fit the filters, and by how
+#: many times more if too few of them fitted.
+CANDIDATES = 1_000
+WIDER = 4
+
+
+@dataclass(slots=True)
+class PortableSearch:
+    """A search in one org. `begin`, send the statements, `finish` with their results."""
+
+    cache: VectorCache
+    database: Database
+    meant: QueryVector
+    scope: Scope
+    _held: Held = field(init=False, default_factory=Held)
+    #: The version of the vectors that changes were asked for; None if none were.
+    _base: int | None = field(init=False, default=None)
+
+    async def begin(self) -> list[Statement]:
+        """Return what to ask the database for; read the embeddings if they are not here yet."""
+        model, scope = self.meant.model, self.scope
+        if scope.plan_id is not None:
+            return [
+                embeddings.among_statement(
+                    model, scope.plan_id, MAX_UNINDEXED_SCAN, **filters(scope)
+                )
+            ]
+        self._held = await self.cache.get(self.database, self._owner)
+        statements = []
+        if self._held.vectors is not None and self._held.snapshot is not None:
+            self._base, since = self._held.version, self._held.snapshot.running
+            statements.append(embeddings.changes_statement(model, since))
+        if self._narrowed:
+            statements.append(embeddings.few_fitting_statement(model, **filters(scope)))
+        return statements
+
+    async def finish(self, results: Results) -> list[RankedPassage]:
+        """Return the nearest passages, best first."""
+        if self.scope.plan_id is not None:
+            return await self._rank(embeddings.read_packed(results[0]))
+        vectors = None
+        if self._base is not None:
+            changes = embeddings.read_changes(results[0])
+            vectors = await self.cache.update(
+                self.database, self._owner, self._held, self._base, changes
+            )
+        if self._narrowed:
+            few = embeddings.read_few_fitting(results[-1])
+            if few is not None:
+                return await self._rank(few)
+        if vectors is None:
+            return await self._stream()
+        if self._narrowed:
+            return await self._filtered(vectors)
+        return await asyncio.to_thread(vectors.nearest, self.meant.vector, MAX_RANKED)
+
+    @property
+    def _owner(self) -> tuple[UUID, str]:
+        return self.meant.org_id, self.meant.model
+
+    @property
+    def _narrowed(self) -> bool:
+        return any(value is not None for value in filters(self.scope).values())
+
+    async def _rank(self, packed: bytes) -> list[RankedPassage]:
+        return await asyncio.to_thread(rank_packed, packed, self.meant.vector, MAX_RANKED)
+
+    async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
+        """Rank everything, and ask which of the nearest fit, until these are enough."""
+        most = CANDIDATES
+        while True:
+            near = await asyncio.to_thread(vectors.nearest, self.meant.vector, most)
+            asked = embeddings.which_fit_statement(near, **filters(self.scope))
+            (rows,) = await self.database.read_org(self.meant.org_id, asked)
+            fitting = embeddings.read_which_fit(rows, near)
+            if len(fitting) >= MAX_RANKED or len(near) < most:
+                return fitting[:MAX_RANKED]
+            most *= WIDER
+
+    async def _stream(self) -> list[RankedPassage]:
+        """Read all embeddings page by page, and keep the nearest: for orgs that do not fit."""
+        best: list[RankedPassage] = []
+        after = FIRST
+        while True:
+            asked = embeddings.fitting_page_statement(
+                self.meant.model, after, **filters(self.scope)
+            )
+            (rows,) = await self.database.read_org(self.meant.org_id, asked)
+            packed = embeddings.read_packed(rows)
+            best = sorted([*best, *await self._rank(packed)], key=_best_first)[:MAX_RANKED]
+            if len(packed) < PAGE_ROWS * RECORD_BYTES:
+                return best
+            after = embeddings.last_key(packed)
+
+
+def _best_first(found: RankedPassage) -> tuple[float, str, int]:
+    return -found.measure, found.subject_id, found.part

@@ -1,0 +1,276 @@
+"""How plans, steps and reviews look in a reply.
+
+How runs, stages and jobs look in a reply.
+
+How outputs look in a reply, and what is left to do once a plan's steps are done.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import orjson
+
+from waybook.app.request.caller import MAX_REPLY_BYTES
+from waybook.app.request.outbox import review_url
+from waybook.core.decision_context import Channel
+from waybook.json_values import Body, Json
+from waybook.plan.model import Plan, PlanId, Review, Step
+from waybook.plan.output import Output, is_missing
+from waybook.plan.progress import budget_json, count_done, percent
+from waybook.research.cutting import as_text, fair_share
+from waybook.run.model import CompiledDag, Job, Run, StageRun
+
+#: What all results in one reply may take together, unless the caller asks for detail.
+RESULTS_BUDGET = 24_000
+MIN_SHARE_BYTES = 160
+#: The same if they do, where not everything goes into a reply: the rest is for the lists.
+DETAIL_RESULTS_BUDGET = 96_000
+#: Bytes of JSON that a character of a text may take.
+MAX_BYTES_PER_CHARACTER = 6
+#: How long a reply may be, in bytes, unless the caller asks for detail.
+MAX_COMPACT_REPLY_BYTES = 46_000
+#: The same if they do; the rest of `MAX_REPLY_BYTES` is for the flag and the cut themselves.
+MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
+UNLIMITED = 2**31 - 1
+
+
+def reply_limit(channel: Channel, *, detail: bool) -> int:
+    """Return how many bytes a reply may have; on the command line, detail means everything."""
+    if detail:
+        return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
+    return MAX_COMPACT_REPLY_BYTES
+
+
+def non_empty(**fields: Json) -> Body:
+    """The fields that have something to say."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def next_call(tool: str, why: str, **args: Json) -> Json:
+    """The call that makes sense now."""
+    return {"tool": tool, "args": args, "why": why}
+
+
+def author_view(plan: Plan) -> Body:
+    """Whose words a plan is made of, for replies that hand some of them out."""
+    return non_empty(createdBy=plan.created_by, createdAt=format_time(plan.created_at))
+
+
+def step_view(step: Step, **more: Json) -> Body:
+    """A step in a list."""
+    return non_empty(
+        stepId=step.id,
+        stepOrder=step.order,
+        stepType=str(step.type),
+        title=step.title,
+        status=str(step.status),
+        dependsOn=[*step.depends_on] or None,
+        **more,
+    )
+
+
+def completion_view(step: Step) -> Body:
+    """Whose result a step has, and since when."""
+    if step.completed_at is None:
+        return {}
+    return non_empty(completedBy=step.held_by, completedAt=format_time(step.completed_at))
+
+
+def holder_view(step: Step) -> Body:
+    """A step and who holds it since when."""
+    return step_view(
+        step,
+        attempt=step.attempt,
+        heldBy=step.held_by,
+        sessionId=step.held_session,
+        since=format_time(step.in_progress_since),
+        lastSeenAt=format_time(step.last_seen_at),
+    )
+
+
+def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
+    """A review and, if there is one, its decision."""
+    return non_empty(
+        reviewId=review.id,
+        stepId=review.step_id,
+        summary=review.summary,
+        questions=list(review.questions),
+        requestedAt=format_time(review.requested_at),
+        requestedBy=review.requested_by,
+        decision=str(review.decision) if review.decision else None,
+        feedback=review.feedback,
+        decidedBy=review.decided_by,
+        decidedAt=format_time(review.decided_at),
+        reviewUrl=review_url(plan_id, base_url),
+    )
+
+
+def progress_view(plan: Plan) -> Body:
+    """Progress with its numerator and denominator."""
+    done, total = count_done(plan.statuses()), len(plan.steps)
+    return {"percent": percent(done, total), "done": done, "total": total}
+
+
+def budget_view(plan: Plan) -> Body | None:
+    """How much of a plan's budget is used, if it has one."""
+    return budget_json(plan.budget, plan.usage) if plan.budget else None
+
+
+def format_time(at: datetime | None) -> str | None:
+    """A time in RFC 3339, in UTC whatever the server's zone is."""
+    return at.astimezone(UTC).isoformat() if at else None
+
+
+def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
+    """Each result as fields of its step, cut fairly when together they are too long.
+
+    What is cut says so, and how to get the rest.
+    """
+    texts = {step_id: as_text(value) for step_id, value in results.items()}
+    if sum(len(text) for text in texts.values()) <= budget:
+        return {step_id: {"resultSummary": value} for step_id, value in results.items()}
+    share = result_share([len(text) for text in texts.values()], budget)
+    return {
+        step_id: {"resultSummary": value}
+        if len(texts[step_id]) <= share
+        else cut_result(step_id, texts[step_id][:share], len(texts[step_id]) - share)
+        for step_id, value in results.items()
+    }
+
+
+def result_share(lengths: list[int], budget: int) -> int:
+    """Return how long each result may be so that all keep to a budget."""
+    return max(MIN_SHARE_BYTES, fair_share(lengths, budget))
+
+
+def cut_result(step_id: str, text: str, left: int) -> Body:
+    """Return the beginning of a result as fields of its step, and how to get the rest."""
+    rest = next_call(
+        "get_step_context", "the rest", stepId=step_id, part="result", offset=len(text)
+    )
+    return {"resultSummary": text, "cut": {"left": left, "get": rest}}
+
+
+def fit_reply(
+    body: Body, lists: tuple[str, ...], whole: Json, most: int = MAX_COMPACT_REPLY_BYTES
+) -> Body:
+    """The reply, its longest lists cut until it is short enough for any client.
+
+    What was left out is counted, beside the call that brings the whole.
+    """
+    sizes = {name: _sizes(body[name]) for name in lists}
+    kept = {name: len(items) for name, items in sizes.items()}
+    size = len(orjson.dumps(body))
+    while size > most and any(kept.values()):
+        longest = max(lists, key=lambda name: sum(sizes[name][: kept[name]]))
+        half = kept[longest] // 2
+        size -= sum(sizes[longest][half : kept[longest]])
+        kept[longest] = half
+    left: Body = {name: len(sizes[name]) - kept[name] for name in lists}
+    if not any(left.values()):
+        return body
+    cut = {name: _items(body[name])[: kept[name]] for name in lists}
+    return {**body, **cut, "cut": {"left": {n: k for n, k in left.items() if k}, "get": whole}}
+
+
+def _items(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _sizes(value: Json) -> list[int]:
+    return [len(orjson.dumps(item)) + 1 for item in _items(value)]
+
+
+def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
+    """A stage with its progress, numerator and denominator."""
+    steps = [step for step in run.steps.values() if step.stage == slug]
+    total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0
+    return {
+        "stageSlug": slug,
+        "status": stage_status(run, slug),
+        "progress": {
+            "completedSteps": sum(step.closed_at is not None for step in steps),
+            "totalSteps": total,
+            "failedSteps": sum(step.failed > 0 and step.closed_at is None for step in steps),
+        },
+    }
+
+
+def stage_status(run: Run, slug: str) -> str:
+    """Where a stage of our own stands."""
+    stage = run.stages.get(slug)
+    if stage is None:
+        return "not_started"
+    if stage.completed_at is not None:
+        return "completed"
+    failed = any(s.failed and s.closed_at is None for s in run.steps.values() if s.stage == slug)
+    return "failed" if failed else "in_progress"
+
+
+def started_view(stage: StageRun, run: Run) -> Body:
+    """A stage that has just been started."""
+    opened = [step for step in run.steps.values() if step.stage == stage.slug]
+    steps: list[Json] = [{"stepKey": step.key, "jobs": step.total} for step in opened]
+    return {"stageSlug": stage.slug, "models": [*stage.models], "openSteps": steps}
+
+
+def next_job_call(run_id: str, why: str = "take a job of this run") -> Json:
+    """The call that gets the next job of a run."""
+    return next_call("get_next_job", why, runId=run_id)
+
+
+def job_view(job: Job) -> Body:
+    """A job in a list."""
+    return {
+        "jobId": job.id,
+        "stageSlug": job.stage,
+        "stepKey": job.step_key,
+        "modelId": job.model,
+        "status": str(job.status),
+        "attempt": job.attempt,
+    }
+
+
+def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
+    """The call that makes sense once a job is over."""
+    if run.completed_at is not None:
+        return next_call("get_run_progress", "the run is complete; see its documents", runId=run.id)
+    if awaits_feedback(run, compiled_dag, slug):
+        why = "the stage is complete; pass on what a person says of it, it opens the next stage"
+        return next_call("submit_stage_feedback", why, runId=run.id, stageSlug=slug)
+    return next_job_call(run.id)
+
+
+def awaits_feedback(run: Run, compiled_dag: CompiledDag, slug: str) -> bool:
+    """Whether a person has to say something of this stage before the run goes on from it."""
+    stage = run.stages[slug]
+    told = stage.feedback is not None or not compiled_dag.dag.after(slug)
+    return stage.completed_at is not None and not told
+
+
+def output_view(output: Output) -> Body:
+    """An output in a list: what it is, not what is in it."""
+    return {
+        "outputId": output.id,
+        "title": output.title,
+        "mediaType": output.media_type,
+        "version": output.version,
+        "createdAt": format_time(output.created_at),
+        "createdBy": output.created_by,
+    }
+
+
+def next_after_completion(
+    plan_id: str, media_type: str | None, skill_execution: str | None, outputs: Sequence[Output]
+) -> Json:
+    """The call that makes sense on a completed plan: deliver, end the skill, or look elsewhere."""
+    if is_missing(outputs, media_type):
+        why = "write the deliverable from all results (get_research_context has them), then keep it"
+        return next_call("store_research_output", why, planId=plan_id, mediaType=media_type)
+    if not outputs:
+        why = "read all results, then write the deliverable"
+        return next_call("get_research_context", why, planId=plan_id)
+    if skill_execution is not None:
+        why = "the deliverable is kept; say that the skill's work is done"
+        return next_call("complete_skill", why, skillExecutionId=skill_execution)
+    return next_call("list_active_plans", "the deliverable is kept; see what else is open")

@@ -1,0 +1,111 @@
+"""A tool as the doorway's table holds it.
+
+JSON Schemas for tools, made small: every byte of a tool list is paid for by every model.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
+
+from waybook.app.request.arguments import ToolArguments
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Scope
+from waybook.json_values import Body
+
+#: What a schema keeps. Titles, defaults and limits are left to the error messages.
+KEPT_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
+
+
+def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
+    """The schema of a tool's arguments: no references, no unions, no titles."""
+    full = arguments.model_json_schema(schema_generator=GenerateJsonSchema)
+    small = _small({**full, "description": None}, full.get("$defs", {}))
+    return {"type": "object", "properties": {}, **small}
+
+
+def output_schema(**always: str) -> dict[str, object]:
+    """The schema of a reply: the fields it always has, by their JSON type.
+
+    What else a reply holds its own `next` and the tool's description tell.
+    """
+    return {
+        "type": "object",
+        "properties": {name: _typed(kind) for name, kind in always.items()},
+        "required": list(always),
+    }
+
+
+def _typed(kind: str) -> dict[str, object]:
+    if kind == "array":
+        return {"type": "array", "items": {}}
+    return {"type": kind}
+
+
+def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    schema = _plain(schema, defs)
+    small = {
+        key: value for key, value in schema.items() if key in KEPT_KEYWORDS and value is not None
+    }
+    if "properties" in small:
+        small["properties"] = {
+            name: _small(inner, defs) for name, inner in small["properties"].items()
+        }
+    if small.get("type") == "array":
+        small["items"] = _small(schema.get("items", {}), defs)
+    return small
+
+
+def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    """The schema without its references, and without the null of an optional value."""
+    if "$ref" in schema:
+        found = {**defs[schema["$ref"].rsplit("/", 1)[1]], "description": None}
+        beside = {k: v for k, v in schema.items() if k != "$ref"}
+        return _plain({**found, **beside}, defs)
+    options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
+    if options:
+        beside = {k: v for k, v in schema.items() if k != "anyOf"}
+        return _plain({**_plain(options[0], defs), **beside}, defs)
+    return schema
+
+
+PLAN = frozenset({"plan", "research"})
+RESEARCH = frozenset({"research"})
+RUNS = frozenset({"runs"})
+#: Tools for whoever looks after the place: only in the profile with all.
+ADMIN = frozenset[str]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool: what it is called, what it says of itself, what it takes, what it does."""
+
+    name: str
+    title: str
+    #: Read by a model at run time: when to call it and what comes back.
+    description: str
+    arguments: type[ToolArguments]
+    output_schema: dict[str, object]
+    run: Callable[[RequestContext, Any], Awaitable[Body]]
+    reads_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    profiles: frozenset[str] = PLAN
+    logged: bool = True
+    #: The scopes of which one is needed, where it is not as usual.
+    scopes: frozenset[Scope] = frozenset()
+
+    @property
+    def required_scopes(self) -> frozenset[Scope]:
+        """The scopes any one of which opens this tool."""
+        if self.scopes:
+            return self.scopes
+        if self.reads_only:
+            return frozenset({Scope.PLAN_READ})
+        return frozenset({Scope.RUN_WRITE if self.profiles == RUNS else Scope.PLAN_WRITE})
+
+    @property
+    def input_schema(self) -> dict[str, object]:
+        """The JSON Schema of the arguments."""
+        return input_schema(self.arguments)

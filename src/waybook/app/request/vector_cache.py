@@ -1,0 +1,186 @@
+"""Embeddings of orgs in memory, as far as they fit, brought up to date by what changed.
+
+Several processes may serve one database: each asks, in the message of a search, for what was added
+and deleted since its last look. What does not fit is read page by page for each search.
+"""
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Protocol, TypeAlias
+from uuid import UUID
+
+from waybook.research.fusion import RankedPassage
+from waybook.store.driver.database import Database
+from waybook.store.research import embeddings
+from waybook.store.research.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
+
+#: Cache key: org and model.
+Owner: TypeAlias = tuple[UUID, str]
+
+MEGABYTE = 1 << 20
+DEFAULT_MAX_BYTES = 256 * MEGABYTE
+#: The database keeps deletions for two days; a process that did not look for a day reloads all.
+MAX_GAP_SECONDS = 86_400.0
+#: How long an org that did not fit is not tried again.
+RETRY_SECONDS = 3_600.0
+
+
+class Vectors(Protocol):
+    """An index of vectors: see `research.ranking`, which is imported when it is first needed."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory it takes."""
+
+    def extend(self, packed: bytes) -> None:
+        """Add records whose keys are new."""
+
+    def change(self, added: bytes, deleted: bytes) -> None:
+        """Remove keys, then add records."""
+
+    def nearest(self, query: Sequence[float], most: int) -> list[RankedPassage]:
+        """Return the nearest, best first."""
+
+
+@dataclass(slots=True)
+class Held:
+    """The embeddings of one org and model."""
+
+    #: None before they were read, and where they do not fit into memory.
+    vectors: Vectors | None = None
+    snapshot: Snapshot | None = None
+    #: Counted up whenever the vectors change.
+    version: int = 0
+    #: Until when it is not tried again to read what does not fit, by the loop's clock.
+    too_large_until: float = 0.0
+    #: Held by the one who reads or changes them.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def continues(self, later: Snapshot) -> bool:
+        """Return whether changes up to that snapshot lead on from ours."""
+        return (
+            self.snapshot is not None
+            and later.running >= self.snapshot.running
+            and self.shares_history(later)
+        )
+
+    def shares_history(self, other: Snapshot) -> bool:
+        """Return whether a snapshot, earlier or later than ours, is of the same database."""
+        ours = self.snapshot
+        return (
+            ours is not None
+            and (other.database, other.erasures) == (ours.database, ours.erasures)
+            and other.at - ours.at < MAX_GAP_SECONDS
+        )
+
+
+class VectorCache:
+    """Embeddings of many orgs; those not searched for the longest time make room for others."""
+
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self._held: OrderedDict[Owner, Held] = OrderedDict()
+        self._loading = asyncio.Lock()
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all that is held."""
+        return sum(held.vectors.size_bytes for held in self._held.values() if held.vectors)
+
+    async def get(self, database: Database, owner: Owner) -> Held:
+        """Return the embeddings of an org, read now if they are not here yet."""
+        locked = self._held.setdefault(owner, Held())
+        self._held.move_to_end(owner)
+        if locked.vectors is None and locked.too_large_until <= _now():
+            async with locked.lock:
+                if locked.vectors is None and locked.too_large_until <= _now():
+                    await self._load(database, owner, locked)
+        return locked
+
+    async def update(
+        self, database: Database, owner: Owner, locked: Held, base: int, changes: Changes
+    ) -> Vectors | None:
+        """Apply what changed since version `base`; return the vectors, None if too large."""
+        snapshot = locked.snapshot
+        if snapshot and not changes and locked.shares_history(changes.snapshot):
+            running = max(snapshot.running, changes.snapshot.running)
+            locked.snapshot = changes.snapshot._replace(running=running)
+            return locked.vectors
+        async with locked.lock:
+            if locked.snapshot is not None and (
+                locked.version != base or locked.snapshot.running > changes.snapshot.running
+            ):
+                # Another search was faster; its changes and ours may overlap in any way.
+                asked = embeddings.changes_statement(owner[1], locked.snapshot.running)
+                (rows,) = await database.read_org(owner[0], asked)
+                changes = embeddings.read_changes(rows)
+            await self._apply(database, owner, locked, changes)
+        return locked.vectors
+
+    async def _apply(
+        self, database: Database, owner: Owner, locked: Held, changes: Changes
+    ) -> None:
+        if locked.vectors is None or not changes.complete or not locked.continues(changes.snapshot):
+            await self._load(database, owner, locked)
+            return
+        await asyncio.to_thread(locked.vectors.change, changes.added, changes.deleted)
+        locked.version += 1
+        locked.snapshot = changes.snapshot
+        if locked.vectors.size_bytes > self.max_bytes:
+            locked.vectors, locked.too_large_until = None, _now() + RETRY_SECONDS
+        self._make_room(owner)
+
+    async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
+        """Read all embeddings, in pages. What changes meanwhile is in the next changes."""
+        async with self._loading:  # one at a time: what is being read is not counted yet
+            await self._read_all(database, owner, locked)
+
+    async def _read_all(self, database: Database, owner: Owner, locked: Held) -> None:
+        org_id, model = owner
+        vectors, after, snapshot = await asyncio.to_thread(make_vectors), FIRST, None
+        while True:
+            (rows,) = await database.read_org(org_id, embeddings.page_statement(model, after))
+            packed, seen = embeddings.read_page(rows)
+            snapshot = snapshot or seen
+            await asyncio.to_thread(vectors.extend, packed)
+            if vectors.size_bytes > self.max_bytes:
+                locked.vectors, locked.too_large_until = None, _now() + RETRY_SECONDS
+                break
+            if len(packed) < PAGE_ROWS * RECORD_BYTES:
+                locked.vectors = vectors
+                break
+            after = embeddings.last_key(packed)
+        locked.snapshot = snapshot
+        locked.version += 1
+        self._make_room(owner)
+
+    def _make_room(self, owner: Owner) -> None:
+        """Evict other orgs, least recently searched first."""
+        while self.size_bytes > self.max_bytes and len(self._held) > 1:
+            oldest = next(iter(self._held))
+            if oldest == owner:
+                self._held.move_to_end(owner)
+                continue
+            del self._held[oldest]
+
+
+def make_vectors(packed: bytes = b"") -> Vectors:
+    """Return an index of some packed embeddings. Call it in a thread: the first call imports."""
+    # Ranking uses none of its threads, each of which would take memory from the start.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    module = import_module("waybook.research.ranking")
+    made: Vectors = module.VectorIndex(packed)
+    return made
+
+
+def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
+    """Return the nearest of some packed embeddings."""
+    return make_vectors(packed).nearest(query, most) if packed else []
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

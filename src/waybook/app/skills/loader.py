@@ -1,0 +1,277 @@
+"""Reading a `SKILL.md`: front matter in the open format, then what to do.
+
+The front matter holds `name` and `description`, and under `metadata` what Waybook adds:
+`output-media-type` and `formatting-instructions`. Names we do not know are kept as they are.
+
+Finding skills in folders: each a directory with a `SKILL.md` in the open format.
+
+What is read is read once, when the house opens. A folder that is not in order is left out, with
+what is wrong with it.
+"""
+
+import logging
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import cast
+
+import yaml
+
+from waybook.app.skills.skill import SKILL_FILE, Skill, SkillFile
+from waybook.errors import InvalidInput
+from waybook.plan.output import parse_text_type
+
+PARTS = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
+NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+MAX_NAME_LENGTH = 64
+MAX_DESCRIPTION_LENGTH = 1_024
+MAX_COMPATIBILITY_LENGTH = 500
+MAX_FORMATTING_LENGTH = 20_000
+MAX_BYTES = 40_000
+MAX_FRONT_MATTER_BYTES = 8_000
+#: The parser takes its time for what is nested.
+MAX_BRACKETS = 100
+
+
+class InvalidSkill(ValueError):
+    """A folder is not a skill; the message says why."""
+
+
+def parse_skill(text: str, folder: str) -> Skill:
+    """A skill from the text of its `SKILL.md` and the name of its folder.
+
+    Raises:
+        BadSkill: it is not in the format.
+    """
+    if len(text.encode()) > MAX_BYTES:
+        raise InvalidSkill(f"SKILL.md is over {MAX_BYTES:,} bytes; move details to references/")
+    parts = PARTS.match(text)
+    if parts is None:
+        raise InvalidSkill("SKILL.md must begin with front matter between lines of ---")
+    head = _head(parts[1])
+    for name, check in CHECKS.items():
+        check(head, name)
+    if head["name"] != folder:
+        raise InvalidSkill(f"the name {head['name']!r} is not that of the folder, {folder!r}")
+    metadata = cast("dict[str, object]", head.get("metadata") or {})
+    return Skill(
+        name=folder,
+        description=str(head["description"]).strip(),
+        body=parts[2].strip(),
+        output_media_type=_media_type(metadata.get("output-media-type")),
+        formatting_instructions=_formatting(metadata.get("formatting-instructions")),
+        front_matter=MappingProxyType(head),
+    )
+
+
+def _head(text: str) -> dict[str, object]:
+    if len(text) > MAX_FRONT_MATTER_BYTES:
+        raise InvalidSkill(f"the front matter is over {MAX_FRONT_MATTER_BYTES:,} characters")
+    if text.count("[") + text.count("{") > MAX_BRACKETS:
+        raise InvalidSkill(f"the front matter has over {MAX_BRACKETS} brackets")
+    try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            raise InvalidSkill("the front matter repeats itself by an alias (*), which is not read")
+        told = _plain(yaml.safe_load(text))
+    except (yaml.YAMLError, RecursionError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise InvalidSkill(f"the front matter is not YAML: {said}") from None
+    if not isinstance(told, dict):
+        raise InvalidSkill("the front matter must be a list of names with values")
+    return told
+
+
+def _plain(value: object) -> object:
+    """The value as JSON: names are texts, and so is what JSON has no form for."""
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+FrontMatter = Mapping[str, object]
+
+
+def _name(head: FrontMatter, name: str) -> None:
+    told = head.get(name)
+    if not isinstance(told, str) or not told:
+        raise InvalidSkill("the front matter needs a name")
+    if len(told) > MAX_NAME_LENGTH or not NAME.fullmatch(told):
+        raise InvalidSkill(
+            f"the name {told[:80]!r} must be of small letters, digits and single hyphens, at "
+            f"most {MAX_NAME_LENGTH}"
+        )
+
+
+def _description(head: FrontMatter, name: str) -> None:
+    told = head.get(name)
+    if not isinstance(told, str) or not told.strip():
+        raise InvalidSkill("the front matter needs a description")
+    if len(told.strip()) > MAX_DESCRIPTION_LENGTH:
+        raise InvalidSkill(f"the description is over {MAX_DESCRIPTION_LENGTH:,} characters")
+
+
+def _compatibility(head: FrontMatter, name: str) -> None:
+    told = head.get(name, " ")
+    if not isinstance(told, str) or not 1 <= len(told) <= MAX_COMPATIBILITY_LENGTH:
+        raise InvalidSkill(
+            f"compatibility must be a text of 1 to {MAX_COMPATIBILITY_LENGTH} characters"
+        )
+
+
+def _license(head: FrontMatter, name: str) -> None:
+    if not isinstance(head.get(name, ""), str):
+        raise InvalidSkill("license must be a text")
+
+
+def _metadata(head: FrontMatter, name: str) -> None:
+    if not isinstance(head.get(name, {}), dict):
+        raise InvalidSkill("metadata must be a list of names with values")
+
+
+def _allowed_tools(head: FrontMatter, name: str) -> None:
+    told = head.get(name, "")
+    texts = isinstance(told, list) and all(isinstance(one, str) for one in told)
+    if not (isinstance(told, str) or texts):
+        raise InvalidSkill("allowed-tools must be a text, or a list of texts")
+
+
+CHECKS: Mapping[str, Callable[[FrontMatter, str], None]] = {
+    "name": _name,
+    "description": _description,
+    "license": _license,
+    "compatibility": _compatibility,
+    "metadata": _metadata,
+    "allowed-tools": _allowed_tools,
+}
+
+
+def _media_type(told: object) -> str | None:
+    if told is None:
+        return None
+    try:
+        return parse_text_type(str(told))
+    except InvalidInput as error:
+        raise InvalidSkill(f"metadata output-media-type: {error.message}") from None
+
+
+def _formatting(told: object) -> str | None:
+    if told is None:
+        return None
+    if not isinstance(told, str) or len(told) > MAX_FORMATTING_LENGTH:
+        raise InvalidSkill(
+            "metadata formatting-instructions must be a text of at most "
+            f"{MAX_FORMATTING_LENGTH:,} characters"
+        )
+    return told
+
+
+log = logging.getLogger(__name__)
+
+MAX_SKILLS = 100
+MAX_FILES = 200
+MAX_FOLDER_BYTES = 4_000_000
+MAX_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SkillError:
+    """What was left out, and why."""
+
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillScan:
+    skills: tuple[Skill, ...]
+    errors: tuple[SkillError, ...]
+
+
+def read_skills(directories: str) -> tuple[Skill, ...]:
+    """The skills there are; what is not in order is left out, with a warning in the log."""
+    found = find_skills(directories)
+    for error in found.errors:
+        log.warning("skill %s left out: %s", error.path, error.message)
+    return found.skills
+
+
+def find_skills(directories: str) -> SkillScan:
+    """The built-in skills and those of the given folders, by name; a later one wins."""
+    shipped = Path(str(files("waybook").joinpath("skills")))
+    places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
+    by_name: dict[str, Skill] = {}
+    faults: list[SkillError] = []
+    for place in places:
+        if not place.is_dir():
+            faults.append(SkillError(str(place), "there is no such folder"))
+        for folder in sorted(place.glob("*/")):
+            if os.path.lexists(folder / SKILL_FILE):
+                try:
+                    _add(read_skill(folder), by_name)
+                except (OSError, UnicodeDecodeError, InvalidSkill) as error:
+                    faults.append(SkillError(str(folder), _in_words(error)))
+    return SkillScan(tuple(by_name[name] for name in sorted(by_name)), tuple(faults))
+
+
+def _add(skill: Skill, by_name: dict[str, Skill]) -> None:
+    if skill.name not in by_name and len(by_name) == MAX_SKILLS:
+        raise InvalidSkill(f"there are {MAX_SKILLS} skills already")
+    by_name[skill.name] = skill
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"it cannot be read: {error.strerror}"
+    return "SKILL.md is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+
+
+def read_skill(folder: Path) -> Skill:
+    """The skill in a folder, with its files.
+
+    Raises:
+        BadSkill: it is not in the format, too large, or leads out of its folder.
+        OSError, UnicodeDecodeError: a file cannot be read.
+    """
+    kept: list[SkillFile] = []
+    size = 0
+    for path in _paths(folder):
+        size += path.stat().st_size
+        if len(kept) == MAX_FILES or size > MAX_FOLDER_BYTES:
+            raise InvalidSkill(f"it has over {MAX_FILES} files, or over {MAX_FOLDER_BYTES:,} bytes")
+        kept.append(SkillFile(path.relative_to(folder).as_posix(), path.read_bytes()))
+    kept.sort(key=lambda file: (file.path != SKILL_FILE, file.path))
+    skill = parse_skill(kept[0].content.decode("utf-8-sig"), folder.name)
+    return replace(skill, files=tuple(kept))
+
+
+def _paths(folder: Path) -> Iterator[Path]:
+    """The files in a folder, hidden ones left out; none of them outside, whatever links say."""
+    root = folder.resolve()
+    for above, inner, names in os.walk(folder):
+        here = Path(above)
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        if len(here.relative_to(folder).parts) >= MAX_DEPTH and inner:
+            raise InvalidSkill(f"its folders are more than {MAX_DEPTH} deep")
+        for name in inner:
+            if (here / name).is_symlink():
+                raise InvalidSkill(
+                    f"{name} is a link to a folder, and links to folders are not read"
+                )
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield _inside(here / name, root)
+
+
+def _inside(path: Path, root: Path) -> Path:
+    if not path.resolve().is_relative_to(root):
+        raise InvalidSkill(f"{path.name} is a link that leads out of the folder")
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise InvalidSkill(f"{path.name} is not a file")
+    return path

@@ -1,0 +1,36 @@
+"""ping: whether anybody is there, down to the database."""
+
+from datetime import datetime
+
+from waybook.app.request.arguments import ReadArguments
+from waybook.app.request.reply import format_time, next_call
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import Tool, output_schema
+from waybook.json_values import Body
+
+
+class Ping(ReadArguments):
+    pass
+
+
+async def ping(ctx: RequestContext, _: Ping) -> Body:
+    """Answer with the database's time."""
+    (rows, *_rest) = await ctx.read("select app_now()")
+    now: datetime = rows[0][0]
+    return {
+        "status": "ok",
+        "now": format_time(now),
+        "next": next_call("list_active_plans", "see what is open"),
+    }
+
+
+TOOL = Tool(
+    name="ping",
+    title="Ping",
+    description="Is the server alive?",
+    arguments=Ping,
+    output_schema=output_schema(status="string"),
+    run=ping,
+    reads_only=True,
+    logged=False,
+)

@@ -1,0 +1,67 @@
+"""complete_skill: the skill's work is done."""
+
+from datetime import UTC
+
+from waybook.app.request.arguments import Id, Line, MutatingArguments
+from waybook.app.request.reply import next_call
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.core.changes import Change, Entity, Entry, Event
+from waybook.errors import InvalidTransition, NextCall
+from waybook.json_values import Body, Json
+from waybook.store import audit, skill_executions
+from waybook.store.audit import ChainHead
+from waybook.store.plans import writer
+
+
+class CompleteSkill(MutatingArguments):
+    skill_execution_id: Id
+    outcome: Line | None = None
+
+
+async def complete_skill(ctx: RequestContext, asked: CompleteSkill) -> Body:
+    """Note that a skill execution is over."""
+    skill_id = id_or_nil(asked.skill_execution_id)
+    async with ctx.begin(skill_executions.SQL["lock_execution"](id=skill_id)) as opened:
+        if not opened.results[0]:
+            raise not_found("skill execution")
+        execution, skill, status, _, seq, digest, started_at = opened.results[0][0]
+        if status != "started":
+            raise InvalidTransition(
+                f"this use of the skill {skill} is completed already",
+                old=status,
+                new="completed",
+                next_call=NextCall("list_active_plans", {}, "see what else is open"),
+            )
+        head = ChainHead(seq, bytes(digest), started_at.astimezone(UTC))
+        now = head.after(opened.now)
+        row: dict[str, Json] = {
+            "status": "completed",
+            "completed_at": now.isoformat(),
+            "outcome": asked.outcome,
+        }
+        before: dict[str, Json] = {"status": "started"}
+        changes = tuple(
+            Change(Entity.SKILL_EXECUTION, execution, name, before.get(name), value)
+            for name, value in row.items()
+        )
+        entry = Entry(Event.SKILL_COMPLETED, {"skill": skill}, changes)
+        write_context = audit.WriteContext(now=now, actor=ctx.actor(), head=head)
+        body: Body = {
+            "skillExecutionId": execution,
+            "name": skill,
+            "status": "completed",
+            "next": next_call("list_active_plans", "see what else is open"),
+        }
+        return await opened.write(writer.complete_skill(row, execution, entry, write_context), body)
+
+
+TOOL = Tool(
+    name="complete_skill",
+    title="Complete a skill",
+    description="Say that the work a skill was started for is done.",
+    arguments=CompleteSkill,
+    output_schema=output_schema(status="string"),
+    run=complete_skill,
+    profiles=RESEARCH,
+)

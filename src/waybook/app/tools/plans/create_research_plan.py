@@ -1,0 +1,92 @@
+"""create_research_plan: write a plan down."""
+
+from pydantic import Field
+
+from waybook.app.request.arguments import LenientJson, Minutes, MutatingArguments, Name, Text
+from waybook.app.request.plan_arguments import (
+    BudgetArgument,
+    ConditionArgument,
+    StepArgument,
+    minutes_to_seconds,
+    to_budget,
+)
+from waybook.app.request.reply import next_call, non_empty
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import Tool, output_schema
+from waybook.core.events import PLAN, ChangeEvent
+from waybook.json_values import Body
+from waybook.plan.create import NewPlan, create
+from waybook.plan.model import Plan
+from waybook.store import skill_executions
+from waybook.store.plans import writer
+from waybook.store.plans.load import LoadedPlan
+
+
+class CreateResearchPlan(MutatingArguments):
+    name: Name
+    research_question: Text
+    steps: LenientJson[list[StepArgument]] = Field(min_length=1)
+    branching_conditions: LenientJson[list[ConditionArgument]] | None = None
+    output_formatting_notes: Text | None = None
+    stall_minutes: Minutes | None = None
+    budget: BudgetArgument = None
+
+
+async def create_research_plan(ctx: RequestContext, asked: CreateResearchPlan) -> Body:
+    """Write the plan, its steps and its conditions, linked to the session's latest skill."""
+    async with ctx.begin(skill_executions.latest_statement(ctx.actor().holder)) as opened:
+        decision = create(
+            _new_plan(asked, skill_executions.read_latest(opened.results[0])),
+            opened.decision_context,
+        )
+        written = writer.statements(None, decision, opened.write_context())
+        body = await opened.write(written.statements, _reply(decision.plan))
+        loaded = LoadedPlan(decision.plan, opened.now, written.head)
+        ctx.services.plan_cache.put(
+            (ctx.caller.org_id, decision.plan.id), loaded, all_sessions=True
+        )
+        news = ChangeEvent(PLAN, decision.plan.id, written.head.seq, list_changed=True)
+        ctx.services.bus.publish(ctx.caller.org_id, news)
+        return body
+
+
+def _new_plan(asked: CreateResearchPlan, skill_execution_id: str | None) -> NewPlan:
+    return NewPlan(
+        name=asked.name,
+        research_question=asked.research_question,
+        steps=tuple(step.new_step() for step in asked.steps),
+        conditions=tuple(c.new_condition() for c in asked.branching_conditions or ()),
+        formatting_notes=asked.output_formatting_notes,
+        stall_seconds=minutes_to_seconds(asked.stall_minutes),
+        skill_execution_id=skill_execution_id,
+        budget=to_budget(asked.budget),
+    )
+
+
+def _reply(plan: Plan) -> Body:
+    first = plan.steps[0]
+    return {
+        "planId": plan.id,
+        "name": plan.name,
+        "status": str(plan.status),
+        "stepIds": [step.id for step in plan.steps],
+        "firstStep": non_empty(
+            stepId=first.id,
+            stepOrder=first.order,
+            stepType=str(first.type),
+            title=first.title,
+            instructions=plan.texts[first.id].instructions,
+        ),
+        "revision": plan.revision,
+        "next": next_call("get_next_step", "take the first step", planId=plan.id),
+    }
+
+
+TOOL = Tool(
+    name="create_research_plan",
+    title="Create a plan",
+    description="Write a plan down. Conditions run when their step completes.",
+    arguments=CreateResearchPlan,
+    output_schema=output_schema(planId="string"),
+    run=create_research_plan,
+)

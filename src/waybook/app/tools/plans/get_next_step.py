@@ -1,0 +1,160 @@
+"""get_next_step: take the next piece of work, or learn why there is none."""
+
+from typing import assert_never
+
+from pydantic import Field
+
+from waybook.app.request.arguments import Id, MutatingArguments
+from waybook.app.request.reply import (
+    author_view,
+    budget_view,
+    completion_view,
+    fit_reply,
+    holder_view,
+    next_after_completion,
+    next_call,
+    non_empty,
+    output_view,
+    review_view,
+)
+from waybook.app.request.request_context import LockedPlan, RequestContext
+from waybook.app.request.tool import Tool, output_schema
+from waybook.json_values import Body, Json
+from waybook.plan.model import Plan, Step
+from waybook.plan.next_step import (
+    AwaitingReview,
+    NextStep,
+    NothingPending,
+    PlanComplete,
+    PlanFailed,
+    StepReady,
+    next_step,
+)
+from waybook.plan.output import is_missing, latest
+from waybook.store.plans import details, load
+
+
+class GetNextStep(MutatingArguments):
+    plan_id: Id
+    another: bool = Field(default=False, description="besides the one you hold")
+
+
+async def get_next_step(ctx: RequestContext, asked: GetNextStep) -> Body:
+    """Start the plan's next pending step and hand it out, or say why there is none."""
+    wanted = ctx.lock_plan(plan_id=asked.plan_id, candidates=True, review=False, recalls=True)
+    async with wanted as locked:
+        decision = next_step(locked.plan, locked.decision_context, another=asked.another)
+        return await locked.write(decision, await _reply(locked, decision.reply))
+
+
+async def _reply(locked: LockedPlan, reply: NextStep) -> Body:
+    plan_id = locked.plan.id
+    match reply:
+        case StepReady():
+            return _ready(reply, locked.plan)
+        case PlanComplete():
+            return await _complete(locked)
+        case PlanFailed(reason):
+            why = "read how far it came"
+            following_call = next_call("get_research_context", why, planId=plan_id)
+            return {"status": "plan_failed", "reason": reason, "next": following_call}
+        case AwaitingReview():
+            return await _awaiting(locked)
+        case NothingPending():
+            return _nothing(reply, plan_id)
+        case _:
+            assert_never(reply)
+
+
+def _ready(ready: StepReady, plan: Plan) -> Body:
+    step = ready.step
+    args: Body = {"stepId": step.id, "attempt": step.attempt}
+    return non_empty(
+        status="step_ready",
+        planId=plan.id,
+        stepId=step.id,
+        stepOrder=step.order,
+        stepType=str(step.type),
+        title=step.title,
+        instructions=ready.text.instructions,
+        attempt=step.attempt,
+        resultSchema=ready.text.result_schema,
+        requiredSources=ready.text.required_sources,
+        budget=budget_view(plan),
+        resumed=ready.resumed or None,
+        **author_view(plan),
+        next=next_call("submit_step_result", "when the step's work is done", **args),
+    )
+
+
+async def _complete(locked: LockedPlan) -> Body:
+    plan_id = locked.plan.id
+    brief, written, kept = await locked.send(
+        load.brief_statement(plan_id),
+        load.SQL["formatting_notes"](plan_id=plan_id),
+        details.outputs_statement(plan_id),
+    )
+    there = details.read_outputs(kept)
+    steps = {step.id: step for step in locked.plan.steps}
+    formatting: list[Json] = [_notes(steps[step_id], notes) for step_id, notes in written]
+    body: Body = {
+        "status": "plan_complete",
+        "planId": plan_id,
+        "outputMediaType": brief[0][4],
+        "outputFormattingInstructions": brief[0][5],
+        "planFormattingNotes": brief[0][1],
+        "stepFormattingNotes": formatting,
+        "outputs": [output_view(one) for one in latest(there)],
+        "outputMissing": is_missing(there, brief[0][4]),
+        "usage": locked.plan.usage.as_reply(),
+        **non_empty(budget=budget_view(locked.plan)),
+        "next": next_after_completion(plan_id, brief[0][4], brief[0][7], there),
+    }
+    whole = next_call("get_research_context", "what is stored with the plan", planId=plan_id)
+    return fit_reply(body, ("outputs", "stepFormattingNotes"), whole)
+
+
+def _notes(step: Step, notes: Json) -> Json:
+    return non_empty(stepId=step.id, stepOrder=step.order, notes=notes, **completion_view(step))
+
+
+async def _awaiting(locked: LockedPlan) -> Body:
+    (rows,) = await locked.send(load.review_statement(locked.plan.id))
+    review, base_url = load.read_review(rows), locked.call.services.base_url
+    why = "a person decides; pass on their decision, or ask again later"
+    return {
+        "status": "awaiting_review",
+        "planId": locked.plan.id,
+        "review": review_view(review, locked.plan.id, base_url) if review else None,
+        "next": next_call("get_plan_status", why, planId=locked.plan.id),
+    }
+
+
+def _nothing(nothing: NothingPending, plan_id: str) -> Body:
+    others = (*nothing.in_progress, *nothing.failed, *nothing.waiting)
+    steps: list[Json] = [holder_view(step) for step in others]
+    why = "others still work; a stuck or failed step can be given back with modify_plan retry_step"
+    body: Body = {
+        "status": "no_pending_steps",
+        "planId": plan_id,
+        "inProgress": len(nothing.in_progress),
+        "failed": len(nothing.failed),
+        **({"waiting": len(nothing.waiting)} if nothing.waiting else {}),
+        "steps": steps,
+        "next": next_call("get_plan_status", why, planId=plan_id),
+    }
+    whole = next_call("get_plan_status", "the whole list", planId=plan_id, detail=True)
+    return fit_reply(body, ("steps",), whole)
+
+
+TOOL = Tool(
+    name="get_next_step",
+    title="Take the next step",
+    description=(
+        "Take the next step: yours until you submit it. status: step_ready, awaiting_review, "
+        "no_pending_steps, plan_complete or plan_failed."
+    ),
+    arguments=GetNextStep,
+    output_schema=output_schema(status="string"),
+    run=get_next_step,
+)

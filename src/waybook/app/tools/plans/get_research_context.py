@@ -1,0 +1,157 @@
+"""get_research_context: everything a new conversation needs to go on with a plan."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from waybook.app.context.continuation import read_continuation
+from waybook.app.context.parts import (
+    MAX_TOKENS,
+    MIN_TOKENS,
+    REPLY_TOKENS,
+    PacketReader,
+    byte_budget,
+)
+from waybook.app.context.plan import PlanMaterial, named_list, plan_frame, plan_parts
+from waybook.app.queries.audit import changes_in
+from waybook.app.request.answers import build_within
+from waybook.app.request.arguments import Id, SessionArguments
+from waybook.app.request.reply import next_call
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.tool import Tool, output_schema
+from waybook.app.tools.plans.get_step_context import (
+    EXCERPT_BYTES,
+    matching_artifacts,
+    order_by_hits,
+)
+from waybook.core.changes import Entity
+from waybook.json_values import Body, Json
+from waybook.plan.model import Plan
+from waybook.plan.settle import is_new_session, resume_session
+from waybook.plan.states import CLOSED_PLAN
+from waybook.research.packet import build_packet
+from waybook.store import audit
+from waybook.store.audit import SealedEntry
+from waybook.store.plans import contexts, load
+from waybook.store.plans.contexts import Page
+from waybook.store.plans.load import PlanRequest
+
+#: The lists that can be read on by themselves.
+LISTS = ("steps", "artifacts")
+RECENT_EVENTS = 15
+MAX_EVENTS_SINCE = 200
+
+
+class GetResearchContext(SessionArguments):
+    plan_id: Id
+    since: int | None = Field(None, ge=0, description="a seq: only news")
+    budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
+    detail: bool = False
+    # In no list of tools: whoever needs them finds them in the call that a reply names.
+    part: SkipJsonSchema[Id | None] = None
+    offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
+
+
+async def get_research_context(ctx: RequestContext, asked: GetResearchContext) -> Body:
+    """The plan with its question, steps, results, open review, artifacts and last events.
+
+    A session the plan has not met before is noted, once.
+    """
+    plan_id = id_or_nil(asked.plan_id).lower()
+    reader = PacketReader("get_research_context", {"planId": plan_id})
+    most = byte_budget(asked.budget_tokens, detail=asked.detail)
+    if asked.part is not None and asked.part not in LISTS:
+        ending = next_call("get_research_context", "back to the plan", **reader.args)
+        page = Page(asked.offset, most)
+        return await read_continuation(ctx, reader, plan_id, asked.part, page, ending)
+    material = await _material(ctx, plan_id, asked, most)
+    if is_new_session(material.plan, ctx.session):
+        await _note_session(ctx, plan_id)
+    if asked.part is not None:
+        head, every = Body(planId=plan_id), named_list(asked.part, material, reader)
+    else:
+        material = await _with_what_matters(ctx, material)
+        head, every = plan_frame(material), plan_parts(material, reader)
+    again = reader.with_more_room(budgetTokens=REPLY_TOKENS)
+    last: Body = {"next": _next(material.plan)}
+    return build_within(
+        lambda room: build_packet(head, every, ending=last, room=room, again=again), most
+    )
+
+
+async def _material(
+    ctx: RequestContext, plan_id: str, asked: GetResearchContext, most: int
+) -> PlanMaterial:
+    library = ctx.services.search_backend
+    page = Page(asked.offset if asked.part else 0, most)
+    wanted = PlanRequest(plan_id=plan_id, holder=ctx.actor().holder)
+    loaded, found = await ctx.load_plan(
+        wanted,
+        load.brief_statement(plan_id),
+        contexts.instructions_statement(plan_id, most),
+        contexts.results_statement(plan_id, most),
+        contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
+        audit.SQL["tail"](subject_id=plan_id, most=RECENT_EVENTS)
+        if asked.since is None
+        else audit.SQL["entries"](subject_id=plan_id, since=asked.since, most=MAX_EVENTS_SINCE),
+        *library.pending_statements(),
+    )
+    brief, instructions, results, newest, entries, *able = found
+    library.store_capabilities(able)
+    events = audit.read_entries(entries)
+    return PlanMaterial(
+        plan=loaded.plan,
+        brief=brief[0],
+        instructions=instructions,
+        results=results,
+        newest=newest,
+        entries=events,
+        base_url=ctx.services.base_url,
+        since=asked.since,
+        changed=None if asked.since is None else _changed(events, Entity.STEP),
+        page=page,
+    )
+
+
+async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> PlanMaterial:
+    """With the artifacts that matter for the plan's question; or those that are new."""
+    plan_id = material.plan.id
+    if material.since is not None:
+        stored = sorted(_changed(material.entries, Entity.ARTIFACT))
+        found = dict.fromkeys(stored, 0)
+    elif material.newest:
+        found = await matching_artifacts(ctx, plan_id, material.brief[0])
+    else:
+        found = {}
+    if not found:
+        return material
+    (rows,) = await ctx.read(contexts.artifacts_statement(plan_id, found, EXCERPT_BYTES))
+    return replace(material, ranked=order_by_hits(rows, found))
+
+
+async def _note_session(ctx: RequestContext, plan_id: str) -> None:
+    async with ctx.lock_plan(plan_id=plan_id) as locked:
+        await locked.write(resume_session(locked.plan, locked.decision_context), {})
+
+
+def _changed(entries: Sequence[SealedEntry], entity: Entity) -> frozenset[str]:
+    return frozenset(change.id for change in changes_in(entries) if change.entity == entity)
+
+
+def _next(plan: Plan) -> Json:
+    if plan.status in CLOSED_PLAN:
+        return next_call("list_active_plans", "this plan is over; see the others")
+    return next_call("get_next_step", "go on with the plan", planId=plan.id)
+
+
+TOOL = Tool(
+    name="get_research_context",
+    title="Resume a plan",
+    description="What a new conversation needs to go on with a plan.",
+    arguments=GetResearchContext,
+    output_schema=output_schema(planId="string"),
+    run=get_research_context,
+    reads_only=True,
+)

@@ -1,0 +1,168 @@
+"""get_step_context: what a step needs to know, in as many tokens as there are."""
+
+from typing import Any, NamedTuple
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from waybook.app.context.continuation import STEP_PARTS, read_continuation, run_search
+from waybook.app.context.parts import (
+    MAX_TOKENS,
+    MIN_TOKENS,
+    REPLY_TOKENS,
+    PacketReader,
+    byte_budget,
+)
+from waybook.app.context.step import StepMaterial, named_list, step_frame, step_parts
+from waybook.app.request.answers import build_within
+from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.reply import next_call
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.tool import Tool, output_schema
+from waybook.json_values import Body, Json
+from waybook.plan.model import Plan, Step, StepId
+from waybook.plan.states import TERMINAL_STEP
+from waybook.research.packet import build_packet
+from waybook.store.plans import contexts, load
+from waybook.store.plans.contexts import Page, StoredArtifact
+from waybook.store.plans.load import PlanRequest
+from waybook.store.research.search import Scope
+
+#: How many artifacts of those that search finds are looked at.
+MAX_MATCHES = 20
+#: How much of an artifact is read.
+EXCERPT_BYTES = 1_200
+#: The lists that can be read on by themselves.
+LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
+
+
+class GetStepContext(ReadArguments):
+    step_id: Id
+    budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
+    # In no list of tools: whoever needs them finds them in the call that a reply names.
+    part: SkipJsonSchema[Id | None] = None
+    offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
+
+
+class StepSubject(NamedTuple):
+    """What a step is about, and where it belongs."""
+
+    plan_id: str
+    question: str
+    has_research: bool
+
+
+async def get_step_context(ctx: RequestContext, asked: GetStepContext) -> Body:
+    """The step's instructions, what earlier attempts left, earlier results, artifacts that matter.
+
+    A sign of life: whoever reads up on a step is working on it.
+    """
+    step_id = id_or_nil(asked.step_id).lower()
+    about = await _about(ctx, step_id)
+    reader = PacketReader("get_step_context", {"stepId": step_id})
+    if asked.part is None or asked.part in LISTS:
+        material = await _material(ctx, about, step_id, asked)
+        return _reply(material, reader, asked)
+    part = f"{asked.part}:{step_id}" if asked.part in STEP_PARTS else asked.part
+    page = Page(asked.offset, byte_budget(asked.budget_tokens))
+    ending = next_call("get_step_context", "back to the step", stepId=step_id)
+    return await read_continuation(ctx, reader, about.plan_id, part, page, ending)
+
+
+async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
+    """Touch the step, and learn what it is about."""
+    library = ctx.services.search_backend
+    _, found, *able = await ctx.write_and_read(
+        load.SQL["touch_step"](step_id=step_id),
+        contexts.about_step_statement(step_id),
+        *library.pending_statements(),
+    )
+    library.store_capabilities(able)
+    if not found:
+        raise not_found("step")
+    about = StepSubject(*found[0])
+    ctx.cache_step_plan(step_id, about.plan_id)
+    return about
+
+
+async def _material(
+    ctx: RequestContext, about: StepSubject, step_id: str, asked: GetStepContext
+) -> StepMaterial:
+    plan_id, most = about.plan_id, byte_budget(asked.budget_tokens)
+    hits = await matching_artifacts(ctx, plan_id, about.question) if _searched(about, asked) else {}
+    page = Page(asked.offset if asked.part else 0, most)
+    wanted = PlanRequest(plan_id=plan_id, texts=(step_id,), review=False)
+    loaded, found = await ctx.load_plan(
+        wanted,
+        load.brief_statement(plan_id),
+        contexts.results_statement(plan_id, most),
+        contexts.feedback_statement(plan_id, step_id, page),
+        contexts.failures_statement(plan_id, step_id, page),
+        contexts.newest_statement(plan_id, step_id, page),
+        contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
+        contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES),
+    )
+    brief, results, feedback, failures, so_far, newest, ranked = found
+    if all(step.id != step_id for step in loaded.plan.steps):
+        raise not_found("step")
+    return StepMaterial(
+        plan=loaded.plan,
+        step=loaded.plan.step(StepId(step_id)),
+        question=brief[0][0],
+        results=results,
+        feedback=feedback,
+        failures=failures,
+        so_far=so_far,
+        newest=newest,
+        ranked=order_by_hits(ranked, hits),
+        page=page,
+    )
+
+
+def _searched(about: StepSubject, asked: GetStepContext) -> bool:
+    return about.has_research and asked.part is None
+
+
+async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
+    """What a plan has that matters for a question, best first: ids, and the passages found."""
+    found, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
+    return {hit.subject_id: hit.part for hit in found.hits[:MAX_MATCHES]}
+
+
+def order_by_hits(rows: list[tuple[Any, ...]], hits: dict[str, int]) -> list[StoredArtifact]:
+    """What was found, in the order it was found in. Sources are no artifacts, and fall out."""
+    stored = {row[0]: contexts.read_stored(row) for row in rows}
+    return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
+
+
+def _reply(material: StepMaterial, reader: PacketReader, asked: GetStepContext) -> Body:
+    plan, step = material.plan, material.step
+    ending: Body = {"next": _next(plan, step)}
+    again = reader.with_more_room(budgetTokens=REPLY_TOKENS)
+    most = byte_budget(asked.budget_tokens)
+    if asked.part is None:
+        head, every = step_frame(material), step_parts(material, reader)
+    else:
+        head = Body(planId=plan.id, stepId=step.id)
+        every = named_list(asked.part, material, reader)
+    return build_within(
+        lambda room: build_packet(head, every, ending=ending, room=room, again=again), most
+    )
+
+
+def _next(plan: Plan, step: Step) -> Json:
+    if step.status in TERMINAL_STEP:
+        return next_call("get_next_step", "this step is over; take another", planId=plan.id)
+    why = "when the work is done"
+    return next_call("submit_step_result", why, stepId=step.id, attempt=step.attempt)
+
+
+TOOL = Tool(
+    name="get_step_context",
+    title="Read up on a step",
+    description="Instructions, earlier results, artifacts of a step. A sign of life.",
+    arguments=GetStepContext,
+    output_schema=output_schema(stepId="string"),
+    run=get_step_context,
+    reads_only=True,
+)

@@ -1,0 +1,115 @@
+"""list_skills: the named ways of working there are, and the files that come with one."""
+
+from pydantic import Field
+
+from waybook.app.request.arguments import Id, Line, ReadArguments
+from waybook.app.request.reply import next_call, non_empty
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.skills.skill import Skill, SkillFile
+from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.json_values import Body, Json
+from waybook.research.cutting import fair_share, truncate
+
+#: What all descriptions, or one file, may take in a reply.
+MAX_DESCRIPTIONS_BYTES = 25_000
+FILE = 40_000
+
+
+class ListSkills(ReadArguments):
+    name: Id | None = None
+    file: Line | None = Field(None, description="a file of this skill, to read it")
+
+
+async def list_skills(ctx: RequestContext, asked: ListSkills) -> Body:
+    """The configured skills, by name; or one of them, or one of its files."""
+    if asked.name is None:
+        if asked.file is not None:
+            raise InvalidInput("file: say the name of the skill too", argument="name")
+        return {
+            "skills": _listed(ctx.services.skills),
+            "next": next_call("start_skill", "start the one that fits, before creating the plan"),
+        }
+    skill = find_skill(ctx, asked.name)
+    start = next_call("start_skill", "work by this skill", name=skill.name)
+    shown = {} if asked.file is None else {"file": _file_view(skill, asked.file)}
+    return {"skills": [_view(skill, skill.description)], **shown, "next": start}
+
+
+def find_skill(ctx: RequestContext, name: str) -> Skill:
+    """The skill of this name.
+
+    Raises:
+        NotFound: there is none.
+    """
+    for skill in ctx.services.skills:
+        if skill.name == name:
+            return skill
+    raise NotFound(
+        "there is no skill with this name here",
+        next_call=NextCall("list_skills", {}, "see the skills there are"),
+    )
+
+
+def file_names(skill: Skill) -> list[Json] | None:
+    """The files beside `SKILL.md`, if there are any."""
+    return [one.path for one in skill.extra_files] or None
+
+
+def _listed(skills: tuple[Skill, ...]) -> list[Json]:
+    share = fair_share([len(skill.description) for skill in skills], MAX_DESCRIPTIONS_BYTES)
+    return [_view(skill, _shortened(skill.description, share), files=False) for skill in skills]
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"
+
+
+def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
+    return non_empty(
+        name=skill.name,
+        description=description,
+        outputMediaType=skill.output_media_type,
+        files=file_names(skill) if files else None,
+    )
+
+
+def _file_view(skill: Skill, path: str) -> Body:
+    """A file's text, or as much of it as fits; it was read when the house opened."""
+    found = skill.file(path)
+    if found is None:
+        raise NotFound(
+            f"the skill {skill.name} has no such file",
+            next_call=NextCall("list_skills", {"name": skill.name}, "see the files it has"),
+        )
+    text = text_of(found)
+    if text is None:
+        raise InvalidInput(
+            "this file is not a text; its resource has its bytes",
+            resource=f"skill://{skill.name}/{found.path}",
+        )
+    shown = truncate(text, FILE)
+    resource = f"skill://{skill.name}/{found.path}" if len(shown) < len(text) else None
+    return non_empty(
+        path=found.path, text=shown, left=len(text) - len(shown) or None, resource=resource
+    )
+
+
+def text_of(file: SkillFile) -> str | None:
+    """The file as a text, if it is one."""
+    try:
+        return file.content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+TOOL = Tool(
+    name="list_skills",
+    title="List skills",
+    description="The named ways of working (skills) this server knows.",
+    arguments=ListSkills,
+    output_schema=output_schema(skills="array"),
+    run=list_skills,
+    reads_only=True,
+    profiles=RESEARCH,
+)

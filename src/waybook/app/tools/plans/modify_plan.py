@@ -1,0 +1,153 @@
+"""modify_plan: change the steps of a plan while it runs."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from waybook.app.request.arguments import Id, LenientJson, Line, MutatingArguments, Nested, Text
+from waybook.app.request.plan_arguments import StepArgument
+from waybook.app.request.reply import fit_reply, next_call, non_empty, step_view
+from waybook.app.request.request_context import LockedPlan, RequestContext
+from waybook.app.request.tool import Tool, output_schema
+from waybook.errors import InvalidInput
+from waybook.json_values import Body, Json
+from waybook.plan import modify
+from waybook.plan.decision import Decision
+from waybook.plan.model import Plan, StepId
+
+Action = Literal[
+    "add_steps",
+    "remove_step",
+    "reorder_steps",
+    "update_step_instructions",
+    "fail_step",
+    "retry_step",
+]
+
+#: What each action needs, and what it may take beside that.
+ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "add_steps": (frozenset({"steps"}), frozenset({"insert_after_order"})),
+    "remove_step": (frozenset({"step_id"}), frozenset()),
+    "reorder_steps": (frozenset({"step_ids"}), frozenset()),
+    "update_step_instructions": (frozenset({"step_id", "instructions"}), frozenset()),
+    "fail_step": (frozenset({"step_id", "reason"}), frozenset({"retry"})),
+    "retry_step": (frozenset({"step_id"}), frozenset()),
+}
+
+
+class ModificationArgument(Nested):
+    action: Action
+    step_id: Id | None = None
+    steps: LenientJson[list[StepArgument]] | None = Field(None, min_length=1)
+    insert_after_order: int | None = None
+    step_ids: LenientJson[list[Id]] | None = None
+    instructions: Text | None = None
+    reason: Line | None = None
+    retry: bool | None = None
+
+
+class ModifyPlan(MutatingArguments):
+    plan_id: Id
+    modifications: Annotated[
+        LenientJson[list[ModificationArgument]],
+        WithJsonSchema({"type": "array", "items": {"type": "object", "required": ["action"]}}),
+    ] = Field(min_length=1, max_length=50)
+    modification_rationale: Line | None = None
+    expected_revision: int | None = None
+    dry_run: bool = False
+
+
+async def modify_plan(ctx: RequestContext, asked: ModifyPlan) -> Body:
+    """Apply all modifications or none; a dry run only shows what would come of them."""
+    modifications = tuple(_modification(n, m) for n, m in enumerate(asked.modifications))
+    texts = tuple(m.step_id for m in asked.modifications if m.step_id)
+    async with ctx.lock_plan(plan_id=asked.plan_id, texts=texts) as locked:
+        decision = modify.modify(
+            locked.plan,
+            modifications,
+            locked.decision_context,
+            rationale=asked.modification_rationale,
+            expected_revision=asked.expected_revision,
+        )
+        body = _reply(decision.plan, decision)
+        return await _finish(locked, decision, body, dry_run=asked.dry_run)
+
+
+async def _finish(
+    locked: LockedPlan, decision: Decision[Plan], body: Body, *, dry_run: bool
+) -> Body:
+    if dry_run:
+        why = "the same call without dryRun carries it out"
+        shown = next_call("get_plan_status", why, planId=locked.plan.id)
+        return {**body, "dryRun": True, "diff": _diff(decision), "next": shown}
+    return await locked.write(decision, body)
+
+
+def _modification(number: int, asked: ModificationArgument) -> modify.Modification:
+    _check_fields(number, asked)
+    step_id = StepId((asked.step_id or "").lower())
+    match asked.action:
+        case "add_steps":
+            steps = tuple(step.new_step() for step in asked.steps or ())
+            return modify.AddSteps(steps, asked.insert_after_order)
+        case "remove_step":
+            return modify.RemoveStep(step_id)
+        case "reorder_steps":
+            return modify.ReorderSteps(tuple(StepId(i.lower()) for i in asked.step_ids or ()))
+        case "update_step_instructions":
+            return modify.UpdateInstructions(step_id, asked.instructions or "")
+        case "fail_step":
+            return modify.FailStep(step_id, asked.reason or "", bool(asked.retry))
+        case "retry_step":
+            return modify.RetryStep(step_id)
+
+
+def _check_fields(number: int, asked: ModificationArgument) -> None:
+    needed, optional = ACTION_FIELDS[asked.action]
+    given = {name for name in asked.model_fields_set if getattr(asked, name) is not None}
+    missing = needed - given
+    stray = given - needed - optional - {"action"}
+    if missing or stray:
+        camel = {
+            name: str(field.alias) for name, field in ModificationArgument.model_fields.items()
+        }
+        said = [f"needs {camel[name]}" for name in sorted(missing)]
+        said += [f"does not take {camel[name]}" for name in sorted(stray)]
+        raise InvalidInput(
+            f"modifications.{number}: {asked.action} {' and '.join(said)}",
+            at=f"modifications.{number}",
+            action=asked.action,
+        )
+
+
+def _reply(plan: Plan, decision: Decision[Plan]) -> Body:
+    steps: list[Json] = [step_view(step, attempt=step.attempt) for step in plan.steps]
+    body = non_empty(
+        planId=plan.id,
+        planStatus=str(plan.status),
+        revision=plan.revision,
+        steps=steps,
+        applied=sum(entry.event == "plan_modified" for entry in decision.entries),
+        next=next_call("get_next_step", "go on with the plan", planId=plan.id),
+    )
+    whole = next_call("get_plan_status", "the whole list", planId=plan.id, detail=True)
+    return fit_reply(body, ("steps",), whole)
+
+
+def _diff(decision: Decision[Plan]) -> list[Json]:
+    return [change.as_json() for entry in decision.entries for change in entry.changes]
+
+
+TOOL = Tool(
+    name="modify_plan",
+    title="Change a plan",
+    description=(
+        "Change a plan, all or none: add_steps{steps,insertAfterOrder?} remove_step{stepId} "
+        "reorder_steps{stepIds} update_step_instructions{stepId,instructions} "
+        "fail_step{stepId,reason,retry?} retry_step{stepId}"
+    ),
+    arguments=ModifyPlan,
+    output_schema=output_schema(revision="integer"),
+    run=modify_plan,
+    destructive=True,
+)

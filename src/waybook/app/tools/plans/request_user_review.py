@@ -1,0 +1,63 @@
+"""request_user_review: pause a step for a person."""
+
+from pydantic import Field
+
+from waybook.app.request.arguments import (
+    AnyJson,
+    Id,
+    LenientJson,
+    Line,
+    MutatingArguments,
+    Text,
+    check_result_size,
+)
+from waybook.app.request.outbox import review_url
+from waybook.app.request.reply import next_call
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import Tool, output_schema
+from waybook.json_values import Body
+from waybook.plan.model import StepId
+from waybook.plan.review import ReviewRequest, request_review
+
+
+class RequestUserReview(MutatingArguments):
+    step_id: Id
+    summary: Text
+    questions: LenientJson[list[Line]] | None = Field(None, max_length=50)
+    result_summary: AnyJson = Field(None, description="kept on approval")
+
+
+async def request_user_review(ctx: RequestContext, asked: RequestUserReview) -> Body:
+    """Pause the step and its plan until a person decides."""
+    check_result_size(resultSummary=asked.result_summary)
+    request = ReviewRequest(
+        summary=asked.summary,
+        questions=tuple(asked.questions or ()),
+        result_summary=asked.result_summary,
+    )
+    async with ctx.lock_plan(step_id=asked.step_id) as locked:
+        decision = request_review(
+            locked.plan, StepId(asked.step_id.lower()), request, locked.decision_context
+        )
+        plan, review = decision.plan, decision.reply
+        why = "once the person has said approve, reject, modify or skip, pass it on"
+        body: Body = {
+            "planId": plan.id,
+            "reviewId": review.id,
+            "stepId": review.step_id,
+            "stepStatus": str(plan.step(review.step_id).status),
+            "planStatus": str(plan.status),
+            "reviewUrl": review_url(plan.id, ctx.services.base_url),
+            "next": next_call("submit_user_decision", why, planId=plan.id),
+        }
+        return await locked.write(decision, body)
+
+
+TOOL = Tool(
+    name="request_user_review",
+    title="Ask a person",
+    description=("Pause your step for a person. Nothing starts until they decide."),
+    arguments=RequestUserReview,
+    output_schema=output_schema(reviewUrl="string"),
+    run=request_user_review,
+)

@@ -1,0 +1,65 @@
+"""start_skill: begin to work in a named way."""
+
+from pydantic import Field
+
+from waybook.app.request.arguments import Id, MutatingArguments
+from waybook.app.request.reply import next_call, non_empty
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.skills.skill import Skill
+from waybook.app.tools.plans.list_skills import file_names, find_skill
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event
+from waybook.json_values import Body, Json
+from waybook.store.driver.ids import new_id
+from waybook.store.plans import writer
+
+
+class StartSkill(MutatingArguments):
+    name: Id
+    session_id: Id = Field(description="the plan you create next in this session is linked")
+
+
+async def start_skill(ctx: RequestContext, asked: StartSkill) -> Body:
+    """Note that this session works by a skill, and hand out its text."""
+    skill = find_skill(ctx, asked.name)
+    async with ctx.begin() as opened:
+        skill_id = new_id()
+        row: dict[str, Json] = {
+            "skill": skill.name,
+            "session": ctx.session,
+            "status": "started",
+            "output_media_type": skill.output_media_type,
+            "formatting_instructions": skill.formatting_instructions,
+            "started_at": opened.now.isoformat(),
+            "started_by": ctx.caller.user,
+        }
+        made = Change(Entity.SKILL_EXECUTION, skill_id, WHOLE_ROW, None, row)
+        entry = Entry(Event.SKILL_STARTED, {"skill": skill.name}, (made,))
+        return await opened.write(
+            writer.start_skill(row, skill_id, entry, opened.write_context()),
+            _reply(skill, skill_id),
+        )
+
+
+def _reply(skill: Skill, skill_id: str) -> Body:
+    return non_empty(
+        skillExecutionId=skill_id,
+        name=skill.name,
+        status="started",
+        instructions=skill.body,
+        files=file_names(skill),
+        outputMediaType=skill.output_media_type,
+        outputFormattingInstructions=skill.formatting_instructions,
+        next=next_call("create_research_plan", "write the plan the skill asks for, same sessionId"),
+    )
+
+
+TOOL = Tool(
+    name="start_skill",
+    title="Start a skill",
+    description="Start working by a skill; returns its instructions. Then create the plan.",
+    arguments=StartSkill,
+    output_schema=output_schema(skillExecutionId="string"),
+    run=start_skill,
+    profiles=RESEARCH,
+)

@@ -1,0 +1,63 @@
+"""store_research_output: keep the deliverable of a plan."""
+
+from pydantic import Field
+
+from waybook.app.request.arguments import Id, MutatingArguments, Name
+from waybook.app.request.reply import next_after_completion, next_call, output_view
+from waybook.app.request.request_context import LockedPlan, RequestContext, id_or_nil
+from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.json_values import Body, Json
+from waybook.plan.output import NewOutput, Output, StoredOutput, parse_text_type, store_output
+from waybook.plan.states import CLOSED_PLAN
+from waybook.store.plans import details, load
+
+
+class StoreResearchOutput(MutatingArguments):
+    plan_id: Id
+    media_type: Name = Field(description="text/markdown, text/csv, application/json …")
+    title: Name = Field(description="the same again is the next version")
+    content: str = Field(min_length=1)
+
+
+async def store_research_output(ctx: RequestContext, asked: StoreResearchOutput) -> Body:
+    """Keep a deliverable as the next version of its title; the same again changes nothing."""
+    new = NewOutput(
+        media_type=parse_text_type(asked.media_type), title=asked.title, content=asked.content
+    )
+    plan_id = id_or_nil(asked.plan_id)
+    there = (details.outputs_statement(plan_id), load.brief_statement(plan_id))
+    wanted = ctx.lock_plan(*there, plan_id=plan_id, review=False)
+    async with wanted as locked:
+        before = details.read_outputs(locked.results[0])
+        decision = store_output(locked.plan, new, before, locked.decision_context)
+        return await locked.write(decision, _reply(locked, decision.reply, before))
+
+
+def _reply(locked: LockedPlan, kept: StoredOutput, before: list[Output]) -> Body:
+    output, base_url = kept.output, locked.call.services.base_url
+    return {
+        "planId": locked.plan.id,
+        "status": "stored" if kept.is_new else "unchanged",
+        **output_view(output),
+        "resource": f"waybook://outputs/{output.id}",
+        "downloadUrl": f"{base_url}/api/outputs/{output.id}",
+        "next": _next(locked, [*before, output]),
+    }
+
+
+def _next(locked: LockedPlan, there: list[Output]) -> Json:
+    if locked.plan.status not in CLOSED_PLAN:
+        return next_call("get_next_step", "go on with the plan", planId=locked.plan.id)
+    ((*_, media_type, _, _, skill_execution),) = locked.results[1]
+    return next_after_completion(locked.plan.id, media_type, skill_execution, there)
+
+
+TOOL = Tool(
+    name="store_research_output",
+    title="Store the deliverable",
+    description="Keep the deliverable of a plan, also of a completed one; versions are kept.",
+    arguments=StoreResearchOutput,
+    output_schema=output_schema(outputId="string", version="integer"),
+    run=store_research_output,
+    profiles=RESEARCH,
+)

@@ -1,0 +1,108 @@
+"""submit_step_result: hand back what a step produced."""
+
+from collections.abc import Callable
+from functools import partial
+
+from pydantic import Field
+
+from waybook.app.request.arguments import AnyJson, Id, MutatingArguments, Text, check_result_size
+from waybook.app.request.plan_arguments import UsageArgument, to_usage
+from waybook.app.request.reply import budget_view, next_call, non_empty, progress_view
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import Tool, output_schema
+from waybook.json_values import Body, Json
+from waybook.plan.branching import Branch
+from waybook.plan.decision import Decision
+from waybook.plan.model import BranchOutcome, Plan, StepId
+from waybook.plan.states import CLOSED_PLAN, PlanStatus
+from waybook.plan.submit import StepDone, Submission, fired_branches, submit
+
+
+class SubmitStepResult(MutatingArguments):
+    step_id: Id
+    result_summary: AnyJson = Field(description="any JSON")
+    confidence: float | None = Field(None, ge=0, le=1)
+    step_execution_report: AnyJson = None
+    output_formatting_notes: Text | None = None
+    attempt: int | None = Field(None, description="from get_next_step")
+    usage: UsageArgument = None
+
+
+async def submit_step_result(ctx: RequestContext, asked: SubmitStepResult) -> Body:
+    """Complete the step, look at its conditions, settle the plan."""
+    submission = _submission(asked)
+    async with ctx.lock_plan(step_id=asked.step_id, review=False, recalls=True) as locked:
+        step_id = StepId(asked.step_id.lower())
+        rule = partial(submit, locked.plan, step_id, submission, locked.decision_context)
+        decision = await evaluate(ctx, locked.plan, step_id, rule)
+        return await locked.write(decision, submission_reply(decision))
+
+
+async def evaluate(
+    ctx: RequestContext, plan: Plan, step_id: StepId | None, rule: Callable[[], Decision[StepDone]]
+) -> Decision[StepDone]:
+    """Apply a rule; where conditions of the step wait, in a thread, and charge their cost.
+
+    Conditions may take tens of milliseconds. Other calls go on meanwhile, since the server has the
+    interpreter switch threads often.
+    """
+    waiting = plan.pending_conditions()
+    has_conditions = any(step_id in {None, condition.step_id} for condition in waiting)
+    org_id = ctx.caller.org_id
+    decision = await ctx.services.cpu.run(org_id, rule) if has_conditions else rule()
+    ctx.operations.extend(branch.cost for branch in decision.reply.branches)
+    return decision
+
+
+def _submission(asked: SubmitStepResult) -> Submission:
+    check_result_size(
+        resultSummary=asked.result_summary, stepExecutionReport=asked.step_execution_report
+    )
+    return Submission(
+        result_summary=asked.result_summary,
+        confidence=asked.confidence,
+        report=asked.step_execution_report,
+        formatting_notes=asked.output_formatting_notes,
+        usage=to_usage(asked.usage),
+        attempt=asked.attempt,
+    )
+
+
+def submission_reply(decision: Decision[StepDone]) -> Body:
+    """What became of the step and its plan."""
+    plan, done = decision.plan, decision.reply
+    branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
+    return non_empty(
+        planId=plan.id,
+        stepId=done.step.id,
+        stepStatus=str(done.step.status),
+        planStatus=str(plan.status),
+        progress=progress_view(plan),
+        budget=budget_view(plan),
+        branches=branches,
+        conditionErrors=_errors(done.branches) or None,
+        reason=plan.fail_reason if plan.status is PlanStatus.FAILED else None,
+        next=next_after_step(plan),
+    )
+
+
+def next_after_step(plan: Plan) -> Json:
+    """The call that makes sense once a step is done."""
+    why = "see how the plan ended" if plan.status in CLOSED_PLAN else "take the next step"
+    return next_call("get_next_step", why, planId=plan.id)
+
+
+def _errors(branches: tuple[Branch, ...]) -> list[Json]:
+    return [branch.as_json() for branch in branches if branch.outcome is BranchOutcome.ERROR]
+
+
+TOOL = Tool(
+    name="submit_step_result",
+    title="Submit a step's result",
+    description=(
+        "Complete your step. STALE_ATTEMPT: somebody took over; your result is kept, not counted."
+    ),
+    arguments=SubmitStepResult,
+    output_schema=output_schema(planStatus="string"),
+    run=submit_step_result,
+)

@@ -1,0 +1,85 @@
+"""submit_user_decision: pass on what a person decided."""
+
+from functools import partial
+from typing import Literal, Self
+
+from pydantic import model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from waybook.app.request.arguments import Id, MutatingArguments, Text
+from waybook.app.request.reply import next_call
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import Tool, output_schema
+from waybook.app.tools.plans import submit_step_result
+from waybook.core.decision_context import Scope
+from waybook.json_values import Body
+from waybook.plan.decision import Decision
+from waybook.plan.model import DecisionKind, StepId
+from waybook.plan.review import ReviewSurface, decide
+from waybook.plan.states import StepStatus
+from waybook.plan.submit import StepDone
+from waybook.store.accounts import accounts
+
+
+class SubmitUserDecision(MutatingArguments):
+    plan_id: Id | None = None
+    step_id: Id | None = None
+    decision: Literal["approve", "reject", "modify", "skip"]
+    feedback: Text | None = None
+    #: Who has seen a review means that one, and not the one that came after it. Not listed: pages
+    #: send it, agents have no need to.
+    review_id: SkipJsonSchema[Id | None] = None
+    #: Where in a chat the person decided, as the map or a form says of itself.
+    place: SkipJsonSchema[ReviewSurface | None] = None
+
+    @model_validator(mode="after")
+    def _names_one(self) -> Self:
+        if self.plan_id is None and self.step_id is None:
+            raise ValueError("name the planId, or the stepId under review")
+        return self
+
+
+async def submit_user_decision(ctx: RequestContext, asked: SubmitUserDecision) -> Body:
+    """Carry out a person's decision on the open review, once."""
+    step_id = StepId(asked.step_id.lower()) if asked.step_id else None
+    policy = accounts.policy_statement()
+    locked = ctx.lock_plan(policy, plan_id=asked.plan_id, step_id=asked.step_id, candidates=True)
+    async with locked as held:
+        rule = partial(
+            decide,
+            held.plan,
+            DecisionKind(asked.decision),
+            held.decision_context._replace(policy=accounts.read_policy(held.results[-1])),
+            feedback=asked.feedback,
+            step_id=step_id,
+            review_id=asked.review_id,
+            place=asked.place,
+        )
+        decision = await submit_step_result.evaluate(ctx, held.plan, step_id, rule)
+        return await held.write(decision, _reply(decision, asked.decision))
+
+
+def _reply(decision: Decision[StepDone], said: str) -> Body:
+    step = decision.reply.step
+    body = {"decision": said, **submit_step_result.submission_reply(decision)}
+    if step.status is StepStatus.IN_PROGRESS:
+        body["instructions"] = decision.plan.texts[step.id].instructions
+        body["attempt"] = step.attempt
+        why = "do the step again with the feedback, then submit"
+        body["next"] = next_call("submit_step_result", why, stepId=step.id, attempt=step.attempt)
+    return body
+
+
+TOOL = Tool(
+    name="submit_user_decision",
+    title="Pass on a decision",
+    description=(
+        "Pass on a person's decision: approve, reject (plan fails), modify (again, with feedback), "
+        "skip. Never decide for them."
+    ),
+    arguments=SubmitUserDecision,
+    output_schema=output_schema(planStatus="string"),
+    run=submit_user_decision,
+    destructive=True,
+    scopes=frozenset({Scope.PLAN_WRITE, Scope.REVIEW}),
+)

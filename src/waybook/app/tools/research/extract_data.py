@@ -1,0 +1,332 @@
+"""extract_data: structured data from a text, of the shape a JSON Schema asks for.
+
+Asking the server's model for data: once, and once more with what was wrong.
+
+What the server's own model took: noted for the org, beside what agents tell.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import Field
+
+from waybook.app.context.job import fit_views
+from waybook.app.request.arguments import AnyJson, Id, ReadArguments, check_json, decode
+from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next_call
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.core.decision_context import Scope
+from waybook.core.usage import Usage
+from waybook.errors import SAME_CALL, EndpointFailed, InvalidInput, NextCall, TooLarge, WaybookError
+from waybook.integrations.llm_messages import Model, ModelReply, ModelRequest, extract_json
+from waybook.json_values import Body, Json
+from waybook.plan.schema import Mismatch, check_schema, mismatches
+from waybook.research.cutting import truncate
+from waybook.research.extraction import (
+    fence_text,
+    label_text,
+    model_instructions,
+    prompt,
+    retry_prompt,
+)
+from waybook.store import calls
+from waybook.store.driver.ids import new_id
+from waybook.store.research import artifacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractionOutcome:
+    """What the model gave, what is wrong with it, and what it took."""
+
+    data: Json
+    faults: list[Mismatch]
+    usage: Usage
+
+
+class SecondAttemptFailed(Exception):
+    """The endpoint failed at the second question: what went before was used all the same."""
+
+    def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
+        super().__init__(failed)
+        self.failed = failed
+        self.usage = usage
+
+
+async def extract_with_model(
+    model: Model, given: str, schema: dict[str, Json], *, seconds: float
+) -> ExtractionOutcome:
+    """What the model extracts from a text, checked; asked at most twice, in so many seconds.
+
+    Raises:
+        EndpointFailed: there was no answer that can be used.
+        CutOff: there was one, but none to what was wrong with it.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + seconds
+    told = model_instructions(given, schema)
+    question = ModelRequest(instructions=told, text=fence_text(given), schema=schema)
+    answer = await model.complete(question, seconds=seconds)
+    first = validate_reply(answer, schema)
+    if not first.faults:
+        return first
+    mending = retry_prompt(given, answer.text, first.faults)
+    question = ModelRequest(instructions=told, text=mending, schema=schema)
+    try:
+        second = validate_reply(await model.complete(question, seconds=deadline - clock()), schema)
+    except EndpointFailed as failed:
+        raise SecondAttemptFailed(failed, first.usage) from failed
+    return ExtractionOutcome(
+        data=second.data, faults=second.faults, usage=first.usage.plus(second.usage)
+    )
+
+
+def validate_reply(told: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
+    """What a model said, held against the schema."""
+    data: Json = None
+    try:
+        data = extract_json(told.text)
+        check_json(data)
+        faults = mismatches(data, schema, value="the answer", shape="schema")
+    except InvalidInput as refused:
+        faults = [Mismatch("$", refused.message)]
+    except ValueError:
+        why = (
+            "the answer was cut off before its end"
+            if told.truncated
+            else "the answer holds no JSON"
+        )
+        faults = [Mismatch("$", why)]
+    return ExtractionOutcome(data=data, faults=faults, usage=told.usage)
+
+
+def usage_view(usage: Usage) -> dict[str, Json]:
+    """Usage as every reply tells it."""
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "model": usage.model,
+    }
+
+
+log = logging.getLogger(__name__)
+
+
+async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
+    """Note it. What the model said is worth more than what it took: a failure is no error."""
+    try:
+        async with ctx.begin() as opened:
+            by = ctx.caller.user
+            await opened.tx.commit(
+                calls.server_usage_statement(new_id(), usage, at=opened.now, by=by)
+            )
+    except WaybookError as error:
+        log.warning("usage of the server's model not noted: %s", error)
+
+
+#: What may take how many bytes: a schema, the errors of a reply, what stands around them.
+MAX_SCHEMA_BYTES = 20_000
+MAX_ERROR_BYTES = 8_000
+REPLY_OVERHEAD = 4_000
+MAX_TITLE_LENGTH = 200
+MAX_OFFSET = 1_000_000_000
+
+
+class ExtractData(ReadArguments):
+    text: str | None = Field(None, min_length=1)
+    artifact_id: Id | None = None
+    wanted: AnyJson = Field(alias="schema")
+    candidate: Any = None
+    prompt_only: bool = False
+    offset: int = Field(0, ge=0, le=MAX_OFFSET)
+    detail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The text to extract from, from its offset on, and whose it is if it was stored."""
+
+    text: str
+    provenance: Body | None = None
+
+
+async def extract_data(ctx: RequestContext, asked: ExtractData) -> Body:
+    """Check a candidate; else ask the server's model; else say how to ask one's own."""
+    schema = _schema(asked.wanted)
+    given = await _given(ctx, asked)
+    if given is None or asked.candidate is not None:
+        return _checked(asked, schema)
+    model = ctx.services.model
+    if model is None or asked.prompt_only:
+        return _by_yourself(given, schema, asked)
+    whole = label_text(given.text, given.provenance)
+    try:
+        outcome = await extract_with_model(model, whole, schema, seconds=ctx.services.model_seconds)
+    except EndpointFailed as failed:
+        raise _out_of_reach(failed, asked) from failed
+    except SecondAttemptFailed as cut:
+        await record_model_usage(ctx, cut.usage)
+        cut.failed.details["usage"] = usage_view(cut.usage)
+        raise _out_of_reach(cut.failed, asked) from cut
+    await record_model_usage(ctx, outcome.usage)
+    usage: Body = {"usage": usage_view(outcome.usage)}
+    if outcome.faults:
+        wrong: Body = {"status": "invalid", "errors": _errors(outcome.faults)}
+        return {**_by_yourself(given, schema, asked), **wrong, **usage}
+    return {**_extracted(outcome.data, asked), **usage}
+
+
+def _schema(wanted: Json) -> dict[str, Json]:
+    check_schema(wanted, "schema")
+    if not isinstance(wanted, dict):
+        raise InvalidInput("schema must be a JSON Schema object", argument="schema")
+    size = len(orjson.dumps(wanted))
+    if size > MAX_SCHEMA_BYTES:
+        raise TooLarge(
+            f"schema takes {size:,} bytes, at most {MAX_SCHEMA_BYTES:,} are taken; ask for less "
+            "at a time",
+            argument="schema",
+            limit=MAX_SCHEMA_BYTES,
+        )
+    return wanted
+
+
+async def _given(ctx: RequestContext, asked: ExtractData) -> SourceText | None:
+    """The text; none is needed to check a candidate.
+
+    Raises:
+        NotFound: there is no such artifact, or it is somebody else's.
+    """
+    if asked.text is not None and asked.artifact_id is not None:
+        raise InvalidInput("give text or artifactId, not both")
+    if asked.artifact_id is not None:
+        (rows,) = await ctx.read(artifacts.artifact_statement(id_or_nil(asked.artifact_id)))
+        if not rows:
+            raise not_found("artifact")
+        return _from(_artifact(rows[0]), asked)
+    if asked.text is not None:
+        return _from(SourceText(asked.text), asked)
+    if asked.candidate is None:
+        raise InvalidInput("give the text to extract from, or the artifactId of a stored one")
+    return None
+
+
+def _artifact(row: tuple[Any, ...]) -> SourceText:
+    artifact_id, _, _, kind, title, content, *_, created_at, created_by, _, _ = row
+    about: Body = {
+        "artifactId": artifact_id,
+        "kind": kind,
+        "title": title[:MAX_TITLE_LENGTH],
+        "storedBy": created_by,
+        "storedAt": format_time(created_at),
+    }
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return SourceText(text, about)
+
+
+def _from(given: SourceText, asked: ExtractData) -> SourceText:
+    text = given.text[asked.offset :]
+    if not text and asked.candidate is None:
+        raise InvalidInput(
+            f"there is no text at offset {asked.offset:,}: it has {len(given.text):,} characters",
+            argument="offset",
+        )
+    return SourceText(text, given.provenance)
+
+
+# Replies
+
+
+def _checked(asked: ExtractData, schema: dict[str, Json]) -> Body:
+    """What is wrong with a candidate, or the candidate; JSON that came as text is read."""
+    faults: list[Mismatch] = []
+    for candidate in _readings(asked.candidate):
+        faults = mismatches(candidate, schema, value="candidate", shape="schema")
+        if not faults:
+            return _extracted(candidate, asked)
+    why = "mend what is listed, and call again with the mended candidate"
+    following_call = next_call("extract_data", why, **_which(asked))
+    return {"status": "invalid", "errors": _errors(faults), "next": following_call}
+
+
+def _readings(candidate: Json) -> Iterator[Json]:
+    yield candidate
+    if isinstance(candidate, str) and (inside := decode(candidate)) != candidate:
+        yield inside  # type: ignore[misc]  # what JSON text holds is JSON
+
+
+def _extracted(data: Json, asked: ExtractData) -> Body:
+    size = len(orjson.dumps(data))
+    limit = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD
+    if size > limit and not asked.detail:
+        raise TooLarge(
+            f"the data take {size:,} bytes, a reply has {limit:,}; ask for less in the schema, "
+            "or for all with detail",
+            limit=limit,
+            next_call=NextCall("extract_data", {"detail": True}, f"{SAME_CALL}, in full"),
+        )
+    why = "put the data into the result of the step they are for"
+    return {"status": "extracted", "data": data, "next": next_call("submit_step_result", why)}
+
+
+def _by_yourself(given: SourceText, schema: dict[str, Json], asked: ExtractData) -> Body:
+    """What to tell one's own model; a long text in pieces."""
+    room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
+    piece = truncate(given.text, room)
+    upto, left = asked.offset + len(piece), len(given.text) - len(piece)
+    return {
+        "status": "do_it_yourself",
+        "prompt": prompt(label_text(piece, given.provenance)),
+        "schema": schema,
+        "left": left,
+        "next": _next(asked, upto, left),
+    }
+
+
+def _next(asked: ExtractData, upto: int, left: int) -> Json:
+    if left:
+        why = f"{left:,} characters of the text are left: read on, with the same schema"
+        reading: Body = {**_which(asked), "promptOnly": True, "offset": upto}
+        return next_call("extract_data", why, **reading)
+    why = "give prompt and schema to your own model, and call again with its JSON as candidate"
+    return next_call("extract_data", why, **_which(asked))
+
+
+def _which(asked: ExtractData) -> Body:
+    return {"artifactId": asked.artifact_id} if asked.artifact_id else {}
+
+
+def _errors(faults: Iterable[Mismatch]) -> Json:
+    told: list[Json] = [{"path": fault.path, "message": fault.message} for fault in faults]
+    return fit_views(told, MAX_ERROR_BYTES)
+
+
+def _out_of_reach(failed: EndpointFailed, asked: ExtractData) -> EndpointFailed:
+    why = "get the prompt for your own model, with the same text and schema"
+    arguments: Body = {**_which(asked), "promptOnly": True}
+    return EndpointFailed(
+        f"the endpoint of the server's model gave no usable answer: {failed.message}. Nothing was "
+        "written; extract with your own model",
+        next_call=NextCall("extract_data", arguments, why),
+        **failed.details,
+    )
+
+
+TOOL = Tool(
+    name="extract_data",
+    title="Extract data",
+    description=(
+        "Data from a text or artifact. do_it_yourself: follow prompt, call again with candidate."
+    ),
+    arguments=ExtractData,
+    output_schema=output_schema(status="string"),
+    run=extract_data,
+    reads_only=True,
+    # It changes nothing here, but whoever runs the server pays for the model it asks.
+    scopes=frozenset({Scope.PLAN_WRITE}),
+    profiles=RESEARCH,
+)

@@ -1,0 +1,176 @@
+"""get_artifact: read what was stored, whole or piece by piece."""
+
+import json
+from typing import Any, cast
+
+from pydantic import Field
+
+from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.reply import format_time, next_call, non_empty
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.json_values import Body, Json
+from waybook.research.cutting import escaped_size, truncate
+from waybook.store.research import artifacts, search
+
+#: What a piece of the content may take, in bytes, and everything beside it.
+MAX_CONTENT_BYTES = 30_000
+MAX_METADATA_BYTES = 12_000
+#: The same where detail is asked for.
+MAX_DETAIL_CONTENT_BYTES = 120_000
+MAX_DETAIL_BESIDE_BYTES = 120_000
+MAX_CITATIONS = 20
+#: Further on there is nothing.
+MAX_OFFSET = 1_000_000_000
+
+
+class GetArtifact(ReadArguments):
+    artifact_id: Id | None = None
+    source_id: Id | None = Field(None, description="instead: one source")
+    offset: int = Field(0, ge=0, le=MAX_OFFSET)
+    detail: bool = False
+
+
+async def get_artifact(ctx: RequestContext, asked: GetArtifact) -> Body:
+    """An artifact with its content, or a source with who came from it."""
+    if (asked.artifact_id is None) == (asked.source_id is None):
+        raise InvalidInput("name one of artifactId and sourceId")
+    if asked.source_id is not None:
+        return await _source(ctx, id_or_nil(asked.source_id))
+    artifact_id = id_or_nil(asked.artifact_id or "")
+    found, sources = await ctx.read(
+        artifacts.artifact_statement(artifact_id), search.sources_statement([artifact_id])
+    )
+    if not found:
+        raise _missing("artifact")
+    return _artifact(found[0], sources, asked)
+
+
+async def _source(ctx: RequestContext, source_id: str) -> Body:
+    (found,) = await ctx.read(artifacts.source_statement(source_id, MAX_CITATIONS))
+    if not found:
+        raise _missing("source")
+    row_id, url, title, quote, created_at, created_by, retrieved_at, citing = found[0]
+    first = citing[0] if citing else None
+    return non_empty(
+        sourceId=row_id,
+        title=title,
+        url=url,
+        quote=quote,
+        retrievedAt=format_time(retrieved_at),
+        createdAt=format_time(created_at),
+        createdBy=created_by,
+        artifacts=[_citing(one) for one in citing or ()],
+        next=next_call("get_artifact", "read what was made of it", artifactId=first[0])
+        if first
+        else next_call("list_active_plans", "see what it may be of use for"),
+    )
+
+
+def _citing(one: list[Any]) -> Json:
+    artifact_id, kind, title, plan_id = one
+    return non_empty(artifactId=artifact_id, kind=kind, title=title, planId=plan_id)
+
+
+def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], asked: GetArtifact) -> Body:
+    artifact_id, plan_id, step_id, kind, title, content, superseded, tags, metadata, *rest = row
+    version, created_at, created_by, earlier, later = rest
+    piece = _piece(content, asked)
+    return non_empty(
+        artifactId=artifact_id,
+        planId=plan_id,
+        stepId=step_id,
+        kind=kind,
+        title=title,
+        version=version,
+        superseded=superseded or None,
+        tags=tags or None,
+        **_beside(metadata, [source_view(row[1:]) for row in sources], asked),
+        createdAt=format_time(created_at),
+        createdBy=created_by,
+        earlierVersion=earlier,
+        laterVersion=later,
+        **piece,
+        next=_next(artifact_id, plan_id, asked, piece),
+    )
+
+
+def source_view(row: tuple[Any, ...], *, quoted: bool = True) -> Body:
+    """A source of an artifact."""
+    source_id, url, title, quote, retrieved_at = row
+    return non_empty(
+        sourceId=source_id,
+        url=url,
+        title=title,
+        quote=quote if quoted else None,
+        retrievedAt=format_time(retrieved_at),
+    )
+
+
+def _beside(metadata: Json, sources: list[Body], asked: GetArtifact) -> Body:
+    """What stands around the content, at the beginning of it, as far as it goes."""
+    if asked.offset and not asked.detail:
+        return {}
+    kept, left = list[Body](), MAX_DETAIL_BESIDE_BYTES if asked.detail else MAX_METADATA_BYTES
+    for source in sources:
+        left -= len(json.dumps(source))
+        if left < 0:
+            break
+        kept.append(source)
+    fits = left > 0 and len(json.dumps(metadata)) <= left
+    beside = non_empty(metadata=metadata if fits else None, sources=cast("Json", kept))
+    if len(kept) < len(sources) or (metadata is not None and not fits):
+        beside["cut"] = next_call(
+            "get_artifact",
+            f"{len(sources) - len(kept)} sources were left out"
+            + ("" if fits or metadata is None else ", and the metadata"),
+            **_next_beside(sources[len(kept) :], asked),
+        )
+    return beside
+
+
+def _next_beside(left_out: list[Body], asked: GetArtifact) -> Body:
+    """Return the arguments that bring what was left out, or the first source of it."""
+    if asked.detail and left_out:
+        return {"sourceId": left_out[0]["sourceId"]}
+    return {"artifactId": asked.artifact_id, "detail": True}
+
+
+def _piece(content: Json, asked: GetArtifact) -> Body:
+    """The content, or a piece of its text, and how many characters are left behind it."""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    most = MAX_DETAIL_CONTENT_BYTES if asked.detail else MAX_CONTENT_BYTES
+    if not asked.offset and escaped_size(text) <= most:
+        return {"content": content, "left": 0}
+    piece = truncate(text[asked.offset :], most)
+    return {"content": piece, "left": max(0, len(text) - asked.offset - len(piece))}
+
+
+def _next(artifact_id: str, plan_id: str | None, asked: GetArtifact, piece: Body) -> Json:
+    if piece["left"]:
+        upto = asked.offset + len(str(piece["content"]))
+        return next_call("get_artifact", "read on", artifactId=artifact_id, offset=upto)
+    # Never with its title: a text that somebody stored is nothing to call a tool with.
+    if plan_id is not None:
+        return next_call("get_research_context", "see what it belongs to", planId=plan_id)
+    return next_call("list_active_plans", "see what it may be of use for")
+
+
+def _missing(what: str) -> NotFound:
+    return NotFound(
+        f"there is no {what} with this id here",
+        next_call=NextCall("search_sources", {}, "search for it; what is found has its id"),
+    )
+
+
+TOOL = Tool(
+    name="get_artifact",
+    title="Read an artifact",
+    description="What was stored, with its sources. left: how much follows; read on at offset.",
+    arguments=GetArtifact,
+    output_schema=output_schema(title="string"),
+    run=get_artifact,
+    reads_only=True,
+    profiles=RESEARCH,
+)

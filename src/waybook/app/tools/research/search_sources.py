@@ -1,0 +1,161 @@
+"""search_sources: find what was learnt before, by words and by meaning."""
+
+from collections import defaultdict
+from typing import Any, cast
+
+from pydantic import Field
+
+from waybook.app.context.continuation import SearchResults, run_search
+from waybook.app.context.job import fit_views
+from waybook.app.request.arguments import Id, LenientJson, ReadArguments
+from waybook.app.request.reply import format_time, next_call, non_empty
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.app.tools.research.get_artifact import source_view
+from waybook.app.tools.research.store_research import Moment, Query, Tag, Word
+from waybook.errors import InvalidInput
+from waybook.json_values import Body, Json
+from waybook.research.fusion import Hit, MatchReason
+from waybook.research.query import SearchQuery, Snippet, build_snippet
+from waybook.store.research import search
+from waybook.store.research.search import Scope
+
+#: What all hits of a page may take together, in bytes.
+MAX_HITS_BYTES = 42_000
+#: How many sources of an artifact are named with it, and how many words that match.
+MAX_SOURCES = 3
+MAX_MATCHED_WORDS = 12
+#: How far one can page on.
+MAX_OFFSET = 100
+
+
+class SearchSources(ReadArguments):
+    query: Query
+    plan_id: Id | None = None
+    kinds: LenientJson[list[Word]] | None = Field(None, max_length=20)
+    tags: LenientJson[list[Tag]] | None = Field(None, max_length=20, description="all of them")
+    since: Moment | None = None
+    limit: int = Field(default=10, ge=1, le=50)
+    cursor: str | None = Field(None, max_length=20)
+
+
+async def search_sources(ctx: RequestContext, asked: SearchSources) -> Body:
+    """A page of what matches, best first: each hit with why it matched and where it came from."""
+    start = _read_cursor(asked.cursor)
+    found = await _search(ctx, asked)
+    page = found.hits[start : start + asked.limit]
+    views = fit_views(await _views(ctx, found.question, page), MAX_HITS_BYTES)
+    upto = start + len(views)
+    more = upto < len(found.hits)
+    return non_empty(
+        hits=views,
+        searched=found.method,
+        nextCursor=str(upto) if more else None,
+        next=_next(asked, views),
+    )
+
+
+async def _search(ctx: RequestContext, asked: SearchSources) -> SearchResults:
+    scope = Scope(
+        plan_id=id_or_nil(asked.plan_id) if asked.plan_id else None,
+        kinds=tuple(asked.kinds or ()),
+        since=asked.since,
+        tags=tuple(asked.tags or ()),
+    )
+    found, (there,) = await run_search(
+        ctx, asked.query, scope, search.plan_exists_statement(scope.plan_id)
+    )
+    if not there[0][0]:
+        raise not_found("plan")
+    return found
+
+
+async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) -> list[Json]:
+    if not page:
+        return []
+    rows, sources = await ctx.read(
+        search.hits_statement((hit.subject_id, hit.part) for hit in page),
+        search.sources_statement(hit.subject_id for hit in page),
+    )
+    by_id = {row[1]: row for row in rows}
+    came_from = defaultdict[str, list[tuple[Any, ...]]](list)
+    for row in sources:
+        came_from[row[0]].append(row[1:])
+    # What was replaced by a later version between the two looks is not there any more.
+    there = [hit for hit in page if hit.subject_id in by_id]
+    return [_view(question, h, by_id[h.subject_id], came_from[h.subject_id]) for h in there]
+
+
+def _view(
+    question: SearchQuery, hit: Hit, row: tuple[Any, ...], sources: list[tuple[Any, ...]]
+) -> Body:
+    subject, row_id, _, plan_id, kind, _, body, created_at, step_id, author, url, *rest = row
+    title, tags, version, superseded = rest
+    shown = build_snippet(body, question)
+    argument = "artifactId" if subject == "artifact" else "sourceId"
+    return non_empty(
+        id=row_id,
+        subject=subject,
+        kind=kind,
+        title=title,
+        tags=tags or None,
+        version=version,
+        superseded=superseded or None,
+        snippet=shown.highlight(),
+        why=[_why(reason, shown) for reason in hit.why],
+        planId=plan_id,
+        stepId=step_id,
+        url=url,
+        sources=[source_view(one, quoted=False) for one in sources[:MAX_SOURCES]] or None,
+        moreSources=len(sources) - MAX_SOURCES if len(sources) > MAX_SOURCES else None,
+        createdAt=format_time(created_at),
+        createdBy=author,
+        read={"tool": "get_artifact", "args": {argument: row_id}},
+    )
+
+
+def _why(reason: MatchReason, shown: Snippet) -> Json:
+    """One reason: the place it had by words or by meaning, and what put it there."""
+    if reason.by == "meaning":
+        return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
+    words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)
+    return {
+        "by": reason.by,
+        "rank": reason.rank,
+        "covers": round(reason.score, 3),
+        "words": cast("Json", [*words][:MAX_MATCHED_WORDS]),
+    }
+
+
+def _next(asked: SearchSources, views: list[Json]) -> Json:
+    if views:
+        best = cast("Body", views[0])
+        argument = "artifactId" if best["subject"] == "artifact" else "sourceId"
+        return next_call("get_artifact", "read the best of them whole", **{argument: best["id"]})
+    narrowed = asked.plan_id or asked.kinds or asked.tags or asked.since
+    if narrowed:
+        return next_call("search_sources", "look everywhere, without filters", query=asked.query)
+    return next_call("store_research", "nothing is known of it; store what you find out")
+
+
+def _read_cursor(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if cursor.isascii() and cursor.isdecimal() and int(cursor) <= MAX_OFFSET:
+        return int(cursor)
+    raise InvalidInput("cursor is not one this tool gave out; leave it away to start again")
+
+
+TOOL = Tool(
+    name="search_sources",
+    title="Search what was stored",
+    description=(
+        "Find what was stored before, by words and meaning, in all plans. Each hit says why it "
+        "matched and how to read the whole."
+    ),
+    arguments=SearchSources,
+    output_schema=output_schema(hits="array", searched="string"),
+    run=search_sources,
+    reads_only=True,
+    profiles=RESEARCH,
+)

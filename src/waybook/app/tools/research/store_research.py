@@ -1,0 +1,247 @@
+"""store_research: keep what was found out, and where it came from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, cast
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from waybook.app.request.arguments import (
+    AnyJson,
+    Id,
+    LenientJson,
+    Line,
+    MutatingArguments,
+    Nested,
+    check_result_size,
+)
+from waybook.app.request.reply import next_call, non_empty
+from waybook.app.request.request_context import NIL_ID, RequestContext, id_or_nil
+from waybook.app.request.tool import RESEARCH, Tool, output_schema
+from waybook.errors import InvalidInput
+from waybook.json_values import Body, Json
+from waybook.plan.model import StepId
+from waybook.plan.research import (
+    ExistingResearch,
+    Research,
+    ResearchSource,
+    StoredResearch,
+    store_research,
+    store_standalone,
+)
+from waybook.research.passages import json_to_text, source_hash, source_id
+from waybook.store.driver.queries import Statement
+from waybook.store.plans import writer
+from waybook.store.research import artifacts
+from waybook.store.research.artifacts import Embeddings, PassageDraft
+from waybook.store.research.search import SearchCapabilities
+
+MAX_SOURCES = 50
+MAX_TAGS = 20
+
+
+def visible_line(text: str) -> str:
+    """A text of a line: what is compared letter by letter must be seen letter by letter."""
+    if not text.isprintable():
+        raise ValueError("must be of printable characters")
+    return text
+
+
+def in_utc(at: datetime) -> datetime:
+    """A moment; one without a zone is taken for UTC."""
+    try:
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must be a moment between the years 1 and 9999") from None
+
+
+Word = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200, strip_whitespace=True),
+    AfterValidator(visible_line),
+]
+Tag = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=60, strip_whitespace=True),
+    AfterValidator(visible_line),
+]
+Query = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+Moment = Annotated[datetime, AfterValidator(in_utc)]
+
+
+class SourceArgument(Nested):
+    url: Line | None = None
+    title: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    quote: Annotated[str, StringConstraints(min_length=1, max_length=5_000)] | None = None
+    retrieved_at: Moment | None = None
+
+
+class StoreResearch(MutatingArguments):
+    kind: Word = Field(description="your word: note, finding, quote …")
+    title: Word
+    content: AnyJson = Field(description="text or JSON")
+    plan_id: Id | None = None
+    step_id: Id | None = None
+    sources: LenientJson[list[SourceArgument]] | None = Field(None, max_length=MAX_SOURCES)
+    tags: LenientJson[list[Tag]] | None = Field(None, max_length=MAX_TAGS)
+    metadata: LenientJson[dict[str, AnyJson]] | None = None
+
+
+async def store(ctx: RequestContext, asked: StoreResearch) -> Body:
+    """Keep it as the next version of its name, findable by the very next search."""
+    research = _research(asked)
+    indexing = await _indexing(ctx, research)
+    if asked.plan_id is None and asked.step_id is None:
+        return await _apart(ctx, research, indexing)
+    return await _in_plan(ctx, asked, research, indexing)
+
+
+async def _in_plan(
+    ctx: RequestContext, asked: StoreResearch, research: Research, how: "ResearchIndexing"
+) -> Body:
+    step_id = StepId(asked.step_id.lower()) if asked.step_id else None
+    plan_id = (
+        id_or_nil(asked.plan_id) if asked.plan_id else await ctx.plan_of_step(asked.step_id or "")
+    )
+    asking = artifacts.existing_in_plan_statements(
+        plan_id, research.kind, research.title, [origin.id for origin in research.origins]
+    )
+    async with ctx.lock_plan(
+        *asking, plan_id=plan_id, step_id=asked.step_id, review=False
+    ) as locked:
+        before = artifacts.read_existing(*locked.results)
+        decision = store_research(locked.plan, step_id, research, before, locked.decision_context)
+        body = _reply(research, decision.reply, how, locked.plan.id, step_id)
+        more = how.statements(decision.reply, before, locked.plan.id, locked.decision_context.now)
+        return await locked.write(decision, body, *more)
+
+
+async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing") -> Body:
+    async with ctx.begin(
+        *artifacts.existing_standalone_statements(research.kind, research.title)
+    ) as opened:
+        before = artifacts.read_existing(opened.results[1])
+        kept, entry = store_standalone(research, before, opened.decision_context)
+        written = (
+            writer.store_standalone(kept.artifact_id, entry, opened.write_context())
+            if entry
+            else []
+        )
+        written += how.statements(kept, before, None, opened.now)
+        return await opened.write(written, _reply(research, kept, how))
+
+
+@dataclass(frozen=True, slots=True)
+class ResearchIndexing:
+    """How research is made findable. Its vectors are made before anything is locked."""
+
+    research: Research
+    org_id: UUID
+    capabilities: SearchCapabilities
+    embeddings: Embeddings | None
+
+    @property
+    def describe(self) -> str:
+        """In words, for who stored it."""
+        if self.embeddings or not self.capabilities.vectors:
+            return self.capabilities.describe
+        return "full text; vectors follow when the embeddings endpoint answers"
+
+    def statements(
+        self, kept: StoredResearch, before: ExistingResearch, plan_id: str | None, now: datetime
+    ) -> Iterator[Statement]:
+        """Let search know this version, and pass by the one before it."""
+        if kept.unchanged:
+            return
+        if before.artifact_id is not None:
+            yield artifacts.unindex_statement(before.artifact_id)
+        pieces = _pieces(self.research, kept.artifact_id, plan_id, now)
+        yield from artifacts.index_statements(pieces, self.embeddings, self.org_id)
+
+
+async def _indexing(ctx: RequestContext, research: Research) -> ResearchIndexing:
+    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    able = await library.capabilities(ctx.services.database, org_id)
+    pieces = _pieces(research, NIL_ID, None, datetime.fromtimestamp(0, UTC))
+    return ResearchIndexing(research, org_id, able, await library.embed_passages(pieces, able))
+
+
+def _pieces(
+    research: Research, artifact_id: str, plan_id: str | None, now: datetime
+) -> list[PassageDraft]:
+    artifact = artifacts.index_artifact(
+        artifact_id=artifact_id,
+        plan_id=plan_id,
+        kind=research.kind,
+        title=research.title,
+        tags=research.tags,
+        text=json_to_text(research.content),
+        created_at=now,
+    )
+    return artifacts.split_subjects(
+        [artifact, *(artifacts.index_source(o, now) for o in research.origins)]
+    )
+
+
+def _research(asked: StoreResearch) -> Research:
+    if asked.content is None or asked.content == "":
+        raise InvalidInput("content: there is nothing in it", argument="content")
+    check_result_size(content=asked.content, metadata=asked.metadata)
+    origins = [_origin(source) for source in asked.sources or ()]
+    return Research(
+        kind=asked.kind,
+        title=asked.title,
+        content=asked.content,
+        tags=tuple(dict.fromkeys(asked.tags or ())),
+        metadata=cast("Json", asked.metadata),
+        origins=tuple({origin.id: origin for origin in reversed(origins)}.values())[::-1],
+    )
+
+
+def _origin(asked: SourceArgument) -> ResearchSource:
+    told = source_hash(url=asked.url, title=asked.title, quote=asked.quote)
+    return ResearchSource(
+        id=source_id(told),
+        content_hash=told,
+        url=asked.url,
+        title=asked.title,
+        quote=asked.quote,
+        retrieved_at=asked.retrieved_at,
+    )
+
+
+def _reply(
+    research: Research,
+    kept: StoredResearch,
+    how: ResearchIndexing,
+    plan_id: str | None = None,
+    step_id: str | None = None,
+) -> Body:
+    return non_empty(
+        artifactId=kept.artifact_id,
+        kind=research.kind,
+        title=research.title,
+        version=kept.version,
+        unchanged=kept.unchanged or None,
+        planId=plan_id,
+        stepId=step_id,
+        sourceIds=[origin.id for origin in research.origins],
+        indexed=how.describe,
+        next=next_call("search_sources", "find it again by words or meaning", query=research.title),
+    )
+
+
+TOOL = Tool(
+    name="store_research",
+    title="Store research",
+    description=(
+        "Keep what you found out, with its sources: searchable at once, by every later plan. The "
+        "same kind and title again is the next version."
+    ),
+    arguments=StoreResearch,
+    output_schema=output_schema(artifactId="string", version="integer"),
+    run=store,
+    profiles=RESEARCH,
+)

@@ -1,0 +1,79 @@
+"""add_dag: bring a definition of one's own, or a new version of it."""
+
+from functools import partial
+from typing import Final
+
+import orjson
+from pydantic import Field
+
+from waybook.app.request.arguments import AnyJson, MutatingArguments
+from waybook.app.request.definition_cache import (
+    compile_definition,
+    definition_body,
+    definition_hash,
+)
+from waybook.app.request.reply import next_call
+from waybook.app.request.request_context import OpenTransaction, RequestContext
+from waybook.app.request.tool import ADMIN, Tool, output_schema
+from waybook.core.decision_context import Scope
+from waybook.json_values import Body, Json
+from waybook.store.runs import load, writer
+
+#: About as many bytes a line of a map takes in its definition.
+BYTES_PER_MAP_ITEM: Final = 20
+
+
+class AddDag(MutatingArguments):
+    definition: AnyJson = Field(description="slug, name, stages, transitions")
+
+
+async def add_dag(ctx: RequestContext, asked: AddDag) -> Body:
+    """Check a definition and keep it; the same one again changes nothing."""
+    weight = len(orjson.dumps(asked.definition)) // BYTES_PER_MAP_ITEM
+    checked = partial(compile_definition, asked.definition, 1)
+    chart = await ctx.services.layout_worker.run(ctx.caller.org_id, weight, checked)
+    body, slug = definition_body(chart.dag), chart.dag.slug
+    lock, latest = load.lock_statement(slug), load.definition_statement(slug)
+    async with ctx.begin(lock, latest) as opened:
+        return await store_definition(opened, slug, chart.dag.name, body)
+
+
+async def store_definition(opened: OpenTransaction, slug: str, name: str, body: Json) -> Body:
+    """Keep this as the latest version, unless it is that already."""
+    rows, digest = opened.results[-1], definition_hash(body)
+    latest = rows[0][0] if rows else 0
+    if rows and bytes.fromhex(rows[0][3]) == digest:
+        return await opened.write([], _reply(slug, latest, "unchanged"))
+    made = writer.add_definition(
+        slug=slug,
+        version=latest + 1,
+        name=name,
+        body=body,
+        body_hash=digest,
+        now=opened.now,
+        by=opened.call.caller.user,
+    )
+    return await opened.write([made], _reply(slug, latest + 1, "added"))
+
+
+def _reply(slug: str, version: int, status: str) -> Body:
+    why = "see its map"
+    return {
+        "dagSlug": slug,
+        "version": version,
+        "status": status,
+        "next": next_call("get_dag_map", why, dagSlug=slug),
+    }
+
+
+TOOL = Tool(
+    name="add_dag",
+    title="Add a workflow definition",
+    description="Add a DAG definition, or a new version of one. Open runs keep their version.",
+    arguments=AddDag,
+    output_schema=output_schema(dagSlug="string", version="integer"),
+    run=add_dag,
+    idempotent=True,
+    profiles=ADMIN,
+    scopes=frozenset({Scope.ADMIN}),
+)

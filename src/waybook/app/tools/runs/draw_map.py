@@ -1,0 +1,211 @@
+"""draw_map: a plan, a run or a workflow as the app in a chat shows it: drawn, with what is asked.
+
+Agents have no use for it, and the list of tools says so: `get_plan_status` and `get_run_progress`
+tell the same in words.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from hashlib import sha256
+from typing import Annotated
+
+import orjson
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from waybook.app.queries.diagrams import plan_drawing, run_drawing
+from waybook.app.queries.plan import PlanHistory, PlanOverview, read_step_names
+from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.drawing_worker import DrawingJob
+from waybook.app.request.outbox import review_url
+from waybook.app.request.reply import (
+    MAX_COMPACT_REPLY_BYTES,
+    MAX_DETAIL_REPLY_BYTES,
+    next_call,
+    non_empty,
+)
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.tool import PLAN, RUNS, Tool, output_schema
+from waybook.dag.diagram.export import Drawing
+from waybook.dag.diagram.model import diagram_from_structure
+from waybook.dag.diagram.status_marks import DONE_STATUSES, STATUS_SYMBOLS, UNKNOWN, symbol_for
+from waybook.dag.progress.structure import valid_structure
+from waybook.errors import InvalidInput
+from waybook.json_values import Body, Json
+from waybook.plan.stalls import stalled_steps
+from waybook.research.cutting import as_text
+from waybook.store.plans.load import PlanRequest
+from waybook.store.runs import load
+
+#: How much of a result is shown beside the question about it.
+MAX_RESULT_LENGTH = 4_000
+#: Charge for drawing, per step and line of the map: in CPU, about that of two operations of a
+#: condition.
+OPERATIONS_PER_LINE = 2
+
+
+class DrawMap(ReadArguments):
+    plan_id: Id | None = None
+    run_id: Id | None = None
+    # The list of tools costs every model something; what the app knows anyway is not told there.
+    dag_slug: SkipJsonSchema[Id | None] = None
+    width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
+    seen: SkipJsonSchema[Id | None] = None
+    detail: SkipJsonSchema[bool] = False
+
+
+async def draw_map(ctx: RequestContext, asked: DrawMap) -> Body:
+    """The picture as it is now; if it is the one that was seen, only that it is."""
+    drawn = await _drawn(ctx, asked)
+    version = sha256(orjson.dumps(drawn)).hexdigest()[:16]
+    if asked.seen == version:
+        return {"version": version, "unchanged": True, "next": drawn["next"]}
+    body: Body = {"version": version, **drawn}
+    return _fitted(body, asked)
+
+
+async def _drawn(ctx: RequestContext, asked: DrawMap) -> Body:
+    named = [one for one in (asked.plan_id, asked.run_id, asked.dag_slug) if one is not None]
+    if len(named) != 1:
+        raise InvalidInput("name a planId, a runId or a dagSlug, one of the three")
+    if asked.plan_id is not None:
+        return await _plan(ctx, await _look(ctx, asked.plan_id), asked.width)
+    if asked.run_id is not None:
+        return await _run(ctx, await read_run_overview(ctx, asked.run_id), asked.width)
+    return await _dag(ctx, asked.dag_slug or "", asked.width)
+
+
+async def _look(ctx: RequestContext, plan_id: str) -> PlanOverview:
+    """The plan without its history, which no drawing shows."""
+    loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(plan_id)))
+    return PlanOverview(
+        plan=loaded.plan,
+        now=loaded.now,
+        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=ctx.services.stall_threshold),
+        history=PlanHistory(names=await read_step_names(ctx, loaded.plan, {})),
+    )
+
+
+async def _plan(ctx: RequestContext, board: PlanOverview, width: int | None) -> Body:
+    plan = board.plan
+    drawing = await ctx.services.cpu.run(ctx.caller.org_id, partial(plan_drawing, board))
+    return {
+        "name": plan.name,
+        "status": str(plan.status),
+        "over": board.is_closed,
+        "progress": _progress(
+            str(plan.status), "steps", (mark.status for mark in drawing.annotations.steps.values())
+        ),
+        "svg": await _svg(ctx, drawing, width),
+        **non_empty(asks=_review(ctx, board), reason=plan.fail_reason),
+        "next": next_call("get_plan_status", "the same in words", planId=plan.id),
+    }
+
+
+def _review(ctx: RequestContext, board: PlanOverview) -> Body | None:
+    """What a person is asked, and the call that carries the answer."""
+    review = board.review
+    if review is None:
+        return None
+    plan = board.plan
+    step = plan.step(review.step_id)
+    about = f"step {step.order}, {board.name_of(step)}"
+    result = "" if review.result_summary is None else as_text(review.result_summary)
+    return {
+        "title": f"Decision needed: {about}",
+        "summary": "\n".join([review.summary, *(f"? {question}" for question in review.questions)]),
+        "result": result[:MAX_RESULT_LENGTH],
+        "about": about,
+        "requestedBy": review.requested_by,
+        "reviewUrl": review_url(plan.id, ctx.services.base_url),
+        "tool": "submit_user_decision",
+        "args": {"planId": plan.id, "reviewId": review.id, "place": "app"},
+    }
+
+
+async def _run(ctx: RequestContext, board: RunOverview, width: int | None) -> Body:
+    stages = board.report["stages"]
+    return {
+        "name": board.run.name,
+        "status": str(board.state),
+        "over": board.is_closed,
+        "progress": _progress(
+            str(board.state), "stages", (str(stage["status"] or UNKNOWN) for stage in stages)
+        ),
+        "svg": await _svg(ctx, run_drawing(board), width),
+        **non_empty(asks=_feedback(board)),
+        "next": next_call("get_run_progress", "the same in words", runId=board.run.id),
+    }
+
+
+def _feedback(board: RunOverview) -> Body | None:
+    """What a person is asked between two stages."""
+    waiting = board.awaiting
+    if waiting is None:
+        return None
+    name = next(stage.name for stage in board.compiled_dag.dag.stages if stage.slug == waiting)
+    return {
+        "title": f"Feedback needed: {name}",
+        "summary": "The stage is complete. What you say of it goes to whoever works on the next.",
+        "result": "",
+        "about": f"the stage {name}",
+        "tool": "submit_stage_feedback",
+        "args": {"runId": board.run.id, "stageSlug": waiting, "place": "app"},
+    }
+
+
+async def _dag(ctx: RequestContext, slug: str, width: int | None) -> Body:
+    (rows,) = await ctx.read(load.definition_statement(slug))
+    chart = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
+    drawing = Drawing(diagram_from_structure(valid_structure(chart.dag, chart.graphs)))
+    return {
+        "name": chart.dag.name,
+        "over": True,
+        "svg": await _svg(ctx, drawing, width),
+        "next": next_call("start_run", "start a run of it", dagSlug=chart.dag.slug),
+    }
+
+
+async def _svg(ctx: RequestContext, drawing: Drawing, width: int | None) -> str:
+    job = DrawingJob(drawing, width)
+    ctx.operations.append(OPERATIONS_PER_LINE * job.weight)
+    return await ctx.services.layout_worker.picture(ctx.caller.org_id, job)
+
+
+def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
+    """How many there are of each status, those first that are done, and the whole in a word."""
+    counts = Counter(statuses)
+    parts: list[Json] = [
+        {"status": one, "word": symbol_for(one).label, "count": counts[one]}
+        for one in sorted(counts, key=[*STATUS_SYMBOLS, *counts].index)
+    ]
+    done, total = sum(counts[one] for one in DONE_STATUSES), counts.total()
+    word = symbol_for(status).label
+    return {"done": done, "total": total, "unit": unit, "word": word, "parts": parts}
+
+
+def _fitted(body: Body, asked: DrawMap) -> Body:
+    """The reply; without the drawing if that is too long for a client that did not ask for it."""
+    if len(orjson.dumps(body)) <= (
+        MAX_DETAIL_REPLY_BYTES if asked.detail else MAX_COMPACT_REPLY_BYTES
+    ):
+        return body
+    if asked.detail:
+        return {**body, "svg": None, "cut": {"left": "svg", "limit": MAX_DETAIL_REPLY_BYTES}}
+    named = non_empty(planId=asked.plan_id, runId=asked.run_id, dagSlug=asked.dag_slug)
+    whole = next_call("draw_map", "with the drawing", **named, detail=True)
+    return {**body, "svg": None, "cut": {"left": "svg", "get": whole}}
+
+
+TOOL = Tool(
+    name="draw_map",
+    title="Draw the map",
+    description="For the map app alone.",
+    arguments=DrawMap,
+    output_schema=output_schema(version="string"),
+    run=draw_map,
+    reads_only=True,
+    profiles=PLAN | RUNS,
+)

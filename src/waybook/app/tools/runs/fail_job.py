@@ -1,0 +1,58 @@
+"""fail_job: give a job back that does not work out."""
+
+from pydantic import Field
+
+from waybook.app.request.arguments import Attempt, Id, MutatingArguments, Text
+from waybook.app.request.locking import job_not_found, lock_run, run_of_job
+from waybook.app.request.reply import format_time, job_view, next_job_call, non_empty
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.json_values import Body
+from waybook.run.failure import fail_job as decide_failure
+from waybook.run.model import MAX_ATTEMPTS
+from waybook.store.runs import jobs
+
+
+class FailJob(MutatingArguments):
+    job_id: Id
+    attempt: Attempt
+    error: Text
+    retryable: bool = Field(description="tried again after a while, 4 times at most")
+
+
+async def fail_job(ctx: RequestContext, asked: FailJob) -> Body:
+    """Have the job tried again after a while, or give it up."""
+    run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
+    async with lock_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
+        job = jobs.first_job(locked.results[0])
+        if job is None:
+            raise job_not_found()
+        decision = decide_failure(
+            locked.run,
+            locked.compiled_dag,
+            job,
+            attempt=asked.attempt,
+            error=asked.error,
+            retryable=asked.retryable,
+            context=locked.decision_context,
+        )
+        failed = decision.reply.job
+        body = non_empty(
+            runId=run_id,
+            **job_view(failed),
+            attemptsLeft=max(0, MAX_ATTEMPTS - failed.tries),
+            retryAt=format_time(failed.ready_at) if failed.completed_at is None else None,
+            next=next_job_call(run_id, "take another job"),
+        )
+        return await locked.write(decision, body, job)
+
+
+TOOL = Tool(
+    name="fail_job",
+    title="Give a job back",
+    description="Say that a job you hold did not work out.",
+    arguments=FailJob,
+    output_schema=output_schema(jobId="string", status="string"),
+    run=fail_job,
+    profiles=RUNS,
+)

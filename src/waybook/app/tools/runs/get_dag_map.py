@@ -1,0 +1,146 @@
+"""get_dag_map: the whole structure of a workflow, a run, or a plan."""
+
+from typing import cast
+
+import orjson
+from pydantic import Field
+
+from waybook.app.queries.plan_map import plan_structure
+from waybook.app.request.arguments import Id, LenientJson, ReadArguments
+from waybook.app.request.locking import load_run
+from waybook.app.request.reply import fit_reply, next_call, next_job_call, non_empty, reply_limit
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.dag.model import RecipeStep
+from waybook.dag.progress.structure import Structure, map_json, valid_structure
+from waybook.errors import InvalidInput
+from waybook.json_values import Body, Json
+from waybook.run.model import CompiledDag
+from waybook.run.stages import validate_models
+from waybook.store.plans.load import PlanRequest
+from waybook.store.runs import load
+
+
+class GetDagMap(ReadArguments):
+    dag_slug: Id | None = None
+    run_id: Id | None = Field(None, description="of a run, with its models")
+    plan_id: Id | None = None
+    models: LenientJson[list[Id]] | None = Field(
+        None, description="count the jobs with these models"
+    )
+    detail: bool = False
+
+
+async def get_dag_map(ctx: RequestContext, asked: GetDagMap) -> Body:
+    """Stages, steps and edges, and how many jobs to expect."""
+    body = await _whole_map(ctx, asked)
+    return _fitted(body, asked, reply_limit(ctx.caller.channel, detail=asked.detail))
+
+
+async def _whole_map(ctx: RequestContext, asked: GetDagMap) -> Body:
+    named = [one for one in (asked.dag_slug, asked.run_id, asked.plan_id) if one is not None]
+    if len(named) != 1:
+        raise InvalidInput("name a dagSlug, a runId or a planId, one of the three")
+    if asked.plan_id is not None:
+        loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(asked.plan_id)))
+        after = next_call("get_next_step", "take the next step", planId=asked.plan_id)
+        return _map(plan_structure(loaded.plan), {}, after)
+    if asked.run_id is not None:
+        seen = await load_run(ctx, asked.run_id)
+        models = {slug: stage.models for slug, stage in seen.loaded.run.stages.items()}
+        return _map(_structure(seen.chart), models, next_job_call(asked.run_id), seen.chart)
+    slug = asked.dag_slug or ""
+    (rows,) = await ctx.read(load.definition_statement(slug))
+    chart = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
+    chosen = {chart.order[0]: validate_models(asked.models)} if asked.models else {}
+    after = next_call("start_run", "start a run of it", dagSlug=chart.dag.slug)
+    return _map(_structure(chart), chosen, after, chart)
+
+
+def _structure(compiled_dag: CompiledDag) -> Structure:
+    return valid_structure(compiled_dag.dag, compiled_dag.graphs)
+
+
+def _map(
+    structure: Structure,
+    models_of: dict[str, tuple[str, ...]],
+    after: Json,
+    compiled_dag: CompiledDag | None = None,
+) -> Body:
+    dag = structure.dag
+    maps = {stage["stageSlug"]: stage for stage in map_json(structure, models_of)["stages"]}
+    stages: list[Json] = [
+        {
+            **cast("Body", maps[stage.slug]),
+            "name": stage.name,
+            "models": [*models_of.get(stage.slug, ())],
+            "steps": [_step(step) for step in stage.recipe.steps],
+            "edges": [[source, target] for source, target in stage.recipe.edges],
+        }
+        for stage in dag.stages
+    ]
+    transitions: list[Json] = [
+        {"from": one.source, "to": one.target, "condition": one.condition}
+        for one in dag.transitions
+    ]
+    return non_empty(
+        dagSlug=dag.slug if compiled_dag else None,
+        name=dag.name,
+        version=compiled_dag.version if compiled_dag else None,
+        stages=stages,
+        transitions=transitions,
+        next=after,
+    )
+
+
+def _fitted(body: Body, asked: GetDagMap, most: int) -> Body:
+    """The map; if it is too long for a client, its stages alone, with the call for the whole."""
+    if len(orjson.dumps(body)) <= most:
+        return body
+    named = non_empty(
+        dagSlug=asked.dag_slug,
+        runId=asked.run_id,
+        planId=asked.plan_id,
+        models=[*asked.models] if asked.models else None,
+    )
+    whole = next_call("get_dag_map", "with steps and edges", **named, detail=True)
+    stages = cast("list[Body]", body["stages"])
+    short: Body = {
+        **body,
+        "stages": [_alone(stage) for stage in stages],
+        "transitions": [],
+        "cut": {"left": "steps, edges and transitions", "get": whole},
+    }
+    if asked.detail:
+        short["cut"] = {"left": "steps, edges and transitions", "limit": most}
+    return fit_reply(short, ("stages",), whole, most)
+
+
+def _alone(stage: Body) -> Json:
+    expected = cast("Body", stage["expected"])
+    steps = len(cast("list[Json]", stage["steps"]))
+    alone = {name: stage[name] for name in ("stageSlug", "name")}
+    return {**alone, "stepCount": steps, "expected": {"total": expected["total"]}}
+
+
+def _step(step: RecipeStep) -> Json:
+    return non_empty(
+        stepKey=step.key,
+        name=step.name,
+        jobType=str(step.job_type),
+        granularityStrategy=str(step.strategy),
+        parallelGroup=step.parallel_group,
+        skip=step.skip or None,
+    )
+
+
+TOOL = Tool(
+    name="get_dag_map",
+    title="See the map",
+    description="Stages, steps, edges and expected jobs of a DAG, a run or a plan.",
+    arguments=GetDagMap,
+    output_schema=output_schema(stages="array"),
+    run=get_dag_map,
+    reads_only=True,
+    profiles=RUNS,
+)

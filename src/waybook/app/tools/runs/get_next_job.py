@@ -1,0 +1,212 @@
+"""get_next_job: take the next job of a run, or learn why there is none."""
+
+from typing import assert_never
+
+import orjson
+from pydantic import Field
+
+from waybook.app.context.job import build_job_packet
+from waybook.app.request.arguments import Id, LenientJson, MutatingArguments
+from waybook.app.request.locking import LockedRun, lock_run
+from waybook.app.request.outbox import run_url
+from waybook.app.request.reply import (
+    MAX_COMPACT_REPLY_BYTES,
+    fit_reply,
+    format_time,
+    next_call,
+    non_empty,
+)
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.dag.model import JobStatus, JobType
+from waybook.errors import InvalidInput
+from waybook.json_values import Body, Json
+from waybook.run.draft import RunDecision
+from waybook.run.model import Job, Run
+from waybook.run.next_job import (
+    AttemptsExhausted,
+    AwaitingFeedback,
+    JobReady,
+    NextJob,
+    NothingReady,
+    OpenJobs,
+    RunComplete,
+    StageFailed,
+    next_job,
+)
+from waybook.store.runs import jobs
+from waybook.store.runs.jobs import JobRequest
+
+#: How often a job that cannot be handed out is put aside for the next one.
+MAX_CLAIM_ATTEMPTS = 50
+MAX_OPEN_LISTED = 40
+#: The types of jobs there are for others than the server.
+CLAIMABLE_TYPES = frozenset({JobType.PLAN, JobType.EXECUTE})
+
+
+class GetNextJob(MutatingArguments):
+    run_id: Id | None = Field(None, description="default: any run")
+    model_id: Id | None = Field(None, description="default: any model")
+    job_types: LenientJson[list[Id]] | None = Field(None, description="PLAN, EXECUTE")
+    another: bool = Field(default=False, description="besides the one you hold")
+
+
+async def get_next_job(ctx: RequestContext, asked: GetNextJob) -> Body:
+    """Claim the next free job and hand it out with all it needs, or say why there is none."""
+    wanted = _asked(ctx, asked)
+    for _ in range(MAX_CLAIM_ATTEMPTS):
+        run_id = (
+            await _run_with_work(ctx, wanted) if asked.run_id is None else id_or_nil(asked.run_id)
+        )
+        if run_id is None:
+            break
+        free = jobs.claimable_statement(run_id, wanted)
+        held_by_caller = jobs.held_statement(run_id, wanted)
+        async with lock_run(ctx, run_id, held_by_caller, free) as locked:
+            decision, before = await _decide(locked)
+            reply = decision.reply
+            if not isinstance(reply, AttemptsExhausted):
+                return await locked.write(decision, await _reply(locked, reply), *before)
+            await locked.write(decision, {}, *before, keep=False)
+    return await _nothing_anywhere(ctx, asked)
+
+
+def _asked(ctx: RequestContext, asked: GetNextJob) -> JobRequest:
+    types = {*asked.job_types} if asked.job_types else set(CLAIMABLE_TYPES)
+    unknown = sorted(types - CLAIMABLE_TYPES)
+    if unknown:
+        raise InvalidInput(
+            f"jobTypes: there is no type {unknown[0]!r} to take; PLAN and EXECUTE are"
+        )
+    return JobRequest(
+        model=asked.model_id,
+        job_type=types.pop() if len(types) == 1 else None,
+        lease_seconds=ctx.services.lease.total_seconds(),
+        holder=None if asked.another else ctx.actor().holder,
+    )
+
+
+async def _run_with_work(ctx: RequestContext, wanted: JobRequest) -> str | None:
+    (rows,) = await ctx.read(jobs.run_with_claimable_job_statement(wanted))
+    return str(rows[0][0]) if rows else None
+
+
+async def _decide(locked: LockedRun) -> tuple[RunDecision[NextJob], tuple[Job, ...]]:
+    mine, free = (jobs.first_job(rows) for rows in locked.results)
+    open_jobs: tuple[OpenJobs, ...] = ()
+    if mine is None and free is None:
+        (rows,) = await locked.send(jobs.open_statement(locked.run.id, MAX_OPEN_LISTED))
+        open_jobs = jobs.read_open(rows)
+    decision = next_job(
+        locked.run,
+        locked.compiled_dag,
+        locked.decision_context,
+        held=mine,
+        candidate=free,
+        open_jobs=open_jobs,
+    )
+    return decision, (free,) if free else ()
+
+
+async def _reply(locked: LockedRun, reply: NextJob) -> Body:
+    run_id = locked.run.id
+    match reply:
+        case JobReady():
+            return await _ready(locked, reply)
+        case NothingReady():
+            return _nothing(reply, locked.run)
+        case AwaitingFeedback(stages):
+            why = "a person looks at the stage; pass on what they say, it opens the next stage"
+            args: Body = {"runId": run_id, "stageSlug": stages[0]}
+            call = next_call("submit_stage_feedback", why, **args)
+            place = run_url(run_id, locked.call.services.base_url)
+            return {"status": "awaiting_feedback", **args, "runUrl": place, "next": call}
+        case StageFailed(stage, steps):
+            why = "give what failed a fresh start, once its cause is gone"
+            args = {"runId": run_id, "stageSlug": stage}
+            call = next_call("retry_failed", why, **args)
+            failed: Body = {"status": "stage_failed", **args, "failedSteps": [*steps], "next": call}
+            look = next_call("get_run_progress", "all of them", runId=run_id, detail=True)
+            return fit_reply(failed, ("failedSteps",), look)
+        case RunComplete():
+            call = next_call("get_run_progress", "see its documents", runId=run_id)
+            usage = locked.run.usage.as_reply()
+            return {"status": "run_complete", "runId": run_id, "usage": usage, "next": call}
+        case AttemptsExhausted():
+            raise AssertionError("nobody is handed a job that was given up")
+        case _:
+            assert_never(reply)
+
+
+async def _ready(locked: LockedRun, ready: JobReady) -> Body:
+    job = ready.job
+    step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
+    args: Body = {"jobId": job.id, "attempt": job.attempt}
+    head = non_empty(
+        status="job_ready",
+        runId=locked.run.id,
+        runName=locked.run.name,
+        stageSlug=job.stage,
+        stepKey=job.step_key,
+        stepName=step.name,
+        jobId=job.id,
+        jobType=str(job.job_type),
+        modelId=job.model,
+        attempt=job.attempt,
+        leaseSeconds=round(locked.call.services.lease.total_seconds()),
+        resumed=ready.resumed or None,
+        next=next_call("submit_job_result", "when the job's work is done", **args),
+    )
+    return {
+        **head,
+        **await build_job_packet(locked, job, MAX_COMPACT_REPLY_BYTES - len(orjson.dumps(head))),
+    }
+
+
+def _nothing(nothing: NothingReady, run: Run) -> Body:
+    running: list[Json] = [
+        non_empty(
+            stageSlug=one.stage,
+            stepKey=one.step_key,
+            status=str(one.status),
+            modelId=one.model,
+            jobs=one.count,
+            readyAt=format_time(one.ready_at) if one.status is JobStatus.RETRYING else None,
+        )
+        for one in nothing.open_jobs
+    ]
+    why = "others still work, or jobs wait for their time or another model; ask again later"
+    look = next_call("get_run_progress", why, runId=run.id)
+    counted = sum(one.count for one in nothing.open_jobs)
+    units = sum(step.total - step.done - step.failed for step in run.steps.values())
+    more: Json = {"left": {"jobs": units - counted}, "get": look} if units > counted else None
+    body = non_empty(status="nothing_ready", runId=run.id, open=running, cut=more, next=look)
+    return fit_reply(body, ("open",), look)
+
+
+async def _nothing_anywhere(ctx: RequestContext, asked: GetNextJob) -> Body:
+    why = "no run has a job for you now; see the runs there are, or start one"
+    told_of: Body = {"runId": asked.run_id} if asked.run_id else {}
+    body: Body = {
+        "status": "nothing_ready",
+        **told_of,
+        "open": [],
+        "next": next_call("list_dags", why),
+    }
+    # A repeated call is answered as before, though nothing is left to lock.
+    async with ctx.begin() as opened:
+        return await opened.write([], body)
+
+
+TOOL = Tool(
+    name="get_next_job",
+    title="Take the next job",
+    description=(
+        "Take a job: prompt, inputs, documents to write. status: job_ready, nothing_ready, "
+        "awaiting_feedback, stage_failed or run_complete."
+    ),
+    arguments=GetNextJob,
+    output_schema=output_schema(status="string"),
+    run=get_next_job,
+    profiles=RUNS,
+)

@@ -1,0 +1,76 @@
+"""get_run_progress: the map and where a run, or a plan, stands on it."""
+
+from typing import cast
+
+import orjson
+from pydantic import Field
+
+from waybook.app.queries.run import load_report
+from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.reply import (
+    MAX_COMPACT_REPLY_BYTES,
+    fit_reply,
+    next_call,
+    next_job_call,
+    non_empty,
+    reply_limit,
+)
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.errors import InvalidInput
+from waybook.json_values import Body, Json
+
+
+class GetRunProgress(ReadArguments):
+    run_id: Id | None = None
+    plan_id: Id | None = Field(None, description="instead of a run")
+    detail: bool = False
+
+
+async def get_run_progress(ctx: RequestContext, asked: GetRunProgress) -> Body:
+    """The report, and the call that makes sense now."""
+    if (asked.run_id is None) == (asked.plan_id is None):
+        raise InvalidInput("name either a runId or a planId, one of the two")
+    if asked.run_id is not None:
+        following_call = next_job_call(asked.run_id)
+    else:
+        following_call = next_call("get_next_step", "take the next step", planId=asked.plan_id)
+    found = cast("Body", await load_report(ctx, run_id=asked.run_id, plan_id=asked.plan_id))
+    limit = reply_limit(ctx.caller.channel, detail=asked.detail)
+    return fit_report({**found, "next": following_call}, asked, limit)
+
+
+def fit_report(body: Body, asked: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
+    """The report, without its documents if it is too long for a client, then without its steps."""
+    if _fits(body, most):
+        return body
+    named: Body = {"runId": asked.run_id} if asked.run_id else {"planId": asked.plan_id}
+    whole = next_call("get_run_progress", "the whole report", **named, detail=True)
+    rest = None if asked.detail else whole
+    short = _without(body, rest, documents=[])
+    if not _fits(short, most):
+        short = _without(body, rest, documents=[], steps=None)
+    return fit_reply(short, ("stages",), rest, most)
+
+
+def _fits(body: Body, most: int) -> bool:
+    return len(orjson.dumps(body)) <= most
+
+
+def _without(body: Body, whole: Json, **empty: Json) -> Body:
+    stages = cast("list[Body]", body["stages"])
+    short: list[Json] = [{**stage, **empty} for stage in stages]
+    cut: Body = {"left": " and ".join(empty), **non_empty(get=whole)}
+    return {**body, "stages": short, "cut": cut}
+
+
+TOOL = Tool(
+    name="get_run_progress",
+    title="See where a run stands",
+    description="Stages, steps and documents of a run (or a plan), and where it stands.",
+    arguments=GetRunProgress,
+    output_schema=output_schema(dagProgress="object", stages="array"),
+    run=get_run_progress,
+    reads_only=True,
+    profiles=RUNS,
+)

@@ -1,0 +1,89 @@
+"""list_dags: the prepared workflows there are, and the runs that are open."""
+
+from typing import Any
+
+from waybook.app.queries.runs import RunSummary, read_run_summaries
+from waybook.app.request.arguments import ReadArguments
+from waybook.app.request.definition_cache import builtin_dags
+from waybook.app.request.reply import fit_reply, format_time, next_call
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.dag.model import Dag
+from waybook.json_values import Body, Json
+from waybook.research.cutting import truncate
+from waybook.run.model import CompiledDag
+from waybook.store.runs import load
+
+MAX_RUNS = 50
+#: How much of a description is told, in bytes.
+MAX_DESCRIPTION_BYTES = 600
+
+
+class ListDags(ReadArguments):
+    pass
+
+
+async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
+    """Every definition in its latest version, and the open runs."""
+    stored, found = await ctx.read(
+        load.definitions_statement(), load.find_statement(MAX_RUNS, open_only=True)
+    )
+    charts = {**builtin_dags(), **{row[0]: _chart(ctx, *row) for row in stored}}
+    body: Body = {
+        "dags": [_view(charts[slug]) for slug in sorted(charts)],
+        "openRuns": [_run_view(run) for run in await read_run_summaries(ctx, found)],
+        "next": next_call("start_run", "start a run of one of them"),
+    }
+    whole = next_call("get_dag_map", "one definition, whole")
+    return fit_reply(body, ("openRuns", "dags"), whole)
+
+
+def _chart(ctx: RequestContext, slug: str, *row: Any) -> CompiledDag:  # noqa: ANN401 - as it was found
+    return ctx.services.definition_cache.current(ctx.caller.org_id, slug, [row]).compiled_dag
+
+
+def _view(compiled_dag: CompiledDag) -> Body:
+    dag: Dag = compiled_dag.dag
+    stages: list[Json] = [
+        {
+            "stageSlug": slug,
+            "name": compiled_dag.stages[slug].name,
+            "steps": len(compiled_dag.graphs[slug].order),
+        }
+        for slug in compiled_dag.order
+    ]
+    return {
+        "dagSlug": dag.slug,
+        "name": dag.name,
+        "version": compiled_dag.version,
+        "description": truncate(dag.description, MAX_DESCRIPTION_BYTES),
+        "stages": stages,
+    }
+
+
+def _run_view(run: RunSummary) -> Body:
+    return {
+        "runId": run.id,
+        "name": run.name,
+        "dagSlug": run.compiled_dag.dag.slug,
+        "version": run.compiled_dag.version,
+        "currentStage": run.current.slug if run.current else None,
+        "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
+        "completedSteps": sum(stage.closed for stage in run.stages),
+        "failedSteps": sum(stage.failed for stage in run.stages),
+        "createdAt": format_time(run.created_at),
+        "createdBy": run.created_by,
+        "updatedAt": format_time(run.updated_at),
+    }
+
+
+TOOL = Tool(
+    name="list_dags",
+    title="List prepared workflows",
+    description="The prepared workflows (DAGs) a run can be started of, and the open runs.",
+    arguments=ListDags,
+    output_schema=output_schema(dags="array"),
+    run=list_dags,
+    reads_only=True,
+    profiles=RUNS,
+)

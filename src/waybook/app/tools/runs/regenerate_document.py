@@ -1,0 +1,54 @@
+"""regenerate_document: have a document written anew."""
+
+from waybook.app.request.arguments import Id, MutatingArguments
+from waybook.app.request.locking import lock_run
+from waybook.app.request.reply import job_view, next_job_call
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.errors import NextCall, NotFound
+from waybook.json_values import Body
+from waybook.run.failure import regenerate
+from waybook.store.runs import jobs
+
+
+class RegenerateDocument(MutatingArguments):
+    document_id: Id
+
+
+async def regenerate_document(ctx: RequestContext, asked: RegenerateDocument) -> Body:
+    """Make a new job for a document; progress stays as it is."""
+    document_id = id_or_nil(asked.document_id)
+    (rows,) = await ctx.read(jobs.run_of_document_statement(document_id))
+    if not rows:
+        raise _not_found()
+    run_id = str(rows[0][0])
+    statement = jobs.document_job_statement(run_id, document_id)
+    async with lock_run(ctx, run_id, statement) as locked:
+        job_id, _, latest = locked.results[0][0]
+        (found,) = await locked.send(jobs.job_statement(job_id))
+        job = jobs.read_job(found[0])
+        decision = regenerate(locked.run, locked.compiled_dag, job, latest, locked.decision_context)
+        body: Body = {
+            "runId": run_id,
+            **job_view(decision.reply.job),
+            "next": next_job_call(run_id, "take the job that writes it anew"),
+        }
+        return await locked.write(decision, body, job)
+
+
+def _not_found() -> NotFound:
+    return NotFound(
+        "there is no document with this id here",
+        next_call=NextCall("list_dags", {}, "see the DAGs and the runs there are"),
+    )
+
+
+TOOL = Tool(
+    name="regenerate_document",
+    title="Have a document written anew",
+    description="A new job for a document that is done; its result is a new version of it.",
+    arguments=RegenerateDocument,
+    output_schema=output_schema(jobId="string"),
+    run=regenerate_document,
+    profiles=RUNS,
+)

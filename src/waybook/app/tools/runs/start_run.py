@@ -1,0 +1,93 @@
+"""start_run: begin a run of a prepared workflow."""
+
+from pydantic import Field
+
+from waybook.app.request.arguments import (
+    AnyJson,
+    Id,
+    LenientJson,
+    MutatingArguments,
+    Name,
+    check_result_size,
+)
+from waybook.app.request.definition_cache import BUILTIN_AUTHOR, definition_body, definition_hash
+from waybook.app.request.outbox import run_notification_statements
+from waybook.app.request.reply import fit_reply, next_call, next_job_call, started_view
+from waybook.app.request.request_context import OpenTransaction, RequestContext
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.core.events import RUN, ChangeEvent
+from waybook.errors import InvalidInput
+from waybook.json_values import Body
+from waybook.run.model import CompiledDag
+from waybook.run.start import new_run
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import Statement
+from waybook.store.runs import load, writer
+
+
+class StartRun(MutatingArguments):
+    dag_slug: Id
+    name: Name
+    input: AnyJson = Field(description="its subject: a text, or texts by document key")
+    models: LenientJson[list[Id]] = Field(description="whoever works; each job is for one of them")
+
+
+async def start_run(ctx: RequestContext, asked: StartRun) -> Body:
+    """Make a run, pinned to the definition's latest version, and start its first stage."""
+    if asked.input is None:
+        raise InvalidInput("input: say what the run is about, in a text or texts by document key")
+    check_result_size(input=asked.input)
+    async with ctx.begin(load.definition_statement(asked.dag_slug)) as opened:
+        chart, made = _chart(opened, asked.dag_slug)
+        given = (chart, new_id(), asked.name, asked.input, asked.models, opened.decision_context)
+        decision = new_run(*given)
+        run = decision.run
+        write_context = opened.write_context()
+        statements = writer.statements(None, {}, decision, write_context)
+        statements += run_notification_statements(
+            ctx.services, ctx.caller, None, run, chart, write_context
+        )
+        body: Body = {
+            "runId": run.id,
+            "name": run.name,
+            "dagSlug": chart.dag.slug,
+            "version": chart.version,
+            "stages": [started_view(stage, run) for stage in decision.reply.stages],
+            "next": next_job_call(run.id, "take the first job"),
+        }
+        look = next_call("get_run_progress", "all that was started", runId=run.id)
+        reply = await opened.write([*made, *statements], fit_reply(body, ("stages",), look))
+        news = ChangeEvent(RUN, run.id, len(decision.entries), list_changed=True)
+        ctx.services.bus.publish(ctx.caller.org_id, news)
+        return reply
+
+
+def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
+    """The definition to go by, and what keeps it if nobody has."""
+    charts, org_id = opened.call.services.definition_cache, opened.call.caller.org_id
+    current = charts.current(org_id, slug, opened.results[0])
+    chart = current.compiled_dag
+    if not current.unsaved_body:
+        return chart, []
+    body = definition_body(chart.dag)
+    made = writer.add_definition(
+        slug=slug,
+        version=chart.version,
+        name=chart.dag.name,
+        body=body,
+        body_hash=definition_hash(body),
+        now=opened.now,
+        by=BUILTIN_AUTHOR,
+    )
+    return chart, [made]
+
+
+TOOL = Tool(
+    name="start_run",
+    title="Start a run",
+    description="Start a run of a DAG, with its first stage. Then take jobs with get_next_job.",
+    arguments=StartRun,
+    output_schema=output_schema(runId="string"),
+    run=start_run,
+    profiles=RUNS,
+)

@@ -1,0 +1,48 @@
+"""start_stage: begin a stage to which the way is open."""
+
+from pydantic import Field
+
+from waybook.app.request.arguments import Id, LenientJson, MutatingArguments
+from waybook.app.request.locking import lock_run
+from waybook.app.request.reply import fit_reply, next_call, next_job_call, stage_view, started_view
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.json_values import Body
+from waybook.run.start import start_open_stage
+
+
+class StartStage(MutatingArguments):
+    run_id: Id
+    stage_slug: Id
+    models: LenientJson[list[Id]] | None = Field(
+        None, description="default: those of the stage before"
+    )
+
+
+async def start_stage(ctx: RequestContext, asked: StartStage) -> Body:
+    """Start a stage; one that has been started stays as it is."""
+    async with lock_run(ctx, asked.run_id) as locked:
+        decision = start_open_stage(
+            locked.run, locked.compiled_dag, asked.stage_slug, asked.models, locked.decision_context
+        )
+        run = decision.run
+        body: Body = {
+            "runId": run.id,
+            **stage_view(run, locked.compiled_dag, asked.stage_slug),
+            "started": [started_view(stage, run) for stage in decision.reply.stages],
+            "next": next_job_call(run.id),
+        }
+        look = next_call("get_run_progress", "all that was started", runId=run.id)
+        return await locked.write(decision, fit_reply(body, ("started",), look))
+
+
+TOOL = Tool(
+    name="start_stage",
+    title="Start a stage",
+    description="Start a stage whose transition is open; feedback usually does that by itself.",
+    arguments=StartStage,
+    output_schema=output_schema(runId="string", status="string"),
+    run=start_stage,
+    idempotent=True,
+    profiles=RUNS,
+)

@@ -1,0 +1,141 @@
+"""submit_job_result: hand in what a job made."""
+
+import json
+
+from pydantic import Field
+
+from waybook.app.request.arguments import (
+    AnyJson,
+    Attempt,
+    Id,
+    LenientJson,
+    MutatingArguments,
+    Nested,
+    check_result_size,
+)
+from waybook.app.request.locking import LockedRun, job_not_found, lock_run, run_of_job
+from waybook.app.request.outbox import run_url
+from waybook.app.request.plan_arguments import UsageArgument, to_usage
+from waybook.app.request.reply import (
+    awaits_feedback,
+    fit_reply,
+    job_view,
+    next_after_job,
+    next_call,
+    non_empty,
+    stage_view,
+)
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.errors import InvalidInput
+from waybook.json_values import Body, Json
+from waybook.run.draft import RunDecision
+from waybook.run.model import CompiledDag, Job
+from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
+from waybook.store.runs import jobs
+
+
+class DocumentArgument(Nested):
+    content: AnyJson
+    document_key: Id | None = None
+    model_id: Id | None = None
+
+
+class SubmitJobResult(MutatingArguments):
+    job_id: Id
+    attempt: Attempt = Field(description="from get_next_job")
+    content: AnyJson = Field(None, description="the document, if the job makes one")
+    documents: LenientJson[list[DocumentArgument]] | None = None
+    continues: bool = Field(default=False, description="more to come: a part")
+    usage: UsageArgument = None
+
+
+async def submit_job_result(ctx: RequestContext, asked: SubmitJobResult) -> Body:
+    """End the job well; close what is closed by it, open what is free."""
+    submission = _submission(asked)
+    run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
+    async with lock_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
+        job = jobs.first_job(locked.results[0])
+        if job is None:
+            raise job_not_found()
+        parts, version = await _before(locked, job)
+        decision = submit_job(
+            locked.run,
+            locked.compiled_dag,
+            job,
+            submission,
+            locked.decision_context,
+            parts=parts,
+            version=version,
+        )
+        body = _reply(decision, locked.compiled_dag, ctx.services.base_url)
+        return await locked.write(decision, body, job)
+
+
+async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
+    """The parts a job goes on from, and the version of what it makes."""
+    parts: list[str] = []
+    if job.continues is not None:
+        (rows,) = await locked.send(jobs.parts_statement(job.id))
+        parts = [row[0] for row in rows]
+    if job.document is None:
+        return parts, 1
+    (rows,) = await locked.send(jobs.document_job_statement(locked.run.id, job.document))
+    return parts, rows[0][1] + 1
+
+
+def _submission(asked: SubmitJobResult) -> Submission:
+    if (asked.content is None) == (not asked.documents):
+        raise InvalidInput("hand in either `content` or `documents`, one of the two")
+    handed = asked.documents or [DocumentArgument(content=asked.content)]
+    check_result_size(**{f"document {n}": one.content for n, one in enumerate(handed, 1)})
+    return Submission(
+        documents=tuple(
+            SubmittedDocument(
+                content=_text(one.content), document_key=one.document_key, model=one.model_id
+            )
+            for one in handed
+        ),
+        attempt=asked.attempt,
+        continues=asked.continues,
+        usage=to_usage(asked.usage),
+    )
+
+
+def _text(content: Json) -> str:
+    """A document is a text; a structure is kept as its JSON."""
+    if isinstance(content, str):
+        return content
+    return json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, base_url: str) -> Body:
+    run, done = decision.run, decision.reply
+    waits = awaits_feedback(run, compiled_dag, done.job.stage)
+    following_job = done.continuation
+    body = non_empty(
+        runId=run.id,
+        **{**job_view(done.job), "jobStatus": str(done.job.status)},
+        documentIds=[*done.documents],
+        continuation=job_view(following_job) if following_job else None,
+        stage=stage_view(run, compiled_dag, done.job.stage),
+        runComplete=run.completed_at is not None,
+        runUrl=run_url(run.id, base_url) if waits else None,
+        next=next_after_job(run, compiled_dag, done.job.stage),
+    )
+    look = next_call("get_run_progress", "the documents of the run", runId=run.id, detail=True)
+    return fit_reply(body, ("documentIds",), look)
+
+
+TOOL = Tool(
+    name="submit_job_result",
+    title="Submit a job's result",
+    description=(
+        "Complete a job you hold. continues: a part, the rest becomes a job of its own. "
+        "STALE_ATTEMPT: somebody took over; your result is kept, not counted."
+    ),
+    arguments=SubmitJobResult,
+    output_schema=output_schema(runId="string", jobStatus="string"),
+    run=submit_job_result,
+    profiles=RUNS,
+)

@@ -1,0 +1,60 @@
+"""submit_stage_feedback: what a person says of a completed stage; it opens the next one."""
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, Text
+from waybook.app.request.locking import lock_run
+from waybook.app.request.reply import fit_reply, next_call, next_job_call, started_view
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.core.decision_context import Scope
+from waybook.json_values import Body
+from waybook.run.start import give_feedback
+from waybook.store.accounts import accounts
+
+
+class SubmitStageFeedback(MutatingArguments):
+    run_id: Id
+    stage_slug: Id
+    feedback: Text = Field(description="the person's words")
+    models: LenientJson[list[Id]] | None = Field(None, description="for the next stage")
+    #: What the map in a chat says of itself; an agent has no use for it.
+    place: SkipJsonSchema[Literal["app"] | None] = None
+
+
+async def submit_stage_feedback(ctx: RequestContext, asked: SubmitStageFeedback) -> Body:
+    """Keep the feedback, and start what it opens."""
+    async with lock_run(ctx, asked.run_id, accounts.policy_statement()) as locked:
+        decision = give_feedback(
+            locked.run,
+            locked.compiled_dag,
+            asked.stage_slug,
+            asked.feedback,
+            asked.models,
+            locked.decision_context._replace(policy=accounts.read_policy(locked.results[-1])),
+            place=asked.place,
+        )
+        run = decision.run
+        over = next_call("get_run_progress", "see where the run stands", runId=run.id)
+        body: Body = {
+            "runId": run.id,
+            "stageSlug": asked.stage_slug,
+            "started": [started_view(stage, run) for stage in decision.reply.stages],
+            "next": next_job_call(run.id) if decision.reply.stages else over,
+        }
+        return await locked.write(decision, fit_reply(body, ("started",), over))
+
+
+TOOL = Tool(
+    name="submit_stage_feedback",
+    title="Give feedback on a stage",
+    description="Pass on a person's feedback on a completed stage; it starts the next stage.",
+    arguments=SubmitStageFeedback,
+    output_schema=output_schema(runId="string", started="array"),
+    run=submit_stage_feedback,
+    profiles=RUNS,
+    scopes=frozenset({Scope.RUN_WRITE, Scope.REVIEW}),
+)

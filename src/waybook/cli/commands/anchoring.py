@@ -1,0 +1,144 @@
+"""Audit anchors at the command line: which file they are in, and how a comparison looks."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from waybook.app.operations.anchors import AnchorCheck, check_anchor, write_anchor
+from waybook.cli.runtime import open_app
+from waybook.cli.terminal.audit_text import (
+    MAX_ERRORS,
+    OrgVerdict,
+    show_verdicts,
+    verdict_json,
+    verify_all,
+)
+from waybook.errors import InvalidInput
+from waybook.settings import Settings
+from waybook.store.maintenance.anchors import AnchorTotals
+from waybook.store.maintenance.archive import is_archive
+
+#: The anchor of an embedded database, in its data directory and outside its cluster.
+ANCHOR_NAME = "audit-anchor.jsonl"
+BROKEN_EXIT = 1
+NOTHING_VERIFIED_EXIT = 3
+
+
+class Verification(NamedTuple):
+    """Result of verifying the database itself and of comparing it with each anchor."""
+
+    verdicts: list[OrgVerdict]
+    checks: dict[Path, AnchorCheck]
+    #: The kept anchor, if it was written.
+    renewed: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        sound = all(one.verdict.ok for one in self.verdicts)
+        if not sound or not all(check.ok for check in self.checks.values()):
+            return BROKEN_EXIT
+        return 0 if self.verdicts else NOTHING_VERIFIED_EXIT
+
+
+def kept_anchor(settings: Settings) -> Path | None:
+    """Return where the anchor of the embedded database is kept; None for other servers."""
+    return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
+
+
+async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
+    """Verify everything, compare it with the named and the kept anchor, and renew the kept one.
+
+    Raises:
+        InvalidInput: an anchor is not there, or is damaged.
+    """
+    kept = kept_anchor(settings)
+    files = [file for file in (named, kept) if file and (file == named or file.exists())]
+    async with open_app(settings) as here:
+        checks = {file: await check_anchor(here.call, file) for file in files}
+        found = Verification(await verify_all(here.call, bar=bar), checks)
+        if kept and found.exit_code == 0:
+            await write_anchor(here.call, kept)
+            return found._replace(renewed=kept)
+        return found
+
+
+async def renew_anchor(
+    settings: Settings, file: Path, *, force: bool
+) -> AnchorTotals | AnchorCheck:
+    """Write an anchor; an existing one is compared first, and kept if something is missing.
+
+    Raises:
+        InvalidInput: the file is a backup, or is damaged and `force` is not set.
+    """
+    compare = _is_anchor_there(file) and not force
+    async with open_app(settings) as here:
+        check = await check_anchor(here.call, file) if compare else None
+        if check is not None and not check.ok:
+            return check
+        return await write_anchor(here.call, file)
+
+
+def _is_anchor_there(file: Path) -> bool:
+    if not file.exists():
+        return False
+    if is_archive(file):
+        raise InvalidInput(f"{file} is a backup; name another file for the anchor")
+    return True
+
+
+def show_verification(console: Console, found: Verification) -> None:
+    """Print the result of a verification; an empty database is never reported as verified."""
+    if found.verdicts:
+        show_verdicts(console, found.verdicts)
+    else:
+        console.print(Text("✗ no audit entries: nothing was verified", style="bold red"))
+    for file, check in found.checks.items():
+        show_check(console, file, check)
+    if not found.verdicts and not found.checks:
+        console.print(Text("  the database is new, was emptied, or is the wrong one;"))
+        console.print(Text("  try: waybook audit verify --anchor FILE, with a backup or an anchor"))
+    elif found.renewed:
+        console.print(Text(f"  the ends of all chains are anchored in {found.renewed}"))
+    elif not found.checks:
+        console.print(Text("  only an anchor outside the database can show missing entries;"))
+        console.print(Text("  try: waybook audit anchor FILE"))
+
+
+def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
+    """Print how the database compares with an anchor."""
+    if check.ok:
+        said = f"all {check.chains} chains anchored in {file} at {check.at} are still there"
+        console.print(Text.assemble(("✓ ", "green"), said))
+        return
+    for org_id, errors in check.errors.items():
+        console.print(Text(f"✗ org {org_id}", style="bold red"))
+        for error in errors[:MAX_ERRORS]:
+            console.print(Text(f"  {error}"))
+        if len(errors) > MAX_ERRORS:
+            console.print(Text(f"  … and {len(errors) - MAX_ERRORS} more"))
+    missing = check.error_count
+    said = f"✗ {missing} of {check.chains} chains anchored in {file} at {check.at} do not match"
+    console.print(Text(said, style="bold red"))
+    if not is_archive(file):
+        console.print(
+            Text("  if this database is an older copy on purpose, accept its present state:")
+        )
+        console.print(Text(f"  waybook audit anchor --force {file}"))
+
+
+def verification_json(found: Verification) -> dict[str, object]:
+    """Return the verification for machines."""
+    return {
+        **verdict_json(found.verdicts),
+        "ok": found.exit_code == 0,
+        "anchors": [check_json(file, check) for file, check in found.checks.items()],
+    }
+
+
+def check_json(file: Path, check: AnchorCheck) -> dict[str, object]:
+    """Return a comparison for machines."""
+    errors = {str(org_id): messages for org_id, messages in check.errors.items()}
+    anchored = {"file": str(file), "at": check.at, "chains": check.chains}
+    return {**anchored, "ok": check.ok, "errors": errors}

@@ -1,0 +1,68 @@
+"""`waybook call`: a tool, called by hand."""
+
+import asyncio
+import difflib
+import json
+import sys
+from typing import cast
+
+import click
+
+from waybook.app.registry import TOOLS
+from waybook.app.request.caller import Answer
+from waybook.bootstrap import start_application
+from waybook.cli.inputs import read_argument
+from waybook.cli.logs import configure_command_logging
+from waybook.cli.options import database_options, json_option, settings_from
+from waybook.cli.output import print_json
+from waybook.cli.terminal.errors import ToolError
+from waybook.core.decision_context import Channel
+from waybook.settings import Settings
+
+
+@click.command()
+@click.argument("tool")
+@click.argument("arguments", default="{}", metavar="[JSON]")
+@json_option
+@database_options
+def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> None:
+    """Call a tool, as an agent would.
+
+    The arguments are a JSON object, or - to read it from stdin. A tool's error ends with exit
+    code 1.
+    """
+    found = settings_from(flags)
+    configure_command_logging(found)
+    answer = asyncio.run(_call(found.settings, _known(tool), _read(arguments)))
+    if as_json:
+        print_json(answer.body, tight=True)
+        sys.exit(int(answer.is_error))
+    if answer.is_error:
+        raise ToolError(cast("dict[str, object]", answer.body["error"]))
+    print_json(answer.body, indent=2)
+
+
+async def _call(settings: Settings, tool: str, arguments: dict[str, object]) -> Answer:
+    async with start_application(settings, sweeping=False) as services:
+        return await services.doorway.dispatch(services.caller(Channel.CLI), tool, arguments)
+
+
+def _known(tool: str) -> str:
+    if tool in TOOLS:
+        return tool
+    near = difflib.get_close_matches(tool, TOOLS, 1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise click.BadParameter(
+        f"there is no tool {tool}{meant} The tools are {', '.join(sorted(TOOLS))}.",
+        param_hint="TOOL",
+    )
+
+
+def _read(arguments: str) -> dict[str, object]:
+    try:
+        told = json.loads(read_argument(arguments, "JSON"))
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"this is not JSON: {error}", param_hint="JSON") from None
+    if not isinstance(told, dict):
+        raise click.BadParameter("the arguments must be a JSON object", param_hint="JSON")
+    return told

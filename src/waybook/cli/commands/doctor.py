@@ -1,0 +1,193 @@
+"""`waybook doctor`: what is in force and from where, and what is wrong, each with what to do.
+
+The examination of `waybook doctor`: what holds anywhere, and what only counts before a start.
+"""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Iterator
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.operations.diagnostics import (
+    CheckResult,
+    CheckState,
+    check_database,
+    check_machine,
+    check_notifications,
+    check_server,
+    check_webhooks,
+)
+from waybook.app.operations.issuer_checks import check_issuer_settings
+from waybook.app.operations.settings_display import effective_settings, mask_setting_password
+from waybook.app.operations.trials import about_quarantine, try_everything
+from waybook.app.queries.usage import count_deliveries
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.search_settings import open_library
+from waybook.app.request.services import Services
+from waybook.bootstrap import (
+    DatabaseServer,
+    database_server,
+    examined_owner,
+    open_database,
+    pending_migrations,
+)
+from waybook.cli.logs import configure_command_logging
+from waybook.cli.options import json_option, listening_options, serving_options, settings_from
+from waybook.cli.output import print_json
+from waybook.cli.runtime import get_console
+from waybook.core.decision_context import Channel
+from waybook.errors import Misconfigured, WaybookError
+from waybook.integrations.factory import open_embedder
+from waybook.settings import LoadedSettings, Settings
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.transport.http.client_address import read_proxies
+from waybook.transport.jsonrpc import compact_json
+from waybook.transport.mcp.tools import published_tools, tools_in_profile
+
+#: How large the list of tools may be, in bytes, for each profile that promises it.
+TOOL_LIST_LIMITS = {"plan": 7_000, "runs": 8_000, "all": 20_000}
+
+
+async def run_checks(settings: Settings) -> list[CheckResult]:
+    """Look at everything; a database out of reach is a finding too."""
+    findings = [*check_machine(settings), *check_webhooks(settings), _port(settings), *_tools()]
+    findings += [*_proxies(settings), *await check_issuer_settings(settings)]
+    try:
+        async with database_server(settings) as postgres:
+            findings += await _database(postgres, settings)
+    except WaybookError as error:
+        todo = "check --database-url" if settings.database_url else "see the message, or its log"
+        findings.append(CheckResult("database", CheckState.FAIL, error.message, todo))
+    return findings
+
+
+async def _database(postgres: DatabaseServer, settings: Settings) -> list[CheckResult]:
+    pending = await pending_migrations(postgres)
+    where = mask_setting_password(settings.database_url) or f"embedded, in {settings.data_dir}"
+    reached = CheckResult("database", CheckState.OK, where)
+    if pending:
+        said = f"{len(pending)} to run: {', '.join(pending)}"
+        return [reached, CheckResult("migrations", CheckState.WARN, said, "waybook migrate")]
+    owner = await examined_owner(postgres)
+    try:
+        return [reached, owner, *await _looked(postgres, settings)]
+    except Misconfigured as error:
+        todo = "then look again: waybook doctor"
+        return [reached, owner, CheckResult("roles", CheckState.FAIL, error.message, todo)]
+
+
+async def _looked(postgres: DatabaseServer, settings: Settings) -> list[CheckResult]:
+    async with open_database(postgres, settings) as database, open_embedder(settings) as embedder:
+        caller = Caller(org_id=LOCAL_ORG, user=settings.user, channel=Channel.CLI)
+        library = open_library(settings, embedder)
+        call = RequestContext(
+            services=Services(database=database, search_backend=library), caller=caller
+        )
+        findings = [*check_server(await check_database(call))]
+        findings += await try_everything(call)
+        findings.append(await about_quarantine(call, everywhere=True))
+        configured = settings.webhook_url is not None
+        return [
+            *findings,
+            *check_notifications(await count_deliveries(call), configured=configured),
+        ]
+
+
+def _port(settings: Settings) -> CheckResult:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            said = f"{settings.host}:{settings.port}: {error.strerror}"
+            todo = "a running waybook serve is fine; otherwise choose another --port"
+            return CheckResult("port", CheckState.WARN, said, todo)
+    return CheckResult("port", CheckState.OK, f"{settings.host}:{settings.port} is free")
+
+
+def _proxies(settings: Settings) -> Iterator[CheckResult]:
+    try:
+        proxies = read_proxies(settings.trusted_proxies)
+    except Misconfigured as error:
+        todo = "name addresses or networks, separated by commas"
+        yield CheckResult("proxies", CheckState.FAIL, error.message, todo)
+        return
+    said = ", ".join(map(str, proxies.networks)) or "none: whoever connects is who calls"
+    yield CheckResult("proxies", CheckState.OK, said)
+
+
+def _tools() -> Iterator[CheckResult]:
+    for profile, limit in TOOL_LIST_LIMITS.items():
+        offered = tools_in_profile(published_tools(), profile)
+        listed = [tool.model_dump(by_alias=True, exclude_none=True) for tool in offered]
+        size = len(compact_json({"tools": listed}).encode())
+        said = f"{len(listed)} tools, listed in {size:,} of {limit:,} bytes"
+        over = size > limit
+        todo = "fewer or shorter descriptions: agents read this list in every conversation"
+        state, told = (CheckState.WARN, todo) if over else (CheckState.OK, None)
+        yield CheckResult(f"tools ({profile})", state, said, told)
+
+
+MARKS = {
+    CheckState.OK: Text("✓ ok", style="green"),
+    CheckState.WARN: Text("▲ warn", style="yellow"),
+    CheckState.FAIL: Text("✗ fail", style="red"),
+}
+
+
+@click.command()
+@json_option
+@listening_options
+@serving_options
+def command(*, as_json: bool, **flags: object) -> None:
+    """Say what is in force and from where, and what is wrong.
+
+    Looks only: nothing is migrated or repaired. Ends with exit code 1 if something fails.
+    """
+    found = settings_from(flags)
+    configure_command_logging(found)
+    findings = asyncio.run(run_checks(found.settings))
+    if as_json:
+        print_json(_as_json(found, findings))
+    else:
+        _show(get_console(), found, findings)
+    sys.exit(int(any(finding.state is CheckState.FAIL for finding in findings)))
+
+
+def _show(console: Console, found: LoadedSettings, findings: list[CheckResult]) -> None:
+    settings = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name in ("setting", "value", "from"):
+        settings.add_column(name, overflow="fold")
+    for name, value, source in effective_settings(found):
+        style = "dim" if source == "default" else ""
+        settings.add_row(name, value, source, style=style)
+    checks = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    checks.add_column("check", no_wrap=True)
+    checks.add_column("", no_wrap=True)
+    checks.add_column("", overflow="fold")
+    for finding in findings:
+        said = Text(finding.message)
+        if finding.remedy:
+            said.append(f"\n→ {finding.remedy}", style="bold")
+        checks.add_row(finding.name, MARKS[finding.state], said)
+    console.print(settings, "", checks)
+
+
+def _as_json(found: LoadedSettings, findings: list[CheckResult]) -> dict[str, object]:
+    return {
+        "settings": {
+            name: {"value": value, "from": source}
+            for name, value, source in effective_settings(found)
+        },
+        "checks": [
+            {"check": f.name, "state": str(f.state), "said": f.message, "todo": f.remedy}
+            for f in findings
+        ],
+    }

@@ -1,0 +1,227 @@
+"""`waybook documents`: what there is to read of a run, listed or written into a folder.
+
+What files are called that are written into a folder, and that none is written over.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.queries.documents import DocumentListItem, list_documents, read_document
+from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.app.queries.runs import resolve_run
+from waybook.app.request.caller import ReadableDocument
+from waybook.background import render_all_orgs
+from waybook.cli.options import database_options, json_option
+from waybook.cli.output import print_json
+from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
+from waybook.core.durations import format_age
+from waybook.dag.templates.rendering import build_page, safe_file_name
+from waybook.errors import InvalidInput
+from waybook.settings import Settings
+
+
+def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapping[str, str]:
+    """For each document a name without its ending: a folder for the stage, a file in it.
+
+    The author is named, and the lineage and the reviewer where several would share a name.
+    """
+    folders = {slug: f"{place}-{safe_file_name(slug)}" for place, slug in enumerate(order, start=1)}
+    long = Counter(_short(one) for one in listed)
+    taken: set[str] = set()
+    names: dict[str, str] = {}
+    for one in listed:
+        parts = [one.document_key, one.model, *(_more(one) if long[_short(one)] > 1 else [])]
+        name = f"{folders[one.stage]}/{'.'.join(map(safe_file_name, parts))}"
+        names[one.resource_id] = unique_name(name, taken)
+    return names
+
+
+def unique_name(name: str, taken: set[str]) -> str:
+    """The name, with a number if it is taken; capital letters make no difference on some disks."""
+    own, number = name, 1
+    while own.lower() in taken:
+        number += 1
+        own = f"{name}-{number}"
+    taken.add(own.lower())
+    return own
+
+
+def _short(one: DocumentListItem) -> tuple[str, str, str]:
+    return one.stage, one.document_key, one.model
+
+
+def _more(one: DocumentListItem) -> list[str]:
+    begun = one.lineage.rsplit("/", 1)[-1]
+    return [f"of-{begun}", *([f"by-{one.reviewer}"] if one.reviewer else [])]
+
+
+def refuse_to_overwrite(paths: Iterable[Path]) -> None:
+    """Let only paths pass where nothing is yet.
+
+    Raises:
+        InvalidInput: something is in the way.
+    """
+    there = [path for path in paths if path.exists()]
+    if there:
+        more = f" and {len(there) - 1} more are" if len(there) > 1 else " is"
+        raise InvalidInput(f"{there[0]}{more} there already; --force writes over them")
+
+
+FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--stage", metavar="STAGE", help="Only those of one stage.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write them into this folder.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([*FILE_EXTENSIONS, "both"]),
+    default="both",
+    help="What to write (both).",
+)
+@click.option("--force", is_flag=True, help="Write over files that are there.")
+@json_option
+@database_options
+def command(
+    *,
+    run: str | None,
+    stage: str | None,
+    out: Path | None,
+    form: str,
+    force: bool,
+    as_json: bool,
+    **flags: object,
+) -> None:
+    """List the documents of a run, or write them into a folder.
+
+    RUN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
+    What waits to be rendered is rendered first.
+    """
+    forms = [name for name in FILE_EXTENSIONS if form in {name, "both"}]
+    settings = load_settings(flags)
+    board, listed, written = asyncio.run(_go(settings, run, stage, out, forms, force=force))
+    if as_json:
+        told = [_as_json(one, written) for one in listed]
+        print_json(told)
+        return
+    console = get_console()
+    if out is not None:
+        files = sum(len(paths) for paths in written.values())
+        console.print(Text.assemble(("✓ ", "green"), f"{files} files written to {out}"))
+    elif listed:
+        console.print(_table(board, listed))
+    else:
+        console.print("There is nothing to read yet.")
+    console.print(Text(_figures(board, stage), style="dim"))
+
+
+WrittenFile = Mapping[str, list[Path]]
+
+
+async def _go(
+    settings: Settings,
+    text: str | None,
+    stage: str | None,
+    out: Path | None,
+    forms: list[str],
+    *,
+    force: bool,
+) -> tuple[RunOverview, list[DocumentListItem], WrittenFile]:
+    async with open_app(settings) as here:
+        run = await resolve_run(here.call, text)
+        while await render_all_orgs(here.app.doorway.house):
+            pass
+        board = await read_run_overview(here.call, run.id)
+        found = await list_documents(here.call, run.id)
+        listed = [one for one in found if stage in {None, one.stage}]
+        written = await _write(here, board, listed, out, forms, force=force) if out else {}
+        return board, listed, written
+
+
+async def _write(
+    here: AppSession,
+    board: RunOverview,
+    listed: list[DocumentListItem],
+    out: Path,
+    forms: list[str],
+    *,
+    force: bool,
+) -> WrittenFile:
+    """Write every document in each form; before anything is, see that nothing is in the way."""
+    names = file_names(listed, board.compiled_dag.order)
+    paths = {
+        one.resource_id: [
+            out / f"{names[one.resource_id]}.{FILE_EXTENSIONS[form]}" for form in forms
+        ]
+        for one in listed
+    }
+    if not force:
+        refuse_to_overwrite(path for found in paths.values() for path in found)
+    for resource_id, found in paths.items():
+        document = await read_document(here.call, resource_id)
+        for path, form in zip(found, forms, strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_text(document, form), encoding="utf-8")
+    return paths
+
+
+def _text(document: ReadableDocument, form: str) -> str:
+    if form == "markdown":
+        return document.markdown
+    return build_page(f"{document.document_key}, {document.model}", document.html)
+
+
+def _table(board: RunOverview, listed: list[DocumentListItem]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for head in ("stage", "document", "by", "of"):
+        table.add_column(head, no_wrap=True, overflow="ellipsis")
+    table.add_column("version", justify="right", no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("when", no_wrap=True, style="dim")
+    for one in listed:
+        cells = (one.stage, one.document_key, one.model, origin_label(one), str(one.version))
+        table.add_row(*cells, f"{one.length:,}", format_age(one.created_at, board.now))
+    return table
+
+
+def origin_label(document: DocumentListItem) -> str:
+    """Whose work a document takes up, in a word: the end of its lineage, and who reviewed it."""
+    begun = document.lineage.rsplit("/", 1)[-1]
+    return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
+
+
+def _figures(board: RunOverview, stage: str | None) -> str:
+    stages = [one for one in board.report["stages"] if stage in {None, one["stageSlug"]}]
+    there = sum(one["documentsAvailable"] for one in stages)
+    known = [one["documentsExpected"] for one in stages if one["documentsExpected"] is not None]
+    to_come = "" if len(known) == len(stages) else ", of the stages begun so far"
+    return f"{there} of {sum(known)} available{to_come}"
+
+
+def _as_json(one: DocumentListItem, written: WrittenFile) -> dict[str, object]:
+    return {
+        "resourceId": one.resource_id,
+        "stageSlug": one.stage,
+        "stepKey": one.step_key,
+        "documentKey": one.document_key,
+        "modelId": one.model,
+        "lineage": one.lineage,
+        "reviewer": one.reviewer,
+        "version": one.version,
+        "createdAt": one.created_at.isoformat(),
+        "length": one.length,
+        **({"files": [str(p) for p in written[one.resource_id]]} if written else {}),
+    }

@@ -1,0 +1,184 @@
+"""`waybook migrate`: the database, up to date.
+
+`waybook org erase` and `waybook user erase`: gone, but for a record that it was there.
+
+`waybook retain`: what was kept long enough, gone.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.operations.diagnostics import CheckResult, CheckState
+from waybook.app.operations.erasure import erase_org, erase_user, retain
+from waybook.bootstrap import database_server, examined_owner, pending_migrations, run_migrations
+from waybook.cli.options import database_options, json_option
+from waybook.cli.output import print_json
+from waybook.cli.runtime import get_console, load_settings
+from waybook.settings import Settings
+from waybook.store.maintenance.erasure import Erased
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Only look: exit code 1 if something is to be done.")
+@json_option
+@database_options
+def migrate_command(*, check: bool, as_json: bool, **flags: object) -> None:
+    """Bring the database up to date.
+
+    Every command that uses the database does this by itself; run it alone where serving and
+    migrating are done by different users.
+    """
+    settings = load_settings(flags)
+    names = asyncio.run(_pending(settings) if check else run_migrations(settings))
+    if as_json:
+        click.echo(json.dumps({"pending" if check else "ran": names}))
+    else:
+        _print_migrations(names, check=check)
+    if settings.database_url and not check:
+        _warn(asyncio.run(_owner(settings)))
+    sys.exit(1 if check and names else 0)
+
+
+async def _pending(settings: Settings) -> list[str]:
+    async with database_server(settings) as postgres:
+        return await pending_migrations(postgres)
+
+
+async def _owner(settings: Settings) -> CheckResult:
+    async with database_server(settings) as postgres:
+        return await examined_owner(postgres)
+
+
+def _warn(owner: CheckResult) -> None:
+    """Print on stderr what is wrong with the owner's role, if anything."""
+    if owner.state is not CheckState.OK:
+        click.secho(f"! the owner of the database: {owner.message}", fg="yellow", err=True)
+        click.echo(f"  try: {owner.remedy}", err=True)
+
+
+def _print_migrations(names: list[str], *, check: bool) -> None:
+    for name in names:
+        click.echo(f"{'to do' if check else 'ran'}  {name}")
+    if not names:
+        click.secho("✓ the database is up to date", fg="green")
+    elif check:
+        click.echo("  try: waybook migrate")
+    else:
+        click.secho("✓ the database is up to date now", fg="green")
+
+
+Erase = Callable[[str, Callable[[int, int], None]], Coroutine[object, object, Erased]]
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask, for scripts.")
+
+
+@click.command()
+@click.argument("slug")
+@yes_option
+@json_option
+@database_options
+def org(*, slug: str, yes: bool, as_json: bool, **flags: object) -> None:
+    """Erase an org and all that is its own.
+
+    Every row of it goes, out of every table. Of its audit a record is left that says when it was
+    erased and by whom, how much it was, and the seal each chain ended with.
+    """
+    settings = load_settings(flags)
+    _confirm(f"Everything of the org {slug} will be gone for good.", slug, yes=yes)
+    erased = asyncio.run(
+        _erase(
+            settings, lambda owner, tell: erase_org(owner, slug, by=settings.user, progress=tell)
+        )
+    )
+    _print_erasure(erased, f"the org {slug} is erased", as_json=as_json)
+
+
+@click.command()
+@click.argument("org")
+@click.argument("user")
+@yes_option
+@json_option
+@database_options
+def user(*, org: str, user: str, yes: bool, as_json: bool, **flags: object) -> None:
+    """Erase a user: their name gives way to a pseudonym.
+
+    The user goes with all tokens and browsers. What they wrote is the org's and stays, under a
+    pseudonym that says nothing; the chains of the audit that named them are sealed anew.
+    """
+    settings = load_settings(flags)
+    _confirm(f"The name {user} will be gone from the org {org} for good.", user, yes=yes)
+    erased = asyncio.run(
+        _erase(
+            settings,
+            lambda owner, tell: erase_user(owner, org, user, by=settings.user, progress=tell),
+        )
+    )
+    _print_erasure(erased, f"the user is erased, and is {erased.who} from now on", as_json=as_json)
+
+
+def _confirm(warning: str, name: str, *, yes: bool) -> None:
+    if yes:
+        return
+    click.echo(f"{warning} This cannot be undone.")
+    if click.prompt(f"Type {name} to go on", default="", show_default=False) != name:
+        raise click.Abort
+
+
+async def _erase(settings: Settings, erase: Erase) -> Erased:
+    columns = (TextColumn("erasing"), BarColumn(), MofNCompleteColumn())
+    await run_migrations(settings)
+    async with database_server(settings) as postgres:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+            task = shown.add_task("erasing", total=None)
+
+            def tell(done: int, total: int) -> None:
+                shown.update(task, completed=done, total=total)
+
+            return await erase(postgres.owner_dsn, tell)
+
+
+def _print_erasure(erased: Erased, said: str, *, as_json: bool) -> None:
+    if as_json:
+        told = {"orgId": str(erased.org_id), "erasure": erased.number, "pseudonym": erased.who}
+        print_json({**told, "rows": erased.counts})
+        return
+    console = get_console()
+    rows = Table("table", "rows", box=None, pad_edge=False)
+    for table, count in erased.counts.items():
+        rows.add_row(table, str(count))
+    console.print(rows)
+    console.print(Text.assemble(("✓ ", "green"), said))
+    console.print(Text(f"  on record as erasure {erased.number} of org {erased.org_id}"))
+
+
+@click.command()
+@json_option
+@database_options
+def retain_command(*, as_json: bool, **flags: object) -> None:
+    """Let go what was kept long enough.
+
+    Old calls, old answers, browsers that signed out, and plans and runs that are over for long
+    enough, as keep_calls_days, keep_answers_days, keep_sessions_days and keep_archived_days say. A
+    serving process does this every hour.
+    """
+    gone = asyncio.run(_retain(load_settings(flags)))
+    if as_json:
+        print_json({"gone": gone})
+        return
+    for table, rows in gone.items():
+        click.echo(f"{rows:>8}  {table}")
+    click.secho("✓ nothing is older than it may be", fg="green")
+
+
+async def _retain(settings: Settings) -> dict[str, int]:
+    await run_migrations(settings)
+    async with database_server(settings) as postgres:
+        return await retain(postgres.owner_dsn, settings)

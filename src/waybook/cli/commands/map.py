@@ -1,0 +1,99 @@
+"""`waybook map`: the structure of any DAG, checked, with what it will come to."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import cast
+
+import click
+
+from waybook.cli.commands.report import (
+    answer_file,
+    answer_lines,
+    answer_or_faults,
+    file,
+    lines,
+    read_json,
+)
+from waybook.cli.diagram_files import (
+    RequestedExports,
+    export_options,
+    pop_requested_exports,
+    write_exports,
+)
+from waybook.cli.inputs import MAX_SNAPSHOT_BYTES, read_all
+from waybook.cli.options import json_option
+from waybook.dag.definitions.source_text import decode_text, parse_definition
+from waybook.dag.diagram.export import drawing_from_snapshot
+from waybook.dag.snapshots.snapshot import map_from_snapshot
+from waybook.errors import InvalidInput
+
+DISPLAY = "waybook.cli.terminal.diagrams:print_map"
+MAX_MODELS = 1000
+
+
+def read_models(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+    """The names of so many models, or those with commas between."""
+    if given is None:
+        return ()
+    if given.isdecimal() and given.isascii() and len(given) <= len(str(MAX_MODELS)):
+        if not 0 < int(given) <= MAX_MODELS:
+            raise click.BadParameter(f"there can be 1 to {MAX_MODELS} models")
+        return tuple(f"model-{number}" for number in range(1, int(given) + 1))
+    names = tuple(name.strip() for name in given.split(","))
+    if not all(names):
+        raise click.BadParameter("a name is missing between the commas")
+    return names
+
+
+@click.command()
+@file
+@click.option(
+    "--models",
+    metavar="N|NAMES",
+    callback=read_models,
+    help="How many models the first stage has, or which (a,b,c), if the file does not say.",
+)
+@export_options
+@lines
+@json_option
+def command(
+    *, file: str, models: tuple[str, ...], lines: bool, as_json: bool, **flags: object
+) -> None:
+    """Check the structure of any DAG, and show what it will come to.
+
+    FILE is a definition in YAML or JSON, or a snapshot in JSON, or - for stdin; no database is
+    needed. Away from a terminal the answer is JSON, and so is an error: with exit code 1, or with
+    --lines (JSON only) on its line. A picture of a snapshot shows where its run stands.
+    """
+    asked = pop_requested_exports(flags)
+    if asked:
+        _draw(file, models, asked, lines=lines)
+    elif lines:
+        answer_lines(partial(_answer_json, models), file)
+    else:
+        answer_file(partial(_answer, models), file, DISPLAY, as_json=as_json)
+
+
+def _draw(file: str, models: tuple[str, ...], asked: RequestedExports, *, lines: bool) -> None:
+    if lines:
+        raise click.UsageError("a picture is drawn of one map, not of --lines")
+    text = read_all(file, MAX_SNAPSHOT_BYTES)
+    write_exports(
+        answer_or_faults(lambda told: drawing_from_snapshot(_read(told), models), text), asked
+    )
+
+
+def _answer_json(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", map_from_snapshot(read_json(text), models))
+
+
+def _answer(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", map_from_snapshot(_read(text), models))
+
+
+def _read(text: bytes) -> object:
+    """What a text says: JSON of any size, or a definition in YAML."""
+    try:
+        return read_json(text)
+    except InvalidInput:
+        return parse_definition(decode_text(text))

@@ -1,0 +1,59 @@
+"""`waybook mcp`: one agent over stdin and stdout, answering before the database is up."""
+
+import contextlib
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from waybook.cli.lazy import load
+from waybook.cli.logs import configure_server_logging
+from waybook.cli.options import serving_options, settings_from, token_option
+from waybook.embedded_postgres.supervisor import Attachment, attach
+from waybook.errors import WaybookError
+from waybook.settings import Settings
+
+
+@click.command()
+@serving_options
+@token_option
+def command(**flags: object) -> None:
+    """Serve one agent over stdin and stdout.
+
+    For clients that start their servers themselves: claude mcp add waybook -- waybook mcp
+    """
+    found = settings_from(flags)
+    configure_server_logging(found)
+    with _database_starting(found.settings):
+        gc.disable()  # what is imported stays: looking for garbage in it only takes time
+        serve = load("waybook.cli.commands.mcp_stdio:serve")
+        gc.freeze()
+        gc.enable()
+        serve(found.settings)
+
+
+@contextmanager
+def _database_starting(settings: Settings) -> Iterator[None]:
+    """Have the embedded server start beside the imports; it is kept up while inside.
+
+    What goes wrong here goes wrong again, and is told, when the doorway attaches.
+    """
+    attached: list[Attachment] = []
+
+    def start() -> None:
+        with contextlib.suppress(WaybookError):
+            attached.append(attach(Path(settings.data_dir)))
+
+    starting = threading.Thread(target=start, daemon=True)
+    if not settings.database_url:
+        starting.start()
+    try:
+        yield
+    finally:
+        if starting.is_alive():
+            starting.join()
+        for attachment in attached:
+            attachment.close()

@@ -1,0 +1,117 @@
+"""The server of `waybook mcp`: lists at once, and calls as soon as the database is up."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import Final, Protocol
+
+from starlette.requests import Request
+
+from waybook.app.request.caller import Caller
+from waybook.cli.lazy import load
+from waybook.core.decision_context import Channel
+from waybook.errors import Unauthenticated, Unavailable, WaybookError
+from waybook.settings import Settings
+from waybook.transport.gateway import DispatcherPort, ToolGateway
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.stdio import serve_stdio
+from waybook.transport.mcp.tools import published_tools
+
+log = logging.getLogger(__name__)
+
+#: The first thing a client wants is the list of tools; what calls need can wait that long.
+STARTUP_DELAY_SECONDS: Final = 1.0
+#: How long a call waits for the database at start-up: less than clients wait for an answer.
+MAX_CALL_WAIT_SECONDS: Final = 20.0
+
+
+class StdioApplication(Protocol):
+    """A running system, as the wiring makes it."""
+
+    @property
+    def dispatcher(self) -> DispatcherPort: ...
+
+    async def caller_resolver(self, channel: Channel) -> Caller: ...
+
+
+class DeferredStartup:
+    """The system, opened in the background; if that fails, the next call tries again."""
+
+    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._task: asyncio.Task[StdioApplication] | None = None
+
+    def start(self) -> asyncio.Task[StdioApplication]:
+        """Begin to open, unless that is under way or done."""
+        task = self._task
+        if task is None or (task.done() and (task.cancelled() or task.exception())):
+            self._task = task = asyncio.create_task(self._open())
+        return task
+
+    async def _open(self) -> StdioApplication:
+        running = await asyncio.to_thread(load, "waybook.bootstrap:start_application")
+        try:
+            services: StdioApplication = await self._stack.enter_async_context(
+                running(self._settings, waiting=_report_wait)
+            )
+        except WaybookError as error:
+            # Whoever looks after it reads the log; the agent is told with its next call.
+            log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
+            raise
+        return services
+
+    async def wait_ready(self) -> StdioApplication:
+        """The open system; a caller that gives up waiting does not stop the opening.
+
+        Raises:
+            Unavailable: it is not open yet; the opening goes on.
+        """
+        try:
+            async with asyncio.timeout(MAX_CALL_WAIT_SECONDS):
+                return await asyncio.shield(self.start())
+        except TimeoutError:
+            raise Unavailable("the database is still starting; repeat the call") from None
+
+    async def stop(self) -> None:
+        """Stop opening, if that is still under way; what is open is closed by its stack."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+def _report_wait(obstacle: str, waited: float, limit: float) -> None:
+    log.warning("waiting for the database (%.0f of %.0f s): %s", waited, limit, obstacle)
+
+
+def serve(settings: Settings) -> None:
+    """Serve until the client closes our stdin."""
+    asyncio.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    async with AsyncExitStack() as stack:
+        opening = DeferredStartup(settings, stack)
+
+        async def dispatcher() -> DispatcherPort:
+            return (await opening.wait_ready()).dispatcher
+
+        async def caller(_: Request | None) -> Caller:
+            return await (await opening.wait_ready()).caller_resolver(Channel.MCP)
+
+        async def still(_: Request | None) -> bool:
+            try:
+                await caller(None)
+            except Unauthenticated:
+                return False
+            return True
+
+        asyncio.get_running_loop().call_later(STARTUP_DELAY_SECONDS, opening.start)
+        try:
+            entrance = ToolGateway(dispatcher, caller, still)
+            server = build_server(
+                published_tools(), entrance, profile=settings.tools, one_line=True
+            )
+            await serve_stdio(server)
+        finally:
+            await opening.stop()

@@ -1,0 +1,241 @@
+"""`waybook plans`: the plans at a glance.
+
+`waybook status`: where a plan stands.
+
+`waybook watch`: a plan, live; it changes nothing, and ends when the plan does.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import click
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.queries.diagrams import plan_drawing
+from waybook.app.queries.plan import PlanOverview, read_plan_overview
+from waybook.app.queries.plans import PlanSummary, find_plans, resolve_plan
+from waybook.app.request.outbox import review_url
+from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
+from waybook.cli.options import database_options, json_option
+from waybook.cli.output import print_json
+from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
+from waybook.cli.terminal.bars import PLAN_STYLES, segmented_bar
+from waybook.cli.terminal.console import plan_usage_lines, resize_event, wait_or_resize
+from waybook.cli.terminal.plan_board import Viewport, plan_display
+from waybook.core.decision_context import Channel
+from waybook.core.durations import format_age
+from waybook.errors import Busy, Unavailable
+from waybook.plan.progress import percent
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.settings import Settings
+
+MIN_ID_LENGTH = 8
+#: Below this width the bar gives way to its figures.
+MIN_WIDTH_FOR_BARS = 100
+
+
+@click.command()
+@click.option("--all", "closed_too", is_flag=True, help="Completed and failed plans too.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, help="At most so many (100).")
+@json_option
+@database_options
+def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
+    """List the plans, newest activity first."""
+    settings = load_settings(flags)
+    plans = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
+    if as_json:
+        print_json([_as_json(plan, settings.base_url) for plan in plans])
+        return
+    console = get_console()
+    if plans:
+        console.print(_table(plans, console.width))
+    else:
+        console.print("No plan is open." if not closed_too else "There are no plans yet.")
+        console.print("An agent writes one with create_research_plan; or see: waybook demo")
+
+
+async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[PlanSummary]:
+    async with open_app(settings) as here:
+        return await find_plans(here.call, open_only=not closed_too, limit=limit)
+
+
+def _table(plans: list[PlanSummary], width: int) -> Table:
+    short = unique_prefix_length([plan.id for plan in plans])
+    bars = width >= MIN_WIDTH_FOR_BARS
+    rows = [_row(plan, short, bars=bars) for plan in plans]
+    heads = ["id", "plan", "status", *(["progress", ""] if bars else ["progress"]), "activity"]
+    taken = [
+        max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
+    ]
+    taken[1] = min(taken[1], max(12, width - sum(taken[:1] + taken[2:]) - 2 * len(heads)))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for head, cells in zip(heads, taken, strict=True):
+        table.add_column(head, no_wrap=True, overflow="ellipsis", width=cells)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _row(plan: PlanSummary, short: int, *, bars: bool) -> list[Text]:
+    return [
+        Text(plan.id[:short], style="dim"),
+        Text(plan.name),
+        PLAN_STYLES[plan.status].text(),
+        *([segmented_bar(plan.counts, 20)] if bars else []),
+        progress_text(plan),
+        Text(format_age(plan.updated_at, plan.now), style="dim"),
+    ]
+
+
+def progress_text(plan: PlanSummary) -> Text:
+    """How far a plan is: "4 of 13, 1 failed"."""
+    said = Text(f"{plan.done} of {plan.total}")
+    failed = plan.counts.get(StepStatus.FAILED, 0)
+    return said.append(f", {failed} failed", style="red") if failed else said
+
+
+def unique_prefix_length(ids: list[str]) -> int:
+    """How many letters tell these ids apart.
+
+    >>> (
+    ...     unique_prefix_length(["0198f3c2-a1b4", "0198f3c2-a2b4"]),
+    ...     unique_prefix_length(["0198f3c2-a1b4"]),
+    ... )
+    (11, 8)
+    """
+    for length in range(MIN_ID_LENGTH, max(map(len, ids))):
+        if len({text[:length] for text in ids}) == len(ids) and any(
+            t[length - 1] != "-" for t in ids
+        ):
+            return length
+    return max(map(len, ids))
+
+
+def _as_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
+    waits = plan.status is PlanStatus.AWAITING_REVIEW
+    return {
+        "planId": plan.id,
+        "name": plan.name,
+        "status": str(plan.status),
+        "progress": percent(plan.done, plan.total),
+        "counts": {
+            "done": plan.done,
+            "total": plan.total,
+            **{str(s): n for s, n in plan.counts.items()},
+        },
+        **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
+        "createdAt": plan.created_at.isoformat(),
+        "createdBy": plan.created_by,
+        "lastActivityAt": plan.updated_at.isoformat(),
+    }
+
+
+@click.command()
+@click.argument("plan", required=False)
+@export_options
+@json_option
+@database_options
+def status_command(*, plan: str | None, as_json: bool, **flags: object) -> None:
+    """Show where a plan stands.
+
+    PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
+    """
+    asked = pop_requested_exports(flags)
+    settings = load_settings(flags)
+    if as_json and not asked:
+        body = asyncio.run(_answer(settings, plan))
+        print_json(body, tight=True)
+        return
+    board, question = asyncio.run(_look(settings, plan))
+    if asked:
+        write_exports(plan_drawing(board), asked)
+        return
+    console = get_console()
+    console.print(plan_display(board, Viewport(width=console.width)))
+    console.print(Text.assemble(("question", "dim"), f"  {question}"))
+    if board.review is not None:
+        console.print(Text.assemble(("decide", "dim"), f"    {_place(settings, board)}"))
+    for line in plan_usage_lines(board.plan):
+        console.print(line)
+
+
+def _place(settings: Settings, board: PlanOverview) -> str:
+    return review_url(board.plan.id, settings.base_url)
+
+
+async def _look(settings: Settings, text: str | None) -> tuple[PlanOverview, str]:
+    async with open_app(settings) as here:
+        plan = await resolve_plan(here.call, text)
+        return await read_plan_overview(here.call, plan.id), plan.question
+
+
+async def _answer(settings: Settings, text: str | None) -> dict[str, object]:
+    async with open_app(settings) as here:
+        plan = await resolve_plan(here.call, text)
+        services = here.app
+        asked = {"planId": plan.id}
+        answer = await services.doorway.dispatch(
+            services.caller(Channel.CLI), "get_plan_status", asked
+        )
+        return answer.body
+
+
+EVERY_SECONDS = 1.0
+
+
+@click.command()
+@click.argument("plan", required=False)
+@click.option("--once", is_flag=True, help="One picture, then end.")
+@database_options
+def watch_command(*, plan: str | None, once: bool, **flags: object) -> None:
+    """Watch a plan, live.
+
+    PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
+    Reads only: watching changes nothing.
+    """
+    settings = load_settings(flags)
+    console = get_console()
+    live = console.is_terminal and not once
+    with contextlib.suppress(KeyboardInterrupt):  # the way to leave
+        asyncio.run(_watch(settings, plan, console, live=live))
+
+
+async def _watch(settings: Settings, text: str | None, console: Console, *, live: bool) -> None:
+    async with open_app(settings) as here:
+        plan = await resolve_plan(here.call, text)
+        board = await read_plan_overview(here.call, plan.id)
+        if not live or board.is_closed:
+            console.print(plan_display(board, _frame(console)))
+            return
+        with Live(console=console, screen=True, auto_refresh=False) as screen:
+            board = await _follow(
+                here, board, lambda b: screen.update(_live(b, console), refresh=True)
+            )
+        console.print(plan_display(board, _frame(console)))
+
+
+async def _follow(
+    here: AppSession, board: PlanOverview, show: Callable[[PlanOverview], None]
+) -> PlanOverview:
+    resized = resize_event()
+    while True:
+        show(board)
+        if board.is_closed:
+            return board
+        await wait_or_resize(resized, EVERY_SECONDS)
+        with contextlib.suppress(Busy, Unavailable):  # the next look may succeed
+            board = await read_plan_overview(here.call, board.plan.id, board)
+
+
+def _live(board: PlanOverview, console: Console) -> RenderableType:
+    return plan_display(board, Viewport(width=console.width, height=console.height, live=True))
+
+
+def _frame(console: Console) -> Viewport:
+    """The whole screen; the line after the picture is the prompt's."""
+    return Viewport(width=console.width, height=console.height - 1)

@@ -1,0 +1,111 @@
+"""`waybook report`: where a run of any system stands, by its snapshot.
+
+What `report` and `map` share: a snapshot in, an answer out; one, or one for each line.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar, cast
+
+import click
+import orjson
+
+from waybook.cli.inputs import MAX_SNAPSHOT_BYTES, check_size, read_all, read_lines
+from waybook.cli.lazy import load
+from waybook.cli.options import json_option
+from waybook.cli.output import print_json
+from waybook.cli.terminal.errors import print_error
+from waybook.dag.snapshots.rows import as_list, as_object
+from waybook.dag.snapshots.snapshot import report_from_snapshot
+from waybook.errors import BadRecipe, InvalidInput, WaybookError
+
+#: From a text to what is answered to it.
+AnswerFunction = Callable[[bytes], Mapping[str, object]]
+AnswerT = TypeVar("AnswerT")
+
+file = click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
+lines = click.option(
+    "--lines", is_flag=True, help="A snapshot on each line, and an answer on each line."
+)
+
+
+def read_json(text: bytes) -> object:
+    """The value a text holds.
+
+    Raises:
+        InvalidInput: it is not JSON.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"this is not JSON: {error}") from None
+
+
+def answer_lines(answer: AnswerFunction, file: str) -> None:
+    """Print an answer for each line as soon as it is there; one that is refused stops nobody."""
+    for line in read_lines(file, MAX_SNAPSHOT_BYTES):
+        _tell(partial(_answer_line, answer, line))
+
+
+def _answer_line(answer: AnswerFunction, line: bytes) -> Mapping[str, object]:
+    return answer(check_size(line, MAX_SNAPSHOT_BYTES))
+
+
+def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
+    """Answer the whole file: as a picture for a person, in JSON for anyone else.
+
+    What draws the picture is imported only for a person. A refusal in JSON ends with exit code 1.
+    """
+    if is_interactive(as_json=as_json):
+        load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
+    elif _tell(lambda: answer(read_all(file, MAX_SNAPSHOT_BYTES))):
+        sys.exit(1)
+
+
+def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT:
+    """The answer; a recipe with faults is told with all of them, each on its line."""
+    try:
+        return answer(text)
+    except BadRecipe as refused:
+        for error in map(as_object, as_list(refused.details.get("faults"))):
+            print_error(f"{error['at']}: {error['message']}", None)
+        sys.exit(1)
+
+
+def is_interactive(*, as_json: bool) -> bool:
+    """Whether somebody sits at a terminal and wants no JSON."""
+    return not as_json and sys.stdout.isatty()
+
+
+def _tell(answer: Callable[[], Mapping[str, object]]) -> bool:
+    """Print the answer, or its error in the same place; say whether it is one."""
+    try:
+        body, refused = answer(), False
+    except WaybookError as error:
+        body, refused = error.as_json(), True
+    print_json(body, tight=True)
+    return refused
+
+
+DISPLAY = "waybook.cli.terminal.run_report:print_report"
+
+
+@click.command()
+@file
+@lines
+@json_option
+def command(*, file: str, lines: bool, as_json: bool) -> None:
+    """Show where a run of any system stands.
+
+    FILE is a snapshot in JSON, or - for stdin; no database is needed. Away from a terminal the
+    answer is JSON, and so is an error: with exit code 1, or with --lines on its line.
+    """
+    if lines:
+        answer_lines(_answer, file)
+    else:
+        answer_file(_answer, file, DISPLAY, as_json=as_json)
+
+
+def _answer(text: bytes) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", report_from_snapshot(read_json(text)))

@@ -1,0 +1,320 @@
+"""`waybook review`: what waits for a person, and their decision.
+
+`waybook feedback`: what a person says of a completed stage; it opens the next one.
+
+How reviews look: the inbox, and one of them opened.
+"""
+
+import asyncio
+import json
+import sys
+from dataclasses import asdict
+from typing import Any, cast
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.queries.inbox import OpenReview, list_reviews
+from waybook.app.queries.plans import resolve_plan
+from waybook.app.queries.runs import RunSummary, find_runs, resolve_run
+from waybook.app.request.outbox import review_url
+from waybook.cli.inputs import read_argument
+from waybook.cli.options import database_options, json_option
+from waybook.cli.output import print_json, print_line
+from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
+from waybook.cli.terminal.errors import ToolError
+from waybook.core.decision_context import Channel
+from waybook.core.durations import format_age
+from waybook.core.hidden_characters import escape_hidden
+from waybook.errors import NotAwaitingReview
+from waybook.settings import Settings
+
+
+@click.command()
+@click.argument("run")
+@click.argument("stage")
+@click.argument("text")
+@click.option("--models", metavar="NAMES", help="For the next stage (a,b,c), if it has others.")
+@json_option
+@database_options
+def feedback_command(
+    *, run: str, stage: str, text: str, models: str | None, as_json: bool, **flags: object
+) -> None:
+    """Say something of a completed stage; it opens the next one.
+
+    RUN is its id, the beginning of it, or a part of its name. TEXT may be - to read it from stdin.
+    """
+    said = read_argument(text, "TEXT").strip()
+    asked: dict[str, object] = {"stageSlug": stage, "feedback": said}
+    if models is not None:
+        asked["models"] = [name.strip() for name in models.split(",")]
+    body = asyncio.run(_pass_on(load_settings(flags), run, asked))
+    if as_json:
+        print_json(body, tight=True)
+        return
+    click.secho(f"✓ your feedback on {stage} is kept", fg="green")
+    for started in body["started"]:
+        jobs = sum(step["jobs"] for step in started["openSteps"])
+        count = "1 job is" if jobs == 1 else f"{jobs} jobs are"
+        print_line(f"  {started['stageSlug']} has begun: {count} ready")
+
+
+async def _pass_on(settings: Settings, text: str, asked: dict[str, object]) -> dict[str, Any]:
+    async with open_app(settings) as here:
+        run = await resolve_run(here.call, text)
+        caller, tool = here.app.caller(Channel.CLI), "submit_stage_feedback"
+        answer = await here.app.doorway.dispatch(caller, tool, {"runId": run.id, **asked})
+    if answer.is_error:
+        raise ToolError(cast("dict[str, object]", answer.body["error"]))
+    return answer.body
+
+
+MAX_LINES = 20
+
+
+def print_empty_inbox(console: Console) -> None:
+    """Nothing to do is good news."""
+    console.print(Text.assemble(("✓", "green"), " Nothing waits for you."))
+
+
+def inbox_table(reviews: list[OpenReview]) -> Table:
+    """The open reviews, longest waiting first."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("plan")
+    table.add_column("step")
+    table.add_column("asked", no_wrap=True)
+    for number, review in enumerate(reviews, start=1):
+        when = Text(format_age(review.requested_at, review.now), style="dim")
+        table.add_row(str(number), review.plan_name, step_name(review), when)
+    return table
+
+
+def review_panel(review: OpenReview, width: int, base_url: str) -> Panel:
+    """A review with all that is needed to decide it."""
+    parts: list[RenderableType] = [Text(review.summary)]
+    if review.questions:
+        asked = Text("\n".join(f"? {question}" for question in review.questions), style="magenta")
+        parts += ["", asked]
+    if review.result_summary is not None:
+        parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
+    said = f"asked by {review.requested_by}, {format_age(review.requested_at, review.now)}"
+    parts += ["", Text(f"{said} · try {review.attempt} · plan {review.plan_id}", style="dim")]
+    parts += [Text(review_url(review.plan_id, base_url), style="dim")]
+    title = Text.assemble(" ", (review.plan_name, "bold"), f" · {step_name(review)} ")
+    return Panel(
+        Group(*parts), title=title, title_align="left", border_style="magenta", width=width
+    )
+
+
+def awaiting_runs_table(runs: list[RunSummary]) -> Group:
+    """The runs that wait for a word, each with the command that says it."""
+    lines: list[RenderableType] = []
+    for run in runs:
+        stage = run.awaiting.slug if run.awaiting else ""
+        waits = f" waits for your feedback on {stage}, {format_age(run.updated_at, run.now)}"
+        lines.append(Text.assemble(("! ", "bold magenta"), (run.name, "bold"), waits))
+        lines.append(Text(f'  waybook feedback {run.id} {stage} "…"', style="dim"))
+    return Group(*lines)
+
+
+def step_name(review: OpenReview) -> str:
+    """The step by its number and title."""
+    first = review.title or review.instructions.strip().split("\n", 1)[0]
+    return f"step {review.step_order}, {first}"
+
+
+def _result(review: OpenReview) -> Padding:
+    result = review.result_summary
+    told = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
+    lines = told.splitlines()
+    left = len(lines) - MAX_LINES
+    shown = [*lines[:MAX_LINES], f"… {left} more lines"] if left > 0 else lines
+    return Padding(Text("\n".join(shown)), (0, 2))
+
+
+DecisionFlags = tuple[str, str | None]
+
+
+@click.command()
+@click.argument("plan", required=False)
+@click.option("--approve", is_flag=True, help="Accept the step's result.")
+@click.option("--modify", metavar="TEXT", help="Send the step back with this feedback.")
+@click.option("--skip", is_flag=True, help="Go on without the step.")
+@click.option("--reject", is_flag=True, help="End the plan as failed.")
+@json_option
+@database_options
+def review_command(*, plan: str | None, as_json: bool, **given: object) -> None:
+    """Decide what waits for a person.
+
+    Without a decision: the inbox, to go through one by one on a terminal, and the runs that wait
+    for feedback. With one: it is carried out on the plan named, or on the only review there is.
+    """
+    decided = _decided(
+        approve=bool(given.pop("approve")),
+        modify=cast("str | None", given.pop("modify")),
+        skip=bool(given.pop("skip")),
+        reject=bool(given.pop("reject")),
+    )
+    settings = load_settings(given)
+    if decided is not None:
+        body = asyncio.run(_carry_out(settings, plan, decided))
+        _tell(body, as_json=as_json)
+    elif as_json or not can_prompt():
+        asyncio.run(_show(settings, plan, as_json=as_json))
+    else:
+        asyncio.run(_go_through(settings, plan))
+
+
+def can_prompt() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _decided(
+    *, approve: bool, modify: str | None, skip: bool, reject: bool
+) -> DecisionFlags | None:
+    chosen: list[DecisionFlags] = [
+        (name, None)
+        for name, asked in (("approve", approve), ("skip", skip), ("reject", reject))
+        if asked
+    ]
+    chosen += [("modify", modify)] if modify is not None else []
+    if len(chosen) > 1:
+        raise click.UsageError("Choose one of --approve, --modify, --skip and --reject.")
+    return chosen[0] if chosen else None
+
+
+# One decision, by flags
+
+
+async def _carry_out(
+    settings: Settings, plan: str | None, decided: DecisionFlags
+) -> dict[str, object]:
+    async with open_app(settings) as here:
+        reviews = await _reviews(here, plan)
+        if len(reviews) > 1:
+            raise click.UsageError(f"{len(reviews)} reviews are open: name the plan.")
+        if reviews:
+            return await submit_decision(here, decided, **_seen(reviews[0]))
+        if plan is None:
+            raise NotAwaitingReview("nothing waits for a decision here")
+        # The rule knows whether somebody was faster, and who.
+        return await submit_decision(here, decided, planId=(await resolve_plan(here.call, plan)).id)
+
+
+def _seen(review: OpenReview) -> dict[str, str]:
+    """The review that was read, and no later one of the same step."""
+    return {"planId": review.plan_id, "reviewId": review.id}
+
+
+async def submit_decision(
+    here: AppSession, decided: DecisionFlags, **named: str
+) -> dict[str, object]:
+    """Pass the person's decision on; a refusal is told as such."""
+    decision, feedback = decided
+    asked = {**named, "decision": decision}
+    asked |= {"feedback": feedback} if feedback else {}
+    services = here.app
+    answer = await services.doorway.dispatch(
+        services.caller(Channel.CLI), "submit_user_decision", asked
+    )
+    if answer.is_error:
+        raise ToolError(cast("dict[str, object]", answer.body["error"]))
+    return answer.body
+
+
+def _tell(body: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print_json(body, tight=True)
+        return
+    outcome = str(body["stepStatus"]).replace("_", " ")
+    plan = str(body["planStatus"]).replace("_", " ")
+    click.secho(f"✓ {CONFIRMATIONS[str(body['decision'])]}", fg="green")
+    click.echo(f"  the step is {outcome}, the plan {plan}")
+
+
+CONFIRMATIONS = {
+    "approve": "approved",
+    "modify": "sent back with your feedback",
+    "skip": "skipped",
+    "reject": "rejected",
+}
+
+
+# The inbox
+
+
+async def _reviews(here: AppSession, plan: str | None) -> list[OpenReview]:
+    plan_id = (await resolve_plan(here.call, plan)).id if plan else None
+    return await list_reviews(here.call, plan_id)
+
+
+async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
+    async with open_app(settings) as here:
+        reviews = await _reviews(here, plan)
+        runs = await _waiting_runs(here, plan)
+    if as_json:
+        base = settings.base_url
+        told = [{**asdict(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
+        print_json(told)
+        return
+    console = get_console()
+    for review in reviews:
+        console.print(review_panel(review, console.width, settings.base_url))
+    _say_rest(console, runs, empty=not reviews)
+
+
+async def _go_through(settings: Settings, plan: str | None) -> None:
+    console = get_console()
+    async with open_app(settings) as here:
+        while reviews := await _reviews(here, plan):
+            console.print(inbox_table(reviews))
+            review = reviews[0] if len(reviews) == 1 else _picked(reviews)
+            console.print(review_panel(review, console.width, settings.base_url))
+            decided = _asked()
+            if decided is None:
+                return
+            try:
+                _tell(await submit_decision(here, decided, **_seen(review)), as_json=False)
+            except ToolError as refusal:
+                click.secho(f"✗ {escape_hidden(str(refusal))}", fg="yellow")
+        _say_rest(console, await _waiting_runs(here, plan), empty=True)
+
+
+async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
+    """The runs a person has to say something of, unless it is about one plan alone."""
+    return [] if plan else [run for run in await find_runs(here.call) if run.awaiting]
+
+
+def _say_rest(console: Console, runs: list[RunSummary], *, empty: bool) -> None:
+    if runs:
+        console.print(awaiting_runs_table(runs))
+    elif empty:
+        print_empty_inbox(console)
+
+
+def _picked(reviews: list[OpenReview]) -> OpenReview:
+    number: int = click.prompt("which one", type=click.IntRange(1, len(reviews)), default=1)
+    return reviews[number - 1]
+
+
+def _asked() -> DecisionFlags | None:
+    """What the person decides; nothing if they leave it for later."""
+    said = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
+    letter = click.prompt(said, type=click.Choice(list("amsrl")), show_choices=False)
+    match letter:
+        case "a":
+            return "approve", None
+        case "m":
+            return "modify", click.prompt("what should be done differently")
+        case "s":
+            return "skip", None
+        case "r" if click.confirm("Rejecting ends the whole plan as failed. Sure?"):
+            return "reject", None
+        case _:
+            return None

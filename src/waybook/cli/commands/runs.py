@@ -1,0 +1,247 @@
+"""`waybook runs`: the runs at a glance.
+
+`waybook run`: where a run stands, once or live; looking changes nothing.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Callable
+
+import click
+from rich.cells import cell_len
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.queries.diagrams import run_drawing
+from waybook.app.queries.run import RunOverview, load_report, read_run_overview
+from waybook.app.queries.runs import RunSummary, find_runs, resolve_run
+from waybook.app.request.outbox import run_url
+from waybook.cli.commands.plans import unique_prefix_length
+from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
+from waybook.cli.options import database_options, json_option
+from waybook.cli.output import print_json
+from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
+from waybook.cli.terminal.bars import RUN_STYLES, segmented_bar
+from waybook.cli.terminal.console import resize_event, usage_line, wait_or_resize
+from waybook.cli.terminal.plan_board import Viewport
+from waybook.cli.terminal.run_board import run_display
+from waybook.core.durations import format_age
+from waybook.dag.diagram.export import Drawing
+from waybook.errors import Busy, Unavailable
+from waybook.plan.states import StepStatus
+from waybook.settings import Settings
+
+BAR_WIDTH = 15
+
+
+@click.command()
+@click.option("--all", "closed_too", is_flag=True, help="Completed runs too.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, help="At most so many (100).")
+@json_option
+@database_options
+def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
+    """List the runs, newest activity first."""
+    settings = load_settings(flags)
+    runs = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
+    if as_json:
+        print_json([_as_json(run, settings.base_url) for run in runs])
+        return
+    console = get_console()
+    if runs:
+        console.print(_table(runs, console.width))
+    else:
+        console.print("No run is open." if not closed_too else "There are no runs yet.")
+        console.print("An agent starts one with start_run; what of: waybook dag list")
+
+
+async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[RunSummary]:
+    async with open_app(settings) as here:
+        return await find_runs(here.call, open_only=not closed_too, limit=limit)
+
+
+def _table(runs: list[RunSummary], width: int) -> Table:
+    short = unique_prefix_length([run.id for run in runs])
+    rows = [_row(run, short) for run in runs]
+    shown = [name for name, (_, least) in COLUMNS.items() if width >= least]
+    taken = {
+        name: max(cell_len(COLUMNS[name][0]), *(row[name].cell_len for row in rows))
+        for name in shown
+    }
+    left = width - sum(cells for name, cells in taken.items() if name != "run") - 2 * len(shown)
+    taken["run"] = min(taken["run"], max(12, left))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name, cells in taken.items():
+        table.add_column(COLUMNS[name][0], no_wrap=True, overflow="ellipsis", width=cells)
+    for row in rows:
+        table.add_row(*(row[name] for name in shown))
+    return table
+
+
+#: Each column's heading, and from which width of the terminal on there is room for it.
+COLUMNS = {
+    "id": ("id", 0),
+    "run": ("run", 0),
+    "of": ("of", 100),
+    "status": ("status", 0),
+    "bar": ("", 132),
+    "stages": ("stages", 0),
+    "steps": ("steps", 110),
+    "activity": ("activity", 72),
+}
+
+
+def _row(run: RunSummary, short: int) -> dict[str, Text]:
+    return {
+        "id": Text(run.id[:short], style="dim"),
+        "run": Text(run.name),
+        "of": Text(run.compiled_dag.dag.slug),
+        "status": RUN_STYLES[run.state].text(),
+        "bar": segmented_bar(_counts(run), BAR_WIDTH),
+        "stages": Text(f"{run.completed_stages} of {run.total_stages}"),
+        "steps": stage_progress_text(run),
+        "activity": Text(format_age(run.updated_at, run.now), style="dim"),
+    }
+
+
+def _counts(run: RunSummary) -> Counter[StepStatus]:
+    """The stages as parts of a bar."""
+    failed = sum(stage.failed > 0 for stage in run.stages)
+    done = run.completed_stages
+    running = len(run.stages) - done - failed
+    waiting = run.total_stages - len(run.stages)
+    return Counter(
+        {
+            StepStatus.COMPLETED: done,
+            StepStatus.FAILED: failed,
+            StepStatus.IN_PROGRESS: running,
+            StepStatus.PENDING: waiting,
+        }
+    )
+
+
+def stage_progress_text(run: RunSummary) -> Text:
+    """How far the stage that is worked on is: "synthesis 4 of 13, 1 failed"."""
+    stage = run.current or run.awaiting
+    if stage is None:
+        return Text()
+    said = Text(f"{stage.slug} {stage.closed} of {run.steps_of(stage.slug)}")
+    return said.append(f", {stage.failed} failed", style="red") if stage.failed else said
+
+
+def _as_json(run: RunSummary, base_url: str) -> dict[str, object]:
+    return {
+        "runId": run.id,
+        "name": run.name,
+        "dagSlug": run.compiled_dag.dag.slug,
+        "version": run.compiled_dag.version,
+        "status": str(run.state),
+        "completedStages": run.completed_stages,
+        "totalStages": run.total_stages,
+        "currentStage": run.current.slug if run.current else None,
+        "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
+        "runUrl": run_url(run.id, base_url),
+        "stages": [
+            {
+                "stageSlug": stage.slug,
+                "completedSteps": stage.closed,
+                "totalSteps": run.steps_of(stage.slug),
+                "failedSteps": stage.failed,
+            }
+            for stage in run.stages
+        ],
+        "createdAt": run.created_at.isoformat(),
+        "createdBy": run.created_by,
+        "lastActivityAt": run.updated_at.isoformat(),
+    }
+
+
+EVERY_SECONDS = 1.0
+MAX_INPUT_LENGTH = 300
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--watch", is_flag=True, help="Live, until the run is complete.")
+@export_options
+@json_option
+@database_options
+def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object) -> None:
+    """Show where a run stands.
+
+    RUN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
+    Reads only: looking changes nothing.
+    """
+    asked = pop_requested_exports(flags)
+    settings = load_settings(flags)
+    if asked:
+        write_exports(asyncio.run(_drawing(settings, run)), asked)
+        return
+    if as_json:
+        body = asyncio.run(_report(settings, run))
+        print_json(body, tight=True)
+        return
+    console = get_console()
+    with contextlib.suppress(KeyboardInterrupt):  # the way to leave
+        asyncio.run(_show(settings, run, console, live=watch and console.is_terminal))
+
+
+async def _drawing(settings: Settings, text: str | None) -> Drawing:
+    async with open_app(settings) as here:
+        run = await resolve_run(here.call, text)
+        return run_drawing(await read_run_overview(here.call, run.id))
+
+
+async def _report(settings: Settings, text: str | None) -> object:
+    async with open_app(settings) as here:
+        run = await resolve_run(here.call, text)
+        return await load_report(here.call, run_id=run.id)
+
+
+async def _show(settings: Settings, text: str | None, console: Console, *, live: bool) -> None:
+    async with open_app(settings) as here:
+        run = await resolve_run(here.call, text)
+        board = await read_run_overview(here.call, run.id)
+        if live and not board.is_closed:
+            with Live(console=console, screen=True, auto_refresh=False) as screen:
+                board = await _follow(
+                    here,
+                    board,
+                    lambda b: screen.update(run_display(b, _live(console)), refresh=True),
+                )
+        console.print(run_display(board, Viewport(width=console.width)))
+        console.print(_asked(board))
+        if board.awaiting is not None:
+            place = run_url(board.run.id, settings.base_url)
+            console.print(Text.assemble(("page", "dim"), f"   {place}"))
+        if board.run.usage.results:
+            console.print(usage_line(board.run.usage))
+
+
+async def _follow(
+    here: AppSession, board: RunOverview, show: Callable[[RunOverview], None]
+) -> RunOverview:
+    resized = resize_event()
+    while True:
+        show(board)
+        if board.is_closed:
+            return board
+        await wait_or_resize(resized, EVERY_SECONDS)
+        with contextlib.suppress(Busy, Unavailable):  # the next look may succeed
+            board = await read_run_overview(here.call, board.run.id)
+
+
+def _live(console: Console) -> Viewport:
+    return Viewport(width=console.width, height=console.height, live=True)
+
+
+def _asked(board: RunOverview) -> Text:
+    """What the run was given, or the beginning of it."""
+    asked = board.input_text
+    text = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False)
+    told = " ".join(text.split())
+    shown = told if len(told) <= MAX_INPUT_LENGTH else f"{told[:MAX_INPUT_LENGTH]} …"
+    return Text.assemble(("input", "dim"), f"  {shown}")

@@ -1,0 +1,122 @@
+"""`waybook search`: what was learnt before, found by words and by meaning."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import click
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.queries.plans import resolve_plan
+from waybook.app.request.arguments import parse_arguments
+from waybook.app.tools.research.search_sources import SearchSources, search_sources
+from waybook.cli.options import database_options, json_option
+from waybook.cli.output import print_json
+from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.core.durations import format_age
+from waybook.settings import Settings
+
+#: A part of the reply.
+Body: TypeAlias = dict[str, Any]
+
+MAX_NAMES_LISTED = 2
+
+
+@click.command()
+@click.argument("query")
+@click.option("--plan", metavar="PLAN", help="Only what belongs to this plan.")
+@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only of this kind.")
+@click.option("--limit", type=click.IntRange(1, 50), default=10, help="At most so many (10).")
+@json_option
+@database_options
+def command(
+    *,
+    query: str,
+    plan: str | None,
+    kinds: tuple[str, ...],
+    limit: int,
+    as_json: bool,
+    **flags: object,
+) -> None:
+    """Search what agents stored, by words and by meaning."""
+    settings = load_settings(flags)
+    asked: Body = {"query": query, "limit": limit, **({"kinds": [*kinds]} if kinds else {})}
+    found, now = asyncio.run(_search(settings, plan, asked))
+    if as_json:
+        print_json(found)
+        return
+    console = get_console()
+    for place, hit in enumerate(found["hits"], 1):
+        console.print(_hit(place, hit, now), "")
+    what = f"{len(found['hits'])} shown" if found["hits"] else "Nothing was found"
+    more = ", there are more" if "nextCursor" in found else ""
+    console.print(Text(f"{what}{more}; searched by {found['searched']}", style="dim"))
+    if found["hits"]:
+        read = found["hits"][0]["read"]
+        told = json.dumps(read["args"])
+        console.print(Text(f"Read one whole: waybook call {read['tool']} '{told}'", style="dim"))
+
+
+async def _search(settings: Settings, plan: str | None, asked: Body) -> tuple[Body, datetime]:
+    async with open_app(settings) as here:
+        if plan is not None:
+            asked = {**asked, "planId": (await resolve_plan(here.call, plan)).id}
+        (now,) = await here.call.read("select app_now()")
+        found = await search_sources(here.call, parse_arguments(SearchSources, asked))
+        return found, now[0][0].astimezone(UTC)
+
+
+def _hit(place: int, hit: Body, now: datetime) -> Group:
+    head = Table.grid(expand=True, padding=(0, 1))
+    head.add_column(width=3, justify="right")
+    head.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    head.add_column(no_wrap=True, justify="right")
+    title = Text(single_line(hit["title"]), style="bold").append(f"  {hit['kind']}", style="cyan")
+    when = format_age(datetime.fromisoformat(hit["createdAt"]), now)
+    head.add_row(f"{place}.", title, Text(f"{single_line(hit['createdBy'])}, {when}", style="dim"))
+    return Group(head, *(Padding(line, (0, 0, 0, 4)) for line in _lines(hit)))
+
+
+def _lines(hit: Body) -> Iterator[Text]:
+    yield _marked(single_line(hit["snippet"]))
+    yield Text(" · ".join([*map(_why, hit["why"])]), style="dim")
+    named = hit.get("sources", [])
+    for source in named[:MAX_NAMES_LISTED]:
+        yield Text(
+            f"↳ {single_line(source['title'])} {single_line(source.get('url', ''))}".rstrip()
+        )
+    left = len(named) - MAX_NAMES_LISTED + hit.get("moreSources", 0)
+    if left > 0:
+        yield Text(f"↳ and {left} more", style="dim")
+    if "url" in hit:
+        yield Text(single_line(hit["url"]))
+    yield Text(hit["id"], style="dim")
+
+
+def _marked(text: str) -> Text:
+    """A snippet with the words between its marks in bold."""
+    said = Text()
+    for place, piece in enumerate(text.split("**")):
+        said.append(piece, style="bold yellow" if place % 2 else "")
+    return said
+
+
+def _why(reason: Body) -> str:
+    if reason["by"] == "meaning":
+        return f"meaning {reason['nearness']:.2f}, place {reason['rank']}"
+    words = ", ".join(map(single_line, reason["words"])) or "words"
+    return f"{words}: {reason['covers']:.0%} of the question, place {reason['rank']}"
+
+
+def single_line(text: str) -> str:
+    r"""A stored text on one line, without what a terminal would obey.
+
+    >>> single_line("a\n\x1b[31mb")
+    'a [31mb'
+    """
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -1,0 +1,164 @@
+"""`waybook serve`: agents and people over HTTP."""
+
+import contextlib
+import socket
+from dataclasses import replace
+from functools import partial
+
+import click
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from waybook.app.accounts.authentication import authenticate_bearer
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.bootstrap import Application, freeze_gc, start_application
+from waybook.cli.logs import configure_server_logging
+from waybook.cli.options import listening_options, serving_options, settings_from
+from waybook.core.decision_context import Channel
+from waybook.integrations.factory import open_issuer
+from waybook.integrations.oidc_login import IssuerClient
+from waybook.settings import LoadedSettings, Settings, host_header
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.authentication import AuthGate, authenticated_caller, reauthenticate
+from waybook.transport.http.bearer import ResourceMetadata
+from waybook.transport.http.client_address import read_proxies
+from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.dashboard.sign_in import SIGN_IN_PATH, SignInPage
+from waybook.transport.http.metrics import collect_metrics
+from waybook.transport.http.rate_limits import RequestThrottle
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi
+from waybook.transport.http.server import listen, run, serve
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
+
+
+@click.command()
+@listening_options
+@serving_options
+def command(**flags: object) -> None:
+    """Serve agents and people over HTTP.
+
+    Agents connect to /mcp. Also there: / for people, /api for programs, /healthz, /readyz and
+    /metrics for operators.
+    """
+    found = settings_from(flags)
+    configure_server_logging(found)
+    settings = found.settings
+    read_proxies(settings.trusted_proxies)  # what cannot be is said before anything starts
+    with contextlib.closing(listen(settings.host, settings.port)) as listening:
+        # A token says who acts by a command; whoever serves acts by nobody's.
+        known = replace(settings, port=listening.getsockname()[1], token=None)
+        run(_serve(replace(found, settings=known), listening))
+
+
+async def _serve(found: LoadedSettings, listening: socket.socket) -> None:
+    settings = found.settings
+    async with (
+        open_issuer(settings) as issuer,
+        start_application(settings, waiting=report_wait) as services,
+    ):
+        app = build_http_app(services, found, issuer)
+        freeze_gc()
+        _announce(settings)
+        await serve(app, listening, services.doorway.bus.close)
+    click.echo("Stopped; everything acknowledged is in the database.")
+
+
+def report_wait(obstacle: str, waited: float, limit: float) -> None:
+    """Report on standard error that the database is waited for."""
+    click.echo(f"Waiting for the database ({waited:.0f} of {limit:.0f} s): {obstacle}", err=True)
+
+
+def build_http_app(
+    services: Application, found: LoadedSettings, issuer: IssuerClient | None = None
+) -> ASGIApp:
+    """The whole HTTP face of a house, for whoever its settings let in, or the issuer speaks for."""
+    settings, asks = found.settings, found.settings.requires_auth
+    entrance = build_gateway(services, asks=asks)
+    door = SignInPage(
+        house=services.doorway.house,
+        base_url=settings.base_url,
+        issuer=issuer,
+        proxies=read_proxies(settings.trusted_proxies),
+    )
+    metadata = ResourceMetadata(issuer.settings) if issuer and asks else None
+    pages = dashboard_routes(
+        services.doorway, authenticated_caller if asks else partial(_person, services), found
+    )
+    server = build_server(published_tools(), entrance, profile=settings.tools)
+    return build_app(
+        server,
+        hosts=allowed_hosts(settings),
+        ready=build_gateway(services).is_ready,
+        stuck=services.doorway.house.database.pool.is_stuck,
+        metrics=partial(collect_metrics, services.doorway),
+        reading=ReadApi(build_gateway(services, Channel.REST, asks=asks)),
+        pace=RequestThrottle(entrance) if services.doorway.house.rate_limit is not None else None,
+        pages=[
+            *pages,
+            *(door.routes() if asks else ()),
+            *(metadata.routes() if metadata else ()),
+        ],
+        gate=build_auth_gate(door, metadata, settings) if asks else None,
+    )
+
+
+def allowed_hosts(settings: Settings) -> AllowedHosts:
+    """The names we answer to."""
+    encrypted = (settings.public_url or "").startswith("https:")
+    return AllowedHosts(settings.host_names, host_header(settings.base_url) if encrypted else None)
+
+
+def build_auth_gate(
+    door: SignInPage, metadata: ResourceMetadata | None, settings: Settings
+) -> AuthGate:
+    """Who is let in, where everybody is asked."""
+    return AuthGate(
+        bearer=partial(authenticate_bearer, door.house, door.issuer),
+        browser=door.browser,
+        sign_in=SIGN_IN_PATH,
+        metrics_token=settings.metrics_token,
+        metadata_url=metadata.address if metadata else None,
+        failures=door.failures,
+        proxies=door.proxies,
+    )
+
+
+async def _person(services: Application, _: Request) -> Caller:
+    """Whoever sits at the browser: in local mode, the one user there is."""
+    return services.caller(Channel.DASHBOARD)
+
+
+def build_gateway(
+    services: Application, channel: Channel = Channel.MCP, *, asks: bool = False
+) -> ToolGateway:
+    """The way in over HTTP: for whoever the gate let in, or for the one user of local mode."""
+
+    async def dispatcher() -> Dispatcher:
+        return services.doorway
+
+    async def caller(_: Request | None) -> Caller:
+        return services.caller(channel)
+
+    return (
+        ToolGateway(dispatcher, authenticated_caller, reauthenticate)
+        if asks
+        else ToolGateway(dispatcher, caller)
+    )
+
+
+def _announce(settings: Settings) -> None:
+    url = settings.base_url
+    kept = "the server at your URL" if settings.database_url else f"embedded, {settings.data_dir}"
+    click.echo(f"{click.style('Waybook is serving', bold=True)}  {url}")
+    shown = ' --header "Authorization: Bearer wb_…"' if settings.requires_auth else ""
+    click.echo(f"  agents     claude mcp add --transport http waybook {url}/mcp{shown}")
+    if settings.requires_auth:
+        names = ", ".join(sorted({"localhost", *settings.host_names}))
+        click.echo(f"  answers to {names}; to whoever shows a token (waybook token add)")
+    click.echo(f"  tools      {settings.tools}")
+    click.echo(f"  database   {kept}")
+    click.echo("  stop       Ctrl-C")

@@ -1,0 +1,208 @@
+"""Who acts in the demo: three agents, one of them killed in the middle of a step, and a person.
+
+Each agent pulls what it gets, works, and hands in; none knows of the others.
+"""
+
+import asyncio
+from typing import Any
+
+from waybook.app.queries.inbox import list_reviews
+from waybook.cli.demo import script
+from waybook.cli.demo.environment import ENGINE
+from waybook.cli.demo.scene import Actor, DemoContext
+from waybook.core.decision_context import Channel
+
+POLL_MINUTES = 3
+
+
+def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
+    """An agent in a conversation of its own."""
+    return Actor(name=name, scene=scene, session=session or name)
+
+
+# The four of them
+
+
+async def ada(scene: DemoContext) -> None:
+    """Works through three steps, then asks a person, twice, before anything is written up."""
+    me = agent(scene, "ada")
+    for _ in range(3):
+        await complete_step(me)
+    taken = await claim_step(me)
+    await scene.clock.sleep(script.WORK[script.AGREE].minutes)
+    await request_review(me, taken, script.REVIEW)
+    taken = await reclaim_step(me)
+    await scene.clock.sleep(script.WORK[script.AGREE].minutes)
+    await request_review(me, taken, script.REVIEW_AGAIN)
+
+
+async def ben(scene: DemoContext) -> None:
+    """Hands in once over a bad connection, and takes over what was left behind."""
+    me = agent(scene, "ben")
+    await scene.clock.sleep(1)
+    await complete_step(me, connection_drops=True)
+    await complete_step(me)
+    await complete_step(me)
+    await wait_for_approval(me)
+    await complete_step(me)
+    await me.call("get_next_step", planId=scene.plan_id)
+    scene.feed.say(ENGINE, "the plan is complete", strong=True)
+
+
+async def cleo(scene: DemoContext) -> None:
+    """Is killed in the middle of her second step."""
+    me = agent(scene, "cleo")
+    await scene.clock.sleep(2)
+    await complete_step(me)
+    taken = await claim_step(me)
+    await scene.clock.sleep(4)
+    await me.call("get_step_context", stepId=taken["stepId"])
+    await scene.clock.sleep(2)
+    me.say("is killed in the middle of it", strong=True)
+    myself = asyncio.current_task()
+    if myself is not None:
+        myself.cancel()
+    await scene.clock.sleep(1)
+
+
+async def cleo_again(scene: DemoContext) -> None:
+    """The same person's next conversation: reads up, wakes the plan, gives the step back."""
+    me = agent(scene, "cleo", "cleo-2")
+    await scene.clock.sleep(66)
+    open_plans = await me.call("list_active_plans")
+    me.say(f"is back, in a new conversation; {open_plans['total']} plan is open")
+    status = await me.call("get_plan_status", planId=scene.plan_id)
+    stalled = status["stalledSteps"][0]
+    said = f"step {stalled['stepOrder']} was silent for {stalled['minutes']} min: stalled"
+    scene.feed.say(ENGINE, said, strong=True)
+    context = await me.call("get_research_context", planId=scene.plan_id)
+    done = sum(step["status"] == "completed" for step in context["steps"])
+    me.say(f"reads up: the question, {done} results, what happened last")
+    taken = await claim_step(me)
+    retry = {"action": "retry_step", "stepId": stalled["stepId"]}
+    await me.call("modify_plan", planId=scene.plan_id, modifications=[retry])
+    me.say(f"gives step {stalled['stepOrder']} back, for anyone to try again")
+    await work(me, taken)
+    await submit_result(me, taken)
+
+
+async def mira(scene: DemoContext) -> None:
+    """The person: sends the first draft back, approves the second."""
+    me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
+    await _review_comes(scene)
+    await scene.clock.sleep(5)
+    said = {"decision": "modify", "feedback": script.PLAN_FEEDBACK}
+    await me.call("submit_user_decision", planId=scene.plan_id, **said)
+    scene.count(me.name)
+    me.say(f"sends it back: “{script.PLAN_FEEDBACK}”", strong=True)
+    await scene.clock.sleep(POLL_MINUTES)
+    await _review_comes(scene)
+    await scene.clock.sleep(4)
+    await me.call("submit_user_decision", planId=scene.plan_id, decision="approve")
+    scene.count(me.name)
+    me.say("approves", strong=True)
+
+
+async def _review_comes(scene: DemoContext) -> None:
+    while not await list_reviews(scene.call, scene.plan_id):
+        await scene.clock.sleep(POLL_MINUTES)
+
+
+# What agents do
+
+
+async def create_plan(scene: DemoContext) -> None:
+    """The plan is written once, by whoever was asked the question."""
+    me = agent(scene, "ada")
+    steps = [
+        {"title": title, "stepType": kind, "instructions": instructions}
+        for title, kind, instructions in script.PLAN_STEPS
+    ]
+    made = await me.call(
+        "create_research_plan",
+        name=script.PLAN_NAME,
+        researchQuestion=script.QUESTION,
+        steps=steps,
+        branchingConditions=list(script.CONDITIONS),
+    )
+    scene.plan_id = made["planId"]
+    me.say(f"writes a plan: {len(steps)} steps, {len(script.CONDITIONS)} branching conditions")
+
+
+async def complete_step(me: Actor, *, connection_drops: bool = False) -> None:
+    """Take a step, work, hand the result in."""
+    taken = await claim_step(me)
+    await work(me, taken)
+    await submit_result(me, taken, twice=connection_drops)
+
+
+async def claim_step(me: Actor) -> dict[str, Any]:
+    """Take the next step, and say so."""
+    taken = await me.call("get_next_step", planId=me.scene.plan_id)
+    again = f" (try {taken['attempt']})" if taken["attempt"] > 1 else ""
+    me.say(f"takes: {taken['title']}{again}")
+    return taken
+
+
+async def reclaim_step(me: Actor) -> dict[str, Any]:
+    """Wait until the person has decided; what was sent back is handed out again."""
+    while True:
+        await me.scene.clock.sleep(POLL_MINUTES)
+        taken = await me.call("get_next_step", planId=me.scene.plan_id)
+        if taken["status"] == "step_ready":
+            me.say(f"takes it back up with the feedback (try {taken['attempt']})")
+            return taken
+
+
+async def work(me: Actor, taken: dict[str, Any]) -> None:
+    """Spend the time the step takes, with a sign of life now and then."""
+    todo = script.WORK[taken["title"]]
+    passed = 0.0
+    for sign in (*todo.heartbeats, todo.minutes):
+        await me.scene.clock.sleep(sign - passed)
+        passed = sign
+        if sign < todo.minutes:
+            await me.call("get_step_context", stepId=taken["stepId"])
+
+
+async def submit_result(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> None:
+    """Submit the result; over a bad connection, twice."""
+    todo = script.WORK[taken["title"]]
+    asked = {
+        "stepId": taken["stepId"],
+        "attempt": taken["attempt"],
+        "resultSummary": dict(todo.result),
+        "confidence": todo.confidence,
+        "idempotencyKey": f"{me.session}-{taken['stepId']}-{taken['attempt']}",
+    }
+    answer = await me.call("submit_step_result", **asked)
+    me.scene.count(me.name)
+    me.say(f"done:  {taken['title']}, {todo.confidence * 100:.0f} %")
+    for branch in answer["branches"]:
+        _tell_branch(me.scene, branch)
+    if twice and (await me.call("submit_step_result", **asked)).get("replayed"):
+        me.say("repeats it after a time-out: counted once", strong=True)
+
+
+def _tell_branch(scene: DemoContext, branch: dict[str, Any]) -> None:
+    added, skipped = (len(branch.get(name, ())) for name in ("addedStepIds", "skippedStepIds"))
+    what = f"{added} steps are added" if added else f"{skipped} step is skipped"
+    scene.feed.say(ENGINE, f"{branch['expression']}, so {what}", strong=True)
+
+
+async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None:
+    """Pause the step for a person's decision."""
+    result = dict(script.WORK[taken["title"]].result)
+    asked = {"summary": summary, "resultSummary": result}
+    await me.call("request_user_review", stepId=taken["stepId"], **asked)
+    me.say("asks a person to decide; the plan waits")
+
+
+async def wait_for_approval(me: Actor) -> None:
+    """Wait until the recommendation is agreed upon."""
+    while True:
+        await me.scene.clock.sleep(POLL_MINUTES)
+        status = await me.call("get_plan_status", planId=me.scene.plan_id)
+        done = {step["title"] for step in status["completedSteps"]}
+        if script.AGREE in done:
+            return

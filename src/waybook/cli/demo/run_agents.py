@@ -1,0 +1,214 @@
+"""Who works on the demo's run: three agents with three conversations each, and a person.
+
+Each conversation pulls the jobs of its own model, writes, and hands in; none knows of the others.
+One job fails once, one document comes in two parts, one conversation is killed and replaced.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from waybook.app.queries.runs import find_runs
+from waybook.background import render_all_orgs
+from waybook.cli.demo import script
+from waybook.cli.demo.environment import ENGINE
+from waybook.cli.demo.plan_agents import agent
+from waybook.cli.demo.scene import Actor, DemoContext
+from waybook.cli.terminal.errors import ToolError
+from waybook.core.decision_context import Channel
+
+POLL_MINUTES = 4
+#: How long a job takes: the conversations take turns with these.
+WORK_MINUTES = (4, 6, 5)
+#: How late somebody is who wakes up again.
+LATE_RESULT_MINUTES = 24
+
+MODELS = {"ada": "alpha", "ben": "beta", "cleo": "gamma"}
+Job = dict[str, Any]
+Handling = Callable[[Actor, Job], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSession:
+    """One conversation of an agent; it begins so many minutes after the others.
+
+    No two act in the same moment: the story then happens in the same order each time.
+    """
+
+    name: str
+    session: str
+    after: float = 0
+
+
+def agent_sessions() -> list[AgentSession]:
+    """The nine conversations."""
+    sessions = [(name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS]
+    return [AgentSession(*named, after=number / 20) for number, named in enumerate(sessions)]
+
+
+def scripted_failures() -> dict[tuple[str, str], Handling]:
+    """What happens once: the first time a model is handed a job for this document."""
+    return {
+        ("beta", "business_case"): fail_job,
+        ("gamma", "technical_feasibility_assessment"): submit_in_parts,
+        ("beta", "synthesis_pairwise_feature_spec"): crash_and_submit_late,
+    }
+
+
+# The run, from its start to its end
+
+
+async def start_run(scene: DemoContext) -> None:
+    """The run is started once, by whoever was asked for it."""
+    me = agent(scene, "ada")
+    models = list(MODELS.values())
+    chart = await me.call("get_dag_map", dagSlug="dialectic", models=models)
+    jobs = sum(stage["expected"]["total"] for stage in chart["stages"])
+    steps = sum(len(stage["order"]) for stage in chart["stages"])
+    started = await me.call(
+        "start_run", dagSlug="dialectic", name=script.RUN_NAME, input=script.REQUEST, models=models
+    )
+    scene.run_id = started["runId"]
+    stages = len(chart["stages"])
+    me.say(f"starts a run: {stages} stages, {steps} steps, {jobs} jobs for three models")
+
+
+async def work(
+    scene: DemoContext, write_context: AgentSession, once: dict[tuple[str, str], Handling]
+) -> None:
+    """Pull jobs until there are none and the run is complete."""
+    me = agent(scene, write_context.name, write_context.session)
+    await scene.clock.sleep(write_context.after)
+    minutes = WORK_MINUTES[len(write_context.session) % len(WORK_MINUTES)]
+    while True:
+        job = await me.call("get_next_job", runId=scene.run_id, modelId=MODELS[write_context.name])
+        if job["status"] == "run_complete":
+            scene.run_complete = True
+            return
+        if job["status"] != "job_ready":
+            await scene.clock.sleep(POLL_MINUTES)
+            continue
+        _tell_taking(me, job)
+        await scene.clock.sleep(minutes)
+        handed = (job["modelId"], job["documents"][0]["documentKey"])
+        await once.pop(handed, submit_result)(me, job)
+
+
+def _tell_taking(me: Actor, job: Job) -> None:
+    if job["jobId"] == me.scene.abandoned_jobs:
+        say_as_agent(
+            me, f"takes over what was left behind: {job['stepName']} (try {job['attempt']})"
+        )
+        me.scene.abandoned_jobs = ""
+    elif job["attempt"] > 1:
+        say_as_agent(me, f"takes it again: {job['stepName']} (try {job['attempt']})")
+    elif "soFar" in job:
+        say_as_agent(me, f"goes on with the rest of: {job['stepName']}")
+
+
+async def replacement(scene: DemoContext) -> None:
+    """A new conversation in place of the one that was killed."""
+    await scene.clock.sleep(0.5)
+    while not scene.abandoned_jobs:
+        await scene.clock.sleep(POLL_MINUTES)
+    await scene.clock.sleep(POLL_MINUTES)
+    say_as_agent(agent(scene, "ben", "ben-4"), "comes in place of the one that is gone")
+    await work(scene, AgentSession("ben", "ben-4"), {})
+
+
+async def render_documents(scene: DemoContext) -> None:
+    """The server's own part: what is handed in becomes pages to read."""
+    services = scene.app.doorway.house
+    await scene.clock.sleep(0.6)
+    while not scene.run_complete or services.render_requested.is_set():
+        if services.render_requested.is_set():
+            services.render_requested.clear()
+            await render_all_orgs(services)
+        await scene.clock.sleep(1)
+
+
+async def give_feedback(scene: DemoContext) -> None:
+    """The person: reads what a stage made, and says what should become of it."""
+    me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
+    await scene.clock.sleep(0.7)
+    for stage, said in script.RUN_FEEDBACK.items():
+        while not await _awaits(scene, stage):
+            await scene.clock.sleep(POLL_MINUTES)
+        await scene.clock.sleep(4)
+        asked = {"stageSlug": stage, "feedback": said}
+        answer = await me.call("submit_stage_feedback", runId=scene.run_id, **asked)
+        me.say(f"on {stage}: “{said}”", strong=True)
+        scene.jobs["mira"] = scene.jobs.get("mira", 0) + 1
+        for begun in answer["started"]:
+            jobs = sum(step["jobs"] for step in begun["openSteps"])
+            ready = "1 job is ready" if jobs == 1 else f"{jobs} jobs are ready"
+            scene.feed.say(ENGINE, f"{begun['stageSlug']} begins: {ready}")
+
+
+async def _awaits(scene: DemoContext, stage: str) -> bool:
+    (run,) = await find_runs(scene.call, scene.run_id)
+    return run.awaiting is not None and run.awaiting.slug == stage
+
+
+def say_as_agent(me: Actor, said: str, *, strong: bool = False) -> None:
+    """Say it in the name of the conversation: an agent has several."""
+    me.scene.feed.say(me.session or me.name, said, strong=strong)
+
+
+# What becomes of a job
+
+
+async def submit_result(me: Actor, job: Job) -> None:
+    """Hand in what was written; where somebody began, the rest of it."""
+    begun = str(job.get("soFar", ""))
+    await _submit(me, job, script.document_for(job).removeprefix(begun))
+
+
+async def fail_job(me: Actor, job: Job) -> None:
+    """It does not work out this time."""
+    failed = {"error": "the model timed out", "retryable": True}
+    await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
+    say_as_agent(me, f"gives back: {job['stepName']}, “{failed['error']}”", strong=True)
+
+
+async def submit_in_parts(me: Actor, job: Job) -> None:
+    """A document too long for one answer comes in two parts."""
+    text = script.document_for(job)
+    await _submit(me, job, text[: len(text) // 2], continues=True)
+    say_as_agent(me, f"hands in half of: {job['stepName']}; the rest becomes a job", strong=True)
+
+
+async def crash_and_submit_late(me: Actor, job: Job) -> None:
+    """Somebody is killed in the middle of a job, and wakes up much too late."""
+    say_as_agent(me, f"is killed in the middle of: {job['stepName']}", strong=True)
+    scene = me.scene
+    scene.abandoned_jobs = job["jobId"]
+    scene.later.append(scene.clock.add_actor(_wakes_up(me, job)))
+    myself = asyncio.current_task()
+    if myself is not None:
+        myself.cancel()
+    await scene.clock.sleep(1)
+
+
+async def _wakes_up(me: Actor, job: Job) -> None:
+    await me.scene.clock.sleep(LATE_RESULT_MINUTES)
+    with contextlib.suppress(ToolError):
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await me.call("submit_job_result", **held, content=script.document_for(job))
+        raise RuntimeError("a late result was taken")
+    say_as_agent(
+        me, "wakes up and hands in: refused, and kept; it is another's by now", strong=True
+    )
+
+
+async def _submit(me: Actor, job: Job, text: str, **more: object) -> None:
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    answer = await me.call("submit_job_result", **held, content=text, **more)
+    me.scene.jobs[me.name] = me.scene.jobs.get(me.name, 0) + 1
+    stage = answer["stage"]
+    if stage["status"] == "completed":
+        steps = stage["progress"]["totalSteps"]
+        said = f"{stage['stageSlug']} is complete, all {steps} steps"
+        me.scene.feed.say(ENGINE, said, strong=True)

@@ -1,0 +1,49 @@
+"""Pictures for files: a map as SVG, Mermaid or Markdown, for `map`, `run` and `status`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+#: Where to write each form somebody asked for.
+RequestedExports = Mapping[DrawingFormat, str]
+
+HELP = {
+    DrawingFormat.SVG: "Write the map as a picture.",
+    DrawingFormat.MERMAID: "Write the map as Mermaid.",
+    DrawingFormat.MARKDOWN: "Write the map as a Markdown list.",
+}
+
+
+def export_options(command: Command) -> Command:
+    """Let the command write pictures, each to a file or, as -, to stdout."""
+    for form in reversed(DrawingFormat):
+        where = click.Path(allow_dash=True, dir_okay=False)
+        command = click.option(f"--{form}", type=where, metavar="OUT", help=HELP[form])(command)
+    return command
+
+
+def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
+    """The pictures asked for, taken out of the flags."""
+    found = {form: flags.pop(str(form), None) for form in DrawingFormat}
+    return {form: where for form, where in found.items() if where is not None}
+
+
+def write_exports(drawing: Drawing, asked: RequestedExports) -> None:
+    """Write each picture to where it belongs.
+
+    Raises:
+        BadParameter: it cannot be written there.
+    """
+    for form, where in asked.items():
+        try:
+            with click.open_file(where, "w", encoding="utf-8") as target:
+                target.write(export_drawing(form, drawing))
+        except OSError as error:
+            hint = f"--{form}"
+            raise click.BadParameter(f"{where}: {error.strerror}", param_hint=hint) from None
+        if where != "-":
+            click.echo(f"written  {where}", err=True)

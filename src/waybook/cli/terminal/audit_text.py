@@ -1,0 +1,160 @@
+"""How the past looks: audit entries as a table, and a plan as it was.
+
+Verifying the audit with a progress bar, and how its verdicts look.
+"""
+
+from typing import Any, NamedTuple, cast
+from uuid import UUID
+
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
+from waybook.app.operations.erasure import contexts_of_all_orgs, verify_erasures
+from waybook.app.queries.audit import event_label
+from waybook.app.queries.plan import PlanAsOf
+from waybook.app.request.request_context import RequestContext
+from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES
+from waybook.json_values import Body, Json
+from waybook.plan.states import PlanStatus, StepStatus
+
+#: Details that say why.
+DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
+
+
+def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
+    """Who did what, newest first."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    if not one_plan:
+        table.add_column("plan", no_wrap=True, style="dim")
+    table.add_column("seq", justify="right", no_wrap=True)
+    table.add_column("time (UTC)", no_wrap=True, style="dim")
+    table.add_column("who", no_wrap=True)
+    table.add_column("did what")
+    for entry in entries:
+        subject = [] if one_plan else [str(entry["subjectId"])[:13]]
+        when = str(entry["at"])[:19].replace("T", " ")
+        table.add_row(*subject, str(entry["seq"]), when, _who(entry), _what(entry))
+    return table
+
+
+def _who(entry: Body) -> str:
+    return f"{entry.get('sessionId') or entry['actor']} ({entry['channel']})"
+
+
+def _what(entry: Body) -> Text:
+    details = cast("dict[str, Any]", entry["details"])
+    said = event_label(str(entry["event"]), details.get("action"), str(entry["subject"]))
+    order = details.get("stepOrder")
+    what = Text(said.replace("a step", f"step {order}") if order else said)
+    why = ", ".join(str(details[name]) for name in DETAIL_FIELDS if details.get(name))
+    return what.append(f": {why}", style="dim") if why else what
+
+
+def plan_as_of_table(then: PlanAsOf) -> RenderableType:
+    """A plan as it was after an entry."""
+    plan = next(iter(then.rows["plan"].values()))
+    look = PLAN_STYLES[PlanStatus(str(plan["status"]))]
+    when = f"as of {then.last.at:%Y-%m-%d %H:%M:%S} UTC, after entry {then.last.seq}"
+    heading = Text.assemble(look.text(), "  ", (str(plan["name"]), "bold"))
+    return Group(heading, Text(when, style="dim"), _steps_then(then))
+
+
+def _steps_then(then: PlanAsOf) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("step")
+    table.add_column("status", no_wrap=True)
+    table.add_column("try", justify="right", no_wrap=True)
+    table.add_column("by", no_wrap=True, style="dim")
+    for row in sorted(then.rows["step"].values(), key=lambda row: cast("int", row["order"])):
+        look = STEP_STYLES[StepStatus(str(row["status"]))]
+        holder = row["held_session"] or row["held_by"] or ""
+        table.add_row(str(row["order"]), _title(row), look.text(), str(row["attempt"]), str(holder))
+    return table
+
+
+def _title(row: dict[str, Json]) -> str:
+    return str(row["title"] or str(row["instructions"]).strip().split("\n", 1)[0])
+
+
+MAX_ERRORS = 5
+
+
+class OrgVerdict(NamedTuple):
+    """What verifying one subject of an org found."""
+
+    org_id: UUID
+    verdict: AuditVerdict
+
+
+async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
+    """Verify everything of everybody, keeping only what each subject came to."""
+    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
+        calls = await contexts_of_all_orgs(ctx)
+        subjects = [await audited_subjects(one) for one in calls]
+        task = shown.add_task("verifying", total=sum(map(len, subjects)))
+        verdicts: list[OrgVerdict] = []
+        for one, audited in zip(calls, subjects, strict=True):
+            async for verdict in verify_audit(one, audited):
+                verdicts.append(OrgVerdict(one.caller.org_id, verdict))
+                shown.advance(task)
+            erased = await verify_erasures(one)
+            verdicts += [OrgVerdict(one.caller.org_id, verdict) for verdict in erased]
+        return verdicts
+
+
+def show_verdicts(console: Console, found: list[OrgVerdict]) -> None:
+    """One line if all is well, and what was erased; otherwise what is wrong with what."""
+    for org_id, verdict in found:
+        if verdict.ok and verdict.note:
+            console.print(Text(f"† org {org_id}: {verdict.note}"))
+    verdicts = [one.verdict for one in found]
+    wrong = [verdict for verdict in verdicts if not verdict.ok]
+    for verdict in wrong:
+        name = f"{verdict.subject.kind.replace('_', ' ')} {verdict.subject.id}"
+        console.print(Text(f"✗ {name}", style="bold red"))
+        for error in verdict.errors[:MAX_ERRORS]:
+            console.print(Text(f"  {error}"))
+        if len(verdict.errors) > MAX_ERRORS:
+            console.print(Text(f"  … and {len(verdict.errors) - MAX_ERRORS} more"))
+    console.print(summary(verdicts))
+
+
+def summary(verdicts: list[AuditVerdict]) -> Text:
+    """What verifying came to, in a line."""
+    there = [verdict for verdict in verdicts if not verdict.note]
+    entries = sum(verdict.entries for verdict in there)
+    wrong = sum(not verdict.ok for verdict in verdicts)
+    what = f"{entries} entries in {_chains(len(there))}"
+    if wrong:
+        return Text(f"✗ {what}: {_chains(wrong)} broken", style="bold red")
+    return Text.assemble(("✓ ", "green"), f"{what}: every seal holds, state = replay(audit)")
+
+
+def _chains(count: int) -> str:
+    return "1 chain" if count == 1 else f"{count} chains"
+
+
+def verdict_json(found: list[OrgVerdict]) -> dict[str, object]:
+    """The verdicts for machines."""
+    return {
+        "ok": all(one.verdict.ok for one in found),
+        "entries": sum(one.verdict.entries for one in found if not one.verdict.note),
+        "chains": [
+            {
+                "orgId": str(org_id),
+                "subject": verdict.subject.kind,
+                "subjectId": verdict.subject.id,
+                "entries": verdict.entries,
+                "ok": verdict.ok,
+                "firstBroken": verdict.first_broken_entry,
+                "faults": list(verdict.errors),
+                "note": verdict.note,
+            }
+            for org_id, verdict in found
+        ],
+    }

@@ -1,0 +1,132 @@
+"""The segmented bar: how much of a plan is in which status, at a glance.
+
+How things look in a terminal: an icon, a word and a colour for each status.
+
+Colours are the terminal's own sixteen, so they suit dark and light; nothing is told by colour
+alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from rich.text import Text
+
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
+from waybook.dag.model import ProgressStatus
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.run.status import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class StatusStyle:
+    icon: str
+    word: str
+    style: str
+
+    def text(self) -> Text:
+        """Icon and word, coloured."""
+        return Text(f"{self.icon} {self.word}", style=self.style, no_wrap=True)
+
+
+def _drawn(status: str, style: str) -> StatusStyle:
+    """As on every map, coloured."""
+    shown = STATUS_SYMBOLS[status]
+    return StatusStyle(shown.symbol, shown.label, style)
+
+
+# fmt: off
+STEP_STYLES: Mapping[StepStatus, StatusStyle] = MappingProxyType({
+    StepStatus.COMPLETED:      _drawn("completed", "green"),
+    StepStatus.SKIPPED:        _drawn("skipped", "cyan"),
+    StepStatus.FAILED:         _drawn("failed", "red"),
+    StepStatus.AWAITING_INPUT: _drawn("awaiting_input", "bold magenta"),
+    StepStatus.IN_PROGRESS:    _drawn("in_progress", "blue"),
+    StepStatus.PENDING:        _drawn("pending", "dim"),
+})
+PLAN_STYLES: Mapping[PlanStatus, StatusStyle] = MappingProxyType({
+    PlanStatus.PLANNING:        _drawn("planning", "dim"),
+    PlanStatus.EXECUTING:       _drawn("executing", "blue"),
+    PlanStatus.AWAITING_REVIEW: _drawn("awaiting_review", "bold magenta"),
+    PlanStatus.STALLED:         _drawn("stalled", "yellow"),
+    PlanStatus.COMPLETED:       _drawn("completed", "green"),
+    PlanStatus.FAILED:          _drawn("failed", "red"),
+})
+PROGRESS_STYLES: Mapping[ProgressStatus, StatusStyle] = MappingProxyType({
+    ProgressStatus.COMPLETED:   _drawn("completed", "green"),
+    ProgressStatus.FAILED:      _drawn("failed", "red"),
+    ProgressStatus.IN_PROGRESS: _drawn("in_progress", "blue"),
+    ProgressStatus.NOT_STARTED: _drawn("not_started", "dim"),
+})
+RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
+    RunState.COMPLETED:         _drawn("completed", "green"),
+    RunState.FAILED:            _drawn("failed", "red"),
+    RunState.AWAITING_FEEDBACK: _drawn("awaiting_feedback", "bold magenta"),
+    RunState.IN_PROGRESS:       _drawn("in_progress", "blue"),
+})
+# fmt: on
+
+#: A glyph for each status, so that the bar can be read without colours too.
+GLYPHS = {
+    StepStatus.COMPLETED: "█",
+    StepStatus.SKIPPED: "▓",
+    StepStatus.FAILED: "▚",
+    StepStatus.AWAITING_INPUT: "▞",
+    StepStatus.IN_PROGRESS: "▒",
+    StepStatus.PENDING: "░",
+}
+
+
+def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
+    """A bar of this width, each status with its share.
+
+    >>> segmented_bar({StepStatus.COMPLETED: 1, StepStatus.PENDING: 3}, 8).plain
+    '██░░░░░░'
+    """
+    bar = Text(no_wrap=True)
+    for status, cells in cell_counts(counts, width).items():
+        style = STEP_STYLES[status].style.removeprefix("bold ")
+        bar.append(GLYPHS[status] * cells, style=style)
+    return bar
+
+
+def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
+    """How many cells each status gets: by its share, at least one, all together the width.
+
+    >>> list(cell_counts({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
+    [9, 1]
+    """
+    present = {status: counts[status] for status in STEP_STYLES if counts.get(status)}
+    total = sum(present.values())
+    if not total:
+        return {StepStatus.PENDING: width}
+    cells = {status: max(1, width * count // total) for status, count in present.items()}
+    by_need = sorted(present, key=lambda s: width * present[s] / total - cells[s], reverse=True)
+    while by_need and sum(cells.values()) != width:
+        missing = width - sum(cells.values())
+        if missing > 0:
+            cells[by_need[0]] += 1
+            by_need = [*by_need[1:], by_need[0]]
+        elif max(cells.values()) > 1:
+            cells[max(cells, key=lambda status: cells[status])] -= 1
+        else:
+            break
+    return cells
+
+
+def status_counts(counts: Mapping[StepStatus, int], width: int) -> Text:
+    """The counts of each status that occurs: in words, or by icon where words do not fit."""
+    worded = Text("   ").join(_counted(counts, words=True))
+    if worded.cell_len <= width:
+        return worded
+    brief = Text("  ").join(_counted(counts, words=False))
+    brief.no_wrap, brief.overflow = True, "ellipsis"
+    return brief
+
+
+def _counted(counts: Mapping[StepStatus, int], *, words: bool) -> list[Text]:
+    return [
+        Text(f"{look.icon} {counts[status]}{f' {look.word}' if words else ''}", style=look.style)
+        for status, look in STEP_STYLES.items()
+        if counts.get(status)
+    ]

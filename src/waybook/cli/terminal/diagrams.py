@@ -1,0 +1,147 @@
+"""The picture of a map: each stage's steps in order, and the units expected of them.
+
+The picture of a workflow: a tree of its stages and steps, with the jobs to expect.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.terminal.console import SafeConsole
+from waybook.dag.progress.structure import Map, StageMap
+
+
+def print_map(answer: Map) -> None:
+    """Print the picture."""
+    console = SafeConsole()
+    console.print(map_display(answer, console.width))
+
+
+def map_display(answer: Map, width: int) -> RenderableType:
+    """The whole map, for a terminal of this width."""
+    stages = [
+        part for stage in answer["stages"] for part in (_heading(stage), _steps(stage, width))
+    ]
+    warnings = [Text(f"▲ {said}", style="yellow") for said in answer.get("warnings", ())]
+    return Group(*stages, *warnings)
+
+
+def _heading(stage: StageMap) -> Text:
+    total = stage["expected"]["total"]
+    units = "" if total is None else f", {total} units of work"
+    said = f"  {len(stage['order'])} steps{units}"
+    return Text.assemble((stage["stageSlug"], "bold"), said, no_wrap=True, overflow="ellipsis")
+
+
+def _steps(stage: StageMap, width: int) -> Table:
+    roots, leaves, units = set(stage["roots"]), set(stage["leaves"]), stage["expected"]["steps"]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(width=4, justify="right", style="dim")
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width - 30))
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, style="dim")
+    for number, key in enumerate(stage["order"], start=1):
+        place = [word for word, keys in (("root", roots), ("leaf", leaves)) if key in keys]
+        count = units[key]
+        table.add_row(str(number), key, "" if count is None else str(count), ", ".join(place))
+    return table
+
+
+#: Below this width the strategies give way to the names.
+MIN_WIDTH_FOR_STRATEGIES = 90
+TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
+MIN_NAME_WIDTH = 14
+#: What a line takes beside the name, with the blanks between.
+FIXED_WIDTH = TWIG_WIDTH + TYPE_WIDTH + JOBS_WIDTH + 8
+
+Answered = Mapping[str, Any]
+
+
+def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
+    """The whole workflow, for a terminal of this width."""
+    stages = list(answer["stages"])
+    names = _name_width(stages, width)
+    parts: list[RenderableType] = [_dag_heading(answer, models)]
+    for stage in stages:
+        last = stage is stages[-1]
+        parts += [_stage_line(stage, last=last), _dag_steps(stage, names, width, last=last)]
+    if not models:
+        hint = f"waybook dag show {answer['dagSlug']} --models 3 also says how many jobs to expect"
+        parts.append(Text(hint, style="dim"))
+    return Group(*parts)
+
+
+def _dag_heading(answer: Answered, models: int) -> Text:
+    totals = [stage["expected"]["total"] for stage in answer["stages"]]
+    said = Text.assemble(
+        (answer["dagSlug"], "bold"), f"  {answer['name']}, version {answer['version']}"
+    )
+    if models and None not in totals:
+        with_models = "1 model" if models == 1 else f"{models} models"
+        said.append(f"  {sum(totals):,} jobs with {with_models}", style="bold")
+    return _line(said)
+
+
+def _stage_line(stage: Answered, *, last: bool) -> Text:
+    total, steps = stage["expected"]["total"], len(stage["order"])
+    counted = "1 step" if steps == 1 else f"{steps} steps"
+    jobs = "" if total is None else f", {_jobs(total)}"
+    name = "" if stage["name"].casefold() == stage["stageSlug"] else f"  {stage['name']}"
+    branch = "└─ " if last else "├─ "
+    return _line(
+        Text.assemble((branch, "dim"), (stage["stageSlug"], "bold"), name, f"  {counted}{jobs}")
+    )
+
+
+def _dag_steps(stage: Answered, names: int, width: int, *, last: bool) -> Table:
+    steps = {step["stepKey"]: step for step in stage["steps"]}
+    strategies, order = _room(names, width)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim", width=TWIG_WIDTH)
+    table.add_column(no_wrap=True, overflow="ellipsis", width=names)
+    table.add_column(no_wrap=True, width=TYPE_WIDTH, style="dim")
+    if strategies:
+        table.add_column(no_wrap=True, width=STRATEGY_WIDTH, style="dim")
+    table.add_column(no_wrap=True, justify="right", width=JOBS_WIDTH)
+    if order:
+        table.add_column(no_wrap=True, overflow="ellipsis", width=ORDER_WIDTH, style="dim")
+    for number, key in enumerate(stage["order"], start=1):
+        step, jobs = steps[key], stage["expected"]["steps"][key]
+        twig = "└─" if number == len(steps) else "├─"
+        cells = [f"{' ' if last else '│'} {twig} {number}", key, step["jobType"]]
+        cells += [step["granularityStrategy"]] if strategies else []
+        cells += ["" if jobs is None else _jobs(jobs)]
+        table.add_row(*cells, *([_after(stage, key)] if order else []))
+    return table
+
+
+def _name_width(stages: list[Answered], width: int) -> int:
+    longest = max(len(key) for stage in stages for key in stage["order"])
+    room = width - FIXED_WIDTH - (STRATEGY_WIDTH + 2 if width >= MIN_WIDTH_FOR_STRATEGIES else 0)
+    return max(MIN_NAME_WIDTH, min(longest, room))
+
+
+def _room(names: int, width: int) -> tuple[bool, bool]:
+    """Whether there is room for the strategies, and for what comes before each step."""
+    strategies = width >= MIN_WIDTH_FOR_STRATEGIES
+    left = width - FIXED_WIDTH - names - (STRATEGY_WIDTH + 2 if strategies else 0) - 2
+    return strategies, left >= ORDER_WIDTH
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def _after(stage: Answered, key: str) -> str:
+    """What has to be completed before a step begins, by the numbers of the steps."""
+    numbers = {key: number for number, key in enumerate(stage["order"], start=1)}
+    before = sorted(numbers[source] for source, target in stage["edges"] if target == key)
+    return f"after {', '.join(map(str, before))}" if before else ""
+
+
+def _line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text

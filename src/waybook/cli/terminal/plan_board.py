@@ -1,0 +1,239 @@
+"""The picture of a plan: header, segmented bar, counts, steps, timeline; as high as allowed.
+
+The timeline of a step as a line of a terminal.
+
+What happened, as sentences for a terminal.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.queries.audit import RUN, event_label
+from waybook.app.queries.plan import LastEvent, PlanOverview
+from waybook.app.queries.run import RunEvent
+from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
+from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, segmented_bar, status_counts
+from waybook.core.durations import format_age, format_duration
+from waybook.plan.model import Step
+from waybook.plan.progress import count_done, percent
+from waybook.plan.states import DONE_STEP, StepStatus
+
+
+def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
+    """One step's spans as a line of this width at most."""
+    cells: list[StepStatus | None] = [None] * width
+    for span in spans:
+        first, last = axis.column(span.start, width), axis.column(span.end, width)
+        for column in range(first, max(first + 1, last)):
+            cells[column] = span.status
+    line = Text(no_wrap=True)
+    for status in cells:
+        if status is None:
+            line.append(" ")
+        else:
+            glyph = "┄" if status is StepStatus.AWAITING_INPUT else "━"
+            line.append(glyph, style=STEP_STYLES[status].style.removeprefix("bold "))
+    line.rstrip()
+    return line
+
+
+def event_sentence(happening: LastEvent) -> str:
+    """Who did what, as a sentence without its end."""
+    return (
+        f"{happening.session or happening.actor} {event_label(happening.event, happening.action)}"
+    )
+
+
+def run_event_sentence(news: RunEvent) -> str:
+    """Who did what in a run, as a sentence without its end."""
+    about = f": {news.subject}" if news.subject else ""
+    return f"{news.session or news.actor} {event_label(news.event, news.action, RUN)}{about}"
+
+
+#: From which width on there is room for whoever holds a step, and for the timeline.
+MIN_WIDTH_FOR_HOLDERS = 92
+MIN_WIDTH_FOR_TIMELINE = 72
+STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
+MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
+#: Lines of the picture that are neither steps nor foot: frame, name, bar, counts, heading.
+PLAN_FIXED_ROWS = 6
+#: Below this height the foot gives way to steps.
+LOW_HEIGHT = 12
+#: With fewer rows than this nothing is said of the steps that are left out.
+MIN_ROWS_FOR_ELLIPSIS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewport:
+    """How much room there is; no height means as much as it takes."""
+
+    width: int
+    height: int | None = None
+    live: bool = False
+    #: Whoever holds a step, rather than the timeline, where there is room for one only.
+    holders: bool = False
+    #: What matters now and what happened last, below the steps.
+    foot: bool = True
+    #: As high as allowed, even if there is less to show.
+    filled: bool = False
+
+    @property
+    def is_low(self) -> bool:
+        """Too low for anything but the steps."""
+        return self.height is not None and self.height < LOW_HEIGHT
+
+
+def plan_display(board: PlanOverview, frame: Viewport) -> RenderableType:
+    """The plan as it stands, never higher than the frame allows."""
+    inner = frame.width - 4
+    parts: list[RenderableType] = [_heading(board), _bar_line(board, inner)]
+    if frame.height is not None and frame.height <= PLAN_FIXED_ROWS:
+        return Group(*parts[: frame.height])
+    foot = _foot(board, live=frame.live) if frame.foot and not frame.is_low else []
+    rows = None if frame.height is None else frame.height - PLAN_FIXED_ROWS - len(foot)
+    parts += [status_counts(_counts(board), inner), _steps(board, inner, rows, frame), *foot]
+    title = Text(f" waybook · {board.plan.id} ", style="dim")
+    high = frame.height if frame.filled else None
+    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
+
+
+def _counts(board: PlanOverview) -> Counter[StepStatus]:
+    return Counter(board.plan.statuses())
+
+
+def _heading(board: PlanOverview) -> Text:
+    look = PLAN_STYLES[board.plan.status]
+    heading = Text(board.plan.name, style="bold", no_wrap=True, overflow="ellipsis")
+    return Text.assemble(look.text(), "  ", heading, no_wrap=True, overflow="ellipsis")
+
+
+def _bar_line(board: PlanOverview, width: int) -> Text:
+    statuses = board.plan.statuses()
+    done, total = count_done(statuses), len(statuses)
+    said = f"{done} of {total} done  "
+    share = f"  {percent(done, total)} %"
+    room = max(4, min(60, width - len(said) - len(share)))
+    return Text.assemble((said, "bold"), segmented_bar(_counts(board), room), (share, "bold"))
+
+
+# The steps
+
+
+def _steps(board: PlanOverview, width: int, rows: int | None, frame: Viewport) -> Table:
+    spans = spans_of(board.history.moves, board.now)
+    axis = Axis([span for found in spans.values() for span in found])
+    holders, timeline, names = _columns(width, frame, _longest(board))
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", width=width)
+    table.add_column("#", justify="right", width=NUMBER_WIDTH)
+    table.add_column("step", no_wrap=True, overflow="ellipsis", width=names)
+    table.add_column("status", no_wrap=True, width=STATUS_WIDTH)
+    table.add_column("time", justify="right", no_wrap=True, width=TIME_WIDTH)
+    if holders:
+        table.add_column("by", no_wrap=True, overflow="ellipsis", width=holders)
+    if timeline:
+        table.add_column(f"timeline {format_duration(axis.worked)}", no_wrap=True, width=timeline)
+    shown, above, below = _window(list(board.plan.steps), rows)
+    if above:
+        table.add_row("", Text(f"… {above} above", style="dim"))
+    for step in shown:
+        found = spans.get(step.id, [])
+        time = Text(format_duration(time_spent(found)) if found else "", style="dim")
+        cells: list[RenderableType] = [str(step.order), _name(board, step), _status(board, step)]
+        cells.append(time)
+        cells += [Text(_holder(step), style="dim")] if holders else []
+        cells += [timeline_bar(found, axis, timeline)] if timeline else []
+        table.add_row(*cells)
+    if below:
+        table.add_row("", Text(f"… {below} below", style="dim"))
+    return table
+
+
+def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int, int, int]:
+    """How wide the columns of holders, the timeline (0 for none), and the names are."""
+    name, holder = longest
+    room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
+    wide = width >= MIN_WIDTH_FOR_HOLDERS
+    holders = holder if frame.holders or wide else 0
+    room -= holders + 1 if holders else 0
+    if width < MIN_WIDTH_FOR_TIMELINE or (holders and not wide):
+        return holders, 0, max(MIN_NAME_WIDTH, room)
+    names = max(MIN_NAME_WIDTH, min(name, room * 3 // 5))
+    return holders, room - names - 1, names
+
+
+def _longest(board: PlanOverview) -> tuple[int, int]:
+    """How wide the longest name of a step, and of whoever holds one, is."""
+    steps = board.plan.steps
+    names = max((cell_len(board.name_of(step)) for step in steps), default=0)
+    holders = max((cell_len(_holder(step)) for step in steps), default=0)
+    return names, max(2, min(holders, MAX_HOLDER_WIDTH))
+
+
+def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
+    """The steps to show when there are too many: around where the plan is now."""
+    if rows is None or len(steps) <= rows:
+        return steps, 0, 0
+    room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
+    here = next((n for n, s in enumerate(steps) if s.status not in DONE_STEP), len(steps))
+    first = max(0, min(here - room // 3, len(steps) - room))
+    shown = steps[first : first + room]
+    return (shown, first, len(steps) - first - room) if room < rows else (shown, 0, 0)
+
+
+def _name(board: PlanOverview, step: Step) -> Text:
+    style = "dim" if step.status in {StepStatus.PENDING, StepStatus.SKIPPED} else ""
+    return Text(board.name_of(step), style=style)
+
+
+def _status(board: PlanOverview, step: Step) -> Text:
+    if any(step.id == stalled.id for stalled, _ in board.stalled):
+        return Text("▲ stalled", style="yellow")
+    look = STEP_STYLES[step.status].text()
+    if step.attempt > 1 and step.status is StepStatus.IN_PROGRESS:
+        look.append(f" #{step.attempt}")
+    return look
+
+
+def _holder(step: Step) -> str:
+    return step.held_session or step.held_by or ""
+
+
+# What to do
+
+
+def _foot(board: PlanOverview, *, live: bool) -> list[Text]:
+    lines = [_line(text) for text in _matters(board)]
+    last = board.history.happenings[-1] if board.history.happenings else None
+    ending = (
+        [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
+    )
+    said = f"{format_age(last.at, board.now)}: {event_sentence(last)}" if last else ""
+    return [*lines, Text.assemble((said, "dim"), *ending, no_wrap=True, overflow="ellipsis")]
+
+
+def _line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _matters(board: PlanOverview) -> list[Text]:
+    """What a person should know or do now."""
+    if board.review is not None:
+        summary = " ".join(board.review.summary.split())
+        ask = Text.assemble(("! ", "bold magenta"), summary)
+        return [ask, Text(f"  decide: waybook review {board.plan.id}", style="dim")]
+    if board.plan.fail_reason:
+        return [Text(f"✗ {board.plan.fail_reason}", style="red")]
+    if board.stalled:
+        step, gap = board.stalled[0]
+        silence = format_duration(gap)
+        message = f"▲ step {step.order} has been silent for {silence}; any agent can retry it"
+        return [Text(message, style="yellow")]
+    return []

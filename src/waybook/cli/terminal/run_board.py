@@ -1,0 +1,287 @@
+"""The picture of a run: its stages with their bars, the steps of those worked on, what matters."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from waybook.app.queries.run import RunOverview
+from waybook.cli.terminal.bars import PROGRESS_STYLES, RUN_STYLES, StatusStyle, segmented_bar
+from waybook.cli.terminal.plan_board import Viewport, run_event_sentence
+from waybook.cli.terminal.run_report import BAR_STATUS, UNKNOWN
+from waybook.core.durations import format_age
+from waybook.dag.model import ProgressStatus
+from waybook.dag.progress.report import StageReport, StepReport
+from waybook.plan.progress import percent
+from waybook.plan.states import StepStatus
+from waybook.run.status import RunState
+
+STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
+#: From which width on there is room for bars, for longer ones, and for whoever works on a step.
+MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
+SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
+#: Names shorter than this say too little; who works on a step gives way to them.
+MIN_NAME_LENGTH = 22
+#: Lines of the picture that are neither stages, nor steps, nor foot: frame, name, source, bar.
+RUN_FIXED_ROWS = 5
+#: With fewer rows than this nothing is said of those that are left out.
+MIN_ROWS_FOR_ELLIPSIS = 3
+
+#: What a bar is made of; nothing where there is none.
+Counts = Mapping[StepStatus, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisplayRow:
+    """A stage or a step, as a row of the picture."""
+
+    name: Text
+    status: Text
+    bar: Counts
+    figures: Text
+    #: Documents of a stage, or who works on a step.
+    holders: Text
+    #: Whether this is where the run is now.
+    is_current: bool = False
+
+
+def run_display(board: RunOverview, frame: Viewport) -> RenderableType:
+    """The run as it stands, never higher than the frame allows."""
+    inner = frame.width - 4
+    parts: list[RenderableType] = [_heading(board), _source(board), _bar_line(board, inner)]
+    if frame.height is not None and frame.height <= RUN_FIXED_ROWS:
+        return Group(*parts[: frame.height])
+    foot = _foot(board, live=frame.live) if frame.foot and not frame.is_low else []
+    rows = None if frame.height is None else frame.height - RUN_FIXED_ROWS - len(foot)
+    whole = rows is None
+    parts += [_table(_window(list(_lines(board, whole=whole)), rows), inner), *foot]
+    title = Text(f" waybook · {board.run.id} ", style="dim")
+    high = frame.height if frame.filled else None
+    return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
+
+
+def count_lines(board: RunOverview) -> int:
+    """How many lines the stages take, with the steps of those that are worked on."""
+    return len(list(_lines(board, whole=False)))
+
+
+def _heading(board: RunOverview) -> Text:
+    look = RUN_STYLES[board.state].text()
+    return _line(Text.assemble(look, "  ", (board.run.name, "bold")))
+
+
+def _source(board: RunOverview) -> Text:
+    models = dict.fromkeys(model for s in board.run.stages.values() for model in s.models)
+    dag, version = board.compiled_dag.dag, board.compiled_dag.version
+    source = f"{dag.name}, version {version}, with {', '.join(models)}"
+    return _line(Text(f"{source}; {documents_available(board)}", style="dim"))
+
+
+def documents_available(board: RunOverview) -> str:
+    """How much there is to read: "8 of 36 documents available"."""
+    stages = board.report["stages"]
+    there = sum(stage["documentsAvailable"] for stage in stages)
+    expected = sum(stage["documentsExpected"] or 0 for stage in stages)
+    return f"{there} of {expected} documents available"
+
+
+def _bar_line(board: RunOverview, width: int) -> Text:
+    progress = board.report["dagProgress"]
+    done, total = progress["completedStages"], progress["totalStages"]
+    counts = Counter(
+        BAR_STATUS[stage["status"] or ProgressStatus.FAILED] for stage in _stages(board)
+    )
+    said, share = f"{done} of {total} stages  ", f"  {percent(done, total)} %"
+    room = max(4, min(60, width - len(said) - len(share)))
+    return Text.assemble((said, "bold"), segmented_bar(counts, room), (share, "bold"))
+
+
+def _stages(board: RunOverview) -> list[StageReport]:
+    """The stages in the order in which they come."""
+    by_slug = {stage["stageSlug"]: stage for stage in board.report["stages"]}
+    return [by_slug[slug] for slug in board.compiled_dag.order]
+
+
+# Stages and steps, line by line
+
+
+def _lines(board: RunOverview, *, whole: bool) -> Iterator[DisplayRow]:
+    for stage in _stages(board):
+        yield _stage_line(board, stage)
+        if whole or stage["status"] in {ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED}:
+            yield from _step_lines(board, stage)
+
+
+def _stage_line(board: RunOverview, stage: StageReport) -> DisplayRow:
+    slug, status, steps = stage["stageSlug"], stage["status"], stage["steps"] or []
+    look = UNKNOWN if status is None else PROGRESS_STYLES[status]
+    waits = slug == board.awaiting
+    counts = Counter(BAR_STATUS[step["status"]] for step in steps)
+    return DisplayRow(
+        name=_stage_name(board, slug, quiet=not steps),
+        status=AWAITING_TEXT.text() if waits else look.text(),
+        bar=counts,
+        figures=_steps_done(stage) if steps else _to_come(board, slug),
+        holders=_documents(stage),
+        is_current=waits,
+    )
+
+
+AWAITING_TEXT = StatusStyle("!", "feedback", RUN_STYLES[RunState.AWAITING_FEEDBACK].style)
+
+
+def _stage_name(board: RunOverview, slug: str, *, quiet: bool) -> Text:
+    name = board.compiled_dag.stages[slug].name
+    beside = "" if name.casefold() == slug.casefold() else f"  {name}"
+    return Text.assemble((slug, "dim" if quiet else "bold"), (beside, "dim"))
+
+
+def _steps_done(stage: StageReport) -> Text:
+    progress = stage["progress"]
+    if progress is None:
+        return Text()
+    said = Text(f"{progress['completedSteps']} of {progress['totalSteps']} steps")
+    failed = progress["failedSteps"]
+    return said.append(f", {failed} failed", style="red") if failed else said
+
+
+def _to_come(board: RunOverview, slug: str) -> Text:
+    """What the map says of a stage that has not begun."""
+    return Text(f"{len(board.compiled_dag.graphs[slug].order)} steps", style="dim")
+
+
+def _documents(stage: StageReport) -> Text:
+    expected, there = stage["documentsExpected"], stage["documentsAvailable"]
+    if not expected and not there:
+        return Text()
+    of = "" if expected is None else f" of {expected}"
+    return Text(f"{there}{of} documents", style="" if there == expected else "dim")
+
+
+def _step_lines(board: RunOverview, stage: StageReport) -> Iterator[DisplayRow]:
+    slug = stage["stageSlug"]
+    here = next((s["stepKey"] for s in stage["steps"] or [] if not _is_over(s)), None)
+    for step in stage["steps"] or []:
+        key = step["stepKey"]
+        workers = [w.name for w in board.workers if (w.stage, w.step_key) == (slug, key)]
+        quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
+        yield DisplayRow(
+            name=Text(f"  {board.compiled_dag.graphs[slug].steps[key].name}", style=quiet),
+            status=PROGRESS_STYLES[step["status"]].text(),
+            bar=_units_done(step, len(workers)),
+            figures=_units(board, slug, step),
+            holders=Text(", ".join(dict.fromkeys(workers)), style="dim"),
+            is_current=key == here and stage["status"] is not ProgressStatus.COMPLETED,
+        )
+
+
+def _is_over(step: StepReport) -> bool:
+    return step["status"] is ProgressStatus.COMPLETED
+
+
+def _units_done(step: StepReport, working: int) -> Counts:
+    jobs = step["jobs"]
+    return {
+        StepStatus.COMPLETED: jobs["done"],
+        StepStatus.FAILED: jobs["failed"],
+        StepStatus.IN_PROGRESS: min(working, jobs["active"]),
+        StepStatus.PENDING: max(0, jobs["active"] - working),
+    }
+
+
+def _units(board: RunOverview, slug: str, step: StepReport) -> Text:
+    jobs = step["jobs"]
+    total = jobs["done"] + jobs["active"] + jobs["failed"]
+    if not total:
+        counts = board.expected.get(slug)
+        expected = counts.units.get(step["stepKey"]) if counts else None
+        return Text("" if expected is None else f"{expected} jobs", style="dim")
+    said = Text(f"{jobs['done']} of {total} jobs")
+    return said.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else said
+
+
+# The table
+
+
+def _window(lines: list[DisplayRow], rows: int | None) -> list[DisplayRow]:
+    """The lines to show when there are too many: around where the run is now."""
+    if rows is None or len(lines) <= rows:
+        return lines
+    room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
+    here = next((number for number, line in enumerate(lines) if line.is_current), 0)
+    first = max(0, min(here - room // 3, len(lines) - room))
+    shown = lines[first : first + room]
+    if room == rows:
+        return shown
+    below = len(lines) - first - room
+    return [*_left_out(first, "above"), *shown, *_left_out(below, "below")]
+
+
+def _left_out(count: int, where: str) -> list[DisplayRow]:
+    said = Text(f"… {count} {where}", style="dim")
+    nothing = Text()
+    empty = DisplayRow(name=said, status=nothing, bar={}, figures=nothing, holders=nothing)
+    return [empty] if count else []
+
+
+def _table(lines: list[DisplayRow], width: int) -> Table:
+    figures = max((line.figures.cell_len for line in lines), default=0)
+    longest = max((cell_len(line.name.plain) for line in lines), default=0)
+    names, bar, beside = _widths(width, figures, longest)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for cells in (names, STATUS_WIDTH, bar, figures, beside):
+        if cells:
+            table.add_column(no_wrap=True, overflow="ellipsis", width=cells)
+    for line in lines:
+        drawn = segmented_bar(line.bar, bar) if any(line.bar.values()) else Text()
+        bars, more = [drawn] if bar else [], [line.holders] if beside else []
+        table.add_row(line.name, line.status, *bars, line.figures, *more)
+    return table
+
+
+def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
+    """How wide the names, the bars (0 for none) and what stands beside (0 for nothing) are."""
+    bar = LONG_BAR if width >= MIN_WIDTH_FOR_LONG_BARS else SHORT_BAR
+    bar = bar if width >= MIN_WIDTH_FOR_BARS else 0
+    room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)
+    beside = WORKERS_WIDTH if width >= MIN_WIDTH_FOR_WORKERS else 0
+    if beside and room - beside - 2 < min(longest, MIN_NAME_LENGTH):
+        beside = 0
+    room -= beside + 2 if beside else 0
+    return max(MIN_NAME_WIDTH, min(room, longest)), bar, beside
+
+
+# What to do
+
+
+def _foot(board: RunOverview, *, live: bool) -> list[Text]:
+    last = board.history[-1] if board.history else None
+    ending = (
+        [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
+    )
+    said = f"{format_age(last.at, board.now)}: {run_event_sentence(last)}" if last else ""
+    lines = [*_matters(board), Text.assemble((said, "dim"), *ending)]
+    return [_line(text) for text in lines]
+
+
+def _matters(board: RunOverview) -> list[Text]:
+    """What a person should know or do now."""
+    slug = board.awaiting
+    if slug is not None:
+        ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")
+        told = f'  waybook feedback {board.run.id} {slug} "…"'
+        return [ask, Text(told, style="dim")]
+    if board.state is RunState.FAILED:
+        said = "✗ some jobs failed for good; retry_failed gives them a fresh start"
+        return [Text(said, style="red")]
+    return []
+
+
+def _line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text

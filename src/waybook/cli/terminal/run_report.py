@@ -1,0 +1,102 @@
+"""The picture of a report: the stages, how far each is, and its steps; what is strange, below."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from waybook.cli.terminal.bars import PROGRESS_STYLES, StatusStyle, segmented_bar
+from waybook.cli.terminal.console import SafeConsole
+from waybook.dag.model import ProgressStatus
+from waybook.dag.progress.report import Jobs, Report, StageReport, StepReport
+from waybook.plan.progress import percent
+from waybook.plan.states import StepStatus
+
+UNKNOWN = StatusStyle("?", "unknown", "yellow")
+INDENT = "   "
+MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
+
+#: How a step's standing looks in a bar.
+BAR_STATUS = {
+    ProgressStatus.COMPLETED: StepStatus.COMPLETED,
+    ProgressStatus.FAILED: StepStatus.FAILED,
+    ProgressStatus.IN_PROGRESS: StepStatus.IN_PROGRESS,
+    ProgressStatus.NOT_STARTED: StepStatus.PENDING,
+}
+
+
+def print_report(report: Report) -> None:
+    """Print the picture."""
+    console = SafeConsole()
+    console.print(report_display(report, console.width))
+
+
+def report_display(report: Report, width: int) -> RenderableType:
+    """The whole report, for a terminal of this width."""
+    progress = report["dagProgress"]
+    done, total = progress["completedStages"], progress["totalStages"]
+    heading = Text(f"{done} of {total} stages completed, {percent(done, total)} %", style="bold")
+    stages = [_stage(stage, width) for stage in report["stages"]]
+    return Group(heading, *stages, *_warnings(report["warnings"]))
+
+
+def _stage(stage: StageReport, width: int) -> RenderableType:
+    status = stage["status"]
+    look = UNKNOWN if status is None else PROGRESS_STYLES[status]
+    slug = (stage["stageSlug"], "bold")
+    parts: list[RenderableType] = [
+        Text(),
+        Text.assemble(slug, "  ", look.text(), no_wrap=True, overflow="ellipsis"),
+    ]
+    if stage["steps"]:
+        parts += [_bar_line(stage, stage["steps"], width), _steps(stage["steps"], width)]
+    return Group(*parts, *_warnings(stage["warnings"]))
+
+
+def _bar_line(stage: StageReport, steps: list[StepReport], width: int) -> Text:
+    counts = Counter(BAR_STATUS[step["status"]] for step in steps)
+    said = f"  {stage_progress_text(stage)}"
+    room = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, width - len(INDENT) - len(said)))
+    bar = segmented_bar(counts, room)
+    return Text.assemble(INDENT, bar, said, no_wrap=True, overflow="ellipsis")
+
+
+def stage_progress_text(stage: StageReport) -> str:
+    """How far a stage is: "3 of 13 steps, 23 %, 8 of 36 documents"."""
+    progress = stage["progress"]
+    if progress is None:
+        return ""
+    done, total = progress["completedSteps"], progress["totalSteps"]
+    said = [f"{done} of {total} steps", f"{percent(done, total)} %"]
+    if progress["failedSteps"]:
+        said.append(f"{progress['failedSteps']} failed")
+    expected = stage["documentsExpected"]
+    of = "" if expected is None else f" of {expected}"
+    if expected or stage["documentsAvailable"]:
+        said.append(f"{stage['documentsAvailable']}{of} documents")
+    return ", ".join(said)
+
+
+def _steps(steps: list[StepReport], width: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(width=1)
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width - 44))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis", style="dim")
+    for step in steps:
+        look = PROGRESS_STYLES[step["status"]]
+        quiet = "dim" if step["status"] is ProgressStatus.NOT_STARTED else ""
+        name = Text(step["stepKey"], style=quiet)
+        table.add_row("", name, look.text(), _jobs(step["jobs"]))
+    return table
+
+
+def _jobs(jobs: Jobs) -> str:
+    numbers = [(jobs["done"], "done"), (jobs["active"], "active"), (jobs["failed"], "failed")]
+    return ", ".join(f"{number} {word}" for number, word in numbers if number)
+
+
+def _warnings(warnings: list[str]) -> Iterator[Text]:
+    return (Text(f"▲ {warning}", style="yellow") for warning in warnings)

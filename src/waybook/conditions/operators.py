@@ -1,0 +1,308 @@
+"""The operators `+ - * / %` and the minus sign, on CEL's numbers, texts and lists.
+
+Integers have 64 bits and an overflow is an error; doubles follow IEEE 754, zero divisors included.
+An `int` and a `double` do not mix.
+
+Equality, order and membership, as CEL has them over JSON values.
+
+Anything may be compared with `==`: values of different kinds are unequal, except that an `int` and
+a `double` are compared as doubles. Order is for two numbers, two strings or two bools.
+
+Fields, keys and elements: how a condition reaches into JSON.
+"""
+
+import operator
+from collections.abc import Callable
+from math import copysign, inf, isnan, nan
+from typing import TypeAlias
+
+from waybook.conditions.budget import (
+    COMPARED_ITEM,
+    COMPARED_PAIR,
+    ITEMS_PER_UNIT,
+    TEXT_PER_UNIT,
+    Budget,
+)
+from waybook.conditions.values import (
+    INT_MAX,
+    INT_MIN,
+    SCALAR_TYPES,
+    ConditionError,
+    Json,
+    kind,
+    quoted,
+    to_cel_value,
+)
+
+
+def add(left: Json, right: Json, at: int, budget: Budget) -> Json:
+    """Add numbers, or put texts or lists one after the other."""
+    if type(left) is int and type(right) is int:
+        return _within(left + right, at)
+    if type(left) is float and type(right) is float:
+        return left + right
+    if type(left) is str and type(right) is str:
+        budget.spend((len(left) + len(right)) // TEXT_PER_UNIT, at)
+        return left + right
+    if type(left) is list and type(right) is list:
+        budget.spend((len(left) + len(right)) // ITEMS_PER_UNIT, at)
+        return left + right
+    raise _mismatch("+", left, right, at)
+
+
+def subtract(left: Json, right: Json, at: int, _: Budget) -> Json:
+    """Subtract numbers."""
+    if type(left) is int and type(right) is int:
+        return _within(left - right, at)
+    if type(left) is float and type(right) is float:
+        return left - right
+    raise _mismatch("-", left, right, at)
+
+
+def multiply(left: Json, right: Json, at: int, _: Budget) -> Json:
+    """Multiply numbers."""
+    if type(left) is int and type(right) is int:
+        return _within(left * right, at)
+    if type(left) is float and type(right) is float:
+        return left * right
+    raise _mismatch("*", left, right, at)
+
+
+def divide(left: Json, right: Json, at: int, _: Budget) -> Json:
+    """Divide numbers; integers are cut towards zero."""
+    if type(left) is int and type(right) is int:
+        if right == 0:
+            raise ConditionError("division by zero", at)
+        return _within(_cut_quotient(left, right), at)
+    if type(left) is float and type(right) is float:
+        return left / right if right else _over_zero(left, right)
+    raise _mismatch("/", left, right, at)
+
+
+def modulo(left: Json, right: Json, at: int, _: Budget) -> Json:
+    """The rest of an integer division, with the sign of the dividend."""
+    if type(left) is int and type(right) is int:
+        if right == 0:
+            raise ConditionError("modulus by zero", at)
+        return left - right * _within(_cut_quotient(left, right), at)
+    raise _mismatch("%", left, right, at)
+
+
+def negate(value: Json, at: int) -> Json:
+    """The number with the other sign."""
+    if type(value) is int:
+        return _within(-value, at)
+    if type(value) is float:
+        return -value
+    raise ConditionError(f"- needs a number, found {kind(value)},", at)
+
+
+def _within(value: int, at: int) -> int:
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise ConditionError("integer overflow", at)
+
+
+def _cut_quotient(left: int, right: int) -> int:
+    """The quotient without its fraction: Python rounds down, CEL towards zero.
+
+    >>> _cut_quotient(-5, 3), -5 // 3
+    (-1, -2)
+    """
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _over_zero(left: float, zero: float) -> float:
+    """Divide by zero as IEEE 754 does.
+
+    >>> _over_zero(1.0, -0.0), _over_zero(0.0, 0.0)
+    (-inf, nan)
+    """
+    if left == 0 or isnan(left):
+        return nan
+    return copysign(inf, left) * copysign(1.0, zero)
+
+
+def _mismatch(sign: str, left: Json, right: Json, at: int) -> ConditionError:
+    kinds = (kind(left), kind(right))
+    mixed = sign != "%" and set(kinds) == {"int", "double"}
+    advice = "ints and doubles do not mix, write whole doubles as 1.0" if mixed else ""
+    return ConditionError(f"cannot compute {kinds[0]} {sign} {kinds[1]}", at, advice)
+
+
+Comparison: TypeAlias = Callable[[Json, Json, int, Budget], bool]
+
+Ordered: TypeAlias = bool | int | float | str
+Pairs: TypeAlias = list[tuple[Json, Json]]
+
+_ORDERED = (bool, int, float, str)
+
+
+def equal(left: Json, right: Json, at: int, budget: Budget) -> bool:
+    """Say whether two admitted values are equal."""
+    if type(left) is list or type(left) is dict:
+        return type(left) is type(right) and _same(left, right, at, budget)
+    return _same_scalar(left, right, at, budget)
+
+
+def unequal(left: Json, right: Json, at: int, budget: Budget) -> bool:
+    """Say whether two admitted values differ."""
+    return not equal(left, right, at, budget)
+
+
+def member(item: Json, group: Json, at: int, budget: Budget) -> bool:
+    """Say whether a list has this element, or a map this key."""
+    if type(group) is list:
+        return _among(item, group, at, budget)
+    if type(group) is not dict:
+        raise ConditionError(f"in needs a list or a map on its right, found {kind(group)},", at)
+    if type(item) is str:
+        budget.spend(len(item) // TEXT_PER_UNIT, at)
+        return item in group
+    if isinstance(item, _ORDERED):
+        return False
+    raise ConditionError(f"{kind(item)} cannot be the key of a map,", at)
+
+
+def _among(item: Json, group: list[Json], at: int, budget: Budget) -> bool:
+    for other in group:
+        budget.spend(COMPARED_ITEM, at)
+        if equal(
+            item, other if type(other) in SCALAR_TYPES else to_cel_value(other, at), at, budget
+        ):
+            return True
+    return False
+
+
+def _same_scalar(left: Json, right: Json, at: int, budget: Budget) -> bool:
+    if type(left) is type(right):
+        if type(left) is str and type(right) is str and len(left) == len(right):
+            budget.spend(len(left) // TEXT_PER_UNIT, at)
+        return left == right
+    if type(left) is int and type(right) is float:
+        return float(left) == right
+    if type(left) is float and type(right) is int:
+        return left == float(right)
+    return False
+
+
+def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
+    """Compare without recursion: what agents submit may be deeper than Python's stack."""
+    waiting = [(left, right)]
+    while waiting:
+        one, other = waiting.pop()
+        one = one if type(one) in SCALAR_TYPES else to_cel_value(one, at)
+        other = other if type(other) in SCALAR_TYPES else to_cel_value(other, at)
+        if type(one) is list and type(other) is list:
+            pairs = _list_pairs(one, other, at, budget)
+        elif type(one) is dict and type(other) is dict:
+            pairs = _map_pairs(one, other, at, budget)
+        else:
+            pairs = [] if _same_scalar(one, other, at, budget) else None
+        if pairs is None:
+            return False
+        waiting.extend(pairs)
+    return True
+
+
+def _list_pairs(one: list[Json], other: list[Json], at: int, budget: Budget) -> Pairs | None:
+    """The elements to compare, or None if the lists differ already."""
+    if len(one) != len(other):
+        return None
+    budget.spend(COMPARED_PAIR * (1 + len(one)), at)
+    return list(zip(one, other, strict=True))
+
+
+def _map_pairs(
+    one: dict[str, Json], other: dict[str, Json], at: int, budget: Budget
+) -> Pairs | None:
+    """The values to compare, or None if the maps differ already."""
+    if len(one) != len(other):
+        return None
+    budget.spend(COMPARED_PAIR, at)
+    pairs: Pairs = []
+    for key, value in one.items():
+        budget.spend(COMPARED_PAIR + len(key) // TEXT_PER_UNIT, at)
+        if key not in other:
+            return None
+        pairs.append((value, other[key]))
+    return pairs
+
+
+def _ordering(sign: str, holds: Callable[[Ordered, Ordered], bool]) -> Comparison:
+    def compare(left: Json, right: Json, at: int, budget: Budget) -> bool:
+        if type(left) is type(right) and isinstance(left, _ORDERED) and isinstance(right, _ORDERED):
+            if type(left) is str and type(right) is str:
+                budget.spend(min(len(left), len(right)) // TEXT_PER_UNIT, at)
+            return holds(left, right)
+        if type(left) is int and type(right) is float:
+            return holds(float(left), right)
+        if type(left) is float and type(right) is int:
+            return holds(left, float(right))
+        raise ConditionError(f"cannot compare {kind(left)} {sign} {kind(right)}", at)
+
+    return compare
+
+
+less = _ordering("<", operator.lt)
+at_most = _ordering("<=", operator.le)
+greater = _ordering(">", operator.gt)
+at_least = _ordering(">=", operator.ge)
+
+
+def select(value: Json, field: str, at: int) -> Json:
+    """The field of a map.
+
+    Raises:
+        Fault: there is no such field, or this is no map.
+    """
+    if type(value) is dict:
+        if field not in value:
+            raise _missing(field, at)
+        found = value[field]
+        return found if type(found) in SCALAR_TYPES else to_cel_value(found, at)
+    raise ConditionError(f"cannot read field {quoted(field)} of a value of type {kind(value)}", at)
+
+
+def has(value: Json, field: str, at: int) -> bool:
+    """Say whether a map has the field; of anything else the question is an error, as in CEL."""
+    if type(value) is dict:
+        return field in value
+    raise ConditionError(
+        f"cannot look for field {quoted(field)} in a value of type {kind(value)}", at
+    )
+
+
+def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
+    """The element of a list, or the value at a key of a map.
+
+    Raises:
+        Fault: there is none, or this cannot be indexed so.
+    """
+    if type(value) is list:
+        found = value[_place(key, len(value), at)]
+        return found if type(found) in SCALAR_TYPES else to_cel_value(found, at)
+    if type(value) is not dict:
+        raise ConditionError(f"cannot index a value of type {kind(value)}", at)
+    if type(key) is not str:
+        raise ConditionError(f"no key of type {kind(key)} in this map, its keys are strings,", at)
+    budget.spend(len(key) // TEXT_PER_UNIT, at)
+    return select(value, key, at)
+
+
+def _place(key: Json, length: int, at: int) -> int:
+    """The place in a list; CEL also takes a double without fraction."""
+    if type(key) is float and key.is_integer():
+        place = int(key)
+    elif type(key) is int:
+        place = key
+    else:
+        raise ConditionError(f"the index of a list must be an int, found {kind(key)},", at)
+    if 0 <= place < length:
+        return place
+    raise ConditionError(f"no element {key} in a list of {length}", at)
+
+
+def _missing(field: str, at: int) -> ConditionError:
+    return ConditionError(f"no field {quoted(field)}", at, "test it with has() first")

@@ -1,0 +1,277 @@
+"""From text to tokens, by CEL's lexical grammar.
+
+A place in the row of tokens, and how deeply nested it is.
+
+What a literal in the source stands for: numbers within CEL's ranges, strings without escapes.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from waybook.conditions.values import INT_MAX, INT_MIN, ConditionError
+
+
+class Kind(StrEnum):
+    INT = "int"
+    DOUBLE = "double"
+    STRING = "string"
+    NAME = "name"
+    SYMBOL = "symbol"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: Kind
+    text: str
+    at: int
+
+    def __str__(self) -> str:
+        """Name the token in a message."""
+        if self.kind is Kind.END:
+            return "end"
+        return self.text if self.kind is Kind.STRING else f"'{self.text}'"
+
+
+_TOKEN = re.compile(
+    r"""
+      (?P<skip>    [ \t\r\n\f]+ | //[^\n]* )
+    | (?P<uint>    (?: 0x[0-9a-fA-F]+ | [0-9]+ ) [uU] )
+    | (?P<bytes>   [bB][rR]?["'] )
+    | (?P<string>  [rR](?: \"\"\".*?\"\"\" | '''.*?''' )
+                 | (?: \"\"\"(?:[^\\]|\\.)*?\"\"\" | '''(?:[^\\]|\\.)*?''' )
+                 | [rR](?: "[^"\r\n]*" | '[^'\r\n]*' )
+                 | "(?:[^"\\\r\n]|\\[^\r\n])*" | '(?:[^'\\\r\n]|\\[^\r\n])*' )
+    | (?P<double>  [0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?
+                 | [0-9]+[eE][+-]?[0-9]+
+                 | \.[0-9]+(?:[eE][+-]?[0-9]+)? )
+    | (?P<int>     0x[0-9a-fA-F]+ | [0-9]+ )
+    | (?P<name>    [_a-zA-Z][_a-zA-Z0-9]* )
+    | (?P<symbol>  ===|!==|==|!=|<=|>=|&&|\|\||[-+*/%!<>?:.,()\[\]{}] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_FOREIGN = {
+    "uint": "write a plain integer, without u",
+    "bytes": "write a string, without b",
+}
+
+_ADVICE = {
+    "=": "write == to compare",
+    "&": "write && for and",
+    "|": "write || for or",
+    "'": "this string is not closed on its line",
+    '"': "this string is not closed on its line",
+    "`": 'write ["name"] for a field with an unusual name',
+}
+
+
+def tokenize(source: str) -> list[Token]:
+    """All tokens of the source, closed by an END.
+
+    >>> [str(token) for token in tokenize("size(x) >= 1")]
+    ["'size'", "'('", "'x'", "')'", "'>='", "'1'", 'end']
+
+    Raises:
+        Fault: there is a character that begins no token.
+    """
+    tokens: list[Token] = []
+    at = 0
+    while at < len(source):
+        found = _TOKEN.match(source, at)
+        if found is None:
+            text = source[at]
+            raise ConditionError(f"unexpected character {text!r}", at, _ADVICE.get(text, ""))
+        kind = str(found.lastgroup)
+        if kind in _FOREIGN:
+            raise ConditionError(f"{kind} literals are not in this language", at, _FOREIGN[kind])
+        if kind != "skip":
+            tokens.append(Token(Kind(kind), found[0], at))
+        at = found.end()
+    tokens.append(Token(Kind.END, "", at))
+    return tokens
+
+
+#: How many brackets, branches and arguments may stand within each other.
+MAX_NESTING_DEPTH = 32
+
+_WORD_ADVICE = {
+    "and": "write && for and",
+    "or": "write || for or",
+    "not": "write ! for not",
+    "is": "write == to compare",
+    "?": "put a condition within a condition in brackets",
+    "-": "write -(…) or !(…) around the operand",
+    "!": "write -(…) or !(…) around the operand",
+}
+
+
+class Cursor:
+    """The tokens of one source, read from left to right."""
+
+    __slots__ = ("_nesting", "_next", "_tokens", "token")
+
+    def __init__(self, source: str) -> None:
+        """Stand before the first token."""
+        self._tokens = tokenize(source)
+        self._next = 1
+        self._nesting = 0
+        self.token = self._tokens[0]
+
+    def at_end(self) -> bool:
+        """Say whether everything is read."""
+        return self.token.kind is Kind.END
+
+    def peek_is(self, symbol: str) -> bool:
+        """Say whether this symbol or word is next."""
+        return self.token.text == symbol
+
+    def peek_is_signed_number(self) -> bool:
+        """Say whether a minus and a number are next: together they are one literal."""
+        return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
+
+    def take(self) -> Token:
+        """Step over the next token, which is not the end."""
+        token = self.token
+        self.token = self._tokens[self._next]
+        self._next += 1
+        return token
+
+    def skip(self, symbol: str) -> bool:
+        """Step over this symbol if it is next, and say whether it was."""
+        if not self.peek_is(symbol):
+            return False
+        self.take()
+        return True
+
+    def expect(self, symbol: str, opened: Token | None = None) -> None:
+        """Step over this symbol.
+
+        Raises:
+            Fault: something else is next.
+        """
+        if not self.skip(symbol):
+            closing = f" to close the {opened} at {opened.at}" if opened else ""
+            raise self.unexpected(f"expected '{symbol}'{closing}")
+
+    def unexpected(self, expected: str = "") -> ConditionError:
+        """The complaint about the next token."""
+        advice = _WORD_ADVICE.get(self.token.text, "")
+        both = "; ".join(part for part in (expected, advice) if part)
+        return ConditionError(f"unexpected {self.token}", self.token.at, both)
+
+    def enter(self) -> None:
+        """Go one level deeper.
+
+        Raises:
+            Fault: that is too deep.
+        """
+        self._nesting += 1
+        if self._nesting > MAX_NESTING_DEPTH:
+            text = f"nested more than {MAX_NESTING_DEPTH} levels deep"
+            raise ConditionError(text, self.token.at, "take brackets away or split the condition")
+
+    def leave(self) -> None:
+        """Come back up."""
+        self._nesting -= 1
+
+
+_ESCAPE = re.compile(
+    r"""
+    \\ (?: (?P<sign>[abfnrtv"'\\?`])
+         | [xX](?P<byte>[0-9a-fA-F]{2})
+         | u(?P<short>[0-9a-fA-F]{4})
+         | U(?P<long>[0-9a-fA-F]{8})
+         | (?P<octal>[0-3][0-7]{2}) )
+    """,
+    re.VERBOSE,
+)
+
+_SIGNS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+_LONGEST_INT = len("0x") + 20
+
+_SURROGATES = range(0xD800, 0xE000)
+_LAST_CODE_POINT = 0x10FFFF
+
+
+def read_int(text: str, at: int, *, negative: bool) -> int:
+    """The integer, decimal or hexadecimal.
+
+    >>> read_int("0xff", 0, negative=True)
+    -255
+
+    Raises:
+        Fault: it does not fit in 64 bits.
+    """
+    digits = text.removeprefix("0x")
+    base = 10 if digits == text else 16
+    value = int(digits, base) if len(digits.lstrip("0")) <= _LONGEST_INT else INT_MAX + 2
+    value = -value if negative else value
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise ConditionError(
+        "this integer does not fit in 64 bits", at, "write it as a double, like 1e20"
+    )
+
+
+def read_double(text: str, *, negative: bool) -> float:
+    """The double; beyond the range it is infinite, as in CEL."""
+    return -float(text) if negative else float(text)
+
+
+def read_string(token: str, at: int) -> str:
+    r"""The text of a string token: quotes taken off, escapes replaced, line ends made `\n`.
+
+    >>> read_string(r"'caf\u00e9'", 0), read_string(r"r'\d'", 0)
+    ('café', '\\d')
+
+    Raises:
+        Fault: an escape is unknown or names no character.
+    """
+    raw = token[0] in "rR"
+    start = 1 if raw else 0
+    width = 3 if token[start : start + 3] in {"'''", '"""'} else 1
+    body = token[start + width : -width]
+    return _read_raw(body, at) if raw else _replace_escapes(body, at + width)
+
+
+def _read_raw(body: str, at: int) -> str:
+    """A raw body, which CEL does not let end in an odd number of backslashes."""
+    if (len(body) - len(body.rstrip("\\"))) % 2:
+        raise ConditionError(
+            "this raw string ends in a backslash", at, "write it without r and doubled"
+        )
+    return _with_plain_line_ends(body)
+
+
+def _replace_escapes(body: str, at: int) -> str:
+    pieces: list[str] = []
+    done = 0
+    while (slash := body.find("\\", done)) >= 0:
+        found = _ESCAPE.match(body, slash)
+        if found is None:
+            escape = body[slash : slash + 2]
+            raise ConditionError(
+                f"unknown escape {escape}", at + slash, "write \\\\ for a backslash"
+            )
+        pieces += (_with_plain_line_ends(body[done:slash]), _character(found, at + slash))
+        done = found.end()
+    return "".join((*pieces, _with_plain_line_ends(body[done:])))
+
+
+def _with_plain_line_ends(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _character(escape: re.Match[str], at: int) -> str:
+    if sign := escape["sign"]:
+        return _SIGNS.get(sign, sign)
+    if octal := escape["octal"]:
+        return chr(int(octal, 8))
+    code = int(escape["byte"] or escape["short"] or escape["long"], 16)
+    if code in _SURROGATES or code > _LAST_CODE_POINT:
+        raise ConditionError(f"{escape[0]} is no character", at)
+    return chr(code)

@@ -1,0 +1,117 @@
+"""What a decision asks to be written: audit entries that carry their changes.
+
+A change is one field of one row, from and to. The ledger writes exactly these changes to the rows
+and exactly these entries to the audit, so state = replay(audit) by construction. The field `*`
+stands for the whole row: from null it is made, to null it is removed.
+
+Texts kept once, in their rows: the audit knows them by their hash.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from types import NoneType
+from typing import NamedTuple
+
+from waybook.json_values import Json, rfc3339
+
+WHOLE_ROW = "*"
+
+#: What is JSON as it stands.
+PLAIN = frozenset({str, int, float, bool, NoneType})
+
+
+class Event(StrEnum):
+    """The eight things that happen. Truth is in the changes; the event says why."""
+
+    STEP_STARTED = "step_started"
+    STEP_COMPLETED = "step_completed"
+    STEP_FAILED = "step_failed"
+    PLAN_MODIFIED = "plan_modified"
+    USER_REVIEWED = "user_reviewed"
+    SESSION_RESUMED = "session_resumed"
+    SKILL_STARTED = "skill_started"
+    SKILL_COMPLETED = "skill_completed"
+
+
+class Entity(StrEnum):
+    """The kinds of rows a change can be about."""
+
+    PLAN = "plan"
+    STEP = "step"
+    CONDITION = "condition"
+    REVIEW = "review"
+    SESSION = "session"
+    ARTIFACT = "artifact"
+    SOURCE = "source"
+    ARTIFACT_SOURCE = "artifact_source"
+    USAGE = "usage"
+    SKILL_EXECUTION = "skill_execution"
+    RUN = "run"
+    STAGE_RUN = "stage_run"
+    STAGE_STEP = "stage_step"
+    JOB = "job"
+    JOB_PART = "job_part"
+    DOCUMENT = "document"
+    RENDERED_DOCUMENT = "rendered_document"
+    LATE_RESULT = "late_result"
+    ORG = "org"
+    USER = "user"
+    TOKEN = "token"  # noqa: S105 - the kind of row, not one of them
+
+
+class Change(NamedTuple):
+    """One field of one row, from and to."""
+
+    entity: Entity
+    id: str
+    field: str
+    old: Json
+    new: Json
+
+    def as_json(self) -> dict[str, Json]:
+        """The change as it stands in the audit."""
+        return {
+            "entity": self.entity,
+            "id": self.id,
+            "field": self.field,
+            "from": self.old,
+            "to": self.new,
+        }
+
+
+class Entry(NamedTuple):
+    """One audit entry to be: its event, its details, and the changes it accounts for."""
+
+    event: Event
+    details: Mapping[str, Json]
+    changes: tuple[Change, ...]
+
+
+def as_json(value: object) -> Json:
+    """A field's value as JSON: times in RFC 3339, enumerations as their words.
+
+    >>> as_json("a"), as_json(None), as_json((1, 2))
+    ('a', None, [1, 2])
+    """
+    if type(value) in PLAIN:
+        return value  # type: ignore[return-value]  # as below, for nearly all there is
+    match value:
+        case datetime():
+            return rfc3339(value)
+        case StrEnum():
+            return str(value)
+        case tuple():
+            return [as_json(item) for item in value]
+        case _:
+            return value  # type: ignore[return-value]  # JSON already: the callers pass nothing else
+
+
+def text_hash(*texts: str) -> str:
+    """The hash of a text, or of several, by which the audit knows them.
+
+    >>> text_hash("a")[:8], text_hash("a", "b") == text_hash("ab")
+    ('ca978112', False)
+    """
+    return sha256("\x1f".join(texts).encode()).hexdigest()

@@ -1,0 +1,159 @@
+"""Characters that nobody sees, or that make others look like something else, found in texts.
+
+Texts are stored as they came. Whoever reads one is told which such characters are in it, and
+people see them written out. What languages and emoji need is left alone: joiners between emoji or
+between letters of scripts that join, breaks between words of scripts without blanks, the flags
+that are spelt in tags, and one variant of an ideograph.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from waybook.json_values import Json
+
+#: Under this name a reply tells of them.
+FLAG: Final = "oddCharacters"
+#: What a flag tells of, in the order in which it is told.
+KINDS: Final = (
+    ("control", "\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"),
+    ("bidi", "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"),
+    ("zero-width", "\u180e\u200b-\u200d\u2060-\u2064\u206a-\u206f\ufeff"),
+    ("annotation", "\ufff9-\ufffb"),
+    ("variation", "\ufe00-\ufe0f\U000e0100-\U000e01ef"),
+    ("tag", "\U000e0000-\U000e007f"),
+    ("surrogate", "\ud800-\udfff"),
+)
+#: A reply names so many fields that have such characters; of the others it says how many.
+MAX_NAMES_LISTED: Final = 8
+MAX_PATH_LENGTH: Final = 80
+
+_EMOJI: Final = "\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
+_ARABIC: Final = "\u0600-\u07ff\u0840-\u08ff\u1800-\u18af\ufb50-\ufdff\ufe70-\ufefc"
+_INDIC: Final = "\u0900-\u0dff\u0f00-\u0fff"
+_WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+#: The three flags that are spelt in tags: England, Scotland, Wales.
+_FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
+    "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
+)
+#: What has no variants: ASCII but the keys of a telephone, blanks, and what is odd itself.
+_NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
+#: What stands where it belongs: tried before the single characters are.
+_FITTING: Final = "|".join(
+    (
+        _FLAG,
+        # A variant: of a sign, a letter beyond ASCII, a key; of an ideograph in its own range.
+        rf"[^{_NO_VARIANTS}][\ufe00-\ufe0f](?:\u200d(?=[{_EMOJI}]))?",
+        rf"[{_IDEOGRAPH}][\U000e0100-\U000e01ef]",
+        rf"[{_EMOJI}]\u200d(?=[{_EMOJI}])",
+        rf"[{_ARABIC}][\u200c\u200d](?=[{_ARABIC}])",
+        rf"[{_INDIC}{_WITHOUT_BLANKS}][\u200c\u200d]",
+        rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
+    )
+)
+#: What needs no second look, and how JSON writes the control characters that do.
+_PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
+_ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
+
+
+@cache
+def _odd() -> re.Pattern[str]:
+    """Any character of the kinds; made when it is first needed, not when a server starts."""
+    return re.compile("[" + "".join(marks for _, marks in KINDS) + "]")
+
+
+@cache
+def _found() -> re.Pattern[str]:
+    """The same in their places: what fits its place is found too, but is in no group."""
+    kinds = "|".join(f"(?P<k{n}>[{marks}])" for n, (_, marks) in enumerate(KINDS))
+    return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
+
+
+def may_contain_hidden(json: bytes) -> bool:
+    """Whether texts in this JSON may be odd: a glance, for whatever is answered."""
+    return _has_odd(json) or any(escaped in json for escaped in _ESCAPED)
+
+
+def contains_hidden(text: str) -> bool:
+    """Whether there may be something odd in a text; most texts are through here at once."""
+    return _has_odd(text.encode("utf-8", "surrogatepass"))
+
+
+def _has_odd(utf8: bytes) -> bool:
+    rest = utf8.translate(None, _PLAIN)
+    return bool(rest) and _odd().search(rest.decode("utf-8", "surrogatepass")) is not None
+
+
+def count_hidden(text: str) -> dict[str, int]:
+    r"""How many odd characters of each kind a text has.
+
+    >>> (
+    ...     count_hidden("Pay \u202eeno on"),
+    ...     count_hidden("\u06cc\u200c\u06a9, \U0001f469\u200d\U0001f680"),
+    ... )
+    ({'bidi': 1}, {})
+    """
+    if not contains_hidden(text):
+        return {}
+    found = Counter(match.lastgroup for match in _found().finditer(text) if match.lastgroup)
+    return {kind: found[f"k{n}"] for n, (kind, _) in enumerate(KINDS) if found[f"k{n}"]}
+
+
+def escape_hidden(text: str) -> str:
+    r"""The text with its odd characters written out, so that nothing in it hides or acts.
+
+    >>> print(escape_hidden("\x1b[31mred"))
+    ⟦U+001B⟧[31mred
+    """
+    return _found().sub(_written_out, text) if contains_hidden(text) else text
+
+
+def replace_hidden(text: str, mark: str) -> str:
+    """The text with one mark for each odd character, where there is no room to write them out."""
+    if not contains_hidden(text):
+        return text
+    return _found().sub(lambda found: mark if found.lastgroup else found[0], text)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    return f"⟦U+{ord(match[0]):04X}⟧" if match.lastgroup else match[0]
+
+
+def hidden_by_field(value: Json) -> dict[str, Json]:
+    r"""Where in a reply odd characters are: kinds and counts by field, a few fields, then how many.
+
+    >>> hidden_by_field({"steps": [{"title": "a\u200bb"}]})
+    {'steps[0].title': {'zero-width': 1}}
+    """
+    named: dict[str, Json] = {}
+    more = 0
+    for place, kinds in _walk(value, ""):
+        path = place[:MAX_PATH_LENGTH]
+        if path in named or len(named) < MAX_NAMES_LISTED:
+            named[path] = {**kinds}
+        else:
+            more += 1
+    return {**named, "more": more} if more else named
+
+
+def _walk(value: Json, path: str) -> Iterator[tuple[str, dict[str, int]]]:
+    if isinstance(value, str):
+        kinds = count_hidden(value)
+        if kinds:
+            yield path, kinds
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            kinds = count_hidden(key)
+            # A key may be anybody's text: only what looks like a name of ours is said.
+            name = key if _NAME.fullmatch(key) else "*"
+            at = f"{path}.{name}" if path else name
+            if kinds:
+                yield at, kinds
+            yield from _walk(inner, at)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _walk(inner, f"{path}[{number}]")

@@ -1,0 +1,160 @@
+"""A person's name where we write it ourselves, and how another word takes its place.
+
+What people write is their org's; that they wrote it is their own. So the places are known: who
+acts, who holds, who asked, who decided. A text that happens to say the name is not touched.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from waybook.core.changes import WHOLE_ROW
+from waybook.core.decision_context import Channel
+from waybook.json_values import Json
+
+#: Fields of rows that name a person, the credential a person showed, or why something ended.
+PERSON_FIELD_SUFFIXES = ("_by", "_as")
+PERSON_FIELDS = frozenset({"by", "actor", "fail_reason"})
+#: The same for what entries tell beside their changes, and for what answers say.
+PERSON_DETAIL_SUFFIXES = ("By", "As")
+PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
+
+
+def rejection_reason(user: str) -> str:
+    """Why a plan ended that somebody rejected, as far as it is in our words.
+
+    >>> rejection_reason("ann")
+    'rejected by ann'
+    """
+    return f"rejected by {user}"
+
+
+class Pseudonymization(NamedTuple):
+    """A name, and what stands in its place from now on."""
+
+    name: str
+    pseudonym: str
+
+    def replace(self, value: Json) -> Json:
+        """What stands in the place of this value: itself, unless it names the person.
+
+        >>> to = Pseudonymization("ann", "erased-1a2b")
+        >>> to.replace("ann"), to.replace("mcp:ann"), to.replace("annabel"), to.replace(None)
+        ('erased-1a2b', 'mcp:erased-1a2b', 'annabel', None)
+        >>> to.replace("rejected by ann: too long"), to.replace("rejected by annabel")
+        ('rejected by erased-1a2b: too long', 'rejected by annabel')
+        """
+        if not isinstance(value, str):
+            return value
+        for begin in ("", rejection_reason(""), *(f"{door}:" for door in Channel)):
+            told = f"{begin}{self.name}"
+            if value == told or (begin == rejection_reason("") and value.startswith(f"{told}: ")):
+                return f"{begin}{self.pseudonym}{value[len(told) :]}"
+        return value
+
+
+def is_person_field(field: str) -> bool:
+    """Whether a field of a row names somebody.
+
+    >>> is_person_field("held_by"), is_person_field("requested_as"), is_person_field("name")
+    (True, True, False)
+    """
+    return field in PERSON_FIELDS or field.endswith(PERSON_FIELD_SUFFIXES)
+
+
+def is_person_detail(word: str) -> bool:
+    """Whether what stands under this word names somebody.
+
+    >>> is_person_detail("decidedBy"), is_person_detail("takenFrom"), is_person_detail("title")
+    (True, True, False)
+    """
+    return word in PERSON_DETAIL_KEYS or word.endswith(PERSON_DETAIL_SUFFIXES)
+
+
+def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> dict[str, Json]:
+    """An audit entry's details without the name."""
+    told: dict[str, Json] = {
+        word: to.replace(value) if is_person_detail(word) else value
+        for word, value in details.items()
+    }
+    changes = details.get("changes")
+    if isinstance(changes, list):
+        told["changes"] = [_renamed_change(change, to) for change in changes]
+    return told
+
+
+def _renamed_change(change: Json, to: Pseudonymization) -> Json:
+    if not isinstance(change, dict):
+        return change
+    field = str(change.get("field"))
+    if field == WHOLE_ROW:
+        return {**change, "from": _row(change.get("from"), to), "to": _row(change.get("to"), to)}
+    if is_person_field(field):
+        return {
+            **change,
+            "from": to.replace(change.get("from")),
+            "to": to.replace(change.get("to")),
+        }
+    return change
+
+
+def _row(row: Json, to: Pseudonymization) -> Json:
+    if not isinstance(row, dict):
+        return row
+    return {
+        name: to.replace(value) if is_person_field(name) else value for name, value in row.items()
+    }
+
+
+def remove_member_details(
+    details: Mapping[str, Json], gone: frozenset[str], to: Pseudonymization
+) -> dict[str, Json]:
+    """The details of an entry of an org's chain without what is personal of those who are gone.
+
+    Who they were is blank; what could be done with which token, and when, stays.
+    """
+    changes = details.get("changes")
+    if not isinstance(changes, list):
+        return dict(details)
+    return {**details, "changes": [_without_member(change, gone, to) for change in changes]}
+
+
+def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) -> Json:
+    if not isinstance(change, dict) or change.get("id") not in gone:
+        return change
+    blank: dict[str, Json] = {
+        **dict.fromkeys(("name", "label"), to.pseudonym),
+        **dict.fromkeys(("email", "issuer", "subject")),
+    }
+    return {
+        word: {name: blank.get(name, told) for name, told in value.items()}
+        if isinstance(value, dict)
+        else value
+        for word, value in change.items()
+    }
+
+
+def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:
+    """An answer without the name: where it names somebody, and in the words of an error.
+
+    >>> pseudonymize_answer(
+    ...     {"error": {"message": "held by ann."}},
+    ...     Pseudonymization("ann", "erased-1a2b"),
+    ... )
+    {'error': {'message': 'held by erased-1a2b.'}}
+    """
+    if isinstance(answer, list):
+        return [pseudonymize_answer(inner, to) for inner in answer]
+    if isinstance(answer, dict):
+        return {
+            word: _renamed_word(word, value, to, ours=ours or word == "error")
+            for word, value in answer.items()
+        }
+    return answer
+
+
+def _renamed_word(word: str, value: Json, to: Pseudonymization, *, ours: bool) -> Json:
+    if isinstance(value, str):
+        if ours and word == "message":
+            return value.replace(to.name, to.pseudonym)
+        return to.replace(value) if is_person_detail(word) else value
+    return pseudonymize_answer(value, to, ours=ours)

@@ -1,0 +1,77 @@
+"""Replay: audit entries in, rows out. State = replay(audit), always.
+
+Rows are plain: entity → id → field → value. Nothing here knows what the fields mean.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from waybook.core.changes import WHOLE_ROW, Change, Entity
+from waybook.json_values import Json
+
+Row = dict[str, Json]
+Rows = dict[str, dict[str, Row]]
+
+
+class ReplayError(ValueError):
+    """A change says it started from a value that is not there."""
+
+
+def replay(changes: Iterable[Change]) -> Rows:
+    """Apply the changes to nothing, in their order.
+
+    Raises:
+        Unreplayable: a change does not fit what the ones before it made.
+    """
+    rows: Rows = {}
+    for change in changes:
+        _apply(rows.setdefault(str(change.entity), {}), change)
+    return {entity: kept for entity, kept in rows.items() if kept}
+
+
+def _apply(kind: dict[str, Row], change: Change) -> None:
+    if change.field != WHOLE_ROW:
+        row = kind.get(change.id)
+        if row is None or row.get(change.field) != change.old:
+            raise ReplayError(f"{change.entity} {change.id}: {change.field} was not {change.old!r}")
+        row[change.field] = change.new
+    elif isinstance(change.new, dict) and change.old is None and change.id not in kind:
+        kind[change.id] = dict(change.new)
+    elif change.new is None and change.id in kind and kind[change.id] == change.old:
+        del kind[change.id]
+    else:
+        raise ReplayError(f"{change.entity} {change.id}: cannot make or remove this row")
+
+
+def differences(replayed: Rows, stored: Rows) -> list[str]:
+    """What differs between the rows the audit makes and the rows there are, in words."""
+    found: list[str] = []
+    for entity in sorted({*replayed, *stored}):
+        ours, theirs = replayed.get(entity, {}), stored.get(entity, {})
+        for row_id in sorted({*ours, *theirs}):
+            found += _row_differences(f"{entity} {row_id}", ours.get(row_id), theirs.get(row_id))
+    return found
+
+
+def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> list[str]:
+    if replayed is None:
+        return [f"{name}: stored, but no audit entry made it"]
+    if stored is None:
+        return [f"{name}: the audit made it, but it is not stored"]
+    return [
+        f"{name}: {field} is {stored.get(field)!r}, the audit says {replayed.get(field)!r}"
+        for field in sorted({*replayed, *stored})
+        if replayed.get(field) != stored.get(field)
+    ]
+
+
+def change_from_json(told: Mapping[str, Json]) -> Change:
+    """A change as it stands in the audit, read back.
+
+    Raises:
+        Unreplayable: it is not of a change's form.
+    """
+    try:
+        entity = Entity(str(told["entity"]))
+        return Change(entity, str(told["id"]), str(told["field"]), told["from"], told["to"])
+    except (KeyError, ValueError) as error:
+        raise ReplayError(f"not a change: {dict(told)!r}") from error

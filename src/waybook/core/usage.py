@@ -1,0 +1,132 @@
+"""What work took: tokens and money, as it is told with a result, and what it comes to.
+
+Money is counted in millionths of a dollar, as a whole number: sums are exact, in any order.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+
+from waybook.json_values import Json
+
+#: One dollar in the unit in which money is counted.
+DOLLAR = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one result took; None is what nobody told."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_micros: int | None = None
+    model: str | None = None
+
+    def plus(self, other: "Usage") -> "Usage":
+        """What both took; the model is the last one's.
+
+        >>> Usage(input_tokens=3).plus(Usage(input_tokens=1, output_tokens=2, model="m"))
+        Usage(input_tokens=4, output_tokens=2, cost_micros=None, model='m')
+        """
+        return Usage(
+            input_tokens=_sum(self.input_tokens, other.input_tokens),
+            output_tokens=_sum(self.output_tokens, other.output_tokens),
+            cost_micros=_sum(self.cost_micros, other.cost_micros),
+            model=other.model or self.model,
+        )
+
+    def as_row(self) -> dict[str, Json]:
+        """The columns it fills."""
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_micros": self.cost_micros,
+            "model": self.model,
+        }
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other + (one or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What several results took together, and how many of them told."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
+    results: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def plus(self, usage: Usage) -> "Totals":
+        """The same with one result more."""
+        return Totals(
+            input_tokens=self.input_tokens + (usage.input_tokens or 0),
+            output_tokens=self.output_tokens + (usage.output_tokens or 0),
+            cost_micros=self.cost_micros + (usage.cost_micros or 0),
+            results=self.results + 1,
+        )
+
+    def as_json(self) -> dict[str, Json]:
+        """The totals as they are stored and audited."""
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_micros": self.cost_micros,
+            "results": self.results,
+        }
+
+    def as_reply(self) -> dict[str, Json]:
+        """The totals as they are told.
+
+        >>> Totals(input_tokens=3, output_tokens=1, cost_micros=150, results=1).as_reply()
+        {'inputTokens': 3, 'outputTokens': 1, 'costUsd': 0.00015, 'results': 1}
+        """
+        return {
+            "inputTokens": self.input_tokens,
+            "outputTokens": self.output_tokens,
+            "costUsd": to_dollars(self.cost_micros),
+            "results": self.results,
+        }
+
+
+#: Nobody has told anything yet.
+NO_USAGE = Totals()
+
+
+def totals_from_json(stored: Mapping[str, int] | None) -> Totals:
+    """The totals as they were stored; nothing is stored until somebody tells."""
+    return Totals(**stored) if stored else NO_USAGE
+
+
+def to_micros(dollars: float) -> int:
+    """An amount in millionths of a dollar, rounded half up.
+
+    >>> to_micros(0.1 + 0.2), to_micros(0.0000005), to_micros(1e-9), to_micros(12)
+    (300000, 1, 0, 12000000)
+    """
+    return int((Decimal(repr(dollars)) * DOLLAR).to_integral_value(ROUND_HALF_UP))
+
+
+def to_dollars(micros: int) -> float:
+    """The same amount in dollars.
+
+    >>> to_dollars(300_000), to_dollars(1)
+    (0.3, 1e-06)
+    """
+    return micros / DOLLAR
+
+
+def format_cost(micros: int) -> str:
+    """An amount, to the cent, or as small as it is.
+
+    >>> format_cost(1_234_560_000), format_cost(450_000), format_cost(150), format_cost(0)
+    ('$1,234.56', '$0.45', '$0.00015', '$0.00')
+    """
+    if 0 < micros < DOLLAR // 100:
+        return f"${micros / DOLLAR:.6f}".rstrip("0")
+    return f"${micros / DOLLAR:,.2f}"

@@ -1,0 +1,255 @@
+"""What a definition of the right form may still have wrong, all of it, each with its place.
+
+Hidden dependencies: steps that need a document of their stage and no edge says so.
+
+A step may begin before a step that no path of edges puts before it, and then what it needs is not
+there. A document may have several makers; one of them before the step is enough.
+
+The way through the stages: one stage to begin with, one to end with, and no way round.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from waybook.dag.definitions.schema_check import MAX_ERRORS
+from waybook.dag.diagnostics import Diagnostic, quote_name
+from waybook.dag.graph import (
+    Graph,
+    find_cycle,
+    graph_or_errors,
+    primary_source_candidates,
+    producers,
+)
+from waybook.dag.model import Dag, Input, RecipeStep, Stage, Strategy
+from waybook.dag.templates.template import TemplateKind, template_error
+
+#: Of a document with more makers than this, the rest is not asked for an edge to propose.
+MAX_PRODUCERS_CHECKED = 20
+
+#: Steps as the bits of a number, each at its place in the graph's order: joining two sets of ten
+#: thousand steps is one operation.
+Bits = int
+
+
+def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
+    """Every needed document of the stage that is made only by steps not before its reader."""
+    makers = producers(stage)
+    needs = [
+        (number, place, step.key, document)
+        for number, step in enumerate(stage.recipe.steps)
+        for place, document in _needs(step, stage.slug)
+        if document in makers
+    ]
+    if not needs:
+        return
+    bit = {key: 1 << place for place, key in enumerate(graph.order)}
+    upto = _upto(graph, bit)
+    made = {key: _joined(makers[key], bit) for key in {document for *_, document in needs}}
+    for number, place, key, document in needs:
+        if not made[document] & (upto[key] ^ bit[key]):
+            where = f"{at}.steps[{number}].inputsRequired[{place}]"
+            why = _dependency_message(key, makers[document], bit, upto)
+            message = f"{quote_name(key)} needs {quote_name(document)}{why}"
+            yield Diagnostic("hidden_dependency", where, message)
+
+
+def _needs(step: RecipeStep, slug: str) -> Iterator[tuple[int, str]]:
+    for place, wanted in enumerate(step.inputs or ()):
+        if wanted.required and wanted.stage in {None, slug}:
+            yield place, wanted.document_key
+
+
+def _upto(graph: Graph, bit: Mapping[str, Bits]) -> Mapping[str, Bits]:
+    """Each step and all that is before it."""
+    upto: dict[str, Bits] = {}
+    for key in graph.order:
+        found = bit[key]
+        for source in graph.predecessors[key]:
+            found |= upto[source]
+        upto[key] = found
+    return upto
+
+
+def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
+    found = 0
+    for key in keys:
+        found |= bit[key]
+    return found
+
+
+def _dependency_message(
+    key: str, makers: tuple[str, ...], bit: Mapping[str, Bits], upto: Mapping[str, Bits]
+) -> str:
+    """Who makes the document, and which edge would bring it, if one can."""
+    others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
+    if not others:
+        return ", which it alone makes"
+    free = next((maker for maker in others if not upto[maker] & bit[key]), None)
+    if free is None:
+        return f", which {quote_name(others[0])} makes, and that step waits for this one"
+    return (
+        f", which {quote_name(free)} makes, and no path of edges leads here from there: "
+        f"add the edge [{free!r}, {key!r}]"
+    )
+
+
+def transition_errors(dag: Dag) -> list[Diagnostic]:
+    """What is wrong with the stages' names and ways; names first, for the rest follows them."""
+    return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
+
+
+def stages_before(dag: Dag) -> Mapping[str, frozenset[str]]:
+    """For each stage, those from which transitions lead to it, over however many others."""
+    before: dict[str, frozenset[str]] = {}
+    waiting = {stage.slug: set(dag.before(stage.slug)) for stage in dag.stages}
+    while ready := [slug for slug, sources in waiting.items() if sources <= before.keys()]:
+        for slug in ready:
+            sources = waiting.pop(slug)
+            before[slug] = frozenset(sources).union(*(before[source] for source in sources))
+    return before
+
+
+def _stage_name_errors(dag: Dag) -> Iterator[Diagnostic]:
+    seen: set[str] = set()
+    for place, stage in enumerate(dag.stages):
+        if stage.slug in seen:
+            told = f"the slug {quote_name(stage.slug)} is used twice"
+            yield Diagnostic("duplicate_stage", f"stages[{place}].slug", told)
+        seen.add(stage.slug)
+
+
+def _name_faults(dag: Dag) -> Iterator[Diagnostic]:
+    slugs = {stage.slug for stage in dag.stages}
+    seen: set[tuple[str, str]] = set()
+    for place, way in enumerate(dag.transitions):
+        where = f"transitions[{place}]"
+        for end, slug in (("from", way.source), ("to", way.target)):
+            if slug not in slugs:
+                yield Diagnostic(
+                    "unknown_stage", f"{where}.{end}", f"there is no stage {quote_name(slug)}"
+                )
+        if (way.source, way.target) in seen:
+            ends = f"from {quote_name(way.source)} to {quote_name(way.target)}"
+            message = f"the transition {ends} is there twice"
+            yield Diagnostic("duplicate_transition", where, message)
+        seen.add((way.source, way.target))
+
+
+def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
+    slugs = [stage.slug for stage in dag.stages]
+    before = {slug: dag.before(slug) for slug in slugs}
+    stuck = set(slugs) - stages_before(dag).keys()
+    if stuck:
+        around = find_cycle(before, stuck)
+        yield Diagnostic("stage_cycle", "transitions", f"the stages wait for each other: {around}")
+    entries = [quote_name(slug) for slug in slugs if not before[slug]]
+    if entries[1:]:
+        told = f"one stage begins, but no transition leads to any of {', '.join(entries)}"
+        yield Diagnostic("several_entries", "transitions", told)
+    ends = [quote_name(slug) for slug in slugs if not dag.after(slug)]
+    if ends[1:]:
+        told = f"one stage ends, but no transition leads on from any of {', '.join(ends)}"
+        yield Diagnostic("several_terminals", "transitions", told)
+
+
+#: Trying a template takes time: so many characters of different ones may be in a definition,
+#: each counting as somewhat longer than it is.
+MAX_TEMPLATE_LENGTH = 1 << 19
+TEMPLATE_OVERHEAD = 512
+
+
+def definition_errors(dag: Dag) -> list[Diagnostic]:
+    """Everything that is wrong with the structure of a DAG; of one kind in a stage, the first."""
+    faults = transition_errors(dag)
+    # Where the way through the stages is not clear, what comes before what is not either.
+    before = {} if faults else stages_before(dag)
+    for place, stage in enumerate(dag.stages):
+        at = f"stages[{place}].recipe"
+        graph = graph_or_errors(stage.recipe, at)
+        if isinstance(graph, Graph):
+            faults += islice(_primary_faults(stage, graph, at), MAX_ERRORS)
+            faults += islice(hidden_dependencies(stage, graph, at), MAX_ERRORS)
+        else:
+            faults += graph
+        faults += islice(_stage_errors(dag, stage, before, at), MAX_ERRORS)
+    faults += islice(_template_faults(dag), MAX_ERRORS)
+    return faults
+
+
+def _primary_faults(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
+    for place, step in enumerate(stage.recipe.steps):
+        if step.strategy is Strategy.PER_SOURCE_DOCUMENT and graph.predecessors[step.key]:
+            found = primary_source_candidates(step, stage.slug, graph)
+            if len(found) != 1:
+                where = f"{at}.steps[{place}]" + (".inputsRequired[0]" if step.inputs else "")
+                yield Diagnostic("primary_input", where, _lineage_message(step, found))
+
+
+def _lineage_message(step: RecipeStep, found: tuple[str, ...]) -> str:
+    works = f"{quote_name(step.key)} works per source document"
+    if step.inputs is None:
+        one = f"so one step alone may have an edge to it, not {len(found)}: {_some(found)}"
+        return f"{works} and says nothing of inputs, {one}"
+    if not step.inputs:
+        return f"{works} and must say first which document it goes by"
+    goes_by = (
+        f"{works} and goes by the first of its inputs, {quote_name(step.inputs[0].document_key)}"
+    )
+    if not found:
+        return f"{goes_by}, but no step of this stage with an edge to it makes that"
+    return f"{goes_by}, but {len(found)} steps with an edge to it make that: {_some(found)}"
+
+
+def _some(keys: Iterable[str]) -> str:
+    few = [quote_name(key) for key in islice(keys, 4)]
+    return ", ".join([*few[:3], "…"] if few[3:] else few)
+
+
+def _stage_errors(
+    dag: Dag, stage: Stage, before: Mapping[str, frozenset[str]], at: str
+) -> Iterator[Diagnostic]:
+    slugs = {other.slug for other in dag.stages}
+    known = {None, stage.slug} | before.get(stage.slug, slugs)
+    for step_place, step in enumerate(stage.recipe.steps):
+        for place, wanted in enumerate(step.inputs or ()):
+            if wanted.stage not in known:
+                where = f"{at}.steps[{step_place}].inputsRequired[{place}].stage"
+                yield _stage_fault(wanted, stage, slugs, where)
+
+
+def _stage_fault(wanted: Input, stage: Stage, slugs: set[str], where: str) -> Diagnostic:
+    if wanted.stage not in slugs:
+        return Diagnostic("unknown_stage", where, f"there is no stage {quote_name(wanted.stage)}")
+    told = f"no transitions lead from {quote_name(wanted.stage)} to {quote_name(stage.slug)}"
+    return Diagnostic("later_stage", where, f"{told}, so nothing of it is there yet")
+
+
+def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
+    told: dict[tuple[str, TemplateKind], str | None] = {}
+    left = MAX_TEMPLATE_LENGTH
+    for where, text, kind in _templates(dag):
+        if (text, kind) not in told:
+            left -= len(text) + TEMPLATE_OVERHEAD
+            if left < 0:
+                yield Diagnostic("too_large", where, "the definition has too many templates")
+                return
+            told[text, kind] = template_error(text, kind)
+        message = told[text, kind]
+        if message is not None:
+            yield Diagnostic("bad_template", where, message)
+
+
+def _templates(dag: Dag) -> Iterator[tuple[str, str, TemplateKind]]:
+    """Every text with placeholders, and where; a text without a brace has none."""
+    for place, stage in enumerate(dag.stages):
+        for number, step in enumerate(stage.recipe.steps):
+            where = f"stages[{place}].recipe.steps[{number}]"
+            if "{" in step.prompt:
+                yield f"{where}.prompt", step.prompt, TemplateKind.PROMPT
+            for output_number, output in enumerate(step.outputs):
+                if output.render and "{" in output.render:
+                    yield (
+                        f"{where}.outputs[{output_number}].render",
+                        output.render,
+                        TemplateKind.DOCUMENT,
+                    )

@@ -1,0 +1,226 @@
+"""Definitions: a DAG as data, read and checked, and written again.
+
+What is read has the form of the published schema and can be run: every fault there is comes with
+its name and its place.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import cast
+
+from waybook.dag.definitions.checks import definition_errors
+from waybook.dag.definitions.schema_check import Check, compile_check
+from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
+from waybook.dag.graph import Graph, graph_of
+from waybook.dag.model import (
+    Dag,
+    Input,
+    JobType,
+    Output,
+    Recipe,
+    RecipeStep,
+    Stage,
+    Strategy,
+    Transition,
+)
+from waybook.dag.templates.template import DEFAULT_DOCUMENT
+
+Raw = Mapping[str, object]
+
+
+def definition_schema() -> dict[str, object]:
+    """The published JSON Schema of definitions."""
+    text = (
+        files("waybook.dag.definitions")
+        .joinpath("definition.schema.json")
+        .read_text(encoding="utf-8")
+    )
+    return cast("dict[str, object]", json.loads(text))
+
+
+@cache
+def _form(*, strict: bool) -> Check:
+    return compile_check(definition_schema(), strict=strict)
+
+
+# Reading
+
+
+def read_definition(data: object, *, strict: bool = True) -> Dag:
+    """The DAG that parsed JSON defines; if it is not strict, unknown properties are passed over.
+
+    Raises:
+        BadRecipe: with every fault there is in the form, or else in the structure.
+    """
+    faults = [
+        Diagnostic(fault.name, fault.at.removeprefix(".") or "definition", fault.message)
+        for fault in _form(strict=strict)(data)
+    ]
+    if faults:
+        raise bad_recipe_error(faults)
+    dag = _dag(cast("Raw", data))
+    if structural := definition_errors(dag):
+        raise bad_recipe_error(structural)
+    return dag
+
+
+def graphs_of(dag: Dag) -> Mapping[str, Graph]:
+    """The graph of each stage's recipe, by the stage's slug.
+
+    Raises:
+        BadRecipe: a recipe is not a graph we can walk; none that was read is.
+    """
+    return {
+        stage.slug: graph_of(stage.recipe, f"stages[{place}].recipe")
+        for place, stage in enumerate(dag.stages)
+    }
+
+
+def _dag(raw: Raw) -> Dag:
+    slug = _text(raw, "slug")
+    stages = tuple(map(_stage, _list(raw, "stages")))
+    return Dag(
+        slug=slug,
+        name=_text(raw, "name", slug),
+        description=_text(raw, "description"),
+        stages=stages,
+        transitions=_in_sequence(stages)
+        if raw.get("transitions") is None
+        else tuple(map(_transition, _list(raw, "transitions"))),
+    )
+
+
+def _in_sequence(stages: Sequence[Stage]) -> tuple[Transition, ...]:
+    return tuple(Transition(one.slug, other.slug) for one, other in pairwise(stages))
+
+
+def _transition(raw: Raw) -> Transition:
+    return Transition(_text(raw, "from"), _text(raw, "to"), _text(raw, "condition"))
+
+
+def _stage(raw: Raw) -> Stage:
+    slug = _text(raw, "slug")
+    return Stage(slug, _text(raw, "name", slug), _recipe(cast("Raw", raw["recipe"])))
+
+
+def _recipe(raw: Raw) -> Recipe:
+    steps = enumerate(_list(raw, "steps"), start=1)
+    edges = cast("Sequence[tuple[str, str]]", raw.get("edges") or ())
+    return Recipe(
+        tuple(_step(step, place) for place, step in steps),
+        tuple((source, target) for source, target in edges),
+    )
+
+
+def _step(raw: Raw, place: int) -> RecipeStep:
+    key = _text(raw, "stepKey")
+    number = raw.get("stepNumber")
+    inputs = raw.get("inputsRequired")
+    return RecipeStep(
+        key=key,
+        number=place if number is None else int(cast("int", number)),
+        name=_text(raw, "name", key),
+        job_type=JobType(_text(raw, "jobType")),
+        strategy=Strategy(_text(raw, "granularityStrategy")),
+        output_type=_text(raw, "outputType", key),
+        inputs=None if inputs is None else tuple(map(_input, _list(raw, "inputsRequired"))),
+        outputs=tuple(map(_output, _list(raw, "outputs"))),
+        parallel_group=_group(raw.get("parallelGroup")),
+        prompt=_text(raw, "prompt"),
+        skip=bool(raw.get("skip")),
+    )
+
+
+def _group(raw: object) -> int | str | None:
+    return int(raw) if isinstance(raw, float) else cast("int | str | None", raw)
+
+
+def _input(raw: Raw) -> Input:
+    stage = cast("str | None", raw.get("stage"))
+    required = raw.get("required") is not False
+    return Input(document_key=_text(raw, "documentKey"), stage=stage, required=required)
+
+
+def _output(raw: Raw) -> Output:
+    return Output(document_key=_text(raw, "documentKey"), render=_template(raw.get("render")))
+
+
+def _template(told: object) -> str | None:
+    """The template that is meant: true, and an empty one, stand for the document as it is."""
+    if told is None or told is False:
+        return None
+    return DEFAULT_DOCUMENT if told is True or told == "" else cast("str", told)
+
+
+def _text(raw: Raw, name: str, default: str = "") -> str:
+    found = raw.get(name)
+    return default if found is None else cast("str", found)
+
+
+def _list(raw: Raw, name: str) -> Sequence[Raw]:
+    return cast("Sequence[Raw]", raw.get(name) or ())
+
+
+# Writing
+
+
+def write_definition(dag: Dag) -> dict[str, object]:
+    """The DAG as JSON that reads as the same DAG; what is empty is left out."""
+    return {
+        "slug": dag.slug,
+        "name": dag.name,
+        **_unless_empty(description=dag.description),
+        "stages": [
+            {"slug": stage.slug, "name": stage.name, "recipe": _recipe_json(stage.recipe)}
+            for stage in dag.stages
+        ],
+        "transitions": [
+            {"from": way.source, "to": way.target, **_unless_empty(condition=way.condition)}
+            for way in dag.transitions
+        ],
+    }
+
+
+def _recipe_json(recipe: Recipe) -> dict[str, object]:
+    return {
+        "steps": [_step_json(step) for step in recipe.steps],
+        "edges": [[source, target] for source, target in recipe.edges],
+    }
+
+
+def _step_json(step: RecipeStep) -> dict[str, object]:
+    inputs = None if step.inputs is None else [_input_json(one) for one in step.inputs]
+    return {
+        "stepKey": step.key,
+        "stepNumber": step.number,
+        "name": step.name,
+        **_unless_none(parallelGroup=step.parallel_group),
+        "jobType": str(step.job_type),
+        "granularityStrategy": str(step.strategy),
+        "outputType": step.output_type,
+        **_unless_none(inputsRequired=inputs),
+        **_unless_empty(
+            outputs=[
+                {"documentKey": output.document_key, **_unless_none(render=output.render)}
+                for output in step.outputs
+            ],
+            prompt=step.prompt,
+            skip=step.skip,
+        ),
+    }
+
+
+def _input_json(one: Input) -> dict[str, object]:
+    stage = _unless_none(stage=one.stage)
+    return {**stage, "documentKey": one.document_key, "required": one.required}
+
+
+def _unless_none(**values: object) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _unless_empty(**values: object) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value}

@@ -1,0 +1,222 @@
+"""The form of a value: a JSON Schema turned into checks that tell each fault and its place.
+
+It knows the keywords that our published schemas use. Checking is one pass over what the schema
+names; what it does not name is never looked at, however large or deep it is.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from types import NoneType
+from typing import cast
+
+from waybook.dag.diagnostics import Diagnostic
+
+Schema = Mapping[str, object]
+#: What is wrong with a value, each fault with its place inside the value.
+Check = Callable[[object], Sequence[Diagnostic]]
+
+#: A list or an object with more faults than this is not looked at any further.
+MAX_ERRORS = 100
+MAX_QUOTE_LENGTH = 60
+
+NO_DIAGNOSTICS: Sequence[Diagnostic] = ()
+
+_KINDS: Mapping[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    int: "integer",
+    bool: "boolean",
+    NoneType: "null",
+}
+_WORDS: Mapping[str, str] = {
+    "object": "an object",
+    "array": "a list",
+    "string": "text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "null": "null",
+    "number": "a number with a fraction",
+    "something else": "something else",
+}
+
+
+def compile_check(schema: Schema, *, strict: bool = True) -> Check:
+    """The check of a schema; if it is not strict, properties the schema does not name may be."""
+    named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
+    return _Forms(named, {}, strict).check_of(schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Forms:
+    """A schema being turned into checks: the schemas it refers to, and those already turned."""
+
+    named: Mapping[str, Schema]
+    known: dict[str, Check]
+    strict: bool
+
+    def check_of(self, schema: Schema) -> Check:
+        if "$ref" in schema:
+            return self._referred(str(schema["$ref"]).removeprefix("#/$defs/"))
+        makers: Mapping[str, Callable[[Schema], Check]] = {
+            "object": self._object_check,
+            "array": self._list_check,
+            "string": _text_check,
+            "integer": _number_check,
+        }
+        given = schema["type"]
+        kinds = [given] if isinstance(given, str) else cast("Sequence[str]", given)
+        return partial(_check_kind, {kind: makers.get(kind, _any)(schema) for kind in kinds})
+
+    def _referred(self, name: str) -> Check:
+        if name not in self.known:
+            self.known[name] = self.check_of(self.named[name])
+        return self.known[name]
+
+    def _object_check(self, schema: Schema) -> Check:
+        properties = cast("Mapping[str, Schema]", schema["properties"])
+        checks = {name: self.check_of(inner) for name, inner in properties.items()}
+        required = cast("Sequence[str]", schema.get("required", ()))
+        return partial(_check_object, checks, required, strict=self.strict)
+
+    def _list_check(self, schema: Schema) -> Check:
+        least = cast("int", schema.get("minItems", 0))
+        most = cast("int", schema["maxItems"])
+        error = str(schema.get("x-fault", "bad_form"))
+        inner = self.check_of(cast("Schema", schema["items"]))
+        return partial(_check_list, inner, range(least, most + 1), error)
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in the words of JSON Schema; a number without a fraction is an integer."""
+    kind = _KINDS.get(type(value))
+    if kind is None and isinstance(value, float):
+        kind = "integer" if value.is_integer() else "number"
+    return kind or "something else"
+
+
+def _any(_: Schema) -> Check:
+    return lambda _: NO_DIAGNOSTICS
+
+
+def _check_kind(checks: Mapping[str, Check], value: object) -> Sequence[Diagnostic]:
+    kind = _KINDS.get(type(value)) or kind_of(value)
+    if kind in checks:
+        return checks[kind](value)
+    wanted = " or ".join(_WORDS[name] for name in checks)
+    return [_fault(f"must be {wanted}, not {_WORDS[kind]}")]
+
+
+def _check_object(
+    checks: Mapping[str, Check], required: Sequence[str], value: object, *, strict: bool
+) -> Sequence[Diagnostic]:
+    given = cast("Mapping[object, object]", value)
+    faults = [_fault(f"{name!r} is missing") for name in required if name not in given]
+    present = 0
+    for name, check in checks.items():
+        if name in given:
+            present += 1
+            found = check(given[name])
+            if found:
+                faults += _inside(f".{name}", found)
+    if strict and present < len(given):
+        faults += _unknown(checks, [name for name in given if name not in checks])
+    return faults
+
+
+def _unknown(known: Iterable[str], names: Sequence[object]) -> Sequence[Diagnostic]:
+    return [
+        _fault(f"there is no property {_quoted(name)} here{_did_you_mean(name, known)}")
+        for name in names[:MAX_ERRORS]
+    ]
+
+
+def _check_list(inner: Check, sizes: range, empty: str, value: object) -> Sequence[Diagnostic]:
+    items = cast("Sequence[object]", value)
+    if len(items) < sizes.start:
+        return [_fault(f"must have at least {sizes.start:,}, not {len(items):,}", empty)]
+    if len(items) not in sizes:
+        return [_fault(f"must have at most {sizes.stop - 1:,}, not {len(items):,}")]
+    faults: list[Diagnostic] = []
+    for place, item in enumerate(items):
+        found = inner(item)
+        if found:
+            faults += _inside(f"[{place}]", found)
+            if len(faults) > MAX_ERRORS:
+                break
+    return faults
+
+
+def _text_check(schema: Schema) -> Check:
+    if "enum" in schema:
+        choices = cast("Sequence[str]", schema["enum"])
+        return partial(_check_choice, choices, str(schema.get("x-fault", "bad_form")))
+    least, most = cast("int", schema.get("minLength", 0)), cast("int", schema["maxLength"])
+    refused = cast("Mapping[str, str]", schema.get("not", {})).get("pattern")
+    return partial(_check_text, range(least, most + 1), re.compile(refused) if refused else None)
+
+
+def _check_text(
+    sizes: range, refused: re.Pattern[str] | None, value: object
+) -> Sequence[Diagnostic]:
+    text = cast("str", value)
+    if len(text) not in sizes:
+        if not text:
+            return [_fault("must not be empty")]
+        return [_fault(f"has {len(text):,} characters; at most {sizes.stop - 1:,} are taken")]
+    if refused and refused.search(text):
+        return [_fault("holds a control character, which is not taken here")]
+    if not text.isascii() and _is_broken(text):
+        return [_fault("holds half a character (a lone surrogate); send well-formed Unicode")]
+    return NO_DIAGNOSTICS
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _check_choice(choices: Sequence[str], error: str, value: object) -> Sequence[Diagnostic]:
+    if value in choices:
+        return NO_DIAGNOSTICS
+    told = f"{_quoted(value)} is not one of {', '.join(choices)}{_did_you_mean(value, choices)}"
+    return [_fault(told, error)]
+
+
+def _number_check(schema: Schema) -> Check:
+    least, most = cast("int", schema["minimum"]), cast("int", schema["maximum"])
+    wrong = [_fault(f"must be between {least:,} and {most:,}")]
+    return lambda value: NO_DIAGNOSTICS if least <= cast("int", value) <= most else wrong
+
+
+def _fault(message: str, name: str = "bad_form") -> Diagnostic:
+    return Diagnostic(name, "", message)
+
+
+def _inside(place: str, faults: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [replace(fault, at=place + fault.at) for fault in faults]
+
+
+def _quoted(value: object) -> str:
+    if not isinstance(value, str):
+        return _WORDS[kind_of(value)]
+    return repr(value if len(value) <= MAX_QUOTE_LENGTH else f"{value[:MAX_QUOTE_LENGTH]}…")
+
+
+def _did_you_mean(given: object, known: Iterable[str]) -> str:
+    if not isinstance(given, str):
+        return ""
+    spelt = {_plain(name): name for name in known}
+    near = get_close_matches(_plain(given[:MAX_QUOTE_LENGTH]), spelt, n=1)
+    return f"; did you mean {spelt[near[0]]!r}?" if near else ""
+
+
+def _plain(name: str) -> str:
+    """A name as it sounds: step_key and Step-Key sound like stepKey."""
+    return name.casefold().replace("_", "").replace("-", "").replace(" ", "")

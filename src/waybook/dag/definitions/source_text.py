@@ -1,0 +1,267 @@
+"""The text of a definition, YAML or JSON, as plain values, whatever somebody may have put in it.
+
+Of YAML this is the part that has one meaning: no tags, no merging, keys are texts, each used once;
+`yes` and dates are texts too. An alias costs what it stands for.
+
+The definitions that come with Waybook, as they are written: to be run, and to be read.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, cast
+
+import yaml
+from yaml import events
+
+from waybook.dag.diagnostics import Diagnostic, bad_recipe_error, quote_name
+from waybook.errors import BadRecipe
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 32
+#: Values in a text, each alias counting as all that it stands for.
+MAX_PARTS = 200_000
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UNREADABLE = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|^%TAG", re.MULTILINE
+)
+_WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
+_WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_PLAIN_TAGS = frozenset(
+    {None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "seq", "map"))}
+)
+
+Container: TypeAlias = list[object] | dict[str, object]
+NodeStart: TypeAlias = events.ScalarEvent | events.CollectionStartEvent
+
+
+def decode_text(data: bytes) -> str:
+    """The text in a file.
+
+    Raises:
+        BadRecipe: it is longer than any definition, or not UTF-8; with the line and the column.
+    """
+    if len(data) > MAX_BYTES:
+        raise _too_long()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode()
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        told = [Diagnostic("bad_text", f"line {line}, column {column}", "this is not UTF-8")]
+        raise bad_recipe_error(told) from None
+
+
+def parse_definition(text: str) -> object:
+    """The value that a text in YAML or JSON says.
+
+    Raises:
+        BadRecipe: it is neither, or goes beyond a limit; with the line and the column.
+    """
+    if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise _too_long()
+    if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        # Quick and right for good JSON; the words for any other come from below.
+        with suppress(ValueError, RecursionError):
+            return _json(text.removeprefix("\ufeff"))
+    return _yaml(text)
+
+
+def _too_long() -> BadRecipe:
+    told = f"the text is longer than {MAX_BYTES:,} bytes"
+    return bad_recipe_error([Diagnostic("too_large", "line 1, column 1", told)])
+
+
+def _json(text: str) -> object:
+    value: object = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
+    level: Sequence[object] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for item in level for inner in _inside(item)]
+        if not level:
+            return value
+    raise ValueError("nested too deeply")
+
+
+def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a property is there twice")
+    return found
+
+
+def _no_number(name: str) -> object:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _yaml(text: str) -> object:
+    unreadable = _UNREADABLE.search(text)
+    if unreadable:
+        line = text.count("\n", 0, unreadable.start()) + 1
+        column = unreadable.start() - text.rfind("\n", 0, unreadable.start())
+        told = f"{quote_name(unreadable.group())} is not taken here"
+        raise bad_recipe_error([Diagnostic("bad_text", f"line {line}, column {column}", told)])
+    building = _Building()
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            building.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise _refusal("bad_text", mark, error.problem or "this is no YAML") from error
+    return building.done[0] if building.done else None
+
+
+class _Mark(Protocol):
+    """A place in the text, counted from nothing."""
+
+    line: int
+    column: int
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or an object that is not finished."""
+
+    value: Container
+    anchor: str | None
+    key: str | None = None
+    parts: int = 1
+
+
+@dataclass(slots=True)
+class _Building:
+    """The values of a text as far as it has been read, without any recursion."""
+
+    done: list[object] = field(default_factory=list)
+    stack: list[_Open] = field(default_factory=list)
+    anchors: dict[str | None, tuple[object, int]] = field(default_factory=dict)
+
+    def take(self, event: events.Event) -> None:
+        """Read on by one event."""
+        match event:
+            case events.ScalarEvent():
+                self._take_scalar(event)
+            case events.AliasEvent():
+                self._take_alias(event)
+            case events.CollectionStartEvent():
+                self._begin(event)
+            case events.CollectionEndEvent():
+                ended = self.stack.pop()
+                self._add(ended.value, ended.parts, ended.anchor, event)
+            case events.DocumentStartEvent() if self.done:
+                raise _refusal("bad_text", event.start_mark, "a definition is one document")
+            case _:
+                pass
+
+    def _take_scalar(self, event: events.ScalarEvent) -> None:
+        _refuse_tag(event)
+        top = self.stack[-1] if self.stack else None
+        if top is not None and isinstance(top.value, dict) and top.key is None:
+            self._take_key(top, top.value, event)
+        else:
+            value = _plain_value(event.value) if event.implicit[0] else event.value
+            self._add(value, 1, event.anchor, event)
+
+    def _take_key(self, top: _Open, value: Mapping[str, object], event: events.ScalarEvent) -> None:
+        if event.value in value:
+            told = f"the property {quote_name(event.value)} is there twice"
+            raise _refusal("duplicate_property", event.start_mark, told)
+        top.key = event.value
+
+    def _take_alias(self, event: events.AliasEvent) -> None:
+        if event.anchor not in self.anchors:
+            told = f"nothing before this is called {quote_name(event.anchor)}"
+            raise _refusal("bad_text", event.start_mark, told)
+        value, parts = self.anchors[event.anchor]
+        self._add(value, parts, None, event)
+
+    def _begin(self, event: events.CollectionStartEvent) -> None:
+        _refuse_tag(event)
+        if len(self.stack) == MAX_DEPTH:
+            told = f"nested more than {MAX_DEPTH} levels deep"
+            raise _refusal("too_deep", event.start_mark, told)
+        self._refuse_as_key(event)
+        value: Container = {} if isinstance(event, events.MappingStartEvent) else []
+        self.stack.append(_Open(value, event.anchor))
+
+    def _add(self, value: object, parts: int, anchor: str | None, event: events.Event) -> None:
+        """Put a finished value where it belongs."""
+        self._refuse_as_key(event)
+        if anchor is not None:
+            self.anchors[anchor] = (value, parts)
+        if not self.stack:
+            self.done.append(value)
+            return
+        top = self.stack[-1]
+        top.parts += parts
+        if top.parts > MAX_PARTS:
+            told = f"more than {MAX_PARTS:,} values, with what the aliases stand for"
+            raise _refusal("too_large", event.start_mark, told)
+        if isinstance(top.value, list):
+            top.value.append(value)
+        else:
+            top.value[cast("str", top.key)] = value
+            top.key = None
+
+    def _refuse_as_key(self, event: events.Event) -> None:
+        top = self.stack[-1] if self.stack else None
+        if top is not None and isinstance(top.value, dict) and top.key is None:
+            raise _refusal("bad_text", event.start_mark, "a key must be a text")
+
+
+def _refuse_tag(event: NodeStart) -> None:
+    if event.tag not in _PLAIN_TAGS:
+        raise _refusal(
+            "bad_text", event.start_mark, f"the tag {quote_name(event.tag)} is not taken"
+        )
+
+
+def _plain_value(text: str) -> object:
+    """What a text without quotes means.
+
+    >>> [_plain_value(text) for text in ("12", "1.5", "true", "", "yes", "2030-01-01")]
+    [12, 1.5, True, None, 'yes', '2030-01-01']
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def _refusal(name: str, mark: _Mark | None, message: str) -> BadRecipe:
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    return bad_recipe_error([Diagnostic(name, f"line {line}, column {column}", message)])
+
+
+SUFFIX = ".yaml"
+
+
+@cache
+def builtin_definitions() -> Mapping[str, str]:
+    """The text of each built-in definition, by its slug."""
+    folder = files("waybook.dag.definitions").joinpath("builtin")
+    found = sorted(folder.iterdir(), key=lambda file: file.name)
+    return MappingProxyType(
+        {
+            file.name.removesuffix(SUFFIX): file.read_text(encoding="utf-8")
+            for file in found
+            if file.name.endswith(SUFFIX)
+        }
+    )

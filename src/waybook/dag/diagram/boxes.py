@@ -1,0 +1,203 @@
+"""Boxes as SVG: a step, or a stack of steps, with its icon, its name and its status in words.
+
+Text made safe for SVG, whatever it says, and the small parts drawings are made of.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from html import escape
+from typing import Final
+
+from waybook.core.hidden_characters import replace_hidden
+from waybook.dag.diagram.dimensions import (
+    NAME_SIZE,
+    TEXT_LEFT,
+    TEXT_RIGHT,
+    WORD_SIZE,
+    text_width,
+    truncate,
+    wrap,
+)
+from waybook.dag.diagram.geometry import Box, Layout
+from waybook.dag.diagram.status_marks import (
+    DONE_STATUSES,
+    NO_STATUS,
+    STATUS_SYMBOLS,
+    Annotations,
+    aggregate_status,
+    symbol_for,
+)
+
+#: What XML has no place for, not even escaped.
+FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+REPLACEMENT = "\ufffd"
+#: What is not in here needs a closer look; most texts have nothing else in them.
+PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
+
+
+def escape_text(text: str) -> str:
+    r"""A text for between tags and within quotes.
+
+    >>> escape_text('<a href="x"> \x01 & co')
+    '&lt;a href=&quot;x&quot;&gt; � &amp; co'
+    """
+    if PLAIN_TEXT.fullmatch(text):
+        return text
+    return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
+
+
+#: Words of our language cannot be names of arguments.
+ATTRIBUTE_NAMES = {"class_": "class"}
+
+
+def element(name: str, content: str = "", /, **attributes: object) -> str:
+    """An element; `None` is an attribute that is not there, and data_x becomes data-x.
+
+    >>> element("rect", width=3, class_="box", data_step="a<b", rx=None)
+    '<rect width="3" class="box" data-step="a&lt;b"/>'
+    """
+    told = "".join(
+        f' {ATTRIBUTE_NAMES.get(key) or key.replace("_", "-")}="{_told(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{told}>{content}</{name}>" if content else f"<{name}{told}/>"
+
+
+def _told(value: object) -> object:
+    return escape_text(value) if isinstance(value, str) else value
+
+
+def text(x: int, y: int, said: str, class_: str | None = None, **attributes: object) -> str:
+    """A line of text that begins here; nothing is drawn for nothing."""
+    return element("text", escape_text(said), x=x, y=y, class_=class_, **attributes) if said else ""
+
+
+LEGEND_HEIGHT = 30
+LINE_HEIGHT = 15
+#: How far the cards of a stack are apart.
+STACK_OFFSET = 4
+MAX_TITLE_LENGTH = 300
+TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
+
+
+def icon(x: int, y: int, status: str) -> str:
+    """The icon of a status, if it has one, around this point."""
+    shape = symbol_for(status).icon
+    return element("path", class_="icon", d=f"M{x} {y}{shape}") if shape else ""
+
+
+def box_status(box: Box, layout: Layout, marks: Annotations) -> str:
+    """The status a box shows."""
+    lane = layout.sketch.lanes[box.lane]
+    return aggregate_status(
+        [marks.step(lane.slug, lane.steps[step].key).status for step in box.steps]
+    )
+
+
+def draw_box(
+    box: Box,
+    layout: Layout,
+    marks: Annotations,
+    status: str,
+    address: Callable[[str, str], str | None] | None,
+) -> str:
+    """A box, and where it leads if somebody knows."""
+    lane = layout.sketch.lanes[box.lane]
+    first = lane.steps[box.steps[0]]
+    many = len(box.steps)
+    name = first.name if many == 1 else f"{many} {TIMES_SIGN} {first.name}"
+    note = marks.step(lane.slug, first.key).note if many == 1 else _done(box, layout, marks)
+    said = ", ".join(filter(None, (symbol_for(status).label, note)))
+    title = name[:MAX_TITLE_LENGTH] + (f": {said}" if said else "")
+    inner = [element("title", escape_text(title)), *_cards(box)]
+    if layout.measures.compact:
+        inner += _compact(layout, name, status)
+    else:
+        inner += _texts(layout, name, status, note, higher=3 if many > 1 else 0)
+    inner += _bar(box, layout, marks) if many > 1 else []
+    drawn = element(
+        "g",
+        "".join(inner),
+        class_="step",
+        data_step=first.key,
+        data_steps=many if many > 1 else None,
+        data_status=status,
+        transform=f"translate({box.x} {box.y})",
+    )
+    where = address(lane.slug, first.key) if address else None
+    return drawn if where is None else element("a", drawn, href=where)
+
+
+def _cards(box: Box) -> Iterator[str]:
+    """The card of a step; of a stack, those behind it too."""
+    pile = STACK_OFFSET if len(box.steps) > 1 else 0
+    width, height = box.width - pile, box.height - pile
+    for shift in (pile, pile // 2) if pile else ():
+        yield element("rect", x=shift, y=shift, width=width, height=height, rx=6, class_="under")
+    yield element("rect", width=width, height=height, rx=6)
+
+
+def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
+    """Icon and name, and below it the word and the figures; a little higher upon a stack."""
+    measures = layout.measures
+    lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
+    base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2
+    yield icon(15, measures.box_height // 2 - 1 - higher, status)
+    for number, line in enumerate(lines):
+        yield text(TEXT_LEFT, base + number * LINE_HEIGHT, line)
+    below = base + len(lines) * LINE_HEIGHT + 1
+    yield text(TEXT_LEFT, below, symbol_for(status).label, "word")
+    yield text(measures.box_width - TEXT_RIGHT, below, note, "note", text_anchor="end")
+
+
+def _compact(layout: Layout, name: str, status: str) -> Iterator[str]:
+    """Icon and name; the words stand below the drawing, and in the title."""
+    measures = layout.measures
+    yield icon(13, measures.box_height // 2, status)
+    yield text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE))
+
+
+def _statuses(box: Box, layout: Layout, marks: Annotations) -> Counter[str]:
+    lane = layout.sketch.lanes[box.lane]
+    return Counter(marks.step(lane.slug, lane.steps[step].key).status for step in box.steps)
+
+
+def _done(box: Box, layout: Layout, marks: Annotations) -> str:
+    counts = _statuses(box, layout, marks)
+    if NO_STATUS in counts:
+        return ""
+    return f"{sum(counts[status] for status in DONE_STATUSES)}/{len(box.steps)}"
+
+
+def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
+    """How a stack is made up, as a bar along its lower edge."""
+    counts, left, past = _statuses(box, layout, marks), 0, 0
+    width, top = box.width - STACK_OFFSET - 2 * TEXT_RIGHT, box.height - STACK_OFFSET - 3
+    for status in (status for status in STATUS_SYMBOLS if status in counts):
+        past += counts[status]
+        right = width * past // len(box.steps)
+        yield element(
+            "rect",
+            class_="part",
+            data_status=status,
+            x=TEXT_RIGHT + left,
+            y=top,
+            width=right - left,
+            height=2,
+        )
+        left = right
+
+
+def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
+    """What the icons of small boxes say, and how many there are of each; and how wide that is."""
+    lanes = layout.sketch.lanes
+    counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
+    left, parts = layout.measures.margin + 8, list[str]()
+    for status in sorted(counts.keys() - {NO_STATUS}, key=[*STATUS_SYMBOLS, *counts].index):
+        said = f"{counts[status]:,} {symbol_for(status).label}"
+        inner = icon(left, top + 8, status) + text(left + 13, top + 12, said, "word")
+        parts.append(element("g", inner, data_status=status))
+        left += round(text_width(said, WORD_SIZE)) + 40
+    return element("g", "".join(parts), class_="legend"), left

@@ -1,0 +1,248 @@
+"""How high each item stands: as level with its neighbours as the order in the columns allows.
+
+What each item wishes for is the mean height of its neighbours. The heights nearest to all wishes
+that keep the order and the distances are found in one pass (pool adjacent violators). No column
+makes its band higher than the fullest one has to be.
+
+Tracks for edges that go round: out of a column's gap, along a corridor, into another gap.
+
+A detour leaves its box to the right, goes down a track in the gap behind the column, along a
+track in the corridor below the band, and into the gap before the target's column. A target in a
+band further down is reached by a track in the gutter on the left. Gaps, corridors and gutter have
+no boxes in them, so no line goes through one. Detours of one source share their tracks, and so do
+those into one target.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from waybook.dag.diagram.dimensions import Dimensions
+from waybook.dag.diagram.grid import Grid, Item, neighbors
+
+#: A passing line is bent less gladly than a box is moved.
+BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class VerticalPlacement:
+    #: The middle of each item, counted from the top of its band.
+    middle: Sequence[int]
+    #: Of each band.
+    heights: list[int]
+
+
+def place_vertically(
+    grid: Grid, columns: list[list[Item]], measures: Dimensions
+) -> VerticalPlacement:
+    """The heights of all items."""
+    stacks = [_stack(grid, column, measures) for column in columns]
+    heights = [0] * len(grid.starts)
+    for band, (_, high) in zip(grid.bands, stacks, strict=True):
+        heights[band] = max(heights[band], high)
+    slack = [heights[band] - high for band, (_, high) in zip(grid.bands, stacks, strict=True)]
+    middle = [0.0] * len(grid.layer)
+    for column, (offsets, _), free in zip(columns, stacks, slack, strict=True):
+        for item, offset in zip(column, offsets, strict=True):
+            middle[item] = offset + free / 2
+    for near, way in _passes(grid, len(columns)):
+        for place in way:
+            if slack[place]:
+                _settle(columns[place], near, middle, (stacks[place][0], slack[place]), grid.boxes)
+    return VerticalPlacement([round(height) for height in middle], heights)
+
+
+def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
+    """To and fro: whom to look at, and the columns in which order."""
+    before, after = neighbors(grid, list(grid.through.values()))
+    both = [sources + targets for sources, targets in zip(before, after, strict=True)]
+    forth, back = range(columns), range(columns - 1, -1, -1)
+    return iter([(before, forth), (after, back), (both, forth), (both, back)])
+
+
+def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[int], int]:
+    """The middles of a column's items when they stand as close as they may; how high that is."""
+    offsets, bottom, last = list[int](), 0, None
+    for item in column:
+        box = grid.is_box(item)
+        gap = 0 if last is None else _gap(last, box, measures)
+        half = measures.box_height // 2 if box else 0
+        offsets.append(bottom + gap + half)
+        bottom, last = bottom + gap + (measures.box_height if box else 0), box
+    return offsets, bottom
+
+
+def _gap(one: bool, other: bool, measures: Dimensions) -> int:  # noqa: FBT001 - whether each is a box
+    if one and other:
+        return measures.row_gap
+    return measures.passing_gap if one or other else measures.line_gap
+
+
+def _settle(
+    column: list[Item],
+    near: Sequence[Sequence[Item]],
+    middle: list[float],
+    room: tuple[list[int], int],
+    boxes: int,
+) -> None:
+    """Move the items of a column as near to their neighbours as they can go."""
+    offsets, slack = room
+    wishes, weights = [], []
+    for item, offset in zip(column, offsets, strict=True):
+        found = near[item]
+        if found:
+            wishes.append(sum([middle[other] for other in found]) / len(found) - offset)
+            weights.append(BOX_WEIGHT if item < boxes else LINE_WEIGHT)
+        else:
+            wishes.append(middle[item] - offset)
+            weights.append(IDLE_WEIGHT)
+    for item, offset, moved in zip(column, offsets, monotone_fit(wishes, weights), strict=True):
+        middle[item] = offset + round(min(max(moved, 0.0), slack))
+
+
+def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """The rising numbers nearest to these, by the sum of the weighted squares.
+
+    >>> monotone_fit([1, 4, 2, 5], [1, 1, 1, 1])
+    [1, 3.0, 3.0, 5]
+    """
+    blocks: list[tuple[float, float, int]] = []
+    for wish, weight in zip(wishes, weights, strict=True):
+        mean, heavy, count = wish, weight, 1
+        while blocks and blocks[-1][0] >= mean:
+            other, more, many = blocks.pop()
+            mean = (mean * heavy + other * more) / (heavy + more)
+            heavy, count = heavy + more, count + many
+        blocks.append((mean, heavy, count))
+    return [mean for mean, _, count in blocks for _ in range(count)]
+
+
+#: Where a gap lies: the band, and the column behind it.
+Gap: TypeAlias = tuple[int, int]
+
+#: What stays free in a gap before its tracks and behind them, where the arrows are.
+BEFORE, BEHIND, BETWEEN = 10, 15, 8
+#: Tracks move closer together where there are more of them than this.
+COMPACT_TRACK_COUNT = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaps:
+    """The tracks in the gaps, and how wide that makes them."""
+
+    #: The track of each source that leaves, and of each target that is entered from above
+    #: (True) or from below: its number among those of its gap.
+    exits: Mapping[int, int]
+    entries: Mapping[tuple[int, bool], int]
+    #: How many each gap has.
+    leaving: Mapping[Gap, int]
+    entering: Mapping[Gap, int]
+    #: The left edge of each column, and of what is behind the last one.
+    columns: list[int]
+    measures: Dimensions
+
+    def exit_x(self, source: int, gap: Gap) -> int:
+        """Where the track of a source is."""
+        left = self.columns[gap[1] - 1] + self.measures.box_width
+        return (
+            left + BEFORE + track_offset(self.exits[source], self.leaving[gap], self.measures.pitch)
+        )
+
+    def entry_x(self, entry: tuple[int, bool], gap: Gap) -> int:
+        """Where the track into a target is."""
+        many, pitch = self.entering[gap], self.measures.pitch
+        back = track_offset(many, many, pitch) - track_offset(self.entries[entry] + 1, many, pitch)
+        return self.columns[gap[1]] - BEHIND - back
+
+
+def track_offset(number: int, many: int, pitch: int) -> int:
+    """How far in the track with this number is, among so many.
+
+    >>> track_offset(3, 4, 6), track_offset(90, 160, 6)
+    (18, 180)
+    """
+    return (
+        number * pitch
+        if many <= COMPACT_TRACK_COUNT
+        else number * max(2 * many, pitch * COMPACT_TRACK_COUNT) // many
+    )
+
+
+def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
+    """Give every source and target of a detour its track."""
+    leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
+    entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
+    for source, target in grid.detours:
+        leaving[grid.band(source), grid.column(source) + 1][source] = None
+        above = grid.band(target) > grid.band(source)
+        entering[grid.band(target), grid.column(target)][target, above] = None
+    exits = {
+        source: number
+        for found in leaving.values()
+        for number, source in enumerate(sorted(found, key=lambda box: -middle[box]))
+    }
+    entries = {
+        entry: number
+        for found in entering.values()
+        for number, entry in enumerate(sorted(found, key=lambda one: _entry_rank(one, middle)))
+    }
+    many_out = {gap: len(found) for gap, found in leaving.items()}
+    many_in = {gap: len(found) for gap, found in entering.items()}
+    return Gaps(
+        exits=exits,
+        entries=entries,
+        leaving=many_out,
+        entering=many_in,
+        columns=_columns(grid, (many_out, many_in), measures),
+        measures=measures,
+    )
+
+
+def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
+    """From the left: those from above, the lowest first; then those from below, the highest."""
+    target, above = entry
+    return (not above, -middle[target] if above else middle[target])
+
+
+def _columns(
+    grid: Grid, many: tuple[Mapping[Gap, int], Mapping[Gap, int]], measures: Dimensions
+) -> list[int]:
+    """The left edges of the columns, which all bands have in common."""
+    room: dict[int, int] = defaultdict(int)
+    for gap in {*many[0], *many[1]}:
+        out, into = many[0].get(gap, 0), many[1].get(gap, 0)
+        taken = track_offset(out, out, measures.pitch) + track_offset(into, into, measures.pitch)
+        room[gap[1]] = max(room[gap[1]], BEFORE + taken + BETWEEN + BEHIND)
+    edges, count = [room[0]], grid.widest()
+    for place in range(1, count):
+        edges.append(edges[-1] + measures.box_width + max(measures.column_gap, room[place]))
+    return [*edges, edges[-1] + measures.box_width + room[count]]
+
+
+def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
+    """A track for each span, none with two that meet, and how many tracks that makes.
+
+    >>> assign_tracks({7: (0, 20), 8: (10, 50), 9: (30, 40)})
+    ({7: 0, 8: 1, 9: 0}, 2)
+    """
+    found: dict[int, int] = {}
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    count = 0
+    for name, (begin, end) in sorted(spans.items(), key=lambda one: (one[1], one[0])):
+        while busy and busy[0][0] + BETWEEN < begin:
+            heappush(free, heappop(busy)[1])
+        if not free:
+            heappush(free, count)
+            count += 1
+        found[name] = heappop(free)
+        heappush(busy, (end, found[name]))
+    return found, count
+
+
+def extent(places: Iterable[int]) -> tuple[int, int]:
+    """From the least to the greatest."""
+    found = list(places)
+    return min(found), max(found)

@@ -1,0 +1,180 @@
+"""The measures of a drawing, in pixels: large enough to read, or small enough for thousands.
+
+How wide a text is, near enough to know whether it fits: the letters' widths in a table.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from types import MappingProxyType
+from unicodedata import combining, east_asian_width
+
+from waybook.dag.diagram.model import Diagram
+
+#: What most sans-serif fonts come to, in thousandths of the font's size.
+_BY_WIDTH = {
+    222: "ijl'",
+    278: " !,./:;I[\\]ft|",
+    333: "()-`r{}",
+    389: '"*',
+    500: "ckvxyzJs^",
+    556: "#$0123456789?_abdeghnopquL",
+    584: "+<=>~",
+    611: "FTZ",
+    667: "&ABEKPSVXY",
+    722: "CDHNRUw",
+    778: "GOQ",
+    833: "Mm",
+    889: "%",
+    944: "W",
+    1015: "@",
+}
+WIDTHS: Mapping[str, int] = MappingProxyType(
+    {letter: width for width, letters in _BY_WIDTH.items() for letter in letters}
+)
+UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
+#: Fonts differ: what is measured is taken for wider than the table says, as it is in a wide font.
+WIDTH_MARGIN = 1.15
+ELLIPSIS = "…"
+#: Longer texts are cut before they are measured.
+MAX_MEASURED_LENGTH = 400
+
+
+def text_width(text: str, size: int) -> float:
+    """The width in pixels.
+
+    >>> text_width("will", 10) < text_width("www", 10)
+    True
+    """
+    return sum(map(_width, text)) * size * WIDTH_MARGIN / 1000
+
+
+def _width(letter: str) -> int:
+    known = WIDTHS.get(letter)
+    if known is not None:
+        return known
+    if combining(letter):
+        return NONE
+    return WIDE_CHARACTER_WIDTH if east_asian_width(letter) in "WF" else UNKNOWN
+
+
+def truncate(text: str, room: float, size: int) -> str:
+    """The text, or as much of it as fits, with an ellipsis.
+
+    >>> truncate("Prepare the header", 62, 12)
+    'Prepare…'
+    """
+    text = text[:MAX_MEASURED_LENGTH]
+    if text_width(text, size) <= room:
+        return text
+    left = room - text_width(ELLIPSIS, size)
+    kept = sum(width <= left for width in accumulate(text_width(letter, size) for letter in text))
+    return text[:kept].rstrip() + ELLIPSIS
+
+
+def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
+    """The text in at most so many lines, broken between words; the last line is fitted.
+
+    >>> wrap("Pairwise synthesis of the business case", 140, 12, 2)
+    ['Pairwise synthesis of', 'the business case']
+    """
+    words = text[:MAX_MEASURED_LENGTH].split()
+    found: list[str] = []
+    while words and len(found) < lines - 1:
+        line = words.pop(0)
+        while words and text_width(f"{line} {words[0]}", size) <= room:
+            line += f" {words.pop(0)}"
+        found.append(truncate(line, room, size))
+    return [*found, truncate(" ".join(words), room, size)] if words else found
+
+
+#: From so many boxes on, they are small.
+COMPACT_FROM = 400
+#: Identical siblings are stacked from so many on.
+STACK_FROM = 9
+NAME_SIZE, WORD_SIZE = 12, 11
+#: Where texts begin in a box: behind the icon.
+TEXT_LEFT, TEXT_RIGHT = 30, 8
+#: A drawing is about so much wider than high, where there is a choice.
+ASPECT = 1.5
+MIN_COLUMNS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimensions:
+    box_width: int = 188
+    box_height: int = 44
+    name_lines: int = 1
+    #: Between boxes above each other, between a box and a passing line, between such lines.
+    row_gap: int = 14
+    passing_gap: int = 9
+    line_gap: int = 7
+    #: Between columns, and between bands; both grow with the lines that run in them.
+    column_gap: int = 44
+    band_gap: int = 26
+    pitch: int = 6
+    #: Around everything; within a frame; for a frame's heading; between frames.
+    margin: int = 14
+    padding: int = 16
+    heading: int = 30
+    #: What a frame has at least, so that there is room for its heading.
+    narrowest: int = 420
+    lane_gap: int = 34
+    #: A long edge passes through up to so many columns; a longer one goes round.
+    longest_passing: int = 6
+    compact: bool = False
+
+    @property
+    def name_width(self) -> int:
+        """How long a line of a name may be."""
+        return self.box_width - TEXT_LEFT - TEXT_RIGHT
+
+
+COMPACT = Dimensions(
+    box_width=136,
+    box_height=24,
+    row_gap=9,
+    passing_gap=6,
+    line_gap=5,
+    column_gap=28,
+    band_gap=16,
+    pitch=4,
+    longest_passing=4,
+    compact=True,
+)
+
+
+def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
+    """Large boxes with two lines for names that need them; small ones where there are many."""
+    if boxes >= COMPACT_FROM:
+        return COMPACT
+    measures, names = Dimensions(), (step.name for lane in sketch.lanes for step in lane.steps)
+    if all(text_width(name, NAME_SIZE) <= measures.name_width for name in names):
+        return measures
+    return replace(measures, name_lines=2, box_height=measures.box_height + 15)
+
+
+def columns_in(width: int, measures: Dimensions) -> int:
+    """How many columns go into a page of this width, with frames and tracks around them."""
+    across = measures.box_width + measures.column_gap
+    return max(1, (width - 2 * (measures.margin + measures.padding)) // across)
+
+
+def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
+    """How many columns make a page of good proportions, of layers with so many boxes each.
+
+    The more columns, the wider and the lower it is.
+
+    >>> columns_for([1] * 200, Dimensions()), columns_for([9] * 20, Dimensions())
+    (10, 10)
+    """
+    across, down = measures.box_width + measures.column_gap, measures.box_height + measures.row_gap
+    between = measures.band_gap + measures.pitch - measures.row_gap
+
+    def is_high(columns: int) -> bool:
+        bands = [max(rows[start : start + columns]) for start in range(0, len(rows), columns)]
+        return columns * across < ASPECT * (sum(bands) * down + len(bands) * between)
+
+    found = bisect_left(range(len(rows)), 1, key=lambda columns: not is_high(max(1, columns)))
+    return max(MIN_COLUMNS, found)

@@ -1,0 +1,71 @@
+"""A drawing: what is drawn and what is shown upon it, and all the forms it can be had in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from waybook.dag.definitions.definition import graphs_of, read_definition
+from waybook.dag.diagram.layout import compute_layout
+from waybook.dag.diagram.model import Diagram, diagram_from_structure
+from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotations, annotations_from_report
+from waybook.dag.diagram.svg import render_svg
+from waybook.dag.diagram.text import markdown_outline, mermaid
+from waybook.dag.progress.report import report
+from waybook.dag.progress.structure import stage_order, structure_counts, valid_structure
+from waybook.dag.snapshots.snapshot import read_snapshot
+
+
+class DrawingFormat(StrEnum):
+    SVG = "svg"
+    MERMAID = "mermaid"
+    MARKDOWN = "markdown"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    diagram: Diagram
+    annotations: Annotations = NO_ANNOTATIONS
+
+
+def export_drawing(form: DrawingFormat, drawing: Drawing) -> str:
+    """The drawing as a text that stands alone, for a file."""
+    if form is DrawingFormat.SVG:
+        return render_svg(compute_layout(drawing.diagram), drawing.annotations, styled=True) + "\n"
+    return _TEXTS[form](drawing.diagram, drawing.annotations)
+
+
+_TEXTS = MappingProxyType(
+    {DrawingFormat.MERMAID: mermaid, DrawingFormat.MARKDOWN: markdown_outline}
+)
+
+
+def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
+    """The drawing of a snapshot, or of a definition alone.
+
+    `models` are those of the first stage, where nothing is said of them.
+
+    Raises:
+        InvalidInput: this is neither a snapshot nor a definition.
+        BadRecipe: a definition that cannot be walked, or a snapshot without stages.
+    """
+    if isinstance(data, Mapping) and "dag" not in data and "stages" in data:
+        return _definition(data, models)
+    snapshot = read_snapshot(data)
+    found = {slug: one.models for slug, one in snapshot.evidence.items() if one.models}
+    expected = structure_counts(snapshot.structure, found)
+    told = report(snapshot.structure, snapshot.evidence, snapshot.warnings)
+    return Drawing(
+        diagram_from_structure(snapshot.structure), annotations_from_report(told, expected=expected)
+    )
+
+
+def _definition(data: object, models: Sequence[str]) -> Drawing:
+    dag = read_definition(data, strict=False)
+    structure = valid_structure(dag, graphs_of(dag))
+    expected = structure_counts(structure, {stage_order(dag)[0]: tuple(models)}) if models else {}
+    told = report(structure, {})
+    return Drawing(
+        diagram_from_structure(structure),
+        annotations_from_report(told, expected=expected) if models else NO_ANNOTATIONS,
+    )

@@ -1,0 +1,199 @@
+"""The grid of a lane: which item stands in which column of which band, and which edge goes how.
+
+An edge to the next column is a curve. A longer one within a band passes through the columns
+between, where a place is kept for it; edges of one source share these places. Any other edge goes
+round: it is a detour.
+
+Who stands above whom in a column: few crossings, and siblings in the order they were declared.
+
+Sweeps to and fro put each item where its neighbours are on average; ties go as declared. After
+each sweep, boxes with the same predecessors are put back into declared order among themselves.
+"""
+
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeAlias
+
+from waybook.dag.diagram.layers import Pairs, bands_of
+
+#: A box by its number, or a place kept for a passing line, with a number behind all boxes.
+Item: TypeAlias = int
+
+
+@dataclass(slots=True, kw_only=True)
+class Grid:
+    boxes: int
+    edges: Pairs
+    #: Of each item.
+    layer: list[int]
+    #: Where each band begins, and the band of each layer.
+    starts: list[int]
+    bands: list[int]
+    #: Of each place kept for a line, by its number behind the boxes: the box it comes from.
+    origins: list[int] = field(default_factory=list)
+    #: The edges drawn through the columns: the items they come by, both ends included.
+    through: dict[tuple[int, int], list[Item]] = field(default_factory=dict)
+    #: The edges that go round.
+    detours: Pairs = field(default_factory=list)
+
+    def band(self, item: Item) -> int:
+        """The band an item stands in."""
+        return self.bands[self.layer[item]]
+
+    def column(self, item: Item) -> int:
+        """The item's column within its band."""
+        layer = self.layer[item]
+        return layer - self.starts[self.bands[layer]]
+
+    def is_box(self, item: Item) -> bool:
+        return item < self.boxes
+
+    def columns(self) -> list[list[Item]]:
+        """The items of each layer: boxes as declared, with what passes beside its origin."""
+        found: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
+        items = sorted(range(len(self.layer)), key=self._declared)
+        for item in items:
+            found[self.layer[item]].append(item)
+        return found
+
+    def _declared(self, item: Item) -> tuple[int, int]:
+        return (item, 0) if self.is_box(item) else (self.origins[item - self.boxes], 1)
+
+    def widest(self) -> int:
+        """How many columns the widest band has."""
+        ends = [*self.starts[1:], max(self.layer) + 1]
+        return max(end - start for start, end in zip(self.starts, ends, strict=True))
+
+
+def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
+    """Lay the boxes out in columns; `longest` is how far an edge may pass through."""
+    starts = bands_of(layer, edges, columns)
+    bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
+    grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
+    kept: dict[tuple[int, int], Item] = {}
+    for source, target in edges:
+        span = layer[target] - layer[source]
+        if grid.band(source) != grid.band(target) or span > longest:
+            grid.detours.append((source, target))
+        else:
+            between = range(layer[source] + 1, layer[target])
+            passing = [_kept(grid, kept, source, place) for place in between]
+            grid.through[source, target] = [source, *passing, target]
+    return grid
+
+
+def _kept(grid: Grid, kept: dict[tuple[int, int], Item], source: int, place: int) -> Item:
+    if (source, place) not in kept:
+        kept[source, place] = len(grid.layer)
+        grid.layer.append(place)
+        grid.origins.append(source)
+    return kept[source, place]
+
+
+def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
+    """The items before and after each, along these ways."""
+    before: list[dict[Item, None]] = [{} for _ in grid.layer]
+    after: list[dict[Item, None]] = [{} for _ in grid.layer]
+    for way in ways:
+        for one, other in pairwise(way):
+            after[one][other] = None
+            before[other][one] = None
+    return [list(found) for found in before], [list(found) for found in after]
+
+
+MAX_ROUNDS = 4
+#: A grid with more items is swept fewer times, and its crossings are not counted.
+MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
+
+Columns = list[list[Item]]
+NeighborMap = Sequence[Sequence[Item]]
+
+
+def order_columns(grid: Grid) -> Columns:
+    """The columns of the grid, each from top to bottom."""
+    if len(grid.layer) > MAX_COUNTED:
+        return list(_rounds(grid, ROUNDS_BEYOND))[-1]
+    _, lines = neighbors(grid, list(grid.through.values()))
+    best: tuple[int, Columns] | None = None
+    for columns in _rounds(grid, MAX_ROUNDS):
+        count = count_crossings(columns, lines, _places(columns))
+        if best is None or count < best[0]:
+            best = count, [list(column) for column in columns]
+        if not count:
+            break
+    return best[1] if best else []
+
+
+def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
+    """The columns after each round of sweeps."""
+    round_about = [[source, target] for source, target in grid.detours]
+    before, after = neighbors(grid, [*grid.through.values(), *round_about])
+    columns, families = grid.columns(), _families(grid)
+    place = _places(columns)
+    for number in range(rounds):
+        if number:
+            for layer in range(len(columns) - 2, -1, -1):
+                _sort(columns[layer], after, place, families[layer])
+        for layer in range(len(columns)):
+            _sort(columns[layer], before, place, families[layer])
+        yield columns
+
+
+def _places(columns: Columns) -> dict[Item, float]:
+    """Each item's place, counted from the middle of its column."""
+    place: dict[Item, float] = {}
+    for column in columns:
+        _note(column, place)
+    return place
+
+
+def _note(column: list[Item], place: dict[Item, float]) -> None:
+    middle = (len(column) - 1) / 2
+    place.update({item: number - middle for number, item in enumerate(column)})
+
+
+def _sort(
+    column: list[Item], near: NeighborMap, place: dict[Item, float], families: list[list[Item]]
+) -> None:
+    """Sort a column by where the neighbours are; who has none stays about where it is."""
+    wish = {item: _mean(near[item], place, place[item]) for item in column}
+    column.sort(key=wish.__getitem__)
+    number = {item: place for place, item in enumerate(column)} if families else {}
+    for family in families:
+        slots = sorted(number[item] for item in family)
+        for slot, item in zip(slots, family, strict=True):
+            column[slot] = item
+    _note(column, place)
+
+
+def _mean(near: Sequence[Item], place: dict[Item, float], otherwise: float) -> float:
+    return sum(map(place.__getitem__, near)) / len(near) if near else otherwise
+
+
+def _families(grid: Grid) -> list[list[list[Item]]]:
+    """Of each layer, the boxes with the same predecessors, as declared."""
+    before: list[list[int]] = [[] for _ in range(grid.boxes)]
+    for source, target in grid.edges:
+        before[target].append(source)
+    found: list[dict[tuple[int, ...], list[Item]]] = [
+        defaultdict(list) for _ in range(max(grid.layer) + 1)
+    ]
+    for box, sources in enumerate(before):
+        found[grid.layer[box]][tuple(sorted(sources))].append(box)
+    return [[family for family in layer.values() if family[1:]] for layer in found]
+
+
+def count_crossings(columns: Columns, after: NeighborMap, place: dict[Item, float]) -> int:
+    """How many lines between neighbouring columns cross."""
+    total = 0
+    for column in columns:
+        seen: list[float] = []
+        for item in column:
+            targets = sorted(map(place.__getitem__, after[item]))
+            total += sum(len(seen) - bisect_right(seen, target) for target in targets)
+            for target in targets:
+                insort(seen, target)
+    return total

@@ -1,0 +1,121 @@
+"""Layers: each box in a column behind everything it depends on; columns in bands, as on a page.
+
+Identical siblings as one stack: many steps of a kind with the same neighbours on both sides.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from waybook.dag.diagram.model import Lane
+
+#: Edges by places.
+Pairs: TypeAlias = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class StackedLane:
+    """A lane as boxes: each has the places of its steps, in declared order."""
+
+    boxes: tuple[tuple[int, ...], ...]
+    edges: Pairs
+
+
+def stack_siblings(lane: Lane, stack_from: int) -> StackedLane:
+    """The lane with every family of at least so many identical siblings as one box."""
+    place = {step.key: number for number, step in enumerate(lane.steps)}
+    edges = list(dict.fromkeys((place[source], place[target]) for source, target in lane.edges))
+    families: dict[object, list[int]] = defaultdict(list)
+    for number, near in enumerate(_neighbours(len(place), edges)):
+        families[(near, lane.steps[number].kind)].append(number)
+    large = (family for family in families.values() if len(family) >= stack_from)
+    first = {number: family[0] for family in large for number in family}
+    if not first:
+        return StackedLane(tuple((number,) for number in range(len(place))), edges)
+    return _joined(len(place), edges, first)
+
+
+def _neighbours(count: int, edges: Pairs) -> Sequence[tuple[tuple[int, ...], tuple[int, ...]]]:
+    before: list[list[int]] = [[] for _ in range(count)]
+    after: list[list[int]] = [[] for _ in range(count)]
+    for source, target in edges:
+        before[target].append(source)
+        after[source].append(target)
+    return [(tuple(sorted(b)), tuple(sorted(a))) for b, a in zip(before, after, strict=True)]
+
+
+def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
+    """The boxes where each member of a family is in the box of its first."""
+    members: dict[int, list[int]] = defaultdict(list)
+    for number in range(count):
+        members[first.get(number, number)].append(number)
+    box = {number: place for place, found in enumerate(members.values()) for number in found}
+    joined = dict.fromkeys((box[source], box[target]) for source, target in edges)
+    return StackedLane(tuple(map(tuple, members.values())), list(joined))
+
+
+def layers_of(count: int, edges: Pairs) -> list[int]:
+    """The layer of each box: the longest way to it, or nearer to what comes next.
+
+    Whatever feeds at least as much as it is fed is moved on as far as it can go, then whatever is
+    fed at least as much back again. So edges get shorter, and what begins late stands late.
+    """
+    before: list[list[int]] = [[] for _ in range(count)]
+    after: list[list[int]] = [[] for _ in range(count)]
+    for source, target in edges:
+        before[target].append(source)
+        after[source].append(target)
+    order = _order(before, after)
+    layer = [0] * count
+    for box in order:
+        for target in after[box]:
+            layer[target] = max(layer[target], layer[box] + 1)
+    for box in reversed(order):
+        if after[box] and len(after[box]) >= len(before[box]):
+            layer[box] = min([layer[target] for target in after[box]]) - 1
+    for box in order:
+        if before[box] and len(before[box]) >= len(after[box]):
+            layer[box] = max([layer[source] for source in before[box]]) + 1
+    return layer
+
+
+def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
+    waiting = [len(found) for found in before]
+    order = [box for box, count in enumerate(waiting) if not count]
+    for box in order:
+        for target in after[box]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                order.append(target)
+    return order
+
+
+def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
+    """Where each band begins: so many columns at most, cut where the fewest edges go through.
+
+    Where it makes no difference all bands are of one length, but for the last.
+
+    >>> bands_of([0, 1, 2, 3, 4, 5, 6], [(n, n + 1) for n in range(6)], 5)
+    [0, 4]
+    """
+    count = max(layer) + 1
+    even = -(-count // -(-count // columns))
+    cut = _edges_through(layer, edges, count)
+    starts = [0]
+    while count - starts[-1] > columns:
+        start = starts[-1]
+        ends = range(start + max(1, even * 2 // 3), start + columns + 1)
+        starts.append(min((cut[end], abs(end - start - even), end) for end in ends)[-1])
+    return starts
+
+
+def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
+    """How many edges go from before each layer to it or behind it."""
+    change = [0] * (count + 2)
+    for source, target in edges:
+        change[layer[source] + 1] += 1
+        change[layer[target] + 1] -= 1
+    for place in range(1, len(change)):
+        change[place] += change[place - 1]
+    return change

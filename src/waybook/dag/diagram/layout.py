@@ -1,0 +1,207 @@
+"""The layout of a map: where every box stands, which way every edge goes.
+
+Layered, from left to right: layers, an order within them, heights, and ways for the edges, none
+of them through a box. What is too long for a page is wrapped as text is, in bands. Everything is
+linear or nearly so in steps and edges, and the same every time.
+
+A part of a map that is too large to be drawn whole: what is nearest to one of its steps.
+"""
+
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, replace
+
+from waybook.dag.diagram.coordinates import assign_tracks, place_vertically
+from waybook.dag.diagram.dimensions import (
+    STACK_FROM,
+    Dimensions,
+    columns_for,
+    columns_in,
+    dimensions_for,
+)
+from waybook.dag.diagram.geometry import Box, EdgeLine, Frame, Layout, Point, Route, TransitionRoute
+from waybook.dag.diagram.grid import grid_of, order_columns
+from waybook.dag.diagram.layers import StackedLane, layers_of, stack_siblings
+from waybook.dag.diagram.model import Diagram, Lane
+from waybook.dag.diagram.routing import routes_of
+from waybook.dag.diagram.thinning import thin_edges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inside:
+    """A lane by itself, its top left at the origin."""
+
+    width: int
+    height: int
+    boxes: list[Box]
+    lines: list[EdgeLine]
+
+
+def compute_layout(
+    sketch: Diagram, *, width: int | None = None, stack_from: int = STACK_FROM
+) -> Layout:
+    """Lay out what is to be drawn.
+
+    `width` is what a page has; without one, the drawing has the width that suits it. Identical
+    siblings are stacked from `stack_from` on.
+    """
+    whole = [stack_siblings(lane, stack_from) for lane in sketch.lanes]
+    thinned = [thin_edges(len(found.boxes), found.edges) for found in whole]
+    boxes = [replace(found, edges=few.edges) for found, few in zip(whole, thinned, strict=True)]
+    measures = dimensions_for(sketch, sum(len(found.boxes) for found in boxes))
+    layers = [layers_of(len(found.boxes), found.edges) for found in boxes]
+    if width is None:
+        columns = max((columns_for(_rows(layer), measures) for layer in layers), default=1)
+    else:
+        columns = columns_in(width, measures)
+    insides = [
+        _inside(number, found, layer, columns, measures)
+        for number, (found, layer) in enumerate(zip(boxes, layers, strict=True))
+    ]
+    layout = _stacked_lanes(sketch, insides, measures)
+    return replace(layout, undrawn=sum(few.undrawn for few in thinned))
+
+
+def _rows(layer: list[int]) -> list[int]:
+    """How many boxes each layer has."""
+    counts = Counter(layer)
+    return [counts[place] for place in range(len(counts))]
+
+
+def _inside(
+    number: int, found: StackedLane, layer: list[int], columns: int, measures: Dimensions
+) -> _Inside:
+    if not found.boxes:
+        return _Inside(width=0, height=0, boxes=[], lines=[])
+    grid = grid_of(layer, found.edges, columns, measures.longest_passing)
+    routes = routes_of(grid, place_vertically(grid, order_columns(grid), measures), measures)
+    half = measures.box_height // 2
+    boxes = [
+        Box(
+            routes.left(box),
+            routes.middle(box) - half,
+            measures.box_width,
+            measures.box_height,
+            number,
+            steps,
+            grid.layer[box],
+        )
+        for box, steps in enumerate(found.boxes)
+    ]
+    lines = [
+        EdgeLine(s, t, routes.through(s, t) if (s, t) in grid.through else routes.detour(s, t))
+        for s, t in found.edges
+    ]
+    width = routes.corridors.gutter_width + routes.gaps.columns[-1]
+    return _Inside(width=width, height=routes.corridors.height, boxes=boxes, lines=lines)
+
+
+# Lanes
+
+
+def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions) -> Layout:
+    """One lane below the other, each in its frame, with the ways from lane to lane."""
+    framed = _is_framed(sketch)
+    place = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
+    ways = (
+        [(place[source], place[target]) for source, target in sketch.transitions] if framed else []
+    )
+    far = {number: way for number, way in enumerate(ways) if way[1] > way[0] + 1}
+    tracks, count = assign_tracks({number: (2 * s, 2 * t) for number, (s, t) in far.items()})
+    left = measures.margin + count * 2 * measures.pitch
+    frames, top = list[Frame](), measures.margin
+    wide = max((inside.width for inside in insides), default=0)
+    wide = max(wide, measures.narrowest) if framed else wide
+    for number, inside in enumerate(insides):
+        height = inside.height + (measures.heading + 2 * measures.padding if framed else 0)
+        around = 2 * measures.padding if framed else 0
+        frames.append(Frame(left, top, wide + around, height, number))
+        top += height + measures.lane_gap
+    bottom = top - measures.lane_gap if insides else top
+    boxes, lines = _moved(insides, frames, measures if framed else None)
+    sides = {
+        number: measures.margin + 2 * measures.pitch * track for number, track in tracks.items()
+    }
+    return Layout(
+        sketch=sketch,
+        measures=measures,
+        width=left + (frames[0].width if frames else 0) + measures.margin,
+        height=bottom + measures.margin,
+        boxes=tuple(boxes),
+        lines=tuple(lines),
+        frames=tuple(frames) if framed else (),
+        transitions=tuple(
+            TransitionRoute(s, t, _way_on(frames[s], frames[t], sides.get(number), measures))
+            for number, (s, t) in enumerate(ways)
+        ),
+    )
+
+
+def _is_framed(sketch: Diagram) -> bool:
+    return len(sketch.lanes) > 1 or any(lane.name for lane in sketch.lanes)
+
+
+def _moved(
+    insides: list[_Inside], frames: list[Frame], framed: Dimensions | None
+) -> tuple[list[Box], list[EdgeLine]]:
+    """All boxes and lines, where their lanes are."""
+    boxes, lines = list[Box](), list[EdgeLine]()
+    for inside, frame in zip(insides, frames, strict=True):
+        x = frame.x + (framed.padding if framed else 0)
+        y = frame.y + (framed.padding + framed.heading if framed else 0)
+        first = len(boxes)
+        boxes += [box._replace(x=box.x + x, y=box.y + y) for box in inside.boxes]
+        lines += [
+            EdgeLine(source + first, target + first, tuple([(a + x, b + y) for a, b in way]))
+            for source, target, way in inside.lines
+        ]
+    return boxes, lines
+
+
+def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions) -> Route:
+    """Straight down to the next lane; beside the lanes to one further down."""
+    if side is None:
+        across = source.x + 2 * measures.padding
+        return ((across, source.y + source.height), (across, target.y))
+    out, into = _beside(source, measures), _beside(target, measures)
+    return (out, (side, out[1]), (side, into[1]), into)
+
+
+def _beside(frame: Frame, measures: Dimensions) -> Point:
+    return (frame.x, frame.y + measures.heading // 2)
+
+
+def exceeds(lane: Lane, boxes: int) -> bool:
+    """Whether a lane has more boxes than this, its stacks counted as one.
+
+    Neighbours are told apart by the sums of their hashes, which takes far less than to stack them.
+    """
+    if len(lane.steps) <= boxes:
+        return False
+    before, after = (dict.fromkeys((step.key for step in lane.steps), 0) for _ in range(2))
+    for source, target in dict.fromkeys(lane.edges):
+        after[source] += hash(target)
+        before[target] += hash(source)
+    families = Counter((before[step.key], after[step.key], step.kind) for step in lane.steps)
+    return sum(1 if size >= STACK_FROM else size for size in families.values()) > boxes
+
+
+def steps_around(lane: Lane, key: str, most: int) -> Lane:
+    """The lane with only the steps nearest to this one, at most so many, and the edges between.
+
+    Steps that no edge leads to are not near, however few there are.
+    """
+    beside: dict[str, list[str]] = defaultdict(list)
+    for source, target in lane.edges:
+        beside[source].append(target)
+        beside[target].append(source)
+    near, waiting = {key}, deque([key])
+    while waiting and len(near) < most:
+        for other in beside[waiting.popleft()]:
+            if other not in near and len(near) < most:
+                near.add(other)
+                waiting.append(other)
+    return replace(
+        lane,
+        steps=tuple(step for step in lane.steps if step.key in near),
+        edges=tuple((s, t) for s, t in lane.edges if s in near and t in near),
+    )

@@ -1,0 +1,213 @@
+"""A layout as SVG: structure and status as classes and data attributes, colours left to CSS.
+
+Nothing in it refers to anything outside, carries a script or a style attribute; so it is drawn
+the same way into a page with a strict policy, into a chat, and into a file, for which alone the
+style is embedded.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+
+from waybook.dag.diagram.boxes import (
+    LEGEND_HEIGHT,
+    box_status,
+    draw_box,
+    element,
+    escape_text,
+    icon,
+    legend,
+    text,
+)
+from waybook.dag.diagram.dimensions import WORD_SIZE, text_width, truncate
+from waybook.dag.diagram.geometry import (
+    Box,
+    EdgeLine,
+    Frame,
+    Layout,
+    TransitionRoute,
+    arrowhead_data,
+    is_detour,
+    path_data,
+)
+from waybook.dag.diagram.status_marks import (
+    DONE_STATUSES,
+    NO_ANNOTATIONS,
+    NO_STATUS,
+    NOT_STARTED,
+    Annotations,
+    symbol_for,
+)
+
+#: The address of a step's page, by stage and step; None for a step that has none.
+StepUrl = Callable[[str, str], str | None]
+HEADING_SIZE = 13
+NOTE_LEFT, NOTE_HEIGHT = 14, 24
+
+
+def render_svg(
+    layout: Layout,
+    marks: Annotations = NO_ANNOTATIONS,
+    *,
+    address: StepUrl | None = None,
+    styled: bool = False,
+) -> str:
+    """The drawing; `styled` with its own colours, for wherever there is no stylesheet."""
+    statuses = [box_status(box, layout, marks) for box in layout.boxes]
+    compact = layout.measures.compact
+    below, wide = legend(layout, marks, layout.height) if compact else ("", 0)
+    note = undrawn_note(layout)
+    wide = max(wide, 2 * NOTE_LEFT + round(text_width(note, WORD_SIZE)) if note else 0)
+    width, height = max(layout.width, wide), layout.height + (LEGEND_HEIGHT if compact else 0)
+    noted = text(NOTE_LEFT, height + NOTE_HEIGHT // 2, note, "note") if note else ""
+    height += NOTE_HEIGHT if note else 0
+    summary = _summary(layout, marks)
+    parts = [
+        element("title", escape_text(summary)),
+        f"<style>{style_sheet()}</style>" if styled else "",
+        element("rect", class_="ground", width=width, height=height),
+        *_transitions(layout, marks),
+        *_lanes(layout, marks, statuses, address),
+        below,
+        noted,
+    ]
+    return element(
+        "svg",
+        "".join(parts),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        class_="waymap compact" if compact else "waymap",
+        # The links in an image could not be reached.
+        role="group" if address else "img",
+        aria_label=summary,
+    )
+
+
+@cache
+def style_sheet() -> str:
+    """The one stylesheet of all drawings, as short as it can be told."""
+    source = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
+    lines = (line.strip() for line in source.splitlines())
+    return "".join(line for line in lines if not line.startswith("/*"))
+
+
+def _summary(layout: Layout, marks: Annotations) -> str:
+    """What the drawing shows, for whoever cannot see it.
+
+    Names are anybody's and of any length; the beginning is enough to know which it is.
+    """
+    steps = [(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps]
+    counts = Counter(marks.step(*step).status for step in steps)
+    done = sum(count for status, count in counts.items() if status in DONE_STATUSES)
+    others = "".join(
+        f", {count} {symbol_for(status).label}"
+        for status, count in counts.items()
+        if status not in DONE_STATUSES
+    )
+    told = f"{done} of {len(steps)} steps done{others}" if marks.steps else f"{len(steps)} steps"
+    note = undrawn_note(layout)
+    return f"{layout.sketch.name[:200]}: {told}" + (f"; {note}" if note else "")
+
+
+def undrawn_note(layout: Layout) -> str:
+    """Return what the drawing says of dependencies that are not in it; empty if all are."""
+    if not layout.undrawn:
+        return ""
+    return f"{layout.undrawn:,} dependencies are not drawn: there are too many to tell them apart"
+
+
+# Lanes
+
+
+def _lanes(
+    layout: Layout, marks: Annotations, statuses: list[str], address: StepUrl | None
+) -> Iterator[str]:
+    frames = {frame.lane: frame for frame in layout.frames}
+    lines: dict[int, list[EdgeLine]] = {}
+    for line in layout.lines:
+        lines.setdefault(layout.boxes[line.source].lane, []).append(line)
+    boxes: dict[int, list[tuple[Box, str]]] = {}
+    for box, status in zip(layout.boxes, statuses, strict=True):
+        boxes.setdefault(box.lane, []).append((box, status))
+    for number, lane in enumerate(layout.sketch.lanes):
+        inner = [
+            *_heading(layout, frames.get(number), marks),
+            *_edges(lines.get(number, ()), statuses),
+            *(
+                draw_box(box, layout, marks, status, address)
+                for box, status in boxes.get(number, ())
+            ),
+        ]
+        status = marks.stage(lane.slug).status
+        yield element("g", "".join(inner), class_="stage", data_stage=lane.slug, data_status=status)
+
+
+def _heading(layout: Layout, frame: Frame | None, marks: Annotations) -> Iterator[str]:
+    """The frame of a lane, its name, and where it stands."""
+    if frame is None:
+        return
+    lane, measures = layout.sketch.lanes[frame.lane], layout.measures
+    mark = marks.stage(lane.slug)
+    left, base = frame.x + measures.padding, frame.y + 25
+    room = frame.width - 2 * measures.padding
+    name = truncate(lane.name, room * 0.5, HEADING_SIZE)
+    yield element(
+        "rect", x=frame.x, y=frame.y, width=frame.width, height=frame.height, rx=10, class_="frame"
+    )
+    yield text(left, base, name, "name")
+    # Bold letters are wider.
+    left += round(text_width(name, HEADING_SIZE) * 1.1) + 20
+    word = symbol_for(mark.status).label
+    yield icon(left, base - 4, mark.status)
+    yield text(left + 12, base, word, "word")
+    left += 12 + round(text_width(word, WORD_SIZE)) + 14 if word else 0
+    room = frame.x + frame.width - measures.padding - left
+    yield text(left, base, truncate(mark.note or _size(layout, frame), room, WORD_SIZE), "note")
+
+
+def _size(layout: Layout, frame: Frame) -> str:
+    count = len(layout.sketch.lanes[frame.lane].steps)
+    return "1 step" if count == 1 else f"{count} steps"
+
+
+# Lines
+
+
+def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
+    """The edges in few paths: those still to be gone, and those that were; detours apart."""
+    found: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
+    for line in lines:
+        found[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
+    for (gone, around), some in found.items():
+        if some:
+            status = "completed" if gone else "not_started"
+            ways = "".join([path_data(line.route) for line in some])
+            heads = "".join(dict.fromkeys([arrowhead_data(line.route) for line in some]))
+            kind = "edges around" if around else "edges"
+            yield element("path", class_=kind, data_status=status, d=ways)
+            yield element("path", class_="heads", data_status=status, d=heads)
+
+
+#: Gone, going round; what is drawn later lies above.
+EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
+
+
+def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:
+    """The ways from lane to lane, and what was said on them."""
+    for way_on in layout.transitions:
+        status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
+        gone = NOT_STARTED if status in {NOT_STARTED, NO_STATUS} else "completed"
+        yield element("path", class_="edges", data_status=gone, d=path_data(way_on.way))
+        yield element("path", class_="heads", data_status=gone, d=arrowhead_data(way_on.way))
+        if way_on.target == way_on.source + 1:
+            yield _caption(layout, way_on, marks)
+
+
+def _caption(layout: Layout, way_on: TransitionRoute, marks: Annotations) -> str:
+    said = marks.captions.get(layout.sketch.lanes[way_on.source].slug, "")
+    (x, top), (_, bottom) = way_on.way
+    room = layout.width - x - 4 * layout.measures.margin
+    return text(x + 14, (top + bottom) // 2 + 4, truncate(said, room, WORD_SIZE), "note")

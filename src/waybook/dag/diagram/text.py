@@ -1,0 +1,125 @@
+"""A map as Mermaid: text that many wikis, editors and code hosts draw by themselves.
+
+A map as Markdown: its stages as headings, its steps as lists, for whoever reads or pastes it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from waybook.dag.diagram.model import Diagram, Lane
+from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations, symbol_for
+
+MAX_NAME_LENGTH = 200
+#: What has a meaning in Mermaid, or in what it makes; entities stand for it.
+MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
+HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
+
+#: How a status is drawn; what is not here has no colour.
+STYLES = {
+    "completed": "fill:#e8f6ee,stroke:#17794a,color:#1b2130",
+    "skipped": "fill:#f0f4f4,stroke:#4f7477,color:#1b2130",
+    "failed": "fill:#fdeaea,stroke:#bb2521,color:#1b2130,stroke-width:2px",
+    "awaiting_input": "fill:#f3eafd,stroke:#7a2fc4,color:#1b2130,stroke-width:2px",
+    "stalled": "fill:#fdf3dc,stroke:#946000,color:#1b2130,stroke-width:2px",
+    "in_progress": "fill:#e6effd,stroke:#1f5fcc,color:#1b2130,stroke-width:2px",
+}
+
+
+def mermaid(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
+    """The map as a flowchart; lanes are subgraphs, and every status is a sign and a word too."""
+    return "\n".join(["flowchart LR", *_lines(sketch, marks), ""])
+
+
+def _lines(sketch: Diagram, marks: Annotations) -> Iterator[str]:
+    used: dict[str, list[str]] = {}
+    framed = len(sketch.lanes) > 1
+    for number, lane in enumerate(sketch.lanes):
+        if framed:
+            yield f'  subgraph s{number}["{quote(lane.name or lane.slug)}"]'
+            yield "    direction LR"
+        yield from _steps(number, lane, marks, used)
+        if framed:
+            yield "  end"
+    places = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
+    for source, target in sketch.transitions if framed else ():
+        yield f"  s{places[source]} ==> s{places[target]}"
+    for status, style in STYLES.items():
+        if status in used:
+            yield f"  classDef {status} {style}"
+            yield f"  class {','.join(used[status])} {status}"
+
+
+def _steps(
+    number: int, lane: Lane, marks: Annotations, used: dict[str, list[str]]
+) -> Iterator[str]:
+    names = {step.key: f"n{number}_{place}" for place, step in enumerate(lane.steps)}
+    for step in lane.steps:
+        mark = marks.step(lane.slug, step.key)
+        look = symbol_for(mark.status)
+        told = f"{look.symbol} {look.label}" + (f", {mark.note}" if mark.note else "")
+        said = f"<br/>{quote(told)}" if marks.steps else ""
+        used.setdefault(mark.status, []).append(names[step.key])
+        yield f'    {names[step.key]}["{quote(step.name)}{said}"]'
+    for source, target in lane.edges:
+        yield f"    {names[source]} --> {names[target]}"
+
+
+def quote(text: str) -> str:
+    """A text for between quotes in Mermaid, whatever it says.
+
+    >>> quote('say "hi" & <go>')
+    'say #34;hi#34; #38; #60;go#62;'
+    """
+    plain = HIDDEN_CHARACTERS.sub(" ", text[:MAX_NAME_LENGTH])
+    return MERMAID_SPECIAL.sub(lambda found: f"#{ord(found[0])};", plain)
+
+
+MARKDOWN_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
+MAX_OUTLINE_NAME_LENGTH = 500
+
+
+def markdown_outline(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
+    """The map as a page of Markdown."""
+    return "\n".join([f"# {escape_markdown(sketch.name)}", *_lanes(sketch, marks), ""])
+
+
+def _lanes(sketch: Diagram, marks: Annotations) -> Iterator[str]:
+    for lane in sketch.lanes:
+        yield ""
+        if len(sketch.lanes) > 1:
+            told = f" {_told(marks.stage(lane.slug))}" if marks.stages else ""
+            yield f"## {escape_markdown(lane.name or lane.slug)}{told}"
+            yield ""
+        yield from _outline_steps(lane, marks)
+
+
+def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
+    number = {step.key: place for place, step in enumerate(lane.steps, start=1)}
+    before: dict[str, list[int]] = {}
+    for source, target in lane.edges:
+        before.setdefault(target, []).append(number[source])
+    for step in lane.steps:
+        told = f" {_told(marks.step(lane.slug, step.key))}" if marks.steps else ""
+        # After the one before it is what a list says by itself.
+        waits = sorted(before.get(step.key, ()))
+        after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
+        yield f"{number[step.key]}. {escape_markdown(step.name)}{told}{after if waits else ''}"
+
+
+def _told(mark: Annotation) -> str:
+    look = symbol_for(mark.status)
+    return f"— {look.symbol} {look.label}" + (
+        f", {escape_markdown(mark.note)}" if mark.note else ""
+    )
+
+
+def escape_markdown(text: str) -> str:
+    r"""A text on one line, with nothing in it that Markdown would read as more than text.
+
+    >>> escape_markdown("a *bold* <b>move</b>\n# here")
+    'a \\*bold\\* \\<b\\>move\\</b\\> \\# here'
+    """
+    return MARKDOWN_SPECIAL.sub(
+        r"\\\1", HIDDEN_CHARACTERS.sub(" ", text[:MAX_OUTLINE_NAME_LENGTH]).strip()
+    )

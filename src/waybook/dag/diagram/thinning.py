@@ -1,0 +1,84 @@
+"""Fewer lines for maps so dense that their lines would hide each other and take seconds to draw.
+
+Dependencies that follow from others are left out first; if that is not enough, each step keeps
+its first ones. How many are left out is stated in the drawing.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from waybook.dag.diagram.layers import Pairs
+
+#: Lines that any map may have, and lines that it may have per box.
+MIN_LINES: Final = 1_000
+LINES_PER_BOX: Final = 10
+#: Implied dependencies are looked for in maps of at most so many boxes: it takes a bit per pair.
+MAX_REDUCED_BOXES: Final = 2_000
+
+
+class Thinned(NamedTuple):
+    """The edges that are drawn, and how many are not."""
+
+    edges: Pairs
+    undrawn: int = 0
+
+
+def thin_edges(count: int, edges: Pairs) -> Thinned:
+    """Return the edges to draw between this many boxes: all of them, unless they are too many.
+
+    >>> dense = [(a, b) for b in range(200) for a in range(b)]
+    >>> [len(thin_edges(200, dense).edges), thin_edges(200, dense).undrawn]
+    [199, 19701]
+    """
+    most = max(MIN_LINES, LINES_PER_BOX * count)
+    if len(edges) <= most:
+        return Thinned(edges)
+    kept = _without_implied(count, edges) if count <= MAX_REDUCED_BOXES else edges
+    if len(kept) > most:
+        kept = _first_of_each(kept, most)
+    return Thinned(kept, len(edges) - len(kept))
+
+
+def _without_implied(count: int, edges: Pairs) -> Pairs:
+    """Return the edges whose source leads to their target in no other way."""
+    after: list[list[int]] = [[] for _ in range(count)]
+    for source, target in edges:
+        after[source].append(target)
+    order = _topological(count, after)
+    place = {box: number for number, box in enumerate(order)}
+    reached = [0] * count
+    kept = set[tuple[int, int]]()
+    for box in reversed(order):
+        found = 0
+        for target in sorted(after[box], key=place.__getitem__):
+            if not found >> target & 1:
+                kept.add((box, target))
+                found |= reached[target] | 1 << target
+        reached[box] = found
+    return [edge for edge in edges if edge in kept]
+
+
+def _topological(count: int, after: Sequence[Sequence[int]]) -> list[int]:
+    waiting = [0] * count
+    for targets in after:
+        for target in targets:
+            waiting[target] += 1
+    order = [box for box in range(count) if not waiting[box]]
+    for box in order:
+        for target in after[box]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                order.append(target)
+    return order
+
+
+def _first_of_each(edges: Pairs, most: int) -> Pairs:
+    """Return so many edges: the first into every box, then the second into every box, and so on."""
+    rank: dict[int, int] = {}
+    ranked = list[tuple[int, int]]()
+    for number, (_, target) in enumerate(edges):
+        rank[target] = rank.get(target, 0) + 1
+        ranked.append((rank[target], number))
+    kept = sorted(number for _, number in islice(sorted(ranked), most))
+    return [edges[number] for number in kept]

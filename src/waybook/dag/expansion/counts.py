@@ -1,0 +1,153 @@
+"""How many units and outputs every step will have, known before any work begins.
+
+Counts and origins are carried through the graph in its order; nothing is enumerated but the
+lineages that the leaves leave, once for all steps that share them. `units` makes the units
+themselves, as many as are counted here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from waybook.dag.expansion.granularity import (
+    GRANULARITY,
+    Descent,
+    Worker,
+    fans_out,
+    first_of,
+    lineage_owners,
+    unit_count,
+)
+from waybook.dag.expansion.lineage import (
+    Origins,
+    distinct,
+    entry_origins,
+    lineage_name,
+    merge_origins,
+    single_author_origins,
+)
+from waybook.dag.graph import Graph, output_keys, primary_source
+from waybook.dag.model import Dag, JobType, RecipeStep, Stage, Strategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageCounts:
+    #: By step key, for every step of the stage.
+    units: Mapping[str, int]
+    outputs: Mapping[str, int]
+    #: The units of the whole stage.
+    total: int
+    #: What the stage leaves to the next.
+    leaves: Origins
+
+
+def expected_counts(
+    stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
+) -> StageCounts:
+    """The counts of a stage with these models, after a stage that left these origins."""
+    models = distinct(models)
+    units: dict[str, int] = {}
+    outputs: dict[str, int] = {}
+    #: The step whose outputs each step carries on; itself if it follows no other.
+    begun_by: dict[str, str] = {}
+    for key in graph.order:
+        step = graph.steps[key]
+        source = primary_source(step, stage.slug, graph)
+        if step.skip:
+            units[key] = outputs[key] = 0
+        elif source is not None:
+            units[key] = outputs[key] = outputs[source]
+        else:
+            units[key] = unit_count(step.strategy, models, prior)
+            outputs[key] = len(models) if fans_out(step, graph) else units[key]
+        begun_by[key] = key if source is None else begun_by[source]
+    fruitful = dict.fromkeys(begun_by[key] for key in graph.leaves if outputs[key])
+    left = _begun(stage.slug, graph, [graph.steps[key] for key in fruitful], models, prior)
+    return StageCounts(
+        units=units, outputs=outputs, total=sum(units.values()), leaves=merge_origins(left)
+    )
+
+
+def _begun(
+    stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
+) -> Iterable[Origins]:
+    """The origins of these steps' outputs; those of steps that share theirs, once."""
+    kept: set[Strategy] = set()
+    for step in steps:
+        if GRANULARITY[step.strategy].descent is Descent.NEW:
+            yield _new(stage, step, models, one_each=_one_each(step, graph))
+        elif step.strategy not in kept:
+            kept.add(step.strategy)
+            yield _kept(step.strategy, models, prior)
+
+
+def _one_each(step: RecipeStep, graph: Graph) -> bool:
+    return GRANULARITY[step.strategy].worker is Worker.EACH or fans_out(step, graph)
+
+
+def _new(stage: str, step: RecipeStep, models: Sequence[str], *, one_each: bool) -> Origins:
+    if one_each:
+        return single_author_origins(
+            {lineage_name(stage, step.key, model): model for model in models}
+        )
+    return single_author_origins({lineage_name(stage, step.key): first_of(models)})
+
+
+def _kept(strategy: Strategy, models: Sequence[str], prior: Origins) -> Origins:
+    if GRANULARITY[strategy].worker is Worker.AUTHOR:
+        return single_author_origins(lineage_owners(models, prior))
+    return Origins(
+        lineages=prior.lineages,
+        authors=tuple(models),
+        first_author=dict.fromkeys(prior.lineages, first_of(models)),
+    )
+
+
+def dag_counts(
+    dag: Dag, graphs: Mapping[str, Graph], models_of: Mapping[str, Sequence[str]]
+) -> Mapping[str, StageCounts]:
+    """The counts of every stage, each after all the stages before it.
+
+    A stage of which `models_of` says nothing has no models.
+    """
+    stages = {stage.slug: stage for stage in dag.stages}
+    before = _before(dag)
+    counts: dict[str, StageCounts] = {}
+    for slug in TopologicalSorter(before).static_order():
+        models = models_of.get(slug, ())
+        prior = [counts[source].leaves for source in before[slug]]
+        origins = merge_origins(prior) if prior else entry_origins(models)
+        counts[slug] = expected_counts(stages[slug], graphs[slug], models, origins)
+    return {slug: counts[slug] for slug in stages}
+
+
+def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
+    """The stages before each stage, in declared order."""
+    place = {stage.slug: number for number, stage in enumerate(dag.stages)}
+    before: dict[str, list[str]] = {stage.slug: [] for stage in dag.stages}
+    for transition in sorted(dag.transitions, key=lambda way: place[way.source]):
+        before[transition.target].append(transition.source)
+    return before
+
+
+def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
+    """The keys of the documents people will have to read, by the steps that make them.
+
+    Those that have a template; where a stage says nothing of rendering, all that its EXECUTE steps
+    make.
+    """
+    steps = stage.recipe.steps
+    pages = {
+        step.key: frozenset(output.document_key for output in step.outputs if output.render)
+        for step in steps
+    }
+    if any(pages.values()):
+        return pages
+    return {
+        step.key: frozenset(output_keys(step)) for step in steps if step.job_type is JobType.EXECUTE
+    }
+
+
+def documents_expected(stage: Stage, counts: StageCounts) -> int:
+    """How many documents people will have to read when the stage is done."""
+    return sum(len(keys) * counts.outputs[key] for key, keys in rendered_keys(stage).items())

@@ -1,0 +1,248 @@
+"""A recipe as a graph: its order, its roots and leaves, who comes before and after whom.
+
+Everything here is one pass over steps and edges.
+
+The walker: which steps of a stage close and which open, now that work has ended.
+
+There is no barrier. A step opens when the steps before it are closed, whatever goes on elsewhere;
+it opens once, with all its units, and closing is final.
+
+Where a step's documents come from: who makes what, and the one a step goes by.
+
+The primary source of a `per_source_document` step is the predecessor that makes the first of its
+inputs; the step has one unit for each of that predecessor's outputs.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
+from waybook.dag.model import Recipe, RecipeStep, Stage, Strategy
+
+#: A cycle longer than this is told in part.
+MAX_CYCLE_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    steps: Mapping[str, RecipeStep]
+    #: All keys, each behind everything it depends on; ties by step number, then as declared.
+    order: tuple[str, ...]
+    predecessors: Mapping[str, tuple[str, ...]]
+    successors: Mapping[str, tuple[str, ...]]
+    roots: tuple[str, ...]
+    leaves: tuple[str, ...]
+
+
+def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
+    """The recipe's graph.
+
+    Raises:
+        BadRecipe: it has no steps, duplicate keys, dangling or duplicate edges, or a cycle.
+    """
+    found = graph_or_errors(recipe, at)
+    if isinstance(found, Graph):
+        return found
+    raise bad_recipe_error(found)
+
+
+def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
+    """The recipe's graph, or everything that keeps it from being one."""
+    faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
+    if faults:
+        return faults
+    keys = [step.key for step in recipe.steps]
+    before, after = _neighbours(keys, recipe.edges)
+    rank = {step.key: (step.number, place) for place, step in enumerate(recipe.steps)}
+    order = _order(keys, before, after, rank)
+    if len(order) < len(keys):
+        around = find_cycle(before, set(keys) - set(order))
+        return [Diagnostic("cycle", f"{at}.edges", f"the steps wait for each other: {around}")]
+    return Graph(
+        steps={step.key: step for step in recipe.steps},
+        order=tuple(order),
+        predecessors=before,
+        successors=after,
+        roots=tuple(key for key in order if not before[key]),
+        leaves=tuple(key for key in order if not after[key]),
+    )
+
+
+def _step_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
+    if not recipe.steps:
+        yield Diagnostic("no_steps", f"{at}.steps", "a recipe needs at least one step")
+    seen: set[str] = set()
+    for number, step in enumerate(recipe.steps):
+        if step.key in seen:
+            where = f"{at}.steps[{number}].stepKey"
+            yield Diagnostic("duplicate_key", where, f"the step key {step.key!r} is used twice")
+        seen.add(step.key)
+
+
+def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
+    keys = {step.key for step in recipe.steps}
+    seen: set[tuple[str, str]] = set()
+    for number, edge in enumerate(recipe.edges):
+        where = f"{at}.edges[{number}]"
+        for end in edge:
+            if end not in keys:
+                yield Diagnostic(
+                    "dangling_edge", where, f"the edge names {end!r}, which is no step"
+                )
+        if edge in seen:
+            told = f"the edge from {edge[0]!r} to {edge[1]!r} is there twice"
+            yield Diagnostic("duplicate_edge", where, told)
+        seen.add(edge)
+
+
+Neighbours = Mapping[str, tuple[str, ...]]
+
+
+def _neighbours(
+    keys: Sequence[str], edges: Iterable[tuple[str, str]]
+) -> tuple[Neighbours, Neighbours]:
+    before: dict[str, list[str]] = {key: [] for key in keys}
+    after: dict[str, list[str]] = {key: [] for key in keys}
+    for source, target in edges:
+        before[target].append(source)
+        after[source].append(target)
+    return (
+        {key: tuple(found) for key, found in before.items()},
+        {key: tuple(found) for key, found in after.items()},
+    )
+
+
+def _order(
+    keys: Sequence[str],
+    before: Neighbours,
+    after: Neighbours,
+    rank: Mapping[str, tuple[int, int]],
+) -> list[str]:
+    waiting = {key: len(before[key]) for key in keys}
+    ready = [(rank[key], key) for key in keys if not waiting[key]]
+    heapify(ready)
+    order: list[str] = []
+    while ready:
+        _, key = heappop(ready)
+        order.append(key)
+        for target in after[key]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                heappush(ready, (rank[target], target))
+    return order
+
+
+def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> str:
+    """One cycle among those that can never come: walk back until one is met again.
+
+    >>> find_cycle({"a": ["b"], "b": ["a"], "c": ["b"]}, {"a", "b", "c"})
+    'b → a → b'
+    """
+    key, seen = min(stuck), dict[str, int]()
+    path: list[str] = []
+    while key not in seen:
+        seen[key] = len(path)
+        path.append(key)
+        key = next(source for source in before[key] if source in stuck)
+    around = [*reversed(path[seen[key] :])]
+    if len(around) > MAX_CYCLE_SHOWN:
+        around = [*around[:MAX_CYCLE_SHOWN], "…"]
+    return " → ".join([*around, around[0]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepState:
+    """Where a step stands; one that has no state has not been opened."""
+
+    opened: bool
+    closed: bool
+    #: Its units, and those whose work has ended well.
+    total: int
+    done: int
+
+
+UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What is to be written, in the graph's order. A step without units is in both."""
+
+    closed: tuple[str, ...]
+    opened: tuple[str, ...]
+
+
+def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str], int]) -> Walk:
+    """Close what is done, open what is free, and go on over steps without units.
+
+    `count_of` is asked for the units of each step that opens. One pass in the graph's order is
+    enough: when a step's turn comes, everything before it has been decided.
+    """
+    over: set[str] = set()
+    closed: list[str] = []
+    opened: list[str] = []
+    for key in graph.order:
+        state = states.get(key, UNOPENED)
+        if not (state.opened or state.closed):
+            if not over.issuperset(graph.predecessors[key]):
+                continue
+            opened.append(key)
+            state = _opened(0 if graph.steps[key].skip else count_of(key))
+        if not state.closed and state.done >= state.total:
+            closed.append(key)
+            over.add(key)
+        elif state.closed:
+            over.add(key)
+    return Walk(tuple(closed), tuple(opened))
+
+
+def _opened(total: int) -> StepState:
+    return StepState(opened=True, closed=False, total=total, done=0)
+
+
+def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
+    """The walk from nothing: the roots open."""
+    return walk(graph, {}, count_of)
+
+
+def stage_complete(graph: Graph, closed: Collection[str]) -> bool:
+    """Whether every step is closed."""
+    return all(key in closed for key in graph.order)
+
+
+def output_keys(step: RecipeStep) -> tuple[str, ...]:
+    """The keys of the documents each unit of this step makes, each once."""
+    keys = dict.fromkeys(output.document_key for output in step.outputs)
+    return tuple(keys) or (step.output_type,)
+
+
+def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
+    """The steps of a stage that make each document, by the document's key."""
+    found: dict[str, list[str]] = {}
+    for step in stage.recipe.steps:
+        for key in output_keys(step):
+            found.setdefault(key, []).append(step.key)
+    return {key: tuple(steps) for key, steps in found.items()}
+
+
+def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
+    """The predecessors that could be this step's primary source; in a good recipe, one."""
+    before = graph.predecessors[step.key]
+    if step.inputs is None:
+        return before
+    primary = next(iter(step.inputs), None)
+    if primary is None or primary.stage not in {None, stage_slug}:
+        return ()
+    return tuple(key for key in before if primary.document_key in output_keys(graph.steps[key]))
+
+
+def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | None:
+    """The predecessor whose outputs this step has a unit for each; None if it has none.
+
+    The recipe has been checked: a `per_source_document` step that is no root has exactly one.
+    """
+    if step.strategy is not Strategy.PER_SOURCE_DOCUMENT or not graph.predecessors[step.key]:
+        return None
+    found = primary_source_candidates(step, stage_slug, graph)
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,104 @@
+"""The seven things that hold of every report, each as a function that says whether it holds.
+
+One to five are about one report, six about two of the same run, the later one second, and seven
+about two reports of the same state. A stage that could not be told is left out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from waybook.dag.model import ProgressStatus
+from waybook.dag.progress.report import Progress, Report, StageReport, StepReport
+
+
+def completed_steps_add_up(report: Report) -> bool:
+    """One: the completed steps are those that stand as completed."""
+    return all(
+        progress["completedSteps"] == _count(steps, ProgressStatus.COMPLETED)
+        for _, progress, steps in _stages(report)
+    )
+
+
+def total_steps_are_the_list(report: Report) -> bool:
+    """Two: there are as many steps as are listed."""
+    return all(progress["totalSteps"] == len(steps) for _, progress, steps in _stages(report))
+
+
+def failed_steps_add_up(report: Report) -> bool:
+    """Three: the failed steps are those that stand as failed."""
+    return all(
+        progress["failedSteps"] == _count(steps, ProgressStatus.FAILED)
+        for _, progress, steps in _stages(report)
+    )
+
+
+def completed_means_every_step(report: Report) -> bool:
+    """Four: a stage is completed if and only if it has steps, all are, and none failed."""
+    return all(
+        (stage["status"] == ProgressStatus.COMPLETED)
+        == (
+            0 < progress["totalSteps"] == progress["completedSteps"] and not progress["failedSteps"]
+        )
+        for stage, progress, _ in _stages(report)
+    )
+
+
+def completed_stages_add_up(report: Report) -> bool:
+    """Five: the completed stages are those that stand as completed."""
+    completed = sum(stage["status"] == ProgressStatus.COMPLETED for stage in report["stages"])
+    return report["dagProgress"]["completedStages"] == completed
+
+
+def completed_never_decreases(before: Report, after: Report) -> bool:
+    """Six: what was completed stays completed. Failed steps may fall, after a retry."""
+    later = {stage["stageSlug"]: (stage, progress) for stage, progress, _ in _stages(after)}
+    pairs = [
+        (was, progress, *later[was["stageSlug"]])
+        for was, progress, _ in _stages(before)
+        if was["stageSlug"] in later
+    ]
+    return all(
+        then["completedSteps"] <= now["completedSteps"]
+        and (
+            was["status"] != ProgressStatus.COMPLETED or stage["status"] == ProgressStatus.COMPLETED
+        )
+        for was, then, stage, now in pairs
+    )
+
+
+def is_deterministic(one: Report, other: Report) -> bool:
+    """Seven: the same state makes the same report, whoever looks at what, in whatever order."""
+    return one == other
+
+
+def _stages(report: Report) -> Iterator[tuple[StageReport, Progress, list[StepReport]]]:
+    for stage in report["stages"]:
+        if stage["progress"] is not None and stage["steps"] is not None:
+            yield stage, stage["progress"], stage["steps"]
+
+
+def _count(steps: list[StepReport], standing: ProgressStatus) -> int:
+    return sum(step["status"] == standing for step in steps)
+
+
+#: What holds of one report, in the order of its numbers.
+SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
+    {
+        rule.__name__: rule
+        for rule in (
+            completed_steps_add_up,
+            total_steps_are_the_list,
+            failed_steps_add_up,
+            completed_means_every_step,
+            completed_stages_add_up,
+        )
+    }
+)
+
+
+def check(report: Report, before: Report | None = None) -> list[str]:
+    """The names of the invariants that are broken; `before` is an earlier report of the run."""
+    broken = [name for name, holds in SINGLE_REPORT_INVARIANTS.items() if not holds(report)]
+    if before is not None and not completed_never_decreases(before, report):
+        broken.append(completed_never_decreases.__name__)
+    return broken

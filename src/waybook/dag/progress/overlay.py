@@ -1,0 +1,152 @@
+"""The overlay: where each step stands, judged by its place in the graph and what is known of it.
+
+The first rule that holds decides: `completed` if the step is closed; `failed` if a job failed for
+good; `in_progress` if a job is unfinished; `completed` if it has jobs (all done then), or if any
+step behind it, however far, has been reached; `completed` if it is to be skipped and everything
+before it is completed; else `not_started`. No job is held against an expected number of jobs.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from waybook.dag.diagnostics import count_noun, quote_name
+from waybook.dag.graph import Graph
+from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known of one step: whether it is closed, and its jobs."""
+
+    closed: bool = False
+    done: int = 0
+    active: int = 0
+    failed: int = 0
+    started_at: str | None = None
+    completed_at: str | None = None
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the walk has come to this step."""
+        return self.closed or bool(self.done or self.active or self.failed)
+
+
+#: What is known of a step nobody has come to.
+NO_EVIDENCE = Evidence()
+
+#: A job as far as it is evidence: of which step, of which type, in which status.
+JobEvidence: TypeAlias = tuple[str | None, str, str]
+
+
+class Count(NamedTuple):
+    """How many jobs are done, unfinished, and failed for good."""
+
+    done: int = 0
+    active: int = 0
+    failed: int = 0
+
+
+# fmt: off
+COUNTS: Mapping[str, Count] = MappingProxyType({
+    **{status: Count(active=1) for status in JobStatus},
+    **{status: Count(failed=1) for status in FAILED_JOB},
+    JobStatus.COMPLETED: Count(done=1),
+    JobStatus.SUPERSEDED: Count(),
+})
+
+
+# fmt: on
+
+
+def evidence_of(
+    jobs: Iterable[JobEvidence], closed: Collection[str] = ()
+) -> tuple[dict[str, Evidence], list[str]]:
+    """What these jobs of one stage say of its steps, and what is strange about them.
+
+    RENDER jobs, superseded ones and those without a step say nothing. An unknown status counts
+    as unfinished: nobody knows that such a job is done. Jobs that are counted already are welcome.
+    """
+    counts: dict[str, Count] = dict.fromkeys(closed, Count())
+    warnings: list[str] = []
+    for (step, kind, status), many in Counter(jobs).items():
+        if step is None or kind == JobType.RENDER:
+            continue
+        if status not in COUNTS:
+            warnings.append(_unknown(step, status, many))
+        added, before = COUNTS.get(status, Count(active=1)), counts.get(step, Count())
+        counts[step] = Count(*(a + b * many for a, b in zip(before, added, strict=True)))
+    final = frozenset(closed)
+    found = {
+        step: Evidence(closed=step in final, done=done, active=active, failed=failed)
+        for step, (done, active, failed) in counts.items()
+    }
+    return found, warnings
+
+
+def _unknown(step: str, status: str, many: int) -> str:
+    unknown = f"in the unknown status {quote_name(status)}" if status else "without a status"
+    return f"step {quote_name(step)}: {count_noun(many, 'job')} {unknown}, counted as unfinished"
+
+
+def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, ProgressStatus]:
+    """Where each step stands, in the graph's order: one pass back and one forth."""
+    passed = _passed(graph, evidence)
+    standings: dict[str, ProgressStatus] = {}
+    for key in graph.order:
+        standing = step_status(evidence.get(key, NO_EVIDENCE), passed=key in passed)
+        if standing is ProgressStatus.NOT_STARTED and graph.steps[key].skip:
+            standing = _skipped(standings[before] for before in graph.predecessors[key])
+        standings[key] = standing
+    return standings
+
+
+def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
+    """Where a step stands that is not to be skipped. The rules hold in this order.
+
+    >>> step_status(Evidence(done=3, active=1, failed=1), passed=True)
+    <ProgressStatus.FAILED: 'failed'>
+    """
+    if evidence.closed:
+        return ProgressStatus.COMPLETED
+    if evidence.failed:
+        return ProgressStatus.FAILED
+    if evidence.active:
+        return ProgressStatus.IN_PROGRESS
+    return ProgressStatus.COMPLETED if evidence.done or passed else ProgressStatus.NOT_STARTED
+
+
+def _passed(graph: Graph, evidence: Mapping[str, Evidence]) -> set[str]:
+    """The steps with a reached step somewhere behind them."""
+    passed: set[str] = set()
+    for key in reversed(graph.order):
+        if key in passed or evidence.get(key, NO_EVIDENCE).is_reached:
+            passed.update(graph.predecessors[key])
+    return passed
+
+
+def _skipped(before: Iterable[ProgressStatus]) -> ProgressStatus:
+    done = all(standing is ProgressStatus.COMPLETED for standing in before)
+    return ProgressStatus.COMPLETED if done else ProgressStatus.NOT_STARTED
+
+
+def stage_status(standings: Collection[ProgressStatus]) -> ProgressStatus:
+    """Where a stage stands, judged by its steps. The rules hold in this order.
+
+    >>> stage_status([ProgressStatus.COMPLETED, ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED])
+    <ProgressStatus.FAILED: 'failed'>
+    >>> stage_status([])
+    <ProgressStatus.NOT_STARTED: 'not_started'>
+    """
+    present = set(standings)
+    if ProgressStatus.FAILED in present:
+        return ProgressStatus.FAILED
+    if present == {ProgressStatus.COMPLETED}:
+        return ProgressStatus.COMPLETED
+    return (
+        ProgressStatus.IN_PROGRESS
+        if present - {ProgressStatus.NOT_STARTED}
+        else ProgressStatus.NOT_STARTED
+    )

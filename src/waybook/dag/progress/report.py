@@ -1,0 +1,187 @@
+"""The report: the map and where we are on it, as one JSON answer.
+
+Our own runs, snapshots of other systems and plans all go through here; they differ only in where
+the evidence comes from. What cannot be told becomes null with a warning, and the rest is told.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from waybook.dag.diagnostics import sorted_messages
+from waybook.dag.expansion.counts import StageCounts, documents_expected
+from waybook.dag.model import ProgressStatus, Stage
+from waybook.dag.progress.documents import AvailableDocument
+from waybook.dag.progress.overlay import NO_EVIDENCE, Evidence, overlay, stage_status
+from waybook.dag.progress.structure import Structure, structure_counts
+
+
+class Jobs(TypedDict):
+    done: int
+    active: int
+    failed: int
+
+
+class StepReport(TypedDict):
+    stepKey: str
+    status: ProgressStatus
+    jobs: Jobs
+    startedAt: str | None
+    completedAt: str | None
+
+
+class Progress(TypedDict):
+    completedSteps: int
+    totalSteps: int
+    failedSteps: int
+
+
+class StageReport(TypedDict):
+    stageSlug: str
+    #: Null, as are progress and steps, where the recipe cannot be walked.
+    status: ProgressStatus | None
+    modelCount: int | None
+    progress: Progress | None
+    steps: list[StepReport] | None
+    documents: list[dict[str, object]]
+    #: Null where it cannot be known, and before the stage is initiated.
+    documentsExpected: int | None
+    documentsAvailable: int
+    warnings: list[str]
+
+
+class DagProgress(TypedDict):
+    completedStages: int
+    totalStages: int
+
+
+class Report(TypedDict):
+    dagProgress: DagProgress
+    stages: list[StageReport]
+    #: Those that belong to no stage.
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEvidence:
+    """What is known of a stage that has been initiated."""
+
+    #: Frozen when the stage began; None if nobody knows them.
+    models: tuple[str, ...] | None = None
+    steps: Mapping[str, Evidence] = field(default_factory=dict)
+    #: Where the steps stand, for whoever knows that better than the overlay's rules: a plan.
+    standings: Mapping[str, ProgressStatus] | None = None
+    documents: tuple[AvailableDocument, ...] = ()
+
+
+Warnings = Mapping[str | None, Iterable[str]]
+
+
+def report(
+    structure: Structure, seen: Mapping[str, StageEvidence], warnings: Warnings | None = None
+) -> Report:
+    """The report of a run; a stage of which nothing was seen has not been initiated.
+
+    `warnings` are found elsewhere, each under the stage it is of, or under None.
+    """
+    found = warnings or {}
+    counts = structure_counts(
+        structure, {slug: one.models for slug, one in seen.items() if one.models}
+    )
+    stages = [
+        _initiated(stage, structure, seen[stage.slug], counts.get(stage.slug), found)
+        if stage.slug in seen
+        else _not_initiated(stage, found)
+        for stage in structure.dag.stages
+    ]
+    completed = sum(stage["status"] is ProgressStatus.COMPLETED for stage in stages)
+    return {
+        "dagProgress": {"completedStages": completed, "totalStages": len(stages)},
+        "stages": stages,
+        "warnings": sorted_messages(found.get(None, ())),
+    }
+
+
+def _not_initiated(stage: Stage, warnings: Warnings) -> StageReport:
+    return {
+        "stageSlug": stage.slug,
+        "status": ProgressStatus.NOT_STARTED,
+        "modelCount": None,
+        "progress": {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0},
+        "steps": [],
+        "documents": [],
+        "documentsExpected": None,
+        "documentsAvailable": 0,
+        "warnings": sorted_messages(warnings.get(stage.slug, ())),
+    }
+
+
+def _initiated(
+    stage: Stage,
+    structure: Structure,
+    seen: StageEvidence,
+    counts: StageCounts | None,
+    warnings: Warnings,
+) -> StageReport:
+    standings = _standings(stage, structure, seen)
+    expected = documents_expected(stage, counts) if counts and seen.models else None
+    strange = [*warnings.get(stage.slug, ()), *_unknowns(stage, structure, seen, expected)]
+    return {
+        "stageSlug": stage.slug,
+        "status": None if standings is None else stage_status(standings.values()),
+        "modelCount": None if seen.models is None else len(seen.models),
+        "progress": None if standings is None else _progress(standings),
+        "steps": None if standings is None else _steps(standings, seen.steps),
+        "documents": [document.as_json() for document in seen.documents],
+        "documentsExpected": expected,
+        "documentsAvailable": len(seen.documents),
+        "warnings": sorted_messages(strange),
+    }
+
+
+def _standings(
+    stage: Stage, structure: Structure, seen: StageEvidence
+) -> Mapping[str, ProgressStatus] | None:
+    graph = structure.graphs.get(stage.slug)
+    if seen.standings is not None or graph is None:
+        return seen.standings
+    return overlay(graph, seen.steps)
+
+
+def _progress(standings: Mapping[str, ProgressStatus]) -> Progress:
+    found = list(standings.values())
+    return {
+        "completedSteps": found.count(ProgressStatus.COMPLETED),
+        "totalSteps": len(found),
+        "failedSteps": found.count(ProgressStatus.FAILED),
+    }
+
+
+def _steps(
+    standings: Mapping[str, ProgressStatus], evidence: Mapping[str, Evidence]
+) -> list[StepReport]:
+    return [_step(key, told, evidence.get(key, NO_EVIDENCE)) for key, told in standings.items()]
+
+
+def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
+    return {
+        "stepKey": key,
+        "status": standing,
+        "jobs": {"done": seen.done, "active": seen.active, "failed": seen.failed},
+        "startedAt": seen.started_at,
+        "completedAt": seen.completed_at,
+    }
+
+
+def _unknowns(
+    stage: Stage, structure: Structure, seen: StageEvidence, expected: int | None
+) -> Iterator[str]:
+    """Why something of this stage is null; of a plan nobody expects it."""
+    if seen.standings is not None:
+        return
+    if stage.slug not in structure.graphs:
+        yield "where its steps stand cannot be told: its recipe cannot be walked"
+    if not seen.models:
+        yield "how many documents to expect cannot be told: its models are not known"
+    elif expected is None:
+        yield "how many documents to expect cannot be told: a recipe on the way here is not clear"

@@ -1,0 +1,138 @@
+"""The structure of a whole DAG: its stages in order, and what each is expected to come to.
+
+What cannot be known is left out rather than guessed: a stage whose recipe is not sound, or whose
+models nobody named, has no expectations, and neither have the stages behind it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict
+
+from waybook.dag.expansion.counts import StageCounts, expected_counts
+from waybook.dag.expansion.lineage import entry_origins, merge_origins
+from waybook.dag.graph import Graph
+from waybook.dag.model import Dag
+
+#: Lineages have names, and names take room: where all stages together leave more than this many,
+#: what goes beyond has no expectations.
+MAX_LINEAGES = 300_000
+
+#: The models of each stage of which they are known.
+ModelsByStage = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    dag: Dag
+    #: The graph of each stage that has one.
+    graphs: Mapping[str, Graph]
+    #: The stages with nothing wrong in them nor in the way to them; a graph alone is enough to
+    #: see where a stage stands, but not to count what it will make.
+    valid: frozenset[str]
+
+    @property
+    def slugs(self) -> frozenset[str]:
+        """What the stages are called."""
+        return frozenset(stage.slug for stage in self.dag.stages)
+
+
+def valid_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
+    """The structure of a DAG that was read and checked."""
+    return Structure(dag=dag, graphs=graphs, valid=frozenset(graphs))
+
+
+def stage_order(dag: Dag) -> list[str]:
+    """The stages, each behind those with a transition to it; otherwise as declared."""
+    before = {stage.slug: dag.before(stage.slug) for stage in dag.stages}
+    order: dict[str, None] = {}
+    while len(order) < len(before):
+        ready = (s for s in before if s not in order and order.keys() >= set(before[s]))
+        order[next(ready)] = None
+    return list(order)
+
+
+def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str, Sequence[str]]:
+    """The models of each stage: its own, else those of the last stage before it that has some.
+
+    >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
+    {'b': ['opus'], 'c': ['opus']}
+    """
+    found: dict[str, Sequence[str]] = {}
+    last: Sequence[str] = ()
+    for slug in order:
+        last = models_of.get(slug) or last
+        if last:
+            found[slug] = last
+    return found
+
+
+def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str, StageCounts]:
+    """What is expected of each stage of which that can be known."""
+    if not structure.valid:
+        return {}
+    dag, order = structure.dag, stage_order(structure.dag)
+    models, counts, room = (
+        effective_models(order, models_of),
+        dict[str, StageCounts](),
+        MAX_LINEAGES,
+    )
+    stages = {stage.slug: stage for stage in dag.stages}
+    for slug in order:
+        before = dag.before(slug)
+        if slug not in structure.valid or slug not in models or not counts.keys() >= {*before}:
+            continue
+        prior = (
+            merge_origins(counts[b].leaves for b in before)
+            if before
+            else entry_origins(models[slug])
+        )
+        graph = structure.graphs[slug]
+        room -= len(prior.lineages) + len(graph.leaves) * len(models[slug])
+        if room >= 0:
+            counts[slug] = expected_counts(stages[slug], graph, models[slug], prior)
+    return counts
+
+
+# The map as JSON
+
+
+class Expected(TypedDict):
+    """How many units; null where that cannot be known."""
+
+    total: int | None
+    steps: dict[str, int | None]
+
+
+class StageMap(TypedDict):
+    stageSlug: str
+    order: list[str]
+    roots: list[str]
+    leaves: list[str]
+    expected: Expected
+
+
+class Map(TypedDict):
+    stages: list[StageMap]
+    warnings: NotRequired[list[str]]
+
+
+def map_json(structure: Structure, models_of: ModelsByStage) -> Map:
+    """The map: each stage's order, roots and leaves, and the units expected of it."""
+    counts = structure_counts(structure, models_of)
+    slugs = [stage.slug for stage in structure.dag.stages]
+    return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}
+
+
+def _stage_map(slug: str, graph: Graph | None, counts: StageCounts | None) -> StageMap:
+    units: Mapping[str, int | None] = {} if counts is None else counts.units
+    order = graph.order if graph else ()
+    return {
+        "stageSlug": slug,
+        "order": list(order),
+        "roots": list(graph.roots if graph else ()),
+        "leaves": list(graph.leaves if graph else ()),
+        "expected": {
+            "total": None if counts is None else counts.total,
+            "steps": {key: units.get(key) for key in order},
+        },
+    }

@@ -1,0 +1,250 @@
+"""The jobs of a snapshot: rows that some other system wrote, each put where it belongs.
+
+A job belongs to the stage and step it names. A continuation that names no step is of the step it
+continues, and a RENDER job that names no stage is of its parent's.
+
+Values from outside, taken as they come: what is not of the form one hopes for is nothing.
+
+The stage runs of a snapshot: which stages have begun, with which models, and what is closed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import NamedTuple
+
+from waybook.dag.diagnostics import StageWarning, count_noun, quote_name
+from waybook.dag.model import JobType
+from waybook.dag.progress.documents import RenderJob
+from waybook.dag.progress.overlay import JobEvidence
+from waybook.dag.progress.structure import Structure
+
+Raw = Mapping[str, object]
+
+EMPTY_OBJECT: Raw = {}
+
+
+def as_object(value: object) -> Raw:
+    """The value, if it is an object; else an empty one."""
+    return value if isinstance(value, dict) else EMPTY_OBJECT
+
+
+def as_list(value: object) -> Sequence[object]:
+    """The value, if it is a list; else an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def as_text(value: object) -> str | None:
+    """The value, if it is a text; a whole number is one too, since ids may be numbers.
+
+    >>> as_text("j1"), as_text(17), as_text(""), as_text(True), as_text(["j1"])
+    ('j1', '17', None, None, None)
+    """
+    if type(value) is str:
+        return value or None
+    return str(value) if type(value) is int and abs(value) < MAX_ID else None
+
+
+#: Beyond this nobody counts ids, and spelling them out takes long.
+MAX_ID = 1 << 64
+
+#: So many continuations of continuations are followed to find a step.
+MAX_CONTINUATION_DEPTH = 100
+
+
+class Row(NamedTuple):
+    """A job as its row tells it; what is missing is None."""
+
+    id: str | None
+    stage: str | None
+    step: str | None
+    type: str | None
+    status: str | None
+    model: str | None
+    parent: str | None
+    continues: str | None
+    document_key: str | None
+
+
+#: What the fields of a row are called in a snapshot.
+FIELDS = (
+    "id",
+    "stageSlug",
+    "stepKey",
+    "jobType",
+    "status",
+    "modelId",
+    "parent",
+    "continues",
+    "documentKey",
+)
+#: The types of fields that need no second look.
+SCALAR_TYPES = {str, NoneType}
+KINDS = frozenset(JobType)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedJobs:
+    """The jobs, each where it belongs; a stage with any job at all has its work counted."""
+
+    work: Mapping[str, Counter[JobEvidence]]
+    renders: list[RenderJob]
+
+
+def read_rows(raws: object) -> list[Row]:
+    """The rows of the jobs, in the order they came in."""
+    rows = []
+    for raw in as_list(raws):
+        row = Row._make(map(as_object(raw).get, FIELDS))
+        rows.append(
+            row if SCALAR_TYPES.issuperset(map(type, row)) else Row._make(map(as_text, row))
+        )
+    return rows
+
+
+def assign_jobs(rows: list[Row], slugs: frozenset[str]) -> tuple[AssignedJobs, list[StageWarning]]:
+    """Put each job into its stage, and say what is strange about it there."""
+    by_id = _by_id(rows)
+    work: dict[str, Counter[JobEvidence]] = {}
+    renders: list[RenderJob] = []
+    strange: Counter[StageWarning] = Counter()
+    for row in rows:
+        named, step = _whereabouts(row, by_id)
+        stage = named if named in slugs else None
+        if stage is None or row.id is None or row.type not in KINDS:
+            strange.update(_job_row_warnings(row, named, stage))
+        if stage is not None and stage not in work:
+            work[stage] = Counter()
+        if row.type == JobType.RENDER:
+            renders += [_render(row, stage, by_id)] if row.id else []
+        elif stage is not None:
+            work[stage][step, row.type or "", row.status or ""] += 1
+    twins = sum(row.id is not None for row in rows) - len(by_id)
+    strange.update({StageWarning(None, "with the id of another one"): twins} if twins else {})
+    return AssignedJobs(work, renders), [
+        StageWarning(stage, f"{count_noun(many, 'job')} {said}")
+        for (stage, said), many in strange.items()
+    ]
+
+
+Rows = Mapping[str | None, Row]
+
+
+def _by_id(rows: Iterable[Row]) -> Rows:
+    found: dict[str | None, Row] = {}
+    for row in rows:
+        if row.id in found:
+            # Which of two is meant nobody knows; at least it is always the same one.
+            found[row.id] = min(row, found[row.id], key=str)
+        elif row.id is not None:
+            found[row.id] = row
+    return found
+
+
+def _whereabouts(row: Row, by_id: Rows) -> tuple[str | None, str | None]:
+    """The stage and the step a job is of."""
+    if row.stage is not None and row.step is not None:
+        return row.stage, row.step
+    if row.type == JobType.RENDER:
+        parent = by_id.get(row.parent, row)
+        return row.stage or parent.stage, row.step
+    continued = _continued(row, by_id)
+    return row.stage or continued.stage, continued.step
+
+
+def _continued(row: Row, by_id: Rows) -> Row:
+    for _ in range(MAX_CONTINUATION_DEPTH):
+        if row.step is not None or row.continues not in by_id:
+            break
+        row = by_id[row.continues]
+    return row
+
+
+def _render(row: Row, stage: str | None, by_id: Rows) -> RenderJob:
+    parent = by_id.get(row.parent, row)
+    key, model = row.document_key or parent.document_key, row.model or parent.model
+    return RenderJob(row.id or "", stage, row.status or "", key, model)
+
+
+def _job_row_warnings(row: Row, named: str | None, stage: str | None) -> Iterator[StageWarning]:
+    if named is None:
+        yield StageWarning(None, "without a stage")
+    elif stage is None:
+        yield StageWarning(None, f"of a stage that is not there: {quote_name(named)}")
+    if row.id is None:
+        yield StageWarning(stage, "without an id")
+    if row.type is None:
+        yield StageWarning(stage, "without a type")
+    elif row.type not in KINDS:
+        yield StageWarning(stage, f"of the unknown type {quote_name(row.type)}")
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    #: None if nobody named them.
+    models: tuple[str, ...] | None = None
+    closed: frozenset[str] = frozenset()
+
+
+def read_stage_runs(
+    raws: object, structure: Structure
+) -> tuple[dict[str, StageRun], list[StageWarning]]:
+    """The run of each stage that has one, and what is strange.
+
+    Several runs of one stage are taken together, so it does not matter which of them comes first.
+    """
+    found: dict[str | None, list[Raw]] = {}
+    for raw in map(as_object, as_list(raws)):
+        found.setdefault(as_text(raw.get("stageSlug")), []).append(raw)
+    runs: dict[str, StageRun] = {}
+    warned: list[StageWarning] = []
+    for slug, told in found.items():
+        if slug is None:
+            warned.append(
+                StageWarning(None, f"{count_noun(len(told), 'stage run')} without a stage")
+            )
+        elif slug not in structure.slugs:
+            warned.append(
+                StageWarning(None, f"a stage run of a stage that is not there: {quote_name(slug)}")
+            )
+        else:
+            runs[slug] = _stage_run(told)
+            warned += [
+                StageWarning(slug, said)
+                for said in _stage_run_warnings(slug, runs[slug], told, structure)
+            ]
+    return runs, warned
+
+
+def _stage_run(raws: Sequence[Raw]) -> StageRun:
+    named = any(isinstance(raw.get("models"), list) for raw in raws)
+    models = dict.fromkeys(_texts(raws, "models"))
+    # The order of one run's models means something, that of several runs does not.
+    kept = tuple(sorted(models) if raws[1:] else models)
+    return StageRun(kept if named else None, frozenset(_texts(raws, "closed")))
+
+
+def _texts(raws: Sequence[Raw], name: str) -> Iterator[str]:
+    for raw in raws:
+        for value in map(as_text, as_list(raw.get(name))):
+            if value is not None:
+                yield value
+
+
+def _stage_run_warnings(
+    slug: str, run: StageRun, raws: Sequence[Raw], structure: Structure
+) -> Iterator[str]:
+    if raws[1:]:
+        yield f"{count_noun(len(raws), 'stage run')} of it, taken together"
+    for name in ("models", "closed"):
+        values = [raw[name] for raw in raws if raw.get(name) is not None]
+        if not all(isinstance(value, list) for value in values):
+            yield f"its {name} are not a list"
+        if any(as_text(one) is None for value in values for one in as_list(value)):
+            yield f"some of its {name} are not names, and are left out"
+    if slug in structure.graphs:
+        unknown = run.closed - structure.graphs[slug].steps.keys()
+        yield from (
+            f"there is no step {quote_name(key)}, which is said to be closed" for key in unknown
+        )

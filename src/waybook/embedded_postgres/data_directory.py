@@ -1,0 +1,235 @@
+"""Makes the directories, and opens none that was there before.
+
+Who PostgreSQL runs as: never root, and never somebody we had to create.
+"""
+
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from waybook.embedded_postgres.connection import write_private
+from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory, fingerprint
+from waybook.embedded_postgres.leftovers import remove_orphans
+from waybook.errors import Misconfigured
+
+if sys.platform != "win32":
+    import pwd
+
+CANDIDATES = ("postgres", "nobody")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The user of the operating system that owns the cluster and runs the server."""
+
+    name: str
+    uid: int
+    gid: int
+    is_other_user: bool
+    """Whether we are root and step down to this account."""
+
+
+def server_account(owner: int | None = None) -> Account:
+    """Ourselves; as root `postgres` where it exists, else `nobody`.
+
+    With `owner`, only that one of the two will do: a cluster stays with the user who made it.
+
+    Raises:
+        Misconfigured: we are root and there is neither.
+    """
+    if os.geteuid() != 0:
+        return Account(name="", uid=os.geteuid(), gid=os.getegid(), is_other_user=False)
+    for name in CANDIDATES:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if entry.pw_uid != 0 and owner in (None, entry.pw_uid):
+            return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid, is_other_user=True)
+    raise Misconfigured(
+        "PostgreSQL does not run as root, and this system has neither a user `postgres` nor "
+        "`nobody` to run it as (or the cluster belongs to somebody else); start Waybook as an "
+        "ordinary user, or name a server with --database-url"
+    )
+
+
+def drop_privileges(account: Account) -> None:
+    """Become the account, for good."""
+    if not account.is_other_user:
+        return
+    os.setgroups([])
+    os.setgid(account.gid)
+    os.setuid(account.uid)
+
+
+def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProcess[str] | None:
+    """What the command says when the account runs it, or nothing if it may not."""
+    try:
+        if account.is_other_user:
+            return subprocess.run(  # noqa: S603 - our own command line
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd="/",
+                user=account.uid,
+                group=account.gid,
+                extra_groups=[],
+            )
+        return subprocess.run(  # noqa: S603 - our own command line
+            command, capture_output=True, text=True, check=False, cwd="/"
+        )
+    except PermissionError:
+        return None
+
+
+def can_access(account: Account, directory: Path) -> bool:
+    """Whether the account gets into the directory as the permissions are."""
+    done = can_run(account, "/bin/sh", "-c", 'cd "$1"', "sh", directory)
+    return done is not None and done.returncode == 0
+
+
+PRIVATE = 0o700
+TRAVERSABLE = 0o711
+"""Others may pass through to what is theirs, and see nothing."""
+
+BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  # noqa: S108 - checked to be ours
+
+
+def create_control_directory(data_dir: Path) -> ControlDirectory:
+    """The data directory with the keeper's corner in it.
+
+    Raises:
+        Misconfigured: it cannot be made, or it is somebody else's.
+    """
+    desk = ControlDirectory(data_dir)
+    try:
+        if not desk.directory.exists():
+            data_dir.parent.mkdir(parents=True, exist_ok=True)
+            _make(data_dir, TRAVERSABLE if os.geteuid() == 0 else PRIVATE)
+            _make(desk.directory, PRIVATE)
+    except OSError as error:
+        raise Misconfigured(
+            f"cannot make the data directory {data_dir}: {error.strerror}; "
+            "choose another with --data-dir, or name a server with --database-url"
+        ) from error
+    check_private(desk.directory, os.geteuid())
+    return desk
+
+
+def create_server_directory(desk: ControlDirectory) -> tuple[ServerDirectory, Account]:
+    """The server's directory, and the account that owns it.
+
+    Raises:
+        Misconfigured: no place can be had without opening somebody's directory.
+    """
+    account = server_account()
+    home = _home(desk, account)
+    _make(home.directory, PRIVATE)
+    owner = home.directory.lstat().st_uid
+    if account.is_other_user and owner == os.geteuid():
+        check_private(home.directory, owner)  # made by us just now, or before we were killed
+        os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
+    elif account.is_other_user:
+        account = server_account(owner)
+    check_private(home.directory, account.uid)
+    if home.directory.parent != desk.data_dir:
+        write_private(desk.home, os.fsencode(home.directory))
+    return home, account
+
+
+def clean_places() -> None:
+    """Remove clusters of data directories that were deleted, as root."""
+    remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
+
+
+def _places() -> tuple[Path, ...]:
+    return tuple(base / "waybook" for base in BASES)
+
+
+def create_socket_directory(directory: Path) -> None:
+    """Where the socket is put, by the server's user.
+
+    Raises:
+        Misconfigured: there is such a directory, and it is not ours alone.
+    """
+    _make(directory, PRIVATE)
+    check_private(directory, os.geteuid())
+
+
+def shared_base(account: Account) -> Path:
+    """Where root keeps what the account must reach and the data directory cannot hold.
+
+    Raises:
+        Misconfigured: there is no such place.
+    """
+    for place in _places():
+        try:
+            _make(place, TRAVERSABLE)
+        except OSError:
+            continue
+        if _is_ours(place) and can_access(account, place):
+            return place
+    raise Misconfigured(
+        f"PostgreSQL would run as `{account.name}`, who reaches neither the data directory nor "
+        f"any of {', '.join(str(base / 'waybook') for base in BASES)}; choose a data directory "
+        f"that `{account.name}` can reach with --data-dir, or name a server with --database-url"
+    )
+
+
+def check_private(directory: Path, uid: int) -> None:
+    """Refuse a directory that somebody else made, or can look into.
+
+    Raises:
+        Misconfigured: it is not a directory, not this user's, or not private.
+    """
+    found = directory.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not mode & 0o077:
+        return
+    raise Misconfigured(
+        f"{directory} must be a directory that only user {uid} can enter, but it belongs to user "
+        f"{found.st_uid} with mode {mode:04o}; Waybook changes no permissions of others: "
+        "run as its owner, remove it, or choose another data directory with --data-dir"
+    )
+
+
+def _home(desk: ControlDirectory, account: Account) -> ServerDirectory:
+    inside = desk.data_dir / "server"
+    if desk.home.exists():
+        return _recorded(desk)
+    if not account.is_other_user or inside.exists() or can_access(account, desk.data_dir):
+        return ServerDirectory(inside)
+    return ServerDirectory(shared_base(account) / fingerprint(desk.data_dir))
+
+
+def _recorded(desk: ControlDirectory) -> ServerDirectory:
+    home = ServerDirectory(Path(os.fsdecode(desk.home.read_bytes())))
+    if home.directory.is_dir():
+        return home
+    raise Misconfigured(
+        f"{desk.home} says that the database of {desk.data_dir} lies in {home.directory}, which "
+        "is not there; bring it back, or remove that file to begin with an empty database"
+    )
+
+
+def _make(directory: Path, mode: int) -> bool:
+    """Whether it had to be made."""
+    try:
+        directory.mkdir(mode)
+    except FileExistsError:
+        return False
+    directory.chmod(mode)  # whatever the umask took away, from a directory made just now
+    return True
+
+
+def _is_ours(directory: Path) -> bool:
+    found = directory.lstat()
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and found.st_uid == os.geteuid()
+        and not stat.S_IMODE(found.st_mode) & 0o022
+    )

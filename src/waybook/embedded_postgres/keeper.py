@@ -1,0 +1,218 @@
+"""The keeper: the server's parent, which starts it, revives it, and stops it after the last client.
+
+`python -m waybook.postgres.keeper DATA_DIR durable|fleeting GRACE_SECONDS REPORT_TO` runs it,
+detached from terminal and starter; it reports once, to that descriptor.
+It holds `keeper.lock` for as long as it lives, so everybody can see whether there is one.
+As root it makes the directories, then becomes the server's user for good.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from waybook.embedded_postgres import locks
+from waybook.embedded_postgres.cluster import Binaries, create_cluster, find_binaries, is_ready
+from waybook.embedded_postgres.connection import (
+    ConnectionInfo,
+    new_passwords,
+    read_connection_info,
+    write_connection_info,
+)
+from waybook.embedded_postgres.data_directory import (
+    clean_places,
+    create_server_directory,
+    create_socket_directory,
+    drop_privileges,
+)
+from waybook.embedded_postgres.layout import (
+    SOCKET_NAME,
+    ControlDirectory,
+    ServerDirectory,
+    rotate,
+    socket_directory,
+    tail,
+)
+from waybook.embedded_postgres.leftovers import claim, is_deleted
+from waybook.embedded_postgres.postmaster import Postmaster, adopt_server, spawn, stop, wait_ready
+from waybook.errors import Unavailable, WaybookError
+
+EPHEMERAL = "fleeting"
+START_SECONDS = 55.0
+HEARTBEAT_SECONDS = 0.2
+TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
+"""What PostgreSQL says while what is left of its predecessor is still ending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerContext:
+    """All that is needed to run the server, with no right left that it does not need."""
+
+    home: ServerDirectory
+    binaries: Binaries
+    connection: ConnectionInfo
+    clients: int
+    """The descriptor of the lock that clients hold."""
+    grace_seconds: float
+    data_dir: int
+    """The descriptor of the data directory, by which it is seen that it was deleted."""
+    """Whether the cluster lies outside of the data directory, and so is not deleted with it."""
+
+    @property
+    def socket_dir(self) -> Path:
+        return Path(self.connection.socket_dir)
+
+
+def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> None:
+    """Become a process of our own, and keep the server."""
+    if os.fork():
+        os._exit(0)
+    os.umask(0o077)
+    told = _listen_for_the_end()
+    desk = ControlDirectory(Path(data_dir))
+    durable = durability != EPHEMERAL
+    held = locks.open_lock(desk.supervisor_lock)
+    try:
+        locks.wait_exclusive(held, time.monotonic() + 5, "became the keeper")
+        services = _move_in(desk, durable=durable, grace_seconds=float(grace_seconds))
+        server = adopt_or_start(services)
+    except WaybookError as error:
+        _report(int(report), {"error": type(error).__name__, "message": error.message})
+        raise
+    except OSError as error:
+        _report(int(report), {"error": Unavailable.__name__, "message": str(error)})
+        raise
+    _report(int(report), {"ready": True})
+    supervise(services, server, told)
+
+
+def adopt_or_start(services: ServerContext) -> Postmaster:
+    """Take over the server that runs already, or start it.
+
+    Raises:
+        Unavailable: it does not start, with the last lines of its log.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    log = services.home.log
+    while True:
+        create_socket_directory(services.socket_dir)
+        if orphan := adopt_server(services.home, services.socket_dir, deadline):
+            return orphan
+        begin = log.stat().st_size if log.exists() else 0
+        durable = services.connection.durable
+        child = spawn(services.home, services.binaries, services.socket_dir, durable=durable)
+        if wait_ready(child, services.socket_dir, deadline):
+            return child
+        said = tail(log, begin)
+        passing = child.was_killed() or any(reason in said for reason in TRANSIENT_ERRORS)
+        if time.monotonic() > deadline or not passing:
+            stop(child)
+            raise Unavailable(
+                f"PostgreSQL did not start in {services.home.cluster}; its log {log} ends:\n{said}"
+            )
+        time.sleep(HEARTBEAT_SECONDS / 4)
+
+
+def supervise(services: ServerContext, server: Postmaster, told: list[int]) -> None:
+    """Revive the server when it dies, and stop it when nobody has needed it for a while."""
+    idle_since: float | None = None
+    # Some file systems show no links even of directories that are there.
+    shows_links = not is_deleted(services.data_dir)
+    while not told:
+        time.sleep(HEARTBEAT_SECONDS)
+        if shows_links and is_deleted(services.data_dir):
+            stop(server)
+            _clean_up(services)
+            return
+        if server.is_gone() or not (services.socket_dir / SOCKET_NAME).exists():
+            stop(server)  # alive, it would be of no use without its socket
+            server = adopt_or_start(services)
+        rotate(services.home.log)
+        if not locks.try_exclusive(services.clients):
+            idle_since = None
+            continue
+        idle_since = idle_since or time.monotonic()
+        if time.monotonic() - idle_since >= services.grace_seconds:
+            break  # with the lock in hand: a new client waits until the server is down
+        locks.release(services.clients)
+    stop(server)
+
+
+def _clean_up(services: ServerContext) -> None:
+    """Remove the sockets of a deleted data directory; its cluster may be another copy's by now."""
+    if not services.socket_dir.is_relative_to(services.home.directory):
+        shutil.rmtree(services.socket_dir, ignore_errors=True)
+
+
+def _move_in(desk: ControlDirectory, *, durable: bool, grace_seconds: float) -> ServerContext:
+    clients = locks.open_lock(desk.clients_lock)
+    home, account = create_server_directory(desk)
+    is_apart = home.directory.parent != desk.data_dir
+    data_dir = os.open(desk.data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if is_apart and account.is_other_user:
+        claim(home, desk)
+    if account.is_other_user:
+        clean_places()  # after the claim: what is claimed is no leftover
+    binaries = find_binaries(account)
+    known = read_connection_info(desk.connection)
+    connection = ConnectionInfo(
+        socket_dir=str(socket_directory(home)),
+        server_home=str(home.directory),
+        version=binaries.version,
+        durable=durable,
+        passwords=known.passwords if known else new_passwords(),
+    )
+    if connection != known:
+        write_connection_info(desk.connection, connection)
+    drop_privileges(account)
+    os.chdir("/")
+    create_socket_directory(Path(connection.socket_dir))
+    same = known is None or known.durable == durable
+    _prepare(home, binaries, connection, same=same)
+    return ServerContext(
+        home=home,
+        binaries=binaries,
+        connection=connection,
+        clients=clients,
+        grace_seconds=grace_seconds,
+        data_dir=data_dir,
+    )
+
+
+def _prepare(
+    home: ServerDirectory, binaries: Binaries, connection: ConnectionInfo, *, same: bool
+) -> None:
+    """Bring the cluster up to date; an orphan stays only if it runs with the `same` settings."""
+    prepared = is_ready(home, connection.passwords)
+    if prepared and same:
+        return
+    deadline = time.monotonic() + START_SECONDS
+    if orphan := adopt_server(home, Path(connection.socket_dir), deadline):
+        stop(orphan)
+    if not prepared:
+        create_cluster(home, binaries, connection.passwords, durable=connection.durable)
+
+
+def _listen_for_the_end() -> list[int]:
+    """A list that holds a signal once we were told to end; a closed terminal does not count."""
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: None)
+    return told
+
+
+def _report(descriptor: int, message: dict[str, object]) -> None:
+    """Tell the client that started us, if it still listens."""
+    with contextlib.suppress(OSError):
+        os.write(descriptor, json.dumps(message).encode() + b"\n")
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

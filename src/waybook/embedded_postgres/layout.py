@@ -1,0 +1,192 @@
+"""Where everything lies.
+
+::
+
+    DATA_DIR/
+    ├── keeper/            ours, 0700
+    │   ├── clients.lock   held together by every client, for as long as it lives
+    │   ├── start.lock     held alone while somebody starts the server
+    │   ├── keeper.lock    held alone by the keeper, for as long as it lives
+    │   ├── keeper.log     what the keeper has to say
+    │   ├── home           where the server's directory is, if it is not here
+    │   ├── origin         a link to the record beside that directory, see `leftovers`
+    │   └── connection.json   passwords and socket, 0600
+    └── server/            the server's, 0700
+        ├── cluster/       PostgreSQL's data directory
+        ├── bootstrapped   which bootstrap the cluster has seen
+        ├── server.log     at most two files of bounded size
+        └── socket/
+
+As root the server runs as another user, who must reach `server/` without any directory being
+opened for it. Where it cannot (a data directory below /root, say), `server/` lies in
+/var/lib/waybook/<hash of the data directory> instead, and `keeper/home` says so; see `leftovers`
+for what becomes of it when the data directory is deleted.
+A socket's path is limited to 107 bytes, and drivers split it at commas; where it would be longer
+or hold one, the socket lies in /tmp/waybook-<uid>-<hash>, private like the rest.
+
+How the embedded server is set: durable, modest, reachable by its socket only.
+
+The server's log: one file and its predecessor, neither larger than a few megabytes.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+SOCKET_NAME = ".s.PGSQL.5432"
+MAX_SOCKET_PATH_LENGTH = 106
+SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is checked to be ours and private
+
+
+@dataclass(frozen=True, slots=True)
+class ControlDirectory:
+    """The keeper's side of a data directory: what clients and keeper share."""
+
+    data_dir: Path
+
+    @property
+    def directory(self) -> Path:
+        return self.data_dir / "keeper"
+
+    @property
+    def clients_lock(self) -> Path:
+        return self.directory / "clients.lock"
+
+    @property
+    def start_lock(self) -> Path:
+        return self.directory / "start.lock"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        return self.directory / "keeper.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "keeper.log"
+
+    @property
+    def home(self) -> Path:
+        return self.directory / "home"
+
+    @property
+    def origin(self) -> Path:
+        return self.directory / "origin"
+
+    @property
+    def connection(self) -> Path:
+        return self.directory / "connection.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDirectory:
+    """The server's side: everything PostgreSQL itself reads and writes."""
+
+    directory: Path
+
+    @property
+    def cluster(self) -> Path:
+        return self.directory / "cluster"
+
+    @property
+    def bootstrapped(self) -> Path:
+        return self.directory / "bootstrapped"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "server.log"
+
+
+def fingerprint(path: Path) -> str:
+    """A short name for a long path, the same every time."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+
+
+def socket_directory(home: ServerDirectory) -> Path:
+    """Where the socket lies: beside the cluster, or where its path is short and plain."""
+    beside = home.directory / "socket"
+    path = os.fsencode(beside / SOCKET_NAME)
+    if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
+        return beside
+    return SHORT_SOCKET_BASE / f"waybook-{os.geteuid()}-{fingerprint(home.directory)}"
+
+
+BASE = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "io_method": "sync",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "password_encryption": "scram-sha-256",
+    "scram_iterations": "1024",  # the passwords are random: there is nothing to slow down
+    "logging_collector": "off",  # the keeper bounds the log
+    "log_checkpoints": "off",
+    "autovacuum_naptime": "5s",  # a young table gets its statistics soon, and its plans with them
+    "log_line_prefix": "%m [%p] %q%u@%d ",
+}
+
+DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+EPHEMERAL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+"""Nothing of the client's surroundings reaches the server."""
+
+
+def server_arguments(*, durable: bool) -> list[str]:
+    """The settings as arguments of `postgres`."""
+    chosen = BASE | (DURABLE if durable else EPHEMERAL)
+    return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
+
+
+def socket_argument(directory: Path) -> list[str]:
+    """The socket's directory as arguments of `postgres`, which would split it at a comma."""
+    quoted = os.fspath(directory).replace('"', '""')
+    return ["-c", f'unix_socket_directories="{quoted}"']
+
+
+MAX_BYTES = 5 * 1024 * 1024
+TAIL_BYTES = 16384
+TAIL_LINES = 12
+PROBE_LINE = "FATAL:  the database system is starting up"
+"""What PostgreSQL notes whenever we ask whether it is ready; it explains nothing."""
+
+
+def open_log(path: Path) -> int:
+    """Open the log for appending, private if it is new."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)
+
+
+def rotate(path: Path, largest: int = MAX_BYTES) -> None:
+    """Move the content of a log that has grown too large aside.
+
+    The writer keeps its descriptor and goes on at the beginning, because it appends.
+    """
+    try:
+        if path.stat().st_size <= largest:
+            return
+    except FileNotFoundError:
+        return
+    older = path.with_name(f"{path.name}.1")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    with path.open("rb+") as log, os.fdopen(os.open(older, flags, 0o600), "wb") as kept:
+        log.seek(-largest, os.SEEK_END)
+        kept.write(log.read(largest))
+        log.truncate(0)
+
+
+def tail(path: Path, start: int = 0) -> str:
+    """The last lines written since `start`, for an error message."""
+    try:
+        with path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(start if start <= size else 0, size - TAIL_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    telling = [line for line in lines if not line.endswith(PROBE_LINE)]
+    return "\n".join(telling[-TAIL_LINES:])

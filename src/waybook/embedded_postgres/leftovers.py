@@ -1,0 +1,157 @@
+"""Clusters outside of their data directory: recorded when made, removed a month after that is gone.
+
+Next to such a cluster is `<its name>.origin`, in a directory that only root can write to. The file
+is linked into the data directory too, so its number of links shows whether that was deleted. It
+cannot tell a deleted data directory from one that was copied elsewhere, say to another file system:
+so a cluster without its data directory is only marked, and removed when it was still without one
+a month later. A keeper that starts for the copy claims the cluster and takes the mark away.
+
+The keeper locks the file for as long as it lives. A cluster is removed only if its record was
+linked and no longer is, and no process works in it. Across file systems there is no such link, and
+the cluster stays.
+"""
+
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from waybook.embedded_postgres import locks
+from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
+
+CLAIM_SECONDS = 30.0
+#: How long a cluster stays after its data directory is gone.
+ORPHAN_SECONDS = 30 * 86_400.0
+MAX_RECORD_BYTES = 65_536
+PROC = Path("/proc")
+SUFFIX = ".origin"
+
+
+def claim(home: ServerDirectory, desk: ControlDirectory) -> int:
+    """Record the data directory of this cluster, and lock the record until this process ends.
+
+    Raises:
+        Unavailable: another keeper did not give it up in time.
+    """
+    path = home.directory.with_name(home.directory.name + SUFFIX)
+    record = _locked(path, time.monotonic() + CLAIM_SECONDS)
+    is_linked = _link(path, desk.origin)
+    _write(record, {"data_dir": os.fsdecode(desk.data_dir), "linked": is_linked})
+    return record
+
+
+def _locked(path: Path, deadline: float) -> int:
+    while True:
+        record = locks.open_lock(path)
+        locks.wait_exclusive(record, deadline, "waited for another keeper to leave the cluster")
+        if os.fstat(record).st_nlink and os.path.samestat(os.fstat(record), path.lstat()):
+            return record
+        os.close(record)
+
+
+def _link(path: Path, into: Path) -> bool:
+    """Link the record into the data directory; returns whether that is possible."""
+    try:
+        if into.exists() and into.samefile(path):
+            return True
+        into.unlink(missing_ok=True)
+        into.hardlink_to(path)
+    except OSError:
+        return False
+    return True
+
+
+def is_deleted(descriptor: int) -> bool:
+    """Return whether the open directory was removed; one that was only moved was not."""
+    return os.fstat(descriptor).st_nlink == 0
+
+
+def remove_orphans(bases: Iterable[Path], now: float | None = None) -> list[Path]:
+    """Mark the clusters whose data directory is gone; remove those marked a month ago.
+
+    Run as root, in directories that only root can write to. Returns what was removed; `now` is in
+    seconds since the epoch.
+    """
+    at = time.time() if now is None else now
+    records = [record for base in bases for record in sorted(base.glob(f"*{SUFFIX}"))]
+    return [home for record in records if (home := _remove_orphan(record, at)) is not None]
+
+
+def _remove_orphan(path: Path, now: float) -> Path | None:
+    home = path.with_suffix("")
+    try:
+        if not PROC.is_dir() or not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        record = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None  # another process has just removed it
+    try:
+        if not locks.try_exclusive(record) or not _is_orphan(record) or _is_used(home):
+            return None
+        if not _is_marked(record, now):
+            return None
+        if home.is_dir() and not home.is_symlink():
+            shutil.rmtree(home)
+        path.unlink(missing_ok=True)
+    except OSError:
+        return None  # another process was faster, or the next start tries again
+    finally:
+        os.close(record)
+    return home
+
+
+def _is_orphan(record: int) -> bool:
+    found = os.fstat(record)
+    if found.st_uid != os.geteuid() or found.st_nlink != 1:
+        return False
+    origin = _read(record)
+    data_dir = origin.get("data_dir")
+    return origin.get("linked") is True and bool(data_dir) and not os.path.lexists(str(data_dir))
+
+
+def _is_marked(record: int, now: float) -> bool:
+    """Return whether the record was marked a month ago; mark it now if it never was."""
+    origin = _read(record)
+    marked = origin.get("orphaned_at")
+    if isinstance(marked, int | float):
+        return now - marked > ORPHAN_SECONDS
+    _write(record, {**origin, "orphaned_at": now})
+    return False
+
+
+def _read(record: int) -> dict[str, object]:
+    try:
+        found = json.loads(os.pread(record, MAX_RECORD_BYTES, 0))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(record: int, origin: dict[str, object]) -> None:
+    os.ftruncate(record, 0)
+    os.pwrite(record, json.dumps(origin).encode(), 0)
+
+
+def _is_used(home: Path) -> bool:
+    """Return whether a process works in the cluster, as every process of PostgreSQL does.
+
+    A process of its user that may not be looked at counts as one that does.
+    """
+    real, user = home.resolve(), home.lstat().st_uid
+    for process in PROC.glob("[0-9]*"):
+        try:
+            if process.lstat().st_uid == user and _works_in(process, real):
+                return True
+        except OSError:
+            continue  # it has just ended
+    return False
+
+
+def _works_in(process: Path, directory: Path) -> bool:
+    try:
+        return (process / "cwd").readlink().is_relative_to(directory)
+    except PermissionError:
+        return True

@@ -1,0 +1,202 @@
+"""One running PostgreSQL: our child, or one that outlived its keeper and was taken over.
+
+Deals with what a killed keeper left behind: a running server, or a stale pid file.
+
+A number in a pid file proves nothing. A process is ours if the kernel says that it listens on
+the socket in our private directory, or that it works in our cluster; no other is ever signalled.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from waybook.embedded_postgres import layout
+from waybook.embedded_postgres.cluster import Binaries
+from waybook.embedded_postgres.layout import SOCKET_NAME, ServerDirectory, open_log
+from waybook.embedded_postgres.probe import ProbeStatus, probe
+from waybook.errors import Unavailable
+
+POLL_SECONDS = 0.002
+MAX_POLL_SECONDS = 0.1
+FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
+"""What to send, and how long to wait for it: first fast, then at once (and recover later)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildServer:
+    """A server we started."""
+
+    process: subprocess.Popen[bytes]
+
+    def is_gone(self) -> bool:
+        """Whether it has ended."""
+        return self.process.poll() is not None
+
+    def was_killed(self) -> bool:
+        """Whether a signal ended it, and not its own doing."""
+        return (self.process.poll() or 0) < 0
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal it; its number cannot have passed to another before we reaped it."""
+        self.process.send_signal(number)
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedServer:
+    """A server that another keeper started."""
+
+    pid: int
+    handle: int | None
+    """Of the process itself, where the system has such a thing: it cannot pass to another."""
+
+    def is_gone(self) -> bool:
+        """Whether it has ended."""
+        if self.handle is not None:
+            return bool(select.select([self.handle], [], [], 0)[0])
+        return not is_alive(self.pid)
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal it, if it is still there."""
+        try:
+            if sys.platform == "linux" and self.handle is not None:
+                signal.pidfd_send_signal(self.handle, number)
+            else:
+                os.kill(self.pid, number)
+        except ProcessLookupError:
+            return
+
+
+Postmaster = ChildServer | AdoptedServer
+
+
+def open_process(pid: int) -> AdoptedServer | None:
+    """A handle on this process, whatever it is, if it lives."""
+    try:
+        handle = os.pidfd_open(pid) if sys.platform == "linux" else None
+    except ProcessLookupError:
+        return None
+    return AdoptedServer(pid, handle) if is_alive(pid) else None
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def spawn(
+    home: ServerDirectory, binaries: Binaries, socket_dir: Path, *, durable: bool
+) -> ChildServer:
+    """Start the server, and wait for nothing."""
+    options = [*layout.server_arguments(durable=durable), *layout.socket_argument(socket_dir)]
+    log = open_log(home.log)
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own command line
+            (binaries.postgres, "-D", home.cluster, *options),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=home.directory,
+            env=layout.ENVIRONMENT,
+        )
+    finally:
+        os.close(log)
+    return ChildServer(process)
+
+
+def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
+    """Wait until the server takes connections, ends, or the deadline has passed."""
+    pause = POLL_SECONDS
+    while not child.is_gone() and time.monotonic() < deadline:
+        condition = probe(socket_dir).condition
+        if condition is ProbeStatus.READY:
+            return True
+        if condition is ProbeStatus.BUSY:  # it notes every question in its log: ask less and less
+            pause = min(pause * 1.5, MAX_POLL_SECONDS)
+        time.sleep(pause)
+    return False
+
+
+def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = FAST_STOP) -> None:
+    """Stop it fast: open transactions are rolled back, everything committed is kept."""
+    for number, patience in orders:
+        if server.is_gone():
+            return
+        server.send(number)
+        deadline = time.monotonic() + patience
+        while not server.is_gone() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
+
+PROC = Path("/proc")
+SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
+"""For a single-user session, which ends with its input anyway."""
+
+
+def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> AdoptedServer | None:
+    """The server that is running already, once it takes connections; nothing if there is none.
+
+    Raises:
+        Unavailable: there is one, but it cannot be told which process it is.
+    """
+    while (answer := probe(socket_dir)).condition is not ProbeStatus.SILENT:
+        if answer.condition is ProbeStatus.READY:
+            return _listener(answer.pid, socket_dir)
+        if time.monotonic() > deadline:
+            raise Unavailable(f"the server at {socket_dir} is still starting; try again")
+        time.sleep(MAX_POLL_SECONDS)
+    for record in (home.cluster / "postmaster.pid", socket_dir / f"{SOCKET_NAME}.lock"):
+        _clear(record, home.cluster)
+    return None
+
+
+def _clear(record: Path, cluster: Path) -> None:
+    """Nobody listens: end a server of ours that lost its socket, or drop a stale record of one.
+
+    PostgreSQL would take whatever process the record names for a server, dead and unreaped too.
+    """
+    number = _number(record)
+    process = open_process(abs(number)) if number else None
+    if process and _works_in(process.pid, cluster):
+        stop(process, FAST_STOP if number > 0 else SINGLE_USER_STOP)
+    elif process or not number:
+        record.unlink(missing_ok=True)
+
+
+def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
+    orphan = open_process(pid) if pid else None
+    if orphan and probe(socket_dir).pid == pid:  # still the same, so the handle is the listener's
+        return orphan
+    raise Unavailable(
+        f"a server without a keeper answers at {socket_dir}, and the system does not tell which "
+        "process it is; stop that server, then try again"
+    )
+
+
+def _number(pid_file: Path) -> int:
+    """The number in the file's first line, negative for a single-user session; 0 for none."""
+    try:
+        return int(pid_file.read_text().split("\n", 1)[0])
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+def _works_in(pid: int, cluster: Path) -> bool:
+    if PROC.is_dir():
+        try:
+            return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
+        except OSError:
+            return False  # gone, or another user's, and ours runs as we do
+    command = ("/bin/ps", "-o", "command=", "-p", str(pid))
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line
+    return f"-D {cluster}" in shown.stdout

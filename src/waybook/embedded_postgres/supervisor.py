@@ -1,0 +1,101 @@
+"""The embedded PostgreSQL: `attach` to it, and it is there for as long as anybody is attached.
+
+Truth is "a connection succeeds", never a pid file.
+Every client holds a shared lock, which the kernel frees when the client dies, however it dies.
+A small keeper process is the server's parent, revives it when it is killed, and stops it a
+little after the last client is gone. See `layout` for where everything lies.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from waybook.embedded_postgres import locks
+from waybook.embedded_postgres.connection import ADMIN, APP, OWNER, ConnectionInfo
+from waybook.embedded_postgres.data_directory import create_control_directory
+from waybook.embedded_postgres.launch import (
+    START_SECONDS,
+    Options,
+    SupervisorMonitor,
+    ensure_running,
+)
+from waybook.errors import Misconfigured, Unavailable
+
+GRACE_SECONDS = 2.0
+
+
+class Attachment:
+    """A claim on the running server; the server stays until the last claim is closed."""
+
+    def __init__(
+        self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor
+    ) -> None:
+        self.data_dir = data_dir
+        self.version = connection.version
+        self.app_dsn = connection.dsn(APP, connection.passwords.app)
+        self.owner_dsn = connection.dsn(OWNER, connection.passwords.owner)
+        self.admin_dsn = connection.dsn(ADMIN, connection.passwords.admin)
+        self._claim: int | None = claim
+        self._watch = watch
+
+    def close(self) -> None:
+        """Give up the claim; closing twice is closing once."""
+        if self._claim is not None:
+            self._watch.close()
+            os.close(self._claim)
+            self._claim = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def attach(
+    data_dir: Path, *, durable: bool = True, grace_seconds: float = GRACE_SECONDS
+) -> Attachment:
+    """Start the server of this data directory, or join those who use it already.
+
+    Blocks until a connection succeeds. `durable=False` trades the safety of the data for speed,
+    for tests. Both options count only for the one who starts the server.
+
+    Raises:
+        Misconfigured: it cannot run here, or runs without the durability that was asked for.
+        Unavailable: it did not start; the message holds the end of its log.
+    """
+    if sys.platform == "win32":
+        raise Misconfigured(
+            "the embedded PostgreSQL does not run on Windows; name a server with --database-url"
+        )
+    desk = create_control_directory(Path(os.path.abspath(data_dir)))  # noqa: PTH100 - symbolic links stay as they are
+    options = Options(durable=durable, grace_seconds=grace_seconds)
+    claim = locks.open_lock(desk.clients_lock)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        locks.wait_shared(claim, deadline, "waited for PostgreSQL to stop before starting it again")
+        connection = ensure_running(desk, options)
+        _check_durable(connection, wanted=durable)
+    except OSError as error:
+        os.close(claim)
+        raise Unavailable(f"PostgreSQL in {desk.data_dir} is out of reach: {error}") from error
+    except BaseException:
+        os.close(claim)
+        raise
+    return Attachment(desk.data_dir, connection, claim, SupervisorMonitor(desk, options))
+
+
+def _check_durable(connection: ConnectionInfo, *, wanted: bool) -> None:
+    if wanted and not connection.durable:
+        raise Misconfigured(
+            f"the server at {connection.socket_dir} was started without durability, as tests do; "
+            "choose another data directory, or wait until its users are gone"
+        )

@@ -1,0 +1,191 @@
+"""Whom to tell of what, and how: the operator's settings, and never anything that is stored.
+
+Whose sign-in counts here, and what is made of it: the operator's settings, checked.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from waybook.core.decision_context import Scope
+from waybook.core.events import NotificationKind
+from waybook.errors import Misconfigured
+from waybook.notifications.message import parse_secrets
+from waybook.settings import LOOPBACK, Settings
+
+#: The templates of an operator, at most: larger files are none.
+MAX_TEMPLATE_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    #: Often a secret in itself.
+    url: str = field(repr=False)
+    secrets: tuple[bytes, ...] = field(repr=False)
+    format: str
+    events: frozenset[str]
+    templates_dir: Path | None
+
+    @property
+    def is_unencrypted(self) -> bool:
+        """Whether what is sent can be read on the way."""
+        where = urlsplit(self.url)
+        return where.scheme == "http" and where.hostname not in LOOPBACK
+
+    def custom_templates(self) -> dict[str, str]:
+        """The texts in the operator's folder, by the names of their files.
+
+        Raises:
+            Misconfigured: they cannot be read.
+        """
+        if self.templates_dir is None:
+            return {}
+        try:
+            if not self.templates_dir.is_dir():
+                raise Misconfigured(f"webhook_templates_dir: there is no {self.templates_dir}")
+            return {path.name: _text(path) for path in sorted(self.templates_dir.glob("*.txt"))}
+        except (OSError, UnicodeDecodeError) as error:
+            raise Misconfigured(f"webhook_templates_dir: {error}") from error
+
+
+def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
+    """The webhook that is configured; none if there is none.
+
+    Raises:
+        Misconfigured: the settings do not fit together.
+    """
+    if settings.webhook_url is None:
+        return None
+    secrets = parse_secrets(settings.webhook_secret or "")
+    if settings.webhook_format == "standard" and not secrets:
+        raise Misconfigured(
+            "webhook_url needs a webhook_secret, by which the receiver knows who sends; make one "
+            "with: echo whsec_$(openssl rand -base64 32)"
+        )
+    folder = settings.webhook_templates_dir
+    return WebhookSettings(
+        url=settings.webhook_url,
+        secrets=secrets,
+        format=settings.webhook_format,
+        events=_events(settings.webhook_events),
+        templates_dir=Path(folder).expanduser() if folder else None,
+    )
+
+
+def _events(text: str) -> frozenset[str]:
+    """The events that are named; all if none is."""
+    there = {
+        str(occasion) for occasion in NotificationKind if occasion is not NotificationKind.TEST
+    }
+    named = set(text.replace(",", " ").split())
+    unknown = sorted(named - there)
+    if unknown:
+        raise Misconfigured(
+            f"webhook_events: there is no event {unknown[0]!r}; there are "
+            f"{', '.join(sorted(there))}"
+        )
+    return frozenset(named or there)
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise Misconfigured(f"webhook_templates_dir: {path.name} is not a file")
+    if path.stat().st_size > MAX_TEMPLATE_BYTES:
+        raise Misconfigured(f"webhook_templates_dir: {path.name} is too large")
+    return path.read_text("utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerSettings:
+    #: Exactly as the issuer calls itself: its tokens are compared with this.
+    issuer: str
+    #: Where agents connect; what the metadata of RFC 9728 call the resource.
+    resource: str
+    audience: str
+    client_id: str | None
+    client_secret: str | None = field(repr=False)
+    #: One org for all, or else the claim that names it.
+    org: str | None
+    org_claim: str
+    user_claim: str
+    scopes_claim: str
+    #: What somebody may do who was never seen here; none if they may not come in.
+    new_user_scopes: frozenset[Scope] | None
+
+
+def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
+    """The issuer that is configured; none if there is none.
+
+    Raises:
+        Misconfigured: the settings do not fit together.
+    """
+    if settings.oidc_issuer is None:
+        return None
+    _check(settings, settings.oidc_issuer)
+    resource = f"{settings.base_url}/mcp"
+    allowed = settings.oidc_new_users == "allow"
+    return IssuerSettings(
+        issuer=settings.oidc_issuer,
+        resource=resource,
+        audience=settings.oidc_audience or resource,
+        client_id=settings.oidc_client_id,
+        client_secret=settings.oidc_client_secret,
+        org=settings.oidc_org,
+        org_claim=settings.oidc_org_claim or "",
+        user_claim=settings.oidc_user_claim,
+        scopes_claim=settings.oidc_scopes_claim,
+        new_user_scopes=_scopes(settings.oidc_new_user_scopes) if allowed else None,
+    )
+
+
+def is_secure_url(address: str) -> bool:
+    """Whether nobody on the way can change what is said at an address.
+
+    >>> is_secure_url("https://id.example.org/x"), is_secure_url("http://127.0.0.1:9000")
+    (True, True)
+    >>> is_secure_url("http://id.example.org"), is_secure_url("file:///etc/passwd"), is_secure_url("https://")
+    (False, False, False)
+    """
+    try:
+        where = urlsplit(address)
+        named = bool(where.hostname) and where.port != 0
+    except ValueError:
+        return False
+    if not named or not address.isascii() or not address.isprintable() or " " in address:
+        return False
+    if where.username or where.password or where.fragment:
+        return False
+    return where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)
+
+
+def _check(settings: Settings, issuer: str) -> None:
+    if not is_secure_url(issuer) or urlsplit(issuer).query:
+        raise Misconfigured(
+            "oidc_issuer must be an address that begins with https://, without a question or a "
+            "fragment; http:// is for this machine alone"
+        )
+    if bool(settings.oidc_org) == bool(settings.oidc_org_claim):
+        raise Misconfigured(
+            "oidc_issuer needs either oidc_org, the org of everybody who signs in there, or "
+            "oidc_org_claim, the claim that names it"
+        )
+    if settings.oidc_client_secret and not settings.oidc_client_id:
+        raise Misconfigured("oidc_client_secret is set, but not whose it is: set oidc_client_id")
+    if settings.oidc_new_users not in {"allow", "deny"}:
+        raise Misconfigured(
+            f"there is no oidc_new_users {settings.oidc_new_users!r}: use allow or deny"
+        )
+
+
+def _scopes(text: str) -> frozenset[Scope]:
+    """The scopes that are named.
+
+    Raises:
+        Misconfigured: there is no such scope, or none is named.
+    """
+    named = text.replace(",", " ").split()
+    unknown = sorted(set(named) - set(Scope))
+    if unknown or not named:
+        said = f"there is no scope {unknown[0]!r}" if unknown else "no scope is named"
+        raise Misconfigured(f"oidc_new_user_scopes: {said}; there are {', '.join(Scope)}")
+    return frozenset(map(Scope, named))

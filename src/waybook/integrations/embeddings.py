@@ -1,0 +1,138 @@
+"""Vectors from an endpoint that speaks the wire format of OpenAI's embeddings."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final, cast
+
+from waybook.errors import EndpointFailed
+from waybook.integrations.http_client import BoundedHttpClient
+from waybook.json_values import Json
+from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
+
+#: Texts in one request, what they may have together, and what the answer may take.
+MAX_TEXTS: Final = 32
+MAX_CHARACTERS: Final = 60_000
+MAX_BYTES: Final = 16 * 1024 * 1024
+SECONDS: Final = 10.0
+ATTEMPTS: Final = 3
+#: Before the second attempt; twice as long before the third.
+RETRY_DELAY_SECONDS: Final = 0.3
+#: After it failed it is left alone for so long: nobody need wait for it again and again.
+COOLDOWN_SECONDS: Final = 20.0
+
+#: It cannot give the width we ask for; then it gives what it has.
+UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
+TOO_MANY_REQUESTS: Final = 429
+SERVER_ERRORS: Final = 500
+
+
+class EmbeddingsClient:
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        key: str | None,
+        *,
+        seconds: float = SECONDS,
+        pause: float = RETRY_DELAY_SECONDS,
+        rest: float = COOLDOWN_SECONDS,
+    ) -> None:
+        """Ask this model at this address, which is that of the API or of its embeddings."""
+        #: The name its vectors are kept under.
+        self.name = f"endpoint {model}"
+        bare = url.rstrip("/")
+        self._exchange = BoundedHttpClient(
+            bare if bare.endswith("/embeddings") else f"{bare}/embeddings",
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            secret=key,
+            most_bytes=MAX_BYTES,
+        )
+        self._model = model
+        self._seconds, self._pause, self._rest = seconds, pause, rest
+        self._resting_until = 0.0
+        #: Whether it can be told which width we keep.
+        self._narrow = True
+
+    async def vectors(self, texts: Sequence[str]) -> list[Vector]:
+        """A vector for each text, batch by batch.
+
+        Raises:
+            EndpointFailed: the endpoint does not answer, or not what it should.
+        """
+        now = asyncio.get_running_loop().time
+        if now() < self._resting_until:
+            raise EndpointFailed("it did not answer a moment ago")
+        try:
+            return [vector for batch in batch_texts(texts) for vector in await self._batch(batch)]
+        except EndpointFailed:
+            self._resting_until = now() + self._rest
+            raise
+
+    async def warm(self) -> None:
+        """There is nothing to load."""
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._exchange.close()
+
+    async def _batch(self, texts: list[str]) -> list[Vector]:
+        try:
+            answer = await self._asked(texts)
+        except EndpointFailed as error:
+            if not (self._narrow and error.details.get("status") in UNSUPPORTED_STATUS):
+                raise
+            self._narrow = False
+            answer = await self._asked(texts)
+        found = await asyncio.to_thread(_read, answer)
+        if len(found) != len(texts):
+            raise EndpointFailed("it did not answer with a vector for each text")
+        return found
+
+    async def _asked(self, texts: list[str]) -> Json:
+        """The answer; where asking again may help, asked again."""
+        body: dict[str, Json] = {"model": self._model, "input": cast("Json", texts)}
+        body["encoding_format"] = "float"
+        if self._narrow:
+            body["dimensions"] = DIMENSIONS
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return await self._exchange.post(body, seconds=self._seconds)
+            except EndpointFailed as error:
+                status = error.details.get("status")
+                if not isinstance(status, int) or (
+                    status != TOO_MANY_REQUESTS and status < SERVER_ERRORS
+                ):
+                    raise
+                await asyncio.sleep(self._pause * 2 ** (attempt - 1))
+        return await self._exchange.post(body, seconds=self._seconds)
+
+
+def _read(answer: Json) -> list[Vector]:
+    """The vectors in an answer, in the order of the texts, at the width we keep.
+
+    Raises:
+        EndpointFailed: it is not of the form.
+    """
+    try:
+        data = sorted(answer["data"], key=lambda one: one["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
+        return [resize_vector(one["embedding"]) for one in data]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise EndpointFailed("it did not answer in the form of OpenAI's embeddings") from None
+
+
+def batch_texts(texts: Sequence[str]) -> Iterator[list[str]]:
+    """The texts in their order, so many at a time as one request takes.
+
+    >>> [len(batch) for batch in batch_texts(["x"] * 70)]
+    [32, 32, 6]
+    """
+    batch: list[str] = []
+    left = MAX_CHARACTERS
+    for text in texts:
+        if batch and (len(text) > left or len(batch) == MAX_TEXTS):
+            yield batch
+            batch, left = [], MAX_CHARACTERS
+        batch.append(text)
+        left -= len(text)
+    if batch:
+        yield batch

@@ -1,0 +1,237 @@
+"""One address somewhere else, asked with JSON or a form and answering with JSON, within bounds.
+
+However the other side behaves, an exchange ends: with what it answered, or with one kind of
+error. It has so many seconds, waits included; an answer has so many bytes; redirections are not
+followed, since the key is for this address alone. What the other side says of an error is told
+without the key.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlencode, urlsplit
+
+import httpx2
+import orjson
+
+from waybook.errors import EndpointFailed, Misconfigured
+from waybook.json_values import Json
+
+log = logging.getLogger(__name__)
+
+#: What an answer may take, in bytes.
+MAX_BYTES = 2 * 1024 * 1024
+#: How many connections may be open at once; whoever comes then waits within its seconds.
+MAX_CONNECTIONS = 10
+#: Answers that may say when to come again, and how often we do.
+RETRYABLE_STATUS = frozenset({429, 503, 529})
+MAX_RETRIES = 2
+#: Answers to a wrong key, which like to repeat a part of it.
+AUTH_STATUS = frozenset({401, 403})
+MAX_ERROR_LENGTH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    method: str
+    content: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    come_again: str | None
+    body: bytes
+
+
+class BoundedHttpClient:
+    """Make one for each address, and close it at the end; the connections are kept until then."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        secret: str | None = None,
+        most_bytes: int = MAX_BYTES,
+    ) -> None:
+        """Where to ask, and with which headers; the `secret` in them is told to nobody else.
+
+        Raises:
+            Misconfigured: a header cannot carry what it should.
+        """
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
+                raise Misconfigured(f"the header {name} takes printable ASCII alone")
+        self.url = url
+        self.most_bytes = most_bytes
+        # Packed, an answer of bearable size may be one of any size.
+        self._headers = {"content-type": "application/json", **headers}
+        self._headers |= {"accept": "application/json", "accept-encoding": "identity"}
+        self._secret = secret
+        self._making: asyncio.Task[httpx2.AsyncClient] | None = None
+
+    async def post(self, body: Json, *, seconds: float) -> Json:
+        """What the other side answers.
+
+        Raises:
+            EndpointFailed: it did not, or not with a success, or not with JSON; `status` is that
+                of its answer, if there was one.
+        """
+        return await self._answered("POST", orjson.dumps(body), {}, seconds)
+
+    async def post_form(
+        self, fields: Mapping[str, str], headers: Mapping[str, str], *, seconds: float
+    ) -> Json:
+        """What the other side answers to a form.
+
+        Raises:
+            EndpointFailed: as with `post`.
+        """
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        content = urlencode(fields).encode()
+        return await self._answered("POST", content, {**kind, **headers}, seconds)
+
+    async def get(self, *, seconds: float) -> Json:
+        """What there is to read.
+
+        Raises:
+            EndpointFailed: as with `post`.
+        """
+        return await self._answered("GET", b"", {}, seconds)
+
+    async def _answered(
+        self, method: str, content: bytes, headers: Mapping[str, str], seconds: float
+    ) -> Json:
+        asked = _Asked(method, content, {**self._headers, **headers})
+        try:
+            async with asyncio.timeout(max(0.0, seconds)) as limit:
+                answer = await self._ask(asked, limit.when() or 0.0)
+            return self._read(answer)
+        except TimeoutError:
+            failed = EndpointFailed(f"it gave no whole answer within {max(0.0, seconds):.3g} s")
+        except EndpointFailed as error:
+            failed = error
+        log.info("%s: %s", urlsplit(self.url).hostname, failed.message)
+        raise failed
+
+    async def deliver(self, content: bytes, headers: Mapping[str, str], *, seconds: float) -> int:
+        """Hand over what is no question; returns the status, whatever else the other side says.
+
+        Raises:
+            EndpointFailed: it did not answer.
+        """
+        try:
+            async with (
+                asyncio.timeout(max(0.0, seconds)),
+                self._sent(_Asked("POST", content, {**self._headers, **headers})) as response,
+            ):
+                return response.status_code
+        except TimeoutError:
+            said = f"it gave no answer within {max(0.0, seconds):.3g} s"
+            raise EndpointFailed(said) from None
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        if self._making is not None:
+            await (await self._making).aclose()
+
+    async def _ask(self, asked: _Asked, deadline: float) -> _Answer:
+        for _ in range(MAX_RETRIES):
+            answer = await self._once(asked)
+            wait = _seconds(answer.come_again) if answer.status in RETRYABLE_STATUS else None
+            if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
+                return answer
+            await asyncio.sleep(wait)
+        return await self._once(asked)
+
+    async def _once(self, asked: _Asked) -> _Answer:
+        async with self._sent(asked) as response:
+            body = await self._body(response)
+            return _Answer(response.status_code, response.headers.get("retry-after"), body)
+
+    @asynccontextmanager
+    async def _sent(self, asked: _Asked) -> AsyncIterator[httpx2.Response]:
+        client = await self._client()
+        try:
+            async with client.stream(
+                asked.method, self.url, content=asked.content, headers=asked.headers
+            ) as told:
+                yield told
+        except (httpx2.ConnectError, httpx2.ProxyError):
+            raise EndpointFailed("it cannot be reached") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            # Not in its own words: they may hold a header.
+            raise EndpointFailed(f"the exchange broke off ({type(error).__name__})") from None
+
+    async def _body(self, response: httpx2.Response) -> bytes:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise EndpointFailed("it answered packed, which was not asked for")
+        body = bytearray()
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > self.most_bytes:
+                raise EndpointFailed(f"it answered with more than {self.most_bytes:,} bytes")
+        return bytes(body)
+
+    async def _client(self) -> httpx2.AsyncClient:
+        # Reading the certificates of a machine takes a while, so it is done once and beside.
+        if self._making is None:
+            self._making = asyncio.create_task(asyncio.to_thread(_make_client))
+        return await asyncio.shield(self._making)
+
+    def _read(self, answer: _Answer) -> Json:
+        if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls a success
+            told = "" if answer.status in AUTH_STATUS else self._told(answer.body)
+            said = f"it answered {answer.status}" + (f": {told}" if told else "")
+            raise EndpointFailed(said, status=answer.status)
+        try:
+            found: Json = orjson.loads(answer.body)
+        except ValueError:
+            raise EndpointFailed("it answered with something that is no JSON") from None
+        return found
+
+    def _told(self, body: bytes) -> str:
+        """What an error says of itself, in the forms there are, or nothing."""
+        try:
+            found = orjson.loads(body)
+        except ValueError:
+            return ""
+        for name in ("error", "message", "detail"):
+            if isinstance(found, dict):
+                found = found.get(name, found)
+        text = found if isinstance(found, str) else ""
+        return (text.replace(self._secret, "…") if self._secret else text)[:MAX_ERROR_LENGTH]
+
+
+def _make_client() -> httpx2.AsyncClient:
+    # It logs every address, and an address may be a secret.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    return httpx2.AsyncClient(
+        timeout=None,  # every exchange has its seconds
+        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
+        follow_redirects=False,
+    )
+
+
+def _seconds(come_again: str | None) -> float | None:
+    """How long to wait, by the header: seconds or a date; none if it says neither.
+
+    >>> _seconds("2"), _seconds("Thu, 01 Jan 1970 00:00:00 GMT"), _seconds("soon"), _seconds("-1")
+    (2.0, 0.0, None, None)
+    """
+    if come_again is None:
+        return None
+    try:
+        wait = float(come_again)
+    except ValueError:
+        try:
+            wait = max(0.0, parsedate_to_datetime(come_again).timestamp() - time.time())
+        except (ValueError, OverflowError):
+            return None
+    return wait if 0 <= wait < float("inf") else None

@@ -1,0 +1,80 @@
+"""Chat completions, as OpenAI speaks them and many others do."""
+
+from waybook.core.usage import Usage
+from waybook.errors import EndpointFailed
+from waybook.integrations.llm_messages import (
+    ModelReply,
+    ModelRequest,
+    WireFormat,
+    get_path,
+    parse_token_count,
+)
+from waybook.json_values import Json
+
+PATH = "/chat/completions"
+
+
+def endpoint_url(url: str) -> str:
+    """The address of chat completions.
+
+    >>> endpoint_url("http://127.0.0.1:8000/v1/")
+    'http://127.0.0.1:8000/v1/chat/completions'
+    """
+    url = url.rstrip("/")
+    return url if url.endswith(PATH) else url + PATH
+
+
+def headers(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
+    """The body of a request.
+
+    Not strict: that takes only a part of JSON Schema, and we look at the answer ourselves.
+    Nothing is said of its length, which is named differently here and there.
+    """
+    body: dict[str, Json] = {
+        "model": model,
+        "messages": [
+            {"role": "system", "content": question.instructions},
+            {"role": "user", "content": question.text},
+        ],
+    }
+    if question.structured:
+        named: dict[str, Json] = {"name": "data", "schema": question.schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": named}
+    return body
+
+
+def parse_reply(answer: Json, model: str) -> ModelReply:
+    """What the model said.
+
+    Raises:
+        EndpointFailed: this is no chat completion, or the model would not.
+    """
+    message = get_path(answer, "choices", 0, "message")
+    if not isinstance(message, dict):
+        raise EndpointFailed("it answered with something that is no chat completion")
+    if isinstance(message.get("refusal"), str):
+        raise EndpointFailed("its model refused")
+    named = get_path(answer, "model")
+    return ModelReply(
+        text=_text(message.get("content")),
+        usage=Usage(
+            input_tokens=parse_token_count(get_path(answer, "usage", "prompt_tokens")),
+            output_tokens=parse_token_count(get_path(answer, "usage", "completion_tokens")),
+            model=named[:200] if isinstance(named, str) and named else model,
+        ),
+        truncated=get_path(answer, "choices", 0, "finish_reason") == "length",
+    )
+
+
+def _text(content: Json) -> str:
+    """A text, or the texts of its parts."""
+    if isinstance(content, list):
+        return "".join(_text(get_path(one, "text")) for one in content)
+    return content if isinstance(content, str) else ""
+
+
+OPENAI = WireFormat(address=endpoint_url, headers=headers, request=build_request, read=parse_reply)

@@ -1,0 +1,47 @@
+"""Whoever is to be told: letters written in their format, signed, and handed over."""
+
+from typing import Final
+
+from waybook.dag.templates.engine import TemplateBudgetExceeded
+from waybook.errors import EndpointFailed
+from waybook.integrations.config import WebhookSettings
+from waybook.integrations.http_client import BoundedHttpClient
+from waybook.notifications.content import WebhookFormat, encode_body, load_templates
+from waybook.notifications.message import DeliveryOutcome, WebhookMessage, signature_headers
+
+SECONDS: Final = 10.0
+#: The receiver wants no more of it.
+GONE: Final = 410
+
+
+class Webhook:
+    def __init__(self, configured: WebhookSettings, *, seconds: float = SECONDS) -> None:
+        """Deliver as it is configured, within so many seconds each.
+
+        Raises:
+            Misconfigured: a template is not a good one.
+        """
+        self._format = WebhookFormat(configured.format)
+        self._secrets = configured.secrets
+        self._texts = load_templates(configured.custom_templates())
+        self._exchange = BoundedHttpClient(configured.url, headers={"user-agent": "waybook"})
+        self._seconds = seconds
+
+    async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
+        """Try once; whatever happens is an outcome."""
+        try:
+            content_type, body = encode_body(letter, self._format, self._texts)
+            headers = signature_headers(letter.id, int(letter.now.timestamp()), body, self._secrets)
+            headers["content-type"] = content_type
+            status = await self._exchange.deliver(body, headers, seconds=self._seconds)
+        except EndpointFailed as error:
+            return DeliveryOutcome(error.message)
+        except TemplateBudgetExceeded as error:
+            return DeliveryOutcome(f"the template of {letter.event}: {error}")
+        if 200 <= status < 300:  # noqa: PLR2004 - what HTTP calls a success
+            return DeliveryOutcome(status=status)
+        return DeliveryOutcome(f"it answered {status}", status, final=status == GONE)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._exchange.close()

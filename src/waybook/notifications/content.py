@@ -1,0 +1,211 @@
+"""What a letter says to people: one template for each occasion, the subject in its first line.
+
+The notation is that of prompts, cut down and within bounds as there. Whoever runs the server may
+have texts of their own in a folder, under the same names.
+
+A letter of each kind, as it could be: to try templates with, and for who wants to see one.
+
+The body of a letter, in the format its receiver reads.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from importlib.resources import files
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+import orjson
+from jinja2 import Template
+
+from waybook.core.events import NotificationKind
+from waybook.core.hidden_characters import FLAG, escape_hidden, hidden_by_field
+from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_template, render_template
+from waybook.dag.templates.language import TemplateRuleError
+from waybook.errors import Misconfigured
+from waybook.json_values import Json, rfc3339
+from waybook.notifications.message import WebhookMessage
+
+_ID = "0190b2f0-0000-7000-8000-00000000000"
+_PLAN: dict[str, Json] = {
+    "planId": f"{_ID}1",
+    "planName": "Rivers",
+    "progress": {"percent": 50, "done": 2, "total": 4},
+    "url": f"http://127.0.0.1:8750/plans/{_ID}1",
+}
+_RUN: dict[str, Json] = {
+    "runId": f"{_ID}2",
+    "runName": "Rivers",
+    "dagSlug": "deep-research",
+    "progress": {"completedStages": 1, "totalStages": 3},
+    "url": f"http://127.0.0.1:8750/runs/{_ID}2",
+}
+_STEP: dict[str, Json] = {"stepId": f"{_ID}3", "stepOrder": 2, "stepTitle": "Compare them"}
+_STAGE: dict[str, Json] = {"stageSlug": "survey", "stageName": "Survey"}
+_REVIEW: dict[str, Json] = {
+    **_STEP,
+    "reviewId": f"{_ID}4",
+    "summary": "The longest is the Nile; sources differ.",
+    "questions": 1,
+}
+
+DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
+    {
+        NotificationKind.REVIEW_REQUESTED: {
+            **_PLAN,
+            "status": "awaiting_review",
+            "review": _REVIEW,
+            "reviewUrl": f"{_PLAN['url']}#review",
+        },
+        NotificationKind.PLAN_STALLED: {**_PLAN, "status": "stalled", "steps": [_STEP]},
+        NotificationKind.PLAN_COMPLETED: {**_PLAN, "status": "completed", "outcome": "completed"},
+        NotificationKind.PLAN_FAILED: {**_PLAN, "status": "failed", "outcome": "failed"},
+        NotificationKind.AWAITING_FEEDBACK: {**_RUN, **_STAGE},
+        NotificationKind.STAGE_FAILED: {**_RUN, **_STAGE, "failedSteps": ["compare"]},
+        NotificationKind.RUN_COMPLETED: _RUN,
+        NotificationKind.TEST: {"url": "http://127.0.0.1:8750"},
+    }
+)
+_WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "mcp"}}
+
+
+def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
+    """A payload of this kind."""
+    data = {**_WHO, **DATA[occasion]}
+    return {"type": str(occasion), "timestamp": "2030-01-01T12:00:00+00:00", "data": data}
+
+
+SUFFIX = ".txt"
+#: The names a template has.
+TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
+#: What chats and mails take, in characters.
+MAX_SUBJECT_LENGTH = 300
+MAX_BODY_LENGTH = 3_000
+
+Templates: TypeAlias = Mapping[NotificationKind, Template]
+
+
+class Message(NamedTuple):
+    subject: str
+    body: str
+
+
+def template_file(occasion: NotificationKind) -> str:
+    """The name of the template's file."""
+    return f"{occasion}{SUFFIX}"
+
+
+def load_templates(own: Mapping[str, str]) -> Templates:
+    """The templates, ours where there are none of their own; `own` are texts by name of file.
+
+    Raises:
+        Misconfigured: a file is for no occasion, or not a good template.
+    """
+    unknown = sorted(own.keys() - {template_file(occasion) for occasion in NotificationKind})
+    if unknown:
+        raise Misconfigured(f"webhook_templates_dir: {unknown[0]} is the text of no event")
+    folder = files("waybook.notifications").joinpath("templates")
+    found: dict[NotificationKind, Template] = {}
+    for occasion in NotificationKind:
+        name = template_file(occasion)
+        text = own[name] if name in own else folder.joinpath(name).read_text("utf-8")
+        found[occasion] = _checked(text, occasion)
+    return MappingProxyType(found)
+
+
+def _checked(text: str, occasion: NotificationKind) -> Template:
+    """A template that says something of a sample."""
+    try:
+        template = compile_template(text, TEMPLATE_VARIABLES)
+        empty = not render_template(template, sample_payload(occasion)).strip()
+    except (TemplateRuleError, TemplateBudgetExceeded) as error:
+        raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)}: {error}") from None
+    if empty:
+        raise Misconfigured(f"webhook_templates_dir: {template_file(occasion)} says nothing")
+    return template
+
+
+def render_message(template: Template, told: Mapping[str, Json]) -> Message:
+    """What the template says of a letter.
+
+    Raises:
+        Exhausted: it would cost too much.
+    """
+    subject, _, body = render_template(template, told).strip().partition("\n")
+    return Message(subject.strip()[:MAX_SUBJECT_LENGTH], body.strip()[:MAX_BODY_LENGTH])
+
+
+JSON = "application/json"
+PLAIN = "text/plain; charset=utf-8"
+
+
+class WebhookFormat(StrEnum):
+    """What a receiver reads."""
+
+    #: The payload of Standard Webhooks, for programs.
+    STANDARD = "standard"
+    #: A message in the form of Slack's incoming webhooks, which other chats take too.
+    SLACK = "slack"
+    #: Plain text, the subject in its first line.
+    TEXT = "text"
+
+
+class EncodedBody(NamedTuple):
+    content_type: str
+    body: bytes
+
+
+def encode_body(letter: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
+    """The body to send: the same bytes at every attempt.
+
+    Raises:
+        Exhausted: its template would cost too much.
+    """
+    told = payload(letter)
+    if form is WebhookFormat.STANDARD:
+        return EncodedBody(JSON, orjson.dumps(told))
+    template, seen = texts[NotificationKind(letter.event)], _each_text(told, escape_hidden)
+    if form is WebhookFormat.TEXT:
+        return EncodedBody(PLAIN, _as_text(render_message(template, seen)).encode())
+    said = _as_slack(render_message(template, _each_text(seen, escape_chat_text)))
+    return EncodedBody(JSON, orjson.dumps({"text": said}))
+
+
+def payload(letter: WebhookMessage) -> dict[str, Json]:
+    """The letter as programs read it, with the flag that a reply would have."""
+    odd = hidden_by_field(letter.data)
+    data = {**letter.data, FLAG: odd} if odd else letter.data
+    return {"type": letter.event, "timestamp": rfc3339(letter.at), "data": data}
+
+
+def _as_text(said: Message) -> str:
+    return f"{said.subject}\n\n{said.body}\n" if said.body else f"{said.subject}\n"
+
+
+def _as_slack(said: Message) -> str:
+    return f"*{said.subject}*\n{said.body}".strip()
+
+
+def _each_text(told: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
+    """The same with every text in it changed so."""
+    return {name: _changed(value, change) for name, value in told.items()}
+
+
+def _changed(value: Json, change: Callable[[str], str]) -> Json:
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [_changed(item, change) for item in value]
+        case dict():
+            return _each_text(value, change)
+        case _:
+            return value
+
+
+def escape_chat_text(text: str) -> str:
+    """A text as a chat shows it and does not act upon it: no name in it rings a bell.
+
+    >>> escape_chat_text("<!channel> & all")
+    '&lt;!channel&gt; &amp; all'
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

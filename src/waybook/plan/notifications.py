@@ -1,0 +1,66 @@
+"""What people are told of a plan: that it waits for them, has fallen silent, or is over."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from waybook.core.events import (
+    MAX_NAMES_LISTED,
+    MAX_SUMMARY_LENGTH,
+    Notification,
+    NotificationKind,
+    shorten,
+)
+from waybook.json_values import Json
+from waybook.plan.model import Plan, Review, Step
+from waybook.plan.progress import count_done, percent, plan_outcome
+from waybook.plan.states import PlanStatus, StepStatus
+
+#: The statuses somebody is told of when a plan comes to them.
+NOTIFICATION_BY_STATUS: Mapping[PlanStatus, NotificationKind] = MappingProxyType(
+    {
+        PlanStatus.AWAITING_REVIEW: NotificationKind.REVIEW_REQUESTED,
+        PlanStatus.STALLED: NotificationKind.PLAN_STALLED,
+        PlanStatus.COMPLETED: NotificationKind.PLAN_COMPLETED,
+        PlanStatus.FAILED: NotificationKind.PLAN_FAILED,
+    }
+)
+
+
+def plan_notifications(before: Plan, plan: Plan) -> tuple[Notification, ...]:
+    """What there is to tell once the plan has become so."""
+    occasion = NOTIFICATION_BY_STATUS.get(plan.status)
+    if occasion is None or plan.status is before.status:
+        return ()
+    return (Notification(occasion, plan.id, _told(plan)),)
+
+
+def _told(plan: Plan) -> dict[str, Json]:
+    done, total = count_done(plan.statuses()), len(plan.steps)
+    data: dict[str, Json] = {
+        "planId": plan.id,
+        "planName": shorten(plan.name),
+        "status": str(plan.status),
+        "progress": {"percent": percent(done, total), "done": done, "total": total},
+    }
+    if plan.status is PlanStatus.AWAITING_REVIEW and plan.review is not None:
+        data["review"] = _review(plan, plan.review)
+    elif plan.status is PlanStatus.STALLED:
+        held = [_step(step) for step in plan.steps_with_status(StepStatus.IN_PROGRESS)]
+        data["steps"] = [*held[:MAX_NAMES_LISTED]]
+    else:
+        data["outcome"] = plan_outcome(plan.status, plan.statuses())
+    return data
+
+
+def _review(plan: Plan, review: Review) -> Json:
+    return {
+        "reviewId": review.id,
+        **_step(plan.step(review.step_id)),
+        "summary": shorten(review.summary, MAX_SUMMARY_LENGTH),
+        "questions": len(review.questions),
+    }
+
+
+def _step(step: Step) -> dict[str, Json]:
+    title = shorten(step.title) if step.title else None
+    return {"stepId": step.id, "stepOrder": step.order, "stepTitle": title}

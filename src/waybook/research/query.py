@@ -1,0 +1,244 @@
+"""A search as it is asked: its words, how much each of them says, and what may have been meant.
+
+What somebody may have meant who wrote a word that no table knows.
+
+The part of a text that best shows why it was found, with the words that match.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+
+from waybook.research.vocabulary import WordVectors, builtin_word_vectors, fold_text, split_words
+
+MIN_WORD_LENGTH = 4
+MAX_WORD_LENGTH = 24
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def correct_word(word: str, table: WordVectors) -> str | None:
+    """The likeliest known word that is one slip away; None if this one is known, or none is.
+
+    A slip is a letter too many, one too few, a wrong one, or two that changed places. The first
+    letter is seldom wrong; otherwise the most frequent word is the likeliest.
+
+    >>> from waybook.research.vocabulary import builtin_word_vectors
+    >>> [correct_word(word, builtin_word_vectors()) for word in ("vacine", "vaccine", "collapes")]
+    ['vaccine', None, 'collapse']
+    """
+    if not MIN_WORD_LENGTH <= len(word) <= MAX_WORD_LENGTH or not (
+        word.isascii() and word.isalpha()
+    ):
+        return None
+    if word in table.numbers or table.stem(word):
+        return None
+    found = {near for near in _one_slip_away(word) if near in table.numbers}
+    return min(found, key=lambda near: (near[0] != word[0], table.numbers[near]), default=None)
+
+
+def _one_slip_away(word: str) -> Iterator[str]:
+    for place in range(len(word) + 1):
+        before, after = word[:place], word[place:]
+        if after and len(word) > MIN_WORD_LENGTH:
+            yield before + after[1:]
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]
+        for letter in LETTERS:
+            yield before + letter + after
+            if after:
+                yield before + letter + after[1:]
+
+
+MAX_QUERY_LENGTH = 1_000
+MAX_TERMS = 12
+
+#: English words that PostgreSQL leaves out of its indexes.
+_STOP_WORDS = """
+i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her
+hers herself it its itself they them their theirs themselves what which who whom this that these
+those am is are was were be been being have has had having do does did doing a an the and but if or
+because as until while of at by for with about against between into through during before after
+above below to from up down in out on off over under again further then once here there when where
+why how all any both each few more most other some such no nor not only own same so than too very s
+t can will just don should now
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+#: What may stand around a word.
+_AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xab\xbb"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A word of a question, as it was written."""
+
+    text: str
+    #: What may have been meant, if it looks like a slip.
+    correction: str | None
+    #: Its share of what the question says: rare words say more. All shares make 1.
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchQuery:
+    text: str
+    terms: tuple[Term, ...]
+
+    @property
+    def embedding_text(self) -> str:
+        """The text to be embedded: what was written, and what may have been meant."""
+        return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
+
+    def required_terms(self, least: float) -> tuple[Term, ...]:
+        """The terms of which a passage must have one, if those it has are to weigh so much.
+
+        The lightest are left out for as long as all that are left out weigh less together.
+        """
+        left_out, kept = 0.0, list[Term]()
+        for term in sorted(self.terms, key=lambda term: term.weight):
+            left_out += term.weight
+            if left_out >= least or kept:
+                kept.append(term)
+        return tuple(kept)
+
+
+def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
+    """Read what somebody asks for.
+
+    >>> question = parse_query("how do vacines work?")
+    >>> [(term.text, term.correction) for term in question.terms]
+    [('vacines', 'vaccines'), ('work', None)]
+    """
+    table = table or builtin_word_vectors()
+    text = " ".join(text[:MAX_QUERY_LENGTH].split())
+    found: dict[str, tuple[str | None, float]] = {}
+    for chunk in text.split(" "):
+        term = _bare(chunk)
+        inner = split_words(term)
+        if inner and term.lower() not in STOP_WORDS and term not in found:
+            instead = correct_word(inner[0], table) if len(inner) == 1 else None
+            found[term] = instead, max(_information(instead or word, table) for word in inner)
+    heaviest = sorted(found, key=lambda term: -found[term][1])[:MAX_TERMS]
+    total = sum(found[term][1] for term in heaviest)
+    terms = (
+        Term(text=term, correction=found[term][0], weight=found[term][1] / total)
+        for term in found
+        if term in heaviest
+    )
+    return SearchQuery(text=text, terms=tuple(terms))
+
+
+def _bare(chunk: str) -> str:
+    """A chunk of the text without what stands around it, nor anything search would obey."""
+    return chunk.strip(_AROUND).replace('"', " ").replace("\\", " ")
+
+
+def _information(word: str, table: WordVectors) -> float:
+    """How much it says that a text has this word: the square of the logarithm of its rank."""
+    number = table.numbers.get(word)
+    if number is None:
+        stem = table.stem(word)
+        number = table.numbers[stem] if stem else 2 * len(table.numbers)
+    return log(number + 2) ** 2
+
+
+MAX_SNIPPET_LENGTH = 280
+#: Of a longer text only the beginning is looked at.
+MAX_TEXT_LENGTH = 20_000
+
+_WORD = re.compile(r"[^\W_]+")
+_BLANK = re.compile(r"\s+")
+_ENDING = re.compile(r"(?:ations?|ingly|ings?|edly|ed|ers?|ies|es|s|ly|e|y)$")
+_SHORTEST_ROOT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    text: str
+    #: Where in the text the matching words begin and end.
+    marks: tuple[tuple[int, int], ...]
+    #: Whether something of the text stands before or after.
+    cut_before: bool
+    cut_after: bool
+
+    def highlight(self, before: str = "**", after: str = "**") -> str:
+        """The text with its matching words marked, and an ellipsis where it was cut."""
+        pieces, at = list[str](), 0
+        for start, end in self.marks:
+            pieces += [self.text[at:start], before, self.text[start:end], after]
+            at = end
+        told = "".join([*pieces, self.text[at:]])
+        return ("…" if self.cut_before else "") + told + ("…" if self.cut_after else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    start: int
+    end: int
+    root: str
+
+
+def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
+    """The window of at most so many characters that holds most of what the question says.
+
+    >>> from waybook.research.query import parse_query
+    >>> build_snippet("Rain fell. The dams broke.", parse_query("dam break"), 15).highlight()
+    '…**dams** broke.'
+    """
+    text = text[:MAX_TEXT_LENGTH]
+    weights = _weights(question)
+    matches = [
+        _Match(found.start(), found.end(), root)
+        for found in _WORD.finditer(text)
+        if (root := _root(fold_text(found[0]))) in weights
+    ]
+    start, end = _window(text, _best(matches, weights, longest), longest)
+    inside = [match for match in matches if start <= match.start and match.end <= end]
+    return Snippet(
+        text=text[start:end],
+        marks=tuple((match.start - start, match.end - start) for match in inside),
+        cut_before=bool(text[:start].strip()),
+        cut_after=bool(text[end:].strip()),
+    )
+
+
+def _weights(question: SearchQuery) -> dict[str, float]:
+    """What each word of the question weighs, by its root."""
+    found: dict[str, float] = {}
+    for term in question.terms:
+        for word in split_words(f"{term.text} {term.correction or ''}"):
+            found[_root(word)] = max(term.weight, found.get(_root(word), 0))
+    return found
+
+
+def _root(word: str) -> str:
+    """The word without its ending: enough to see that two are of one family."""
+    bare = _ENDING.sub("", word)
+    return bare if len(bare) >= _SHORTEST_ROOT else word
+
+
+def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
+    """Where the matches begin and end that weigh most together and fit; the first such ones."""
+    best, place = (0.0, 0), (0, 0)
+    first = 0
+    for last, match in enumerate(matches):
+        while match.end - matches[first].start > longest and first < last:
+            first += 1
+        inside = matches[first : last + 1]
+        told = sum(weights[root] for root in {inner.root for inner in inside}), len(inside)
+        if told > best and match.end - matches[first].start <= longest:
+            best, place = told, (matches[first].start, match.end)
+    return place
+
+
+def _window(text: str, core: tuple[int, int], longest: int) -> tuple[int, int]:
+    """The core with as much around it as fits, from the beginning of a word to the end of one."""
+    start = max(0, core[0] - (longest - (core[1] - core[0])) // 3)
+    if start:
+        blank = _BLANK.search(text, start - 1, core[0])
+        start = blank.end() if blank else core[0]
+    end = min(len(text), start + longest)
+    if end < len(text) and not text[end].isspace():
+        last = max(text.rfind(" ", core[1], end), text.rfind("\n", core[1], end))
+        end = last if last > start else end
+    return start, end

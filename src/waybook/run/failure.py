@@ -1,0 +1,217 @@
+"""When a job does not work out: tried again after a while, or given up.
+
+Bringing work back: what failed, and what should be written anew.
+
+Whether somebody still holds the job they speak of.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from waybook.core.changes import Event
+from waybook.core.decision_context import DecisionContext
+from waybook.dag.model import FAILED_JOB, JobStatus
+from waybook.errors import InvalidTransition, NextCall, StaleAttempt
+from waybook.run.draft import RunDecision, RunDraft
+from waybook.run.model import (
+    BACKOFF_SECONDS,
+    MAX_ATTEMPTS,
+    MAX_BACKOFF_SECONDS,
+    CompiledDag,
+    Job,
+    Run,
+)
+from waybook.run.stages import recreate_job, require_stage, require_step
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedJobs:
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RegenerationJob:
+    job: Job
+
+
+def retry_failed(
+    run: Run,
+    compiled_dag: CompiledDag,
+    slug: str,
+    failed: Sequence[Job],
+    context: DecisionContext,
+    *,
+    step_key: str | None = None,
+) -> RunDecision[RetriedJobs]:
+    """Give every failed job of a stage, or of one of its steps, a fresh start, in its own row.
+
+    Raises:
+        InvalidInput: there is no such stage or step.
+    """
+    require_stage(compiled_dag, slug)
+    if step_key is not None:
+        require_step(compiled_dag, slug, step_key)
+    draft = RunDraft(run, compiled_dag, context)
+    brought = tuple(_fresh(draft, job) for job in failed if job.status in FAILED_JOB)
+    if brought:
+        draft.record(Event.PLAN_MODIFIED, action="retry_failed", stageSlug=slug, jobs=len(brought))
+    return draft.decide(RetriedJobs(brought))
+
+
+def _fresh(draft: RunDraft, job: Job) -> Job:
+    if job.counted:
+        step = draft.step_of(job)
+        draft.set_step(step, failed=step.failed - 1)
+    return draft.set_job(
+        job,
+        status=JobStatus.PENDING,
+        tries=0,
+        ready_at=draft.moment.now,
+        completed_at=None,
+        held_by=None,
+        held_session=None,
+    )
+
+
+def regenerate(
+    run: Run, compiled_dag: CompiledDag, job: Job, document_id: str, context: DecisionContext
+) -> RunDecision[RegenerationJob]:
+    """Have a document written anew: a new job supersedes the one that made it.
+
+    A closed step stays closed; when the new job is done there is a new version of the document.
+
+    Raises:
+        IllegalMove: the job that made it is not completed, so the document is on its way anyway.
+    """
+    if job.status is not JobStatus.COMPLETED:
+        raise InvalidTransition(
+            f"the job that made this document is {job.status}; there is nothing to write anew",
+            old=job.status,
+            new=JobStatus.SUPERSEDED,
+            next_call=NextCall("get_run_progress", {"runId": run.id}, "see where the run stands"),
+        )
+    draft = RunDraft(run, compiled_dag, context)
+    step = draft.step_of(job)
+    counted = step.closed_at is None and job.counted
+    draft.set_job(job, status=JobStatus.SUPERSEDED)
+    fresh = recreate_job(draft, job, document=document_id, counted=counted)
+    draft.add_job(fresh)
+    if counted:
+        draft.set_step(step, done=step.done - 1)
+    draft.record(
+        Event.PLAN_MODIFIED,
+        action="regenerate",
+        jobId=job.id,
+        newJobId=fresh.id,
+        documentId=document_id,
+    )
+    return draft.decide(RegenerationJob(fresh))
+
+
+NEXT_JOB_CALL = NextCall("get_next_job", {}, "ask for another job")
+AGAIN = NextCall("get_next_job", {}, "get your job again; its reply has the attempt")
+
+
+def stale_attempt_error(job: Job, attempt: int) -> StaleAttempt | None:
+    """The refusal for somebody whose job has moved on; None if it has not."""
+    if job.attempt == attempt:
+        return None
+    by = f" by {job.held_by}" if job.held_by else ""
+    existed = 1 <= attempt < job.attempt
+    return StaleAttempt(
+        f"attempt {attempt} of this job {'is over' if existed else 'does not exist'}: it is at "
+        f"attempt {job.attempt}, {job.status}{by}",
+        jobId=job.id,
+        attempt=attempt,
+        currentAttempt=job.attempt,
+        status=str(job.status),
+        next_call=NEXT_JOB_CALL if existed else AGAIN,
+    )
+
+
+def require_holder(job: Job, attempt: int) -> None:
+    """Let only whoever holds the job pass.
+
+    Raises:
+        StaleAttempt: the job has moved on to another attempt.
+        IllegalMove: it is not being worked on.
+    """
+    refusal = stale_attempt_error(job, attempt)
+    if refusal is not None:
+        raise refusal
+    if job.status is not JobStatus.PROCESSING:
+        raise InvalidTransition(
+            f"this job is {job.status}, nobody works on it; take a job with get_next_job first",
+            old=job.status,
+            new=JobStatus.COMPLETED,
+            jobId=job.id,
+            next_call=NEXT_JOB_CALL,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed:
+    """What became of the job."""
+
+    job: Job
+
+
+def fail_job(
+    run: Run,
+    compiled_dag: CompiledDag,
+    job: Job,
+    *,
+    attempt: int,
+    error: str,
+    retryable: bool,
+    context: DecisionContext,
+) -> RunDecision[JobFailed]:
+    """Take back a job that did not work out.
+
+    Raises:
+        StaleAttempt: somebody else has taken it over.
+        IllegalMove: it is not being worked on.
+    """
+    require_holder(job, attempt)
+    draft = RunDraft(run, compiled_dag, context)
+    if retryable and job.tries < MAX_ATTEMPTS:
+        ready_at = context.now + backoff(job.tries)
+        failed = draft.set_job(job, status=JobStatus.RETRYING, error=error, ready_at=ready_at)
+        _record(draft, failed, error)
+        return draft.decide(JobFailed(failed))
+    status = JobStatus.RETRY_LOOP_FAILED if retryable else JobStatus.FAILED
+    return draft.decide(JobFailed(fail_permanently(draft, job, error, status)))
+
+
+def fail_permanently(
+    draft: RunDraft, job: Job, error: str, status: JobStatus = JobStatus.RETRY_LOOP_FAILED
+) -> Job:
+    """End a job without a result; only a person or an agent brings it back."""
+    failed = draft.set_job(job, status=status, error=error, completed_at=draft.moment.now)
+    if job.counted:
+        step = draft.step_of(job)
+        draft.set_step(step, failed=step.failed + 1)
+    _record(draft, failed, error)
+    return failed
+
+
+def backoff(tries: int) -> timedelta:
+    """How long to wait after so many tries: twice as long each time, up to a bound.
+
+    >>> [backoff(tries).seconds for tries in (1, 2, 3, 10)]
+    [5, 10, 20, 300]
+    """
+    return timedelta(seconds=min(BACKOFF_SECONDS * 2 ** (tries - 1), MAX_BACKOFF_SECONDS))
+
+
+def _record(draft: RunDraft, job: Job, error: str) -> None:
+    draft.record(
+        Event.STEP_FAILED,
+        jobId=job.id,
+        stageSlug=job.stage,
+        stepKey=job.step_key,
+        attempt=job.attempt,
+        status=str(job.status),
+        error=error,
+    )

@@ -1,0 +1,60 @@
+"""What people are told of a run: that a stage waits for them or failed, or that it is over."""
+
+from collections.abc import Iterator
+
+from waybook.core.events import MAX_NAMES_LISTED, Notification, NotificationKind, shorten
+from waybook.json_values import Json
+from waybook.run.model import CompiledDag, Run
+
+
+def run_notifications(
+    before: Run | None, run: Run, compiled_dag: CompiledDag
+) -> tuple[Notification, ...]:
+    """What there is to tell once the run has become so."""
+    return tuple(_notices(before, run, compiled_dag))
+
+
+def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterator[Notification]:
+    was_failing = _failing(before)
+    for slug, keys in _failing(run).items():
+        if slug not in was_failing:
+            failed: list[Json] = [*keys[:MAX_NAMES_LISTED]]
+            told = {**_stage(run, compiled_dag, slug), "failedSteps": failed}
+            yield Notification(NotificationKind.STAGE_FAILED, run.id, told)
+    ended = _complete(run) - _complete(before)
+    for slug in compiled_dag.order:
+        if slug in ended and run.stages[slug].feedback is None and compiled_dag.dag.after(slug):
+            yield Notification(
+                NotificationKind.AWAITING_FEEDBACK, run.id, _stage(run, compiled_dag, slug)
+            )
+    if run.completed_at is not None and (before is None or before.completed_at is None):
+        yield Notification(NotificationKind.RUN_COMPLETED, run.id, _run(run, compiled_dag))
+
+
+def _failing(run: Run | None) -> dict[str, list[str]]:
+    """The steps that failed for good and have not been given a fresh start, by their stage."""
+    found: dict[str, list[str]] = {}
+    for step in run.steps.values() if run else ():
+        if step.failed and step.closed_at is None:
+            found.setdefault(step.stage, []).append(step.key)
+    return found
+
+
+def _complete(run: Run | None) -> set[str]:
+    stages = run.stages.items() if run else ()
+    return {slug for slug, stage in stages if stage.completed_at is not None}
+
+
+def _run(run: Run, compiled_dag: CompiledDag) -> dict[str, Json]:
+    done, total = len(_complete(run)), len(compiled_dag.order)
+    return {
+        "runId": run.id,
+        "runName": shorten(run.name),
+        "dagSlug": compiled_dag.dag.slug,
+        "progress": {"completedStages": done, "totalStages": total},
+    }
+
+
+def _stage(run: Run, compiled_dag: CompiledDag, slug: str) -> dict[str, Json]:
+    name = shorten(compiled_dag.stages[slug].name)
+    return {**_run(run, compiled_dag), "stageSlug": slug, "stageName": name}

@@ -1,0 +1,84 @@
+"""Where a run stands as a whole, in one word for people.
+
+What a run's own rows say of its stages, in the form in which the report takes it.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+
+from waybook.dag.progress.documents import AvailableDocument
+from waybook.dag.progress.overlay import Evidence
+from waybook.dag.progress.report import StageEvidence
+from waybook.run.model import CompiledDag, Run, StepRun
+
+
+class RunState(StrEnum):
+    """The first that holds, from the top."""
+
+    COMPLETED = "completed"
+    #: A step of a stage failed for good; other work may still go on.
+    FAILED = "failed"
+    #: Nothing is left to do before a person has said something.
+    AWAITING_FEEDBACK = "awaiting_feedback"
+    IN_PROGRESS = "in_progress"
+
+
+def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
+    """Where the run stands."""
+    if run.completed_at is not None:
+        return RunState.COMPLETED
+    if any(step.failed and step.closed_at is None for step in run.steps.values()):
+        return RunState.FAILED
+    waits = awaiting_feedback(run, compiled_dag) is not None
+    return RunState.AWAITING_FEEDBACK if waits else RunState.IN_PROGRESS
+
+
+def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
+    """The stage a person has to say something of; none while other stages are worked on."""
+    if any(stage.completed_at is None for stage in run.stages.values()):
+        return None
+    waiting = (
+        slug
+        for slug in compiled_dag.order
+        if (stage := run.stages.get(slug))
+        and stage.feedback is None
+        and compiled_dag.dag.after(slug)
+    )
+    return next(waiting, None)
+
+
+def run_evidence(
+    run: Run, available: Iterable[tuple[str, AvailableDocument]] = ()
+) -> dict[str, StageEvidence]:
+    """What is known of each stage that has been started.
+
+    `available` are the documents that can be fetched, each with its stage.
+    """
+    steps: dict[str, dict[str, Evidence]] = {slug: {} for slug in run.stages}
+    documents: dict[str, list[AvailableDocument]] = {slug: [] for slug in run.stages}
+    for step in run.steps.values():
+        steps[step.stage][step.key] = _step(step)
+    for slug, document in available:
+        documents[slug].append(document)
+    return {
+        slug: StageEvidence(
+            models=stage.models, steps=steps[slug], documents=tuple(documents[slug])
+        )
+        for slug, stage in run.stages.items()
+    }
+
+
+def _step(step: StepRun) -> Evidence:
+    return Evidence(
+        closed=step.closed_at is not None,
+        done=step.done,
+        active=step.total - step.done - step.failed,
+        failed=step.failed,
+        started_at=_time(step.opened_at),
+        completed_at=_time(step.closed_at),
+    )
+
+
+def _time(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None

@@ -1,0 +1,111 @@
+"""The writer of orgs: what was decided of users and tokens becomes rows and audit, together.
+
+When tokens were last used: telemetry, noted behind the calls, to the minute.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+from uuid import UUID
+
+from waybook.accounts.model import Org
+from waybook.core.changes import Entity, Entry
+from waybook.errors import WaybookError
+from waybook.json_values import Json
+from waybook.store.accounts import accounts
+from waybook.store.audit import Patches, WriteContext, audit_statements, sealed_entries
+from waybook.store.driver.database import Database
+from waybook.store.driver.queries import Query, Statement, Value, load
+
+SQL = load("accounts/writer")
+
+
+def statements(
+    org: Org, entries: tuple[Entry, ...], write_context: WriteContext
+) -> list[Statement]:
+    """Write the org as it is now, and whatever else these entries account for."""
+    patches = Patches(change for entry in entries for change in entry.changes)
+    sealed = sealed_entries(entries, ("org", org.id), write_context)
+    return [
+        SQL["update_org"](
+            name=org.name,
+            review_policy=org.review_policy,
+            audit_seq=sealed[-1].seq,
+            audit_hash=sealed[-1].hash,
+            old_seq=write_context.head.seq,
+        ),
+        *_users(patches),
+        *_tokens(patches),
+        *audit_statements(sealed),
+    ]
+
+
+def _users(patches: Patches) -> Iterator[Statement]:
+    for patch in patches.inserts(Entity.USER):
+        yield _filled(SQL["insert_user"], patch.id, patch.values)
+    for patch in patches.updates(Entity.USER):
+        if "disabled_at" in patch.values:
+            yield _filled(SQL["enable_user"], patch.id, patch.values)
+        if "scopes" in patch.values:
+            yield _filled(SQL["set_user_scopes"], patch.id, patch.values)
+
+
+def _tokens(patches: Patches) -> Iterator[Statement]:
+    for patch in patches.inserts(Entity.TOKEN):
+        yield _filled(SQL["insert_token"], patch.id, patch.values)
+    for patch in patches.updates(Entity.TOKEN):
+        yield _filled(SQL["revoke_token"], patch.id, patch.values)
+
+
+def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
+    """The query with the row's own values, each as it stands in the audit."""
+    told: dict[str, Value] = {name: _told(values[name]) for name in query.places if name != "id"}
+    return query(id=row_id, **told)
+
+
+def _told(value: Json) -> Value:
+    """A value, or a list of words as an array; the words are ours, and need no quotes."""
+    if isinstance(value, list):
+        return f"{{{','.join(map(str, value))}}}"
+    if isinstance(value, dict):
+        raise TypeError("a column was given a structure")
+    return value
+
+
+log = logging.getLogger(__name__)
+
+#: How many uses may wait to be written; what is beyond is noted at the next use.
+MAX_QUEUED: Final = 10_000
+
+
+class LastUsed:
+    def __init__(self) -> None:
+        """Nothing was used yet."""
+        self._waiting: dict[tuple[UUID, str], None] = {}
+        self._some = asyncio.Event()
+
+    def record(self, org_id: UUID, token_id: str) -> None:
+        """Remember that a token was used; never wait, never fail."""
+        if len(self._waiting) < MAX_QUEUED:
+            self._waiting[org_id, token_id] = None
+            self._some.set()
+
+    async def wait_pending(self) -> None:
+        """Wait until there is something to write."""
+        await self._some.wait()
+
+    async def flush(self, database: Database) -> None:
+        """Write what waits, org by org."""
+        waiting, self._waiting = self._waiting, {}
+        self._some.clear()
+        by_org: dict[UUID, list[str]] = defaultdict(list)
+        for org_id, token_id in waiting:
+            by_org[org_id].append(token_id)
+        for org_id, token_ids in by_org.items():
+            try:
+                async with database.org_transaction(org_id) as tx:
+                    await tx.commit(accounts.used_statement(token_ids))
+            except WaybookError as error:
+                log.warning("the use of %d tokens was not noted: %s", len(token_ids), error)

@@ -1,0 +1,337 @@
+"""One connection, and how a message goes over it and comes back.
+
+A message is several statements sent at once and answered at once, in the protocol's pipeline mode,
+values beside the texts. Statements are prepared once per connection and executed by name, which
+spares the server the planning. A pooler hands out another connection for each transaction: names
+would get lost there, and settings. Every connection is asked first who is at its other end; behind
+a pooler nothing is prepared, and settings go with each transaction.
+
+The driver's own way through a message is a general one. Ours is for the case that happens in every
+call: all goes out at once, and the answers come in one piece. Whatever else may happen is left to
+the driver.
+
+Every message has a deadline. A connection that missed one, or that broke, is closed: the pool opens
+another. PostgreSQL ends statements and idle transactions by itself a little earlier, so that the
+locks of a server that vanished are released too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import orjson
+import psycopg
+from psycopg import AsyncConnection, errors
+from psycopg.abc import PQGen
+from psycopg.adapt import Transformer
+from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGresult
+from psycopg.rows import TupleRow
+from psycopg.types.json import set_json_loads
+from psycopg.waiting import Ready, Wait, wait_async
+
+from waybook.errors import Busy, Unavailable
+from waybook.store.driver.queries import PreparedForm, Query, Statement, raw_statement
+from waybook.store.driver.wire import (
+    NO_BACKEND_PID,
+    KeyConflict,
+    PreparedPlans,
+    PreparedStatementLost,
+    StaleCache,
+    WireSettings,
+)
+
+log = logging.getLogger(__name__)
+
+Connection: TypeAlias = AsyncConnection[TupleRow]
+#: One result per statement: its rows.
+Results: TypeAlias = list[list[tuple[Any, ...]]]
+#: What a message consists of; a plain text is a statement that is not prepared.
+Message: TypeAlias = Sequence[Statement | str]
+
+#: Deadline for canceling a statement whose caller has gone away.
+CANCEL_SECONDS = 1.0
+SUCCESSES = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
+DISCARD_PLANS = Query("discard_plans", "discard plans")()
+#: A transaction in one of these states can still be rolled back; all of its answers have come.
+ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
+ROLLBACK = "rollback"
+DEALLOCATE_ALL = "deallocate all"
+
+
+class DbConnection:
+    def __init__(self, connection: Connection, wire: WireSettings) -> None:
+        """Wrap a connection that has not been used yet."""
+        set_json_loads(orjson.loads, connection)
+        self.connection = connection
+        self._wire = wire
+        self._transformer = Transformer(connection)
+        self._prepared: set[bytes] = set()
+        self._plans = PreparedPlans()
+        self._greeted = False
+        self._loop = asyncio.get_running_loop()
+        #: The socket the loop listens to for us; the driver forgets it when it breaks.
+        self._heard: int | None = None
+        self._arrived: asyncio.Future[None] | None = None
+
+    # Sending
+
+    async def send(self, opening: Message, statements: Message) -> Results:
+        """Send one message; returns the results of the statements, not of the opening.
+
+        Raises:
+            Taken: a row with its key is there already.
+            Outdated: a statement found things otherwise than it was told they are.
+            Busy: the lock did not come, or a pooler stands in between; nothing was written.
+            Unavailable: the connection broke, or the answer did not come in time.
+        """
+        try:
+            if not self._greeted and not self._wire.pooled:
+                await self._greet()
+            return await self._send(opening, statements)
+        except PreparedStatementLost as error:
+            self._wire.assume_pooler()
+            await self._reset()
+            if not opening:
+                raise Busy from error
+            return await self._send(opening, statements)
+        except BaseException:
+            await self._reset()
+            raise
+
+    async def _greet(self) -> None:
+        """Settle in, in a message of its own, for what is set in a transaction goes with it."""
+        process = self.connection.pgconn.backend_pid
+        ((told,),) = await self._send((), (_unprepared(self._wire.session_settings(process)),))
+        self._greeted = True
+        if told[0] != process:
+            self._wire.assume_pooler()
+
+    async def _send(self, opening: Message, statements: Message) -> Results:
+        if opening:
+            opening = self._opening(opening)
+        try:
+            places, results = await self._exchange((*opening, *statements))
+            _check(results)
+        except errors.UniqueViolation as error:
+            raise KeyConflict(error.diag.constraint_name or "") from error
+        except errors.DivisionByZero as error:
+            raise StaleCache from error
+        except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as error:
+            raise PreparedStatementLost from error
+        except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as error:
+            raise Busy from error
+        except (psycopg.OperationalError, TimeoutError) as error:
+            self.close()
+            log.warning("the connection to the database is given up: %s", str(error) or "no answer")
+            raise Unavailable(
+                "the connection to the database broke; whether the call took effect is not known. "
+                "Repeat it with the same idempotencyKey: it will not count twice"
+            ) from error
+        return [self._rows(results[place]) for place in places[len(opening) :]]
+
+    async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
+        """Send a message and wait for all of its answers, within its deadline.
+
+        Returns which of the results each statement gets, and the results.
+
+        Raises:
+            TimeoutError: the deadline passed.
+            psycopg.OperationalError: the connection broke.
+        """
+        pgconn = self.connection.pgconn
+        timer = self._loop.call_later(self._wire.message_seconds, self._expire)
+        try:
+            pgconn.enter_pipeline_mode()
+            places = self._post(message, preparing=not self._wire.pooled)
+            pgconn.pipeline_sync()
+            if pgconn.flush():
+                await self._flush()
+            results = await self._answers()
+            pgconn.exit_pipeline_mode()
+        finally:
+            timer.cancel()
+        return places, results
+
+    def _opening(self, opening: Message) -> Message:
+        if self._wire.pooled:
+            begin, *rest = opening
+            return (begin, self._wire.session_settings(NO_BACKEND_PID), *rest)
+        return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
+
+    def _post(self, message: Message, *, preparing: bool) -> list[int]:
+        """Hand the message to the driver; returns which of its results each statement gets."""
+        pgconn, prepared = self.connection.pgconn, self._prepared
+        places, sent = [], 0
+        for asked in message:
+            (name, text), told = raw_statement(asked) if isinstance(asked, str) else asked
+            if name is None or not preparing:
+                pgconn.send_query_params(text, told, result_format=Format.BINARY)
+            else:
+                if name not in prepared:
+                    pgconn.send_prepare(name, text)
+                    prepared.add(name)
+                    sent += 1
+                pgconn.send_query_prepared(name, told, result_format=Format.BINARY)
+            places.append(sent)
+            sent += 1
+        return places
+
+    def _rows(self, result: PGresult) -> list[tuple[Any, ...]]:
+        if not result.ntuples:
+            return []
+        self._transformer.set_pgresult(result)
+        return self._transformer.load_rows(0, result.ntuples, tuple)
+
+    # Waiting
+
+    async def _answers(self) -> list[PGresult]:
+        """Wait for all answers to what was sent."""
+        try:
+            return await self._collect()
+        except asyncio.CancelledError:
+            await self._cancel()
+            raise
+
+    async def _cancel(self) -> None:
+        """Cancel what the server is doing for a caller that has gone away, or hang up."""
+        self._stop_listening()
+        try:
+            async with asyncio.timeout(CANCEL_SECONDS):
+                await self.connection.cancel_safe(timeout=CANCEL_SECONDS)
+                await self._collect()
+            self.connection.pgconn.exit_pipeline_mode()
+        except (psycopg.Error, TimeoutError):
+            self.close()
+
+    async def _collect(self) -> list[PGresult]:
+        pgconn, results, ended = self.connection.pgconn, list[PGresult](), False
+        while True:
+            while pgconn.is_busy():
+                await self._readable()
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:  # the end of one statement's answer
+                if ended:
+                    raise psycopg.OperationalError("the connection was lost")
+                ended = True
+            elif result.status == ExecStatus.PIPELINE_SYNC:
+                return results
+            else:
+                results.append(result)
+                ended = False
+
+    async def _readable(self) -> None:
+        """Wait until there is something to read."""
+        self._listen()
+        self._arrived = self._loop.create_future()
+        try:
+            await self._arrived
+        finally:
+            self._arrived = None
+
+    def _listen(self) -> None:
+        """Register with the loop, again before every wait.
+
+        uvloop runs a reader once more when the socket reports an error, then drops it without a
+        word: a registration that is believed to be there may be gone. Renewing one that is there
+        costs no system call.
+        """
+        if self._heard is None:
+            self._heard = self.connection.pgconn.socket
+        try:
+            self._loop.add_reader(self._heard, self._arrive)
+        except RuntimeError:  # uvloop still has the dropped registration of this socket
+            self._loop.remove_reader(self._heard)
+            self._loop.add_reader(self._heard, self._arrive)
+
+    def _arrive(self) -> None:
+        if self._arrived is None:
+            self._hear_unasked()
+        elif not self._arrived.done():
+            self._arrived.set_result(None)
+
+    def _expire(self) -> None:
+        """Fail the message that is waited for: its deadline has passed."""
+        seconds = self._wire.message_seconds
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
+
+    def _hear_unasked(self) -> None:
+        """Read what the server sends without being asked; close the connection if it hung up."""
+        try:
+            self.connection.pgconn.consume_input()
+        except psycopg.OperationalError:
+            self.close()
+        else:
+            self._loop.call_soon(self._listen_on)
+
+    def _listen_on(self) -> None:
+        """Renew the registration of a connection that is still in use."""
+        if self._heard is not None and not self.connection.closed:
+            self._listen()
+
+    def _stop_listening(self) -> None:
+        """Leave the waiting to the driver, which asks the loop by itself."""
+        if self._heard is not None:
+            self._loop.remove_reader(self._heard)
+            self._heard = None
+
+    async def _flush(self) -> None:
+        """Send the rest of a message that is too large to go out at once."""
+        self._stop_listening()
+        async with asyncio.timeout(self._wire.message_seconds):
+            await wait_async(_flushing(self.connection), self.connection.pgconn.socket, interval=1)
+
+    # Cleaning
+
+    def is_clean(self) -> bool:
+        """Whether the next transaction can begin here."""
+        return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
+
+    async def clean(self) -> None:
+        """Roll back a transaction that was not committed; close a connection that cannot."""
+        await self._end_transaction(ROLLBACK)
+
+    def close(self) -> None:
+        """Close the connection, whatever is under way on it."""
+        self._stop_listening()
+        self.connection.pgconn.finish()
+
+    async def _reset(self) -> None:
+        """Undo what a failed message left behind; close a connection that cannot do that."""
+        prepared, self._prepared = self._prepared, set()
+        await self._end_transaction(*((ROLLBACK, DEALLOCATE_ALL) if prepared else (ROLLBACK,)))
+
+    async def _end_transaction(self, *statements: str) -> None:
+        if self.connection.pgconn.transaction_status not in ENDABLE:
+            self.close()
+            return
+        try:
+            _, results = await self._exchange(statements)
+            _check(results)
+        except (psycopg.Error, TimeoutError):
+            self.close()
+        except BaseException:
+            self.close()
+            raise
+
+
+def _unprepared(statement: Statement) -> Statement:
+    return Statement(PreparedForm(None, statement.form.text), statement.parameters)
+
+
+def _flushing(connection: Connection) -> PQGen[None]:
+    while connection.pgconn.flush():
+        ready = yield Wait.RW
+        if ready & Ready.R:
+            connection.pgconn.consume_input()
+
+
+def _check(results: list[PGresult]) -> None:
+    """Raise the first error, if there is one: nothing behind it was carried out."""
+    if results[-1].status in SUCCESSES:
+        return
+    failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)
+    raise errors.error_from_result(failed)

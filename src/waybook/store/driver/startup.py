@@ -1,0 +1,60 @@
+"""Waiting at start-up for a database that is still starting."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import psycopg
+from psycopg import AsyncConnection
+
+from waybook.errors import Unavailable
+from waybook.store.driver.addresses import bounded_dsn
+
+#: Receives what the last attempt met, the seconds waited so far, and the limit.
+WaitReport: TypeAlias = Callable[[str, float, float], None]
+
+#: Deadline of one attempt, and the pause between two.
+ATTEMPT_SECONDS: Final = 5.0
+PAUSE_SECONDS: Final = 0.5
+#: In the refusals of a server that will accept connections later; other refusals are final.
+TRANSIENT: Final = (
+    *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
+    # A pooler whose server is away.
+    *("server login has been failing", "server_login_retry", "cannot connect to server"),
+    *("query_wait_timeout", "no more connections"),
+)
+
+
+async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> None:
+    """Return as soon as the database accepts a connection, or refuses one for good.
+
+    A refusal for good (a wrong password, an unknown database) is left to the first real connection,
+    which explains it.
+
+    Raises:
+        Misconfigured: the connection string is invalid.
+        Unavailable: it accepted none within these seconds.
+    """
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    while (obstacle := await _obstacle(dsn)) is not None:
+        waited = loop.time() - begun
+        if waited + PAUSE_SECONDS > seconds:
+            raise Unavailable(f"the database was not ready within {seconds:g} seconds: {obstacle}")
+        report(obstacle, waited, seconds)
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _obstacle(dsn: str) -> str | None:
+    """Return what keeps the database from accepting a connection for now, or None."""
+    try:
+        async with asyncio.timeout(ATTEMPT_SECONDS):
+            connection = await AsyncConnection.connect(bounded_dsn(dsn))
+    except TimeoutError:
+        return "no answer"
+    except psycopg.OperationalError as error:
+        text = " ".join(str(error).split())
+        is_final = "FATAL:" in text and not any(words in text for words in TRANSIENT)
+        return None if is_final else text
+    await connection.close()
+    return None

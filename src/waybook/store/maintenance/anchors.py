@@ -1,0 +1,215 @@
+"""Anchors: the ends of all audit chains, kept in a file outside the database.
+
+A database that was emptied, or replaced by an older copy, is internally consistent. Comparing it
+with a file that records where each chain ended shows which entries are missing.
+
+The file is JSON lines: a header, `[org, subject, id, number of entries, hash]` for each chain, and
+a last line with the totals, which detects truncation.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import IO, Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from waybook.errors import InvalidInput
+from waybook.json_values import rfc3339
+from waybook.store.driver.queries import AsJson, Ids, Statement, load
+
+SQL = load("maintenance/anchors")
+
+FORMAT = "waybook-audit-anchor"
+VERSION = 1
+MAX_LINE_BYTES = 10_000
+
+
+class Anchor(NamedTuple):
+    """The end of one chain when the anchor was taken; or of an org's record of erasures."""
+
+    org_id: UUID
+    subject: str
+    subject_id: str
+    seq: int
+    hash: bytes
+
+    @property
+    def line(self) -> bytes:
+        values = [str(self.org_id), self.subject, self.subject_id, self.seq, self.hash.hex()]
+        return json.dumps(values, separators=(",", ":")).encode() + b"\n"
+
+
+class AnchorTotals(NamedTuple):
+    """Number of anchored chains, how many entries they have, and the digest of their lines."""
+
+    chains: int
+    entries: int
+    sha256: str
+
+
+class Stone(NamedTuple):
+    """A chain as an erasure found and left it: erased, or resealed under another last hash."""
+
+    #: The number of the erasure in the record of its org.
+    erasure: int
+    entries: int
+    hash_before: bytes
+    #: None if the chain was erased.
+    hash_after: bytes | None
+
+
+# The file
+
+
+def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:
+    """Write an anchor file, and return its totals."""
+    file.write(_json_line({"format": FORMAT, "version": VERSION, "at": rfc3339(at)}))
+    digest, chains, entries = sha256(), 0, 0
+    for anchor in anchors:
+        file.write(anchor.line)
+        digest.update(anchor.line)
+        chains, entries = chains + 1, entries + anchor.seq
+    totals = AnchorTotals(chains, entries, digest.hexdigest())
+    file.write(_json_line(totals._asdict()))
+    return totals
+
+
+def totals_of(anchors: Iterable[Anchor]) -> AnchorTotals:
+    """Return the totals that a file of these anchors would have."""
+    digest, chains, entries = sha256(), 0, 0
+    for anchor in anchors:
+        digest.update(anchor.line)
+        chains, entries = chains + 1, entries + anchor.seq
+    return AnchorTotals(chains, entries, digest.hexdigest())
+
+
+class AnchorFile:
+    """An anchor file that is being read, one line at a time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Read the header.
+
+        Raises:
+            InvalidInput: it is no anchor file of a version this program knows.
+        """
+        self._file = file
+        head = _read_json(file.readline(MAX_LINE_BYTES))
+        if not isinstance(head, dict) or head.get("format") != FORMAT:
+            raise InvalidInput("this is neither an audit anchor nor a backup of Waybook")
+        if head.get("version") != VERSION:
+            raise InvalidInput(
+                f"this audit anchor has version {head.get('version')}; this program reads "
+                f"version {VERSION}: use the program that wrote it, or a newer one"
+            )
+        self.at = str(head.get("at"))
+
+    def __iter__(self) -> Iterator[Anchor]:
+        """Yield every anchor.
+
+        Raises:
+            InvalidInput: the file was cut off or changed; nothing of it counts.
+        """
+        digest, chains, entries = sha256(), 0, 0
+        while isinstance(value := _read_json(line := self._file.readline(MAX_LINE_BYTES)), list):
+            anchor = _read_anchor(value)
+            digest.update(line)
+            chains, entries = chains + 1, entries + anchor.seq
+            yield anchor
+        if value != AnchorTotals(chains, entries, digest.hexdigest())._asdict():
+            raise InvalidInput(
+                "this audit anchor is damaged: it was cut off, or a line was changed"
+            )
+
+
+def _json_line(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def _read_json(line: bytes) -> Any:  # noqa: ANN401 - any JSON may stand in a file
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _read_anchor(values: list[Any]) -> Anchor:
+    try:
+        org_id, subject, subject_id, seq, digest = values
+        return Anchor(UUID(org_id), subject, str(UUID(subject_id)), int(seq), bytes.fromhex(digest))
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidInput("this audit anchor is damaged: a line of it names no chain") from None
+
+
+# The database
+
+
+def ends_statement() -> Statement:
+    """Ask for the ends of all chains of the org."""
+    return SQL["ends"]()
+
+
+def read_ends(org_id: UUID, rows: Iterable[tuple[Any, ...]]) -> Iterator[Anchor]:
+    """Read what `ends_statement` brings."""
+    for subject, subject_id, seq, digest in rows:
+        yield Anchor(org_id, subject, subject_id, seq, bytes(digest))
+
+
+def ends_in(connection: psycopg.Connection, org_id: UUID) -> Iterator[Anchor]:
+    """Yield the ends of the entered org's chains, in the transaction this connection is in."""
+    with connection.cursor(name="chain_ends") as cursor:
+        cursor.execute(ends_statement().form.text)
+        yield from read_ends(org_id, cursor)
+
+
+def entries_statement(anchors: Sequence[Anchor]) -> Statement:
+    """Ask for the hashes the database has where these anchors are."""
+    places = [{"subject": a.subject, "id": a.subject_id, "seq": a.seq} for a in anchors]
+    return SQL["entries_at"](places=AsJson(places))
+
+
+def stones_statement(anchors: Sequence[Anchor]) -> Statement:
+    """Ask what erasures left of the chains of these anchors."""
+    return SQL["stones"](ids=Ids([anchor.subject_id for anchor in anchors]))
+
+
+def missing_anchors(
+    anchors: Sequence[Anchor], found: Iterable[tuple[Any, ...]]
+) -> list[tuple[Anchor, bytes | None]]:
+    """Return the anchors whose entry is not there, or is another one, with the hash it has."""
+    hashes = {(subject, id_, seq): digest for subject, id_, seq, digest in found}
+    held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
+    return [(a, bytes(got) if got else None) for a, got in held if not got or bytes(got) != a.hash]
+
+
+def read_stones(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Stone]]:
+    """Read what `stones_statement` brings, by chain."""
+    stones: dict[str, list[Stone]] = {}
+    for subject_id, erasure, entries, before, after in rows:
+        stone = Stone(erasure, entries, bytes(before), bytes(after) if after else None)
+        stones.setdefault(subject_id, []).append(stone)
+    return stones
+
+
+def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
+    """Return the last erasure of the chain, if one since the anchor explains the mismatch.
+
+    `erasures` is how many there were when the anchor was taken. A chain that went on behind the
+    anchor has only its last hash on record. The record of erasures itself is never erased.
+    """
+    since = [stone for stone in stones if stone.erasure > erasures]
+    explains = any(
+        stone.entries > anchor.seq
+        or (stone.entries == anchor.seq and stone.hash_before == anchor.hash)
+        for stone in since
+    )
+    return since[-1] if explains and anchor.subject != "erasure" else None
+
+
+def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
+    """Return the anchor of a resealed chain, which must still be there; None if it was erased."""
+    if stone.hash_after is None:
+        return None
+    return anchor._replace(seq=stone.entries, hash=stone.hash_after)

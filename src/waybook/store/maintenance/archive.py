@@ -1,0 +1,278 @@
+"""The backup archive: a zip file with COPY data of each org and table, an anchor and a manifest.
+
+The manifest is written last and says what everything before it must be.
+"""
+
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from waybook.errors import InvalidInput
+from waybook.store.maintenance.anchors import AnchorFile, AnchorTotals
+
+FORMAT = "waybook-backup"
+VERSION = 1
+MANIFEST = "manifest.json"
+ANCHORS = "audit-anchor.jsonl"
+
+BLOCK_BYTES = 256 * 1024
+COMPRESSION_LEVEL = 3
+#: What the zip library raises on a file that was cut off or changed.
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
+DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
+
+#: Called after each block with rows done, rows in total, and bytes done.
+Progress = Callable[[int, int, int], None]
+
+
+class Member(NamedTuple):
+    """The rows of one org in one table, in COPY's text format."""
+
+    org_id: str
+    table: str
+    rows: int
+    bytes: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        return f"orgs/{self.org_id}/{self.table}.copy"
+
+
+class AppliedMigration(NamedTuple):
+    """A migration of the database that was backed up."""
+
+    number: int
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Contents of an archive."""
+
+    #: When the snapshot was taken, by the database's clock.
+    at: str
+    database: str
+    server_version: int
+    migrations: tuple[AppliedMigration, ...]
+    #: The columns of each table.
+    tables: dict[str, list[str]]
+    #: Tables that are not in it, and why.
+    left_out: dict[str, str]
+    #: In the order they are to be loaded.
+    members: tuple[Member, ...]
+    anchor: AnchorTotals
+
+    @property
+    def rows(self) -> int:
+        return sum(member.rows for member in self.members)
+
+    @property
+    def bytes(self) -> int:
+        return sum(member.bytes for member in self.members)
+
+    @property
+    def orgs(self) -> int:
+        return len({member.org_id for member in self.members})
+
+    def as_json(self) -> dict[str, object]:
+        """Return the manifest as it is written."""
+        return {"format": FORMAT, "version": VERSION, **asdict(self)}
+
+
+def read_manifest(data: dict[str, Any]) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        InvalidInput: it is of another version.
+    """
+    if data["format"] != FORMAT:
+        raise InvalidInput("this is no backup of Waybook")
+    if data["version"] != VERSION:
+        raise InvalidInput(
+            f"this backup has format version {data['version']}; this program reads version "
+            f"{VERSION}: restore it with the program that wrote it, or a newer one"
+        )
+    return Manifest(
+        at=data["at"],
+        database=data["database"],
+        server_version=data["server_version"],
+        migrations=tuple(AppliedMigration(*one) for one in data["migrations"]),
+        tables=data["tables"],
+        left_out=data["left_out"],
+        members=tuple(Member(*one) for one in data["members"]),
+        anchor=AnchorTotals(*data["anchor"]),
+    )
+
+
+# Writing
+
+
+class ArchiveWriter:
+    """An archive that is being written to a file."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Write to this file, which is closed by its owner."""
+        self._zip = zipfile.ZipFile(
+            file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION_LEVEL
+        )
+
+    def add(self, org_id: str, table: str, blocks: Iterator[bytes]) -> Member | None:
+        """Write the rows of one org in one table; None if there are none."""
+        first = next(blocks, None)
+        if first is None:
+            return None
+        empty = Member(org_id, table, 0, 0, "")
+        digest, rows, size = sha256(), 0, 0
+        with self.open(empty.name) as target:
+            for block in _with_first(first, blocks):
+                target.write(block)
+                digest.update(block)
+                rows += count_rows(block)
+                size += len(block)
+        return Member(org_id, table, rows, size, digest.hexdigest())
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """Write a member of the archive."""
+        info = zipfile.ZipInfo(name)
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.external_attr = 0o600 << 16
+        with self._zip.open(info, "w", force_zip64=True) as target:
+            yield target
+
+    def finish(self, manifest: Manifest) -> None:
+        """Write the manifest and the directory of the zip file."""
+        with self.open(MANIFEST) as target:
+            target.write(json.dumps(manifest.as_json(), separators=(",", ":")).encode())
+        self._zip.close()
+
+    def close(self) -> None:
+        """Release the zip file of a backup that failed; what was written so far is discarded."""
+        with suppress(OSError, ValueError):
+            self._zip.close()
+
+
+def count_rows(block: bytes) -> int:
+    """Return how many rows end in a block: COPY's text format escapes every other line break."""
+    return block.count(b"\n")
+
+
+def _with_first(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+# Reading
+
+
+class Archive:
+    """An archive that is being read."""
+
+    def __init__(self, opened: zipfile.ZipFile) -> None:
+        """Read the manifest.
+
+        Raises:
+            InvalidInput: it is damaged, or no backup.
+        """
+        self._zip = opened
+        try:
+            self.manifest = read_manifest(json.loads(opened.read(MANIFEST)))
+        except DAMAGED_MANIFEST as error:
+            raise damaged("its manifest cannot be read") from error
+
+    def blocks(self, member: Member) -> Iterator[bytes]:
+        """Yield the data of a member, and check at the end that it is what was written.
+
+        Raises:
+            InvalidInput: it is not.
+        """
+        digest, rows, size = sha256(), 0, 0
+        try:
+            with self._zip.open(member.name) as source:
+                while size <= member.bytes and (block := source.read(BLOCK_BYTES)):
+                    digest.update(block)
+                    rows += count_rows(block)
+                    size += len(block)
+                    yield block
+        except DAMAGED as error:
+            raise damaged(f"{member.name} cannot be read") from error
+        if (rows, size, digest.hexdigest()) != (member.rows, member.bytes, member.sha256):
+            raise damaged(f"{member.name} is not what was written")
+
+    @contextmanager
+    def anchors(self) -> Iterator[AnchorFile]:
+        """Read the ends of the audit chains at the time of the backup.
+
+        Raises:
+            InvalidInput: they are damaged.
+        """
+        try:
+            with self._zip.open(ANCHORS) as source:
+                yield AnchorFile(source)
+        except DAMAGED as error:
+            raise damaged(f"{ANCHORS} cannot be read") from error
+
+    def verify(self, progress: Progress) -> None:
+        """Read everything, without a database.
+
+        Raises:
+            InvalidInput: something is not what was written.
+        """
+        rows = size = 0
+        for member in self.manifest.members:
+            for block in self.blocks(member):
+                rows, size = rows + count_rows(block), size + len(block)
+                progress(rows, self.manifest.rows, size)
+        with self.anchors() as anchors:
+            chains = sum(1 for _ in anchors)
+        if chains != self.manifest.anchor.chains:
+            raise damaged(f"{ANCHORS} is not what was written")
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """Open a backup.
+
+    Raises:
+        InvalidInput: there is none, or it is damaged.
+    """
+    try:
+        opened = zipfile.ZipFile(path)
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no file {path}") from None
+    except DAMAGED as error:
+        raise damaged(f"{path} is no complete zip file") from error
+    with opened:
+        yield Archive(opened)
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file looks like a backup, rather than an anchor."""
+    return zipfile.is_zipfile(path)
+
+
+def damaged(why: str) -> InvalidInput:
+    """Return the error for an archive that is not what was written."""
+    return InvalidInput(f"this backup is damaged: {why}; use another one")
+
+
+def blocks_of(rows: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
+    """Yield rows in blocks of a good size to hash and compress."""
+    pending: list[bytes | bytearray | memoryview] = []
+    size = 0
+    for row in rows:
+        pending.append(row)
+        size += len(row)
+        if size >= BLOCK_BYTES:
+            yield b"".join(pending)
+            pending, size = [], 0
+    if pending:
+        yield b"".join(pending)

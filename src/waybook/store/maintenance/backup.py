@@ -1,0 +1,156 @@
+"""Back up all orgs from one snapshot, as the owner, while others read and write.
+
+Forced row-level security hides every row from the owner but those of the org that is entered; so
+one transaction visits org after org, and sees all of them at the same moment.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import IO
+from uuid import UUID
+
+import psycopg
+
+from waybook.errors import Busy, Misconfigured
+from waybook.store.driver.queries import load
+from waybook.store.maintenance.anchors import Anchor, AnchorTotals, ends_in, write_anchors
+from waybook.store.maintenance.archive import (
+    ANCHORS,
+    AppliedMigration,
+    ArchiveWriter,
+    Manifest,
+    Member,
+    Progress,
+    blocks_of,
+    count_rows,
+)
+from waybook.store.maintenance.migrate import owner_connection, pending_in
+from waybook.store.maintenance.org_tables import (
+    OrgTable,
+    all_orgs,
+    enter_org,
+    filled_in,
+    fix_text_format,
+    org_tables,
+)
+
+SQL = load("maintenance/backup")
+
+#: The first migration at which every kind of audit chain is there.
+OLDEST_MIGRATION = 10
+REBUILT = "the server rebuilds it from the rest"
+#: Tables whose rows are no use elsewhere.
+LEFT_OUT = {
+    "web_session": "people sign in again",
+    # Their rows carry transaction ids of this server, which mean nothing on another.
+    "passage_embedding": REBUILT,
+    "passage_deletion": REBUILT,
+    "passage_quarantine": REBUILT,
+}
+
+
+def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
+    """Write an archive of everything to a file.
+
+    Raises:
+        Misconfigured: this is not the owner, or the database is older or newer than the program.
+        Busy: a table is being altered right now.
+        Unavailable: the database cannot be reached.
+    """
+    with owner_connection(owner_dsn) as connection:
+        _check_migrations(connection)
+        tables = org_tables(connection)
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        try:
+            with closing(ArchiveWriter(file)) as writer, connection.transaction():
+                fix_text_format(connection)
+                # Locks come before the snapshot, which the first query takes: nothing that is
+                # committed in between is lost.
+                for table in tables:
+                    connection.execute(filled_in(SQL["lock_table"], table.name))
+                return _Backup(connection, writer, progress, tables).write()
+        except psycopg.errors.LockNotAvailable as error:
+            raise Busy("a table is being altered; nothing was backed up, try again") from error
+
+
+def _check_migrations(connection: psycopg.Connection) -> None:
+    waiting = pending_in(connection)
+    if waiting and waiting[0].number <= OLDEST_MIGRATION:
+        raise Misconfigured(
+            f"the database has yet to run {waiting[0].title}, and is too old to be backed up by "
+            "this program: run waybook migrate first"
+        )
+
+
+class _Backup:
+    """One backup, in the transaction its connection is in."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection,
+        writer: ArchiveWriter,
+        progress: Progress,
+        tables: list[OrgTable],
+    ) -> None:
+        self._connection = connection
+        self._writer = writer
+        self._progress = progress
+        self._all = tables
+        self._tables = [t for t in tables if t.name not in LEFT_OUT and not t.has_extension_type]
+        self._estimate = sum(table.estimated_rows for table in self._tables)
+        self._rows = self._bytes = 0
+
+    def write(self) -> Manifest:
+        orgs = all_orgs(self._connection)
+        about = self._connection.execute(SQL["about"].text.encode()).fetchone()
+        if about is None or org_tables_changed(self._connection, self._all):
+            raise Busy("the schema was changed just now; nothing was backed up, try again")
+        database, version, at = about
+        members = [member for org_id in orgs for member in self._members(org_id)]
+        with self._writer.open(ANCHORS) as target:
+            anchor: AnchorTotals = write_anchors(target, at, self._anchors(orgs))
+        applied = self._connection.execute(SQL["migrations"].text.encode()).fetchall()
+        manifest = Manifest(
+            at=at.isoformat(),
+            database=database,
+            server_version=version,
+            migrations=tuple(AppliedMigration(*one) for one in applied),
+            tables={table.name: [*table.columns] for table in self._tables},
+            left_out={
+                table.name: LEFT_OUT.get(table.name, REBUILT)
+                for table in self._all
+                if table not in self._tables
+            },
+            members=tuple(members),
+            anchor=anchor,
+        )
+        self._writer.finish(manifest)
+        return manifest
+
+    def _members(self, org_id: UUID) -> Iterator[Member]:
+        enter_org(self._connection, org_id)
+        for table in self._tables:
+            member = self._writer.add(str(org_id), table.name, self._copied(table))
+            if member is not None:
+                yield member
+
+    def _copied(self, table: OrgTable) -> Iterator[bytes]:
+        query = filled_in(SQL["copy_rows"], table.name, table.columns)
+        with self._connection.cursor() as cursor, cursor.copy(query) as copy:
+            for block in blocks_of(copy):
+                self._rows += count_rows(block)
+                self._bytes += len(block)
+                self._progress(self._rows, max(self._estimate, self._rows), self._bytes)
+                yield block
+
+    def _anchors(self, orgs: list[UUID]) -> Iterator[Anchor]:
+        for org_id in orgs:
+            enter_org(self._connection, org_id)
+            yield from ends_in(self._connection, org_id)
+
+
+def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
+    """Return whether the tables are not those that were locked."""
+    now = org_tables(connection)
+    return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]

@@ -1,0 +1,161 @@
+"""The owner's eraser: everything of an org, or the chains that are named; and what it leaves.
+
+One transaction each: whoever is killed in the middle has erased nothing, and may begin again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from waybook.errors import NotFound
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.audit import GENESIS, ChainHead, SealedEntry, first_broken, read_entries
+from waybook.store.driver.queries import as_json_text, load
+from waybook.store.maintenance.owner import (
+    Erasure,
+    OwnerTransaction,
+    Tombstone,
+    open_owner_session,
+    owner_transaction,
+    seal_erasure,
+)
+
+SQL = load("maintenance/erasure")
+
+#: Told after every part: how many of how many are done.
+Progress = Callable[[int, int], None]
+
+#: What is locked while it is worked on.
+LOCKED = ("plan", "run", "skill_execution")
+#: How often to look for what came in while we were at it.
+MAX_PASSES = 5
+
+
+class Erased(NamedTuple):
+    """What was erased: of whom, how many rows of each table, and the number of its record."""
+
+    org_id: UUID
+    number: int
+    counts: dict[str, int]
+    who: str | None = None
+
+
+def find_org(owner_dsn: str, slug: str) -> UUID:
+    """The org of this name.
+
+    Raises:
+        NotFound: there is none.
+    """
+    with open_owner_session(owner_dsn) as here, here.directory_transaction() as owner:
+        found = owner.fetch(SQL["find_org"], slug=slug)
+    if not found:
+        raise NotFound(f"there is no org “{slug}” here", org=slug)
+    org_id: UUID = found[0][0]
+    return org_id
+
+
+def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Erased:
+    """Erase an org and all that is its own; the org of local mode stays, empty."""
+    with owner_transaction(owner_dsn, org_id) as owner:
+        head = lock_org(owner)
+        for table in LOCKED:
+            owner.fetch(SQL["lock_rows"], table)
+        gone = [
+            Tombstone(subject, subject_id, entries, bytes(seal))
+            for subject, subject_id, entries, seal in owner.fetch(SQL["ends"])
+        ]
+        counts = delete_org_rows(owner, progress)
+        written = record_erasure(
+            owner, head, ErasureRecord(what="org", by=by, counts=counts, stones=gone)
+        )
+        if org_id == LOCAL_ORG:
+            owner.execute(SQL["upsert_local_org"], number=written.number, hash=written.hash)
+    erase_late_rows(owner_dsn, org_id)
+    return Erased(org_id, written.number, counts)
+
+
+def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
+    """Erase what came in from calls that were on their way: they had been logged a little later."""
+    for _ in range(MAX_PASSES):
+        with owner_transaction(owner_dsn, org_id) as owner:
+            spared = {"org"} if org_id == LOCAL_ORG else set()
+            if not delete_org_rows(owner, lambda *_: None, spared):
+                return
+
+
+def delete_org_rows(
+    owner: OwnerTransaction, progress: Progress, spared: Iterable[str] = ()
+) -> dict[str, int]:
+    """Delete every row of the org, of every table there is; returns how many of each."""
+    tables = [table for table in tables_in_order(owner) if table not in {*spared}]
+    counts: Counter[str] = Counter()
+    for done, table in enumerate(tables, start=1):
+        counts[table] += owner.change(SQL["delete_rows"], table)
+        progress(done, len(tables))
+    return {table: rows for table, rows in sorted(counts.items()) if rows}
+
+
+def tables_in_order(owner: OwnerTransaction) -> list[str]:
+    """Every table of orgs, those first to which no other one points."""
+    return [table for (table,) in owner.fetch(SQL["tables"])]
+
+
+def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
+    """All entries of a chain, oldest first."""
+    return read_entries(owner.fetch(SQL["chain_entries"], id=subject_id))
+
+
+def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
+    """Whether every seal holds, and the last one is the one that is remembered."""
+    return bool(entries) and not first_broken(entries) and entries[-1].hash == end
+
+
+# What is left
+
+
+class ErasureRecord(NamedTuple):
+    """An erasure to be recorded."""
+
+    what: str
+    by: str
+    counts: dict[str, int]
+    stones: list[Tombstone]
+    who: str | None = None
+
+
+def lock_org(owner: OwnerTransaction) -> ChainHead:
+    """The end of the org's chain of erasures; nobody makes anything new there until we are done.
+
+    Raises:
+        NotFound: there is no such org any more.
+    """
+    found = owner.fetch(SQL["lock_org"])
+    if not found:
+        raise NotFound("this org is not there any more: somebody has erased it")
+    number, digest = found[0]
+    return ChainHead(number, bytes(digest) if digest else GENESIS)
+
+
+def transaction_time(owner: OwnerTransaction) -> datetime:
+    """What time it is in the database, for this transaction."""
+    ((at,),) = owner.fetch(SQL["now"])
+    now: datetime = at
+    return now
+
+
+def record_erasure(owner: OwnerTransaction, head: ChainHead, asked: ErasureRecord) -> Erasure:
+    """Write down that something was erased, sealed, with what is left of it."""
+    at, stones = transaction_time(owner), tuple(asked.stones)
+    counts = as_json_text(asked.counts)
+    told = Erasure(0, at, asked.by, asked.what, asked.who, counts, tombstones=stones)
+    erasure = seal_erasure(told, head)
+    values = erasure._asdict()
+    del values["tombstones"]
+    owner.execute(SQL["insert_erasure"], **values)
+    owner.execute_many(
+        SQL["insert_tombstone"], [{"erasure": erasure.number, **s._asdict()} for s in stones]
+    )
+    owner.change(SQL["record_chain_head"], number=erasure.number, hash=erasure.hash)
+    return erasure

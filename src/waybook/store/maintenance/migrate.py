@@ -1,0 +1,336 @@
+"""Migrations: numbered `.sql` files, forward only, each in a transaction of its own.
+
+An advisory lock lets one process migrate while the others wait. A file that was edited after it
+ran, and a database newer than this program, are refused. Run as the owner, never as the serving
+role.
+
+One table is no migration: that of vectors, which is made as soon as a server of the user's own has
+pgvector. On the embedded server it is dropped: earlier versions made it there.
+
+Whether the user of the database URL may serve: they must be able to take on the serving role.
+
+Questions an operator asks the database about itself, and trials that leave nothing behind.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import sha256
+from importlib.resources import files
+
+import psycopg
+from psycopg import sql
+from psycopg.sql import Identifier
+
+from waybook.errors import Busy, Misconfigured, Unavailable
+from waybook.store.driver.addresses import bounded_dsn
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Transaction
+from waybook.store.driver.queries import Statement, load
+
+SQL = load("maintenance/migrate")
+
+#: How often a migration asks for locks that are not free, and the pause between two attempts.
+MAX_LOCK_ATTEMPTS = 30
+LOCK_PAUSE_SECONDS = 2.0
+#: The oldest PostgreSQL we are tested on.
+MIN_SERVER_VERSION = 150_000
+APP_ROLE = "waybook_app"
+#: The role that an owner exempt from row-level security takes on to change an org's rows.
+MAINTENANCE_ROLE = "waybook_maintenance"
+
+
+class VectorTable(Enum):
+    """Action of a migration on the table of pgvector's vectors."""
+
+    #: Make it if the server has pgvector.
+    MAKE = "make"
+    #: Leave it as it is.
+    LEAVE = "leave"
+    #: Drop it. That runs no code of the extension, which may be built for another processor.
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.number:04}_{self.name}"
+
+    @property
+    def digest(self) -> str:
+        return sha256(self.text.encode()).hexdigest()
+
+
+def bundled_migrations() -> list[Migration]:
+    """The migrations of this program, in order."""
+    found = []
+    for file in files("waybook.store").joinpath("migrations").iterdir():
+        if file.name.endswith(".sql"):
+            number, _, name = file.name.removesuffix(".sql").partition("_")
+            found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
+    return sorted(found, key=lambda migration: migration.number)
+
+
+def migrate(
+    dsn: str, vectors: VectorTable = VectorTable.MAKE, *, up_to: int | None = None
+) -> list[str]:
+    """Bring the database up to date, or up to a number; returns the names of what ran.
+
+    Raises:
+        Misconfigured: the server is too old, the database too new, or a file was edited.
+        Unavailable: the database cannot be reached.
+    """
+    with owner_connection(dsn) as connection:
+        if vectors is VectorTable.DROP:
+            _drop_vectors(connection)
+        ran = _migrate(connection, up_to)
+        if vectors is VectorTable.MAKE:
+            _ensure_vectors(connection)
+        _ensure_maintenance_role(connection)
+        return ran
+
+
+def list_pending(dsn: str) -> list[str]:
+    """The names of what `migrate` would run; nothing is changed.
+
+    Raises:
+        Misconfigured: as for `migrate`.
+        Unavailable: the database cannot be reached.
+    """
+    with owner_connection(dsn) as connection:
+        return [migration.title for migration in pending_in(connection)]
+
+
+def pending_in(connection: psycopg.Connection) -> list[Migration]:
+    """Return the migrations the database has not seen yet.
+
+    Raises:
+        Misconfigured: as for `migrate`.
+    """
+    return _pending(applied_migrations(connection))
+
+
+def applied_migrations(connection: psycopg.Connection) -> dict[int, str]:
+    """Return number and digest of the migrations that ran."""
+    return _done(connection) or {}
+
+
+@contextmanager
+def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
+    """A connection as the owner, on which each statement is a transaction unless told otherwise.
+
+    Raises:
+        Misconfigured: the address cannot be read, the server is too old, or this is no owner.
+        Unavailable: the database cannot be reached.
+    """
+    address = bounded_dsn(dsn)
+    try:
+        with psycopg.connect(address, autocommit=True, prepare_threshold=None) as connection:
+            if connection.info.server_version < MIN_SERVER_VERSION:
+                raise Misconfigured(
+                    f"this PostgreSQL is {connection.info.server_version // 10_000}; "
+                    "Waybook needs 15 or newer"
+                )
+            try:
+                yield connection
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise _no_owner(connection) from error
+    except psycopg.OperationalError as error:
+        raise Unavailable(f"cannot reach the database: {error}") from error
+
+
+def _no_owner(connection: psycopg.Connection) -> Misconfigured:
+    user = Identifier(connection.info.user).as_string()
+    return Misconfigured(
+        f"the user {user} may not look after this database: owner_url must name its owner; whoever "
+        f"serves beside that needs, as an administrator: grant {APP_ROLE} to {user}"
+    )
+
+
+def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
+    if (done := _done(connection)) is not None and not _pending(done):
+        return []
+    ran = []
+    with connection.transaction():
+        connection.execute(_text("lock"))
+        _ensure_role(connection)
+        connection.execute(_text("create_table"))
+    for migration in _pending(_done(connection) or {}):
+        if up_to is not None and migration.number > up_to:
+            break
+        if _run_patiently(connection, migration):
+            ran.append(migration.title)
+    return ran
+
+
+def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
+    """Run a migration; return whether it was still to be run.
+
+    A lock that is not free, during a backup say, is given up and asked for again: while a migration
+    waits for a table, every call on that table waits behind it.
+
+    Raises:
+        Busy: the tables were in use all the time.
+    """
+    for _ in range(MAX_LOCK_ATTEMPTS):
+        try:
+            with connection.transaction():
+                connection.execute(_text("lock"))
+                connection.execute(_text("limit_waiting"))
+                if migration.number in (_done(connection) or {}):
+                    return False
+                connection.execute(migration.text.encode())
+                connection.execute(_text("local_org"))
+                _record(connection, migration)
+                return True
+        except psycopg.errors.LockNotAvailable:
+            time.sleep(LOCK_PAUSE_SECONDS)
+    raise Busy(
+        f"migration {migration.title} waits for tables that are in use, by a backup perhaps; "
+        "nothing of it was done: wait for that to end, then run waybook migrate"
+    )
+
+
+def _ensure_vectors(connection: psycopg.Connection) -> None:
+    """The table of vectors, as soon as the server can keep them; until then there is none."""
+    if not _holds(connection, "lacks_vectors"):
+        return
+    with connection.transaction():
+        connection.execute(_text("lock"))
+        if _holds(connection, "lacks_vectors"):
+            connection.execute(_text("create_vectors"))
+
+
+def _drop_vectors(connection: psycopg.Connection) -> None:
+    """Drop the table of vectors, if an earlier version made one."""
+    if _holds(connection, "has_vectors"):
+        connection.execute(_text("drop_vectors"))
+
+
+def _record(connection: psycopg.Connection, migration: Migration) -> None:
+    done = {"number": migration.number, "name": migration.name, "digest": migration.digest}
+    connection.execute(_text("record"), done)
+
+
+def _text(name: str) -> bytes:
+    return SQL[name].text.encode()
+
+
+def _done(connection: psycopg.Connection) -> dict[int, str] | None:
+    """Number and digest of what has run; None in an empty database."""
+    row = connection.execute(_text("exists")).fetchone()
+    if not row or not row[0]:
+        return None
+    return dict(connection.execute(_text("done")).fetchall())
+
+
+def _pending(done: dict[int, str]) -> list[Migration]:
+    ours = {migration.number: migration for migration in bundled_migrations()}
+    unknown = sorted(set(done) - set(ours))
+    if unknown:
+        raise Misconfigured(
+            f"the database was migrated by a newer Waybook (it has number {unknown[-1]}, this "
+            f"program knows up to {max(ours)}); upgrade this program"
+        )
+    for number, digest in done.items():
+        if ours[number].digest != digest:
+            raise Misconfigured(
+                f"migration {ours[number].title} was edited after it ran here; restore "
+                "the file, and make a new migration instead"
+            )
+    return [migration for number, migration in sorted(ours.items()) if number not in done]
+
+
+def _ensure_role(connection: psycopg.Connection) -> None:
+    """The serving role, made if we may; and membership in it, so that we can serve as it."""
+    row = connection.execute(_text("role_exists")).fetchone()
+    if row and row[0]:
+        return
+    try:
+        connection.execute(_text("create_role"))
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise Misconfigured(
+            f"the role {APP_ROLE} is missing and this user may not create it; as an administrator "
+            f"run: create role {APP_ROLE} nologin; grant {APP_ROLE} to the user of the database URL"
+        ) from error
+
+
+def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
+    """Give an owner that is exempt from row-level security a role to step down to.
+
+    An owner that may not create or grant it keeps serving: `owner_role` reports what is missing.
+    """
+    if not _holds(connection, "lacks_maintenance_role"):
+        return
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+        connection.execute(_text("lock"))
+        if not _holds(connection, "has_maintenance_role"):
+            _create_maintenance_role(connection)
+        if _holds(connection, "must_join"):
+            _join_maintenance_role(connection)
+        connection.execute(_text("grant_maintenance"))
+
+
+def _create_maintenance_role(connection: psycopg.Connection) -> None:
+    # Our lock is one database's; another one of the same server may be migrated at this moment.
+    already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
+    with suppress(*already), connection.transaction():
+        connection.execute(_text("create_maintenance_role"))
+
+
+def _join_maintenance_role(connection: psycopg.Connection) -> None:
+    # Refused where an administrator has granted it already. The membership that a creator has by
+    # itself does not count: since PostgreSQL 16 it is without the right to take the role on.
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+        connection.execute(_text("join_maintenance_role"))
+
+
+def _holds(connection: psycopg.Connection, question: str) -> bool:
+    row = connection.execute(_text(question)).fetchone()
+    return bool(row and row[0])
+
+
+def check_serving_role(dsn: str, role: str) -> None:
+    """Take the role on once, so that it is said at the start if that cannot be.
+
+    Raises:
+        Misconfigured: the user is not a member of it, or no policy applies to the role.
+        Unavailable: the database cannot be reached as this user.
+    """
+    with owner_connection(dsn) as connection:
+        try:
+            with connection.transaction(force_rollback=True):
+                connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
+                exempt = connection.execute(SQL["is_exempt"].text.encode()).fetchone()
+        except psycopg.errors.InsufficientPrivilege:
+            user = connection.execute(SQL["name_of_user"].text.encode()).fetchone()
+            named = str(user and user[0])
+            raise Misconfigured(
+                f"the user {named} of the database URL is not a member of {role}, the role that "
+                f"serves; as an administrator run: grant {role} to {named}"
+            ) from None
+        if exempt and exempt[0]:
+            raise Misconfigured(
+                f"the role {role}, which serves, bypasses row-level security, so orgs would see "
+                f"each other's rows; as an administrator run: alter role {role} nosuperuser "
+                "nobypassrls"
+            )
+
+
+async def attempt(tx: Transaction, *statements: Statement | str) -> Results:
+    """Send statements, and return their results.
+
+    Raises:
+        Unavailable: one of them failed; the message is the server's own.
+    """
+    try:
+        return await tx.send(*statements)
+    except psycopg.Error as error:
+        raise Unavailable(str(error).strip().splitlines()[0]) from error

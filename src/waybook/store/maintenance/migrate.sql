@@ -1,0 +1,167 @@
+-- name: lock
+-- One process migrates, the others wait.
+select pg_advisory_xact_lock(718291004527);
+
+-- name: limit_waiting
+set local lock_timeout = '3s';
+
+-- name: exists
+select to_regclass('public.schema_migration') is not null;
+
+-- name: create_table
+create table if not exists schema_migration (
+  number  integer     not null primary key,
+  name    text        not null,
+  digest  text        not null,
+  ran_at  timestamptz not null default now()
+);
+
+-- name: done
+select number, digest from schema_migration order by number;
+
+-- name: record
+insert into schema_migration (number, name, digest)
+values (%(number)s, %(name)s, %(digest)s);
+
+-- name: role_exists
+select exists (select from pg_roles where rolname = 'waybook_app');
+
+-- name: create_role
+create role waybook_app nologin nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
+grant waybook_app to current_user;
+
+-- name: local_org
+-- The org of local mode. Its id is fixed, so that every process agrees on it.
+set local app.org_id = '00000000-0000-7000-8000-000000000001';
+insert into org (org_id, slug)
+values ('00000000-0000-7000-8000-000000000001', 'local')
+    on conflict (org_id) do nothing;
+
+-- name: lacks_vectors
+-- Whether vectors could be kept here, and no table for them has been made yet: pgvector may come
+-- to a server later than we did. Before 0.8 its index loses rows under row-level security.
+select to_regclass('public.passage') is not null
+   and to_regclass('public.passage_vector') is null
+   and to_regtype('halfvec') is not null
+   and exists (select from pg_extension
+                where extname = 'vector'
+                  and string_to_array(split_part(extversion, '-', 1), '.')::integer[] >= array[0, 8]);
+
+-- name: has_vectors
+select to_regclass('public.passage_vector') is not null;
+
+-- name: drop_vectors
+drop table if exists public.passage_vector;
+
+-- name: create_vectors
+-- 256 numbers say what a passage means, 32 whose it is, so that the one index, which knows no
+-- orgs, leads to those of one org (see `vectors.py`).
+create table passage_vector (
+  org_id      uuid         not null default app_org(),
+  subject_id  uuid         not null,
+  part        integer      not null,
+  model       text         not null,
+  embedding   halfvec(288) not null,
+  primary key (org_id, subject_id, part, model),
+  foreign key (org_id, subject_id, part) references passage (org_id, subject_id, part)
+    on delete cascade
+);
+create index passage_vector_near on passage_vector using hnsw (embedding halfvec_ip_ops);
+alter table passage_vector enable row level security;
+alter table passage_vector force row level security;
+create policy tenant on passage_vector using (org_id = app_org()) with check (org_id = app_org());
+grant select, insert on passage_vector to waybook_app;
+
+-- name: lacks_maintenance_role
+-- Whether the current role is exempt from row-level security, and has no role to step down to, or
+-- one that may not change every table of orgs. Partitions are reached by way of their table, but
+-- for the default ones.
+select (r.rolsuper or r.rolbypassrls)
+   and not exists (
+         select from pg_roles m
+          where m.rolname = 'waybook_maintenance'
+            and pg_has_role(current_user, m.oid, 'member')
+            and not exists (
+                  select from pg_class c
+                    join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id'
+                   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+                     and not a.attisdropped
+                     and (not c.relispartition or pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
+                     and not (has_table_privilege(m.oid, c.oid, 'select')
+                              and has_table_privilege(m.oid, c.oid, 'insert')
+                              and has_table_privilege(m.oid, c.oid, 'update')
+                              and has_table_privilege(m.oid, c.oid, 'delete'))))
+  from pg_roles r
+ where r.rolname = current_user;
+
+-- name: has_maintenance_role
+select exists (select from pg_roles where rolname = 'waybook_maintenance');
+
+-- name: create_maintenance_role
+create role waybook_maintenance
+  nologin nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
+
+-- name: must_join
+-- A superuser takes on any role.
+select not rolsuper from pg_roles where rolname = current_user;
+
+-- name: join_maintenance_role
+grant waybook_maintenance to current_user;
+
+-- name: grant_maintenance
+grant usage on schema public to waybook_maintenance;
+do $$
+declare
+  found regclass;
+begin
+  for found in
+    select c.oid::regclass
+      from pg_class c
+      join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
+     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+       and (not c.relispartition or pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
+  loop
+    execute format('grant select, insert, update, delete on %s to waybook_maintenance', found);
+  end loop;
+end
+$$;
+
+-- name: name_of_user
+-- Whoever we are to the server, as SQL writes it.
+select quote_ident(session_user);
+
+-- name: is_exempt
+-- Whether no policy applies to the current role.
+select rolsuper or rolbypassrls from pg_roles where rolname = current_user;
+
+-- name: server
+-- Who we are to the server, which one it is, and what time it has.
+select current_setting('server_version'), current_user::text, r.rolsuper, r.rolbypassrls,
+       clock_timestamp(), pg_database_size(current_database())
+  from pg_roles r
+ where r.rolname = current_user;
+
+-- name: tables_without_rls
+-- Tables without row-level security, or whose owner escapes it.
+select c.relname::text
+  from pg_class c
+ where c.relnamespace = 'public'::regnamespace
+   and c.relkind in ('r', 'p')
+   and c.relname <> 'schema_migration'
+   and not (c.relrowsecurity and c.relforcerowsecurity)
+ order by c.relname;
+
+-- name: owned
+-- Tables that belong to the serving role, which should own nothing.
+select c.relname::text
+  from pg_class c
+ where c.relnamespace = 'public'::regnamespace
+   and c.relkind in ('r', 'p')
+   and c.relowner = current_user::regrole
+ order by c.relname;
+
+-- name: audit_rights
+-- What the serving role may do to the audit beyond reading and adding.
+select v.privilege
+  from (values ('UPDATE'), ('DELETE'), ('TRUNCATE')) as v (privilege)
+ where has_table_privilege('public.audit_entry', v.privilege);

@@ -1,0 +1,288 @@
+"""Transactions of the owner, each confined to one org.
+
+Three guards, each sufficient alone (decision 0045): every statement names its org, row-level
+security is in force in the transaction or the transaction is refused, and a change that touched a
+row of another org is rolled back.
+
+What is left of what was erased: sealed records, each upon the one before it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+
+from waybook.errors import Busy, Misconfigured, Refused
+from waybook.json_values import rfc3339
+from waybook.store.audit import GENESIS, ChainHead
+from waybook.store.driver.queries import Query, load
+from waybook.store.maintenance.migrate import owner_connection
+from waybook.store.maintenance.owner_role import confine
+
+SQL = load("maintenance/owner")
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+
+#: How long to wait for whoever is at work.
+LOCK_TIMEOUT = "30s"
+
+
+class OwnerTransaction:
+    """One transaction of the owner, confined to one org if it names one."""
+
+    def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
+        """Use this connection, in the transaction it is in, and this org in every statement."""
+        self._connection = connection
+        self._org_id = org_id
+
+    @contextmanager
+    def of(self, org_id: UUID) -> Iterator["OwnerTransaction"]:
+        """Confine a part of this transaction to one org.
+
+        Raises:
+            Misconfigured: row-level security cannot be put in force.
+        """
+        confine(self._connection)
+        self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
+        yield OwnerTransaction(self._connection, org_id)
+        self._connection.execute(b"reset role")
+
+    def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
+        """Run a query, for a table and a column where it has places for them; returns its rows."""
+        cursor = self._run(query, table, column, values)
+        return cursor.fetchall() if cursor.description else []
+
+    def execute(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
+        """Run a query; returns how many rows it touched."""
+        return self._run(query, table, column, values).rowcount
+
+    def change(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
+        """Run an update or a delete that returns org_id; return the number of rows it touched.
+
+        Raises:
+            Refused: it touched rows of another org; leaving the transaction by this rolls it back.
+        """
+        statement = self._statement(query, table, column)
+        counted = sql.SQL(SQL["rows_by_org"].text).format(statement=statement)
+        touched: dict[UUID | None, int] = dict(
+            self._connection.execute(counted, self._named(query, values)).fetchall()
+        )
+        own = touched.pop(self._org_id, 0)
+        if touched:
+            raise _reached_others(sum(touched.values()), table or query.name)
+        return own
+
+    def execute_ddl(self, query: Query, table: str, **literals: str) -> None:
+        """Run statements that make something, with these values in their texts."""
+        told = {name: sql.Literal(value) for name, value in literals.items()}
+        text = sql.SQL(query.text).format(table=sql.Identifier(table), **told)
+        self._connection.execute(text)
+
+    def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
+        """Run a query for each of these values, many in one message; each touches one row.
+
+        Raises:
+            Refused: there were more rows, so one of them is another org's, or fewer.
+        """
+        if not every:
+            return
+        with self._connection.cursor() as cursor:
+            cursor.executemany(query.text.encode(), [self._named(query, one) for one in every])
+            if cursor.rowcount != len(every):
+                raise _reached_others(cursor.rowcount - len(every), query.name)
+
+    def _run(
+        self, query: Query, table: str, column: str, values: Mapping[str, object]
+    ) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self._connection.execute(
+            self._statement(query, table, column), self._named(query, values)
+        )
+
+    def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
+        names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
+        # The text is a file's; only names from the catalogue come in, and the driver quotes them.
+        return sql.SQL(query.text).format(**names)
+
+    def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the values with the org of this transaction among them.
+
+        Raises:
+            ValueError: the query names an org, and this transaction has none.
+        """
+        if self._org_id is None and "org_id" in query.places:
+            raise ValueError(f"{query.name} is about one org, and none is named here")
+        return {**values, "org_id": self._org_id}
+
+
+def _reached_others(rows: int, where: str) -> Refused:
+    return Refused(
+        f"this would have changed {rows:+} rows of other orgs ({where}), which is a fault of "
+        "Waybook: please report it. Everything was rolled back; nothing was changed"
+    )
+
+
+class OwnerSession:
+    """Where the owner works: one connection, a transaction for each thing that is done."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        """Use this connection, which nobody else uses."""
+        self._connection = connection
+
+    @contextmanager
+    def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction]:
+        """A transaction in which only this org exists; it is committed at the end.
+
+        Raises:
+            Busy: somebody is at work there, and does not come to an end.
+            Misconfigured: this is not the owner, or row-level security cannot be put in force.
+        """
+        with self._transaction(LOCK_TIMEOUT):
+            confine(self._connection)
+            self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
+            yield OwnerTransaction(self._connection, org_id)
+
+    @contextmanager
+    def directory_transaction(self, lock_timeout: str | None = None) -> Iterator[OwnerTransaction]:
+        """A transaction that sees who there is, and nothing of theirs."""
+        with self._transaction(lock_timeout or LOCK_TIMEOUT) as owner:
+            self._connection.execute(b"set local app.sweep = 'on'")
+            yield owner
+
+    @contextmanager
+    def _transaction(self, lock_timeout: str) -> Iterator[OwnerTransaction]:
+        try:
+            with self._connection.transaction():
+                self._connection.execute(f"set local lock_timeout = '{lock_timeout}'".encode())
+                yield OwnerTransaction(self._connection)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
+            raise Busy("somebody is at work there; nothing was erased, try again") from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise Misconfigured(
+                "only the owner of the database may do this; owner_url names the owner"
+            ) from error
+
+
+@contextmanager
+def open_owner_session(dsn: str) -> Iterator[OwnerSession]:
+    """The owner at work.
+
+    Raises:
+        Unavailable: the database cannot be reached.
+    """
+    with owner_connection(dsn) as connection:
+        yield OwnerSession(connection)
+
+
+@contextmanager
+def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
+    """One transaction of the owner in which only this org exists."""
+    with open_owner_session(dsn) as here, here.org_transaction(org_id) as owner:
+        yield owner
+
+
+class Tombstone(NamedTuple):
+    """What an erasure left of one chain: how long it was, and its seal before and after."""
+
+    subject: str
+    subject_id: str
+    entries: int
+    seal_before: bytes
+    #: None where the chain is gone.
+    seal_after: bytes | None = None
+
+
+class Erasure(NamedTuple):
+    """One erasure, as it is stored."""
+
+    number: int
+    at: datetime
+    by: str
+    what: str
+    who: str | None
+    #: Rows by table, as JSON.
+    counts: str
+    hash: bytes = b""
+    tombstones: tuple[Tombstone, ...] = ()
+
+
+def seal_of(erasure: Erasure, previous: bytes) -> bytes:
+    """The hash of an erasure upon the one before it: over all it says, its tombstones included."""
+    said: list[bytes | str] = [str(erasure.number), rfc3339(erasure.at), erasure.by, erasure.what]
+    said += [erasure.who if erasure.who is not None else "\x00", erasure.counts]
+    for stone in sorted(erasure.tombstones, key=lambda stone: stone.subject_id):
+        said += [stone.subject, stone.subject_id, str(stone.entries), stone.seal_before]
+        said.append(stone.seal_after if stone.seal_after is not None else "\x00")
+    digest = sha256(previous)
+    for part in said:
+        told = part.encode() if isinstance(part, str) else part
+        digest.update(len(told).to_bytes(8, "big"))
+        digest.update(told)
+    return digest.digest()
+
+
+def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
+    """The erasure behind the end of its org's chain, numbered and sealed."""
+    numbered = erasure._replace(number=head.seq + 1)
+    return numbered._replace(hash=seal_of(numbered, head.hash))
+
+
+def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
+    """The number of the first erasure that does not belong, and why; None if all do.
+
+    `head` is where the chain should end, as the org's own row says, if there still is one.
+    """
+    previous = GENESIS
+    for expected, erasure in enumerate(erasures, start=1):
+        if erasure.number != expected:
+            return expected, f"erasure {expected} is missing; the next one is {erasure.number}"
+        if seal_of(erasure, previous) != erasure.hash:
+            said = f"erasure {expected} does not match its seal: it or a tombstone was changed"
+            return expected, said
+        previous = erasure.hash
+    return _wrong_end(len(erasures), previous, head) if head is not None else None
+
+
+def _wrong_end(found: int, last: bytes, head: ChainHead) -> tuple[int, str] | None:
+    if found < head.seq:
+        return found + 1, f"erasure {found + 1} is missing: {head.seq} were written"
+    if found > head.seq:
+        return head.seq + 1, f"erasure {head.seq + 1} was added from outside: {head.seq} are known"
+    if last != head.hash:
+        return found, f"erasure {found} is not the one that was written last: its seal is another"
+    return None
+
+
+def read_erasures(
+    erasures: Iterable[tuple[Any, ...]], tombstones: Iterable[tuple[Any, ...]]
+) -> list[Erasure]:
+    """Erasures with their tombstones, as the queries here bring them."""
+    stones = {
+        number: tuple(_stone(row) for row in rows)
+        for number, rows in groupby(tombstones, key=lambda row: row[0])
+    }
+    return [
+        Erasure(
+            number, at.astimezone(UTC), by, what, who, counts, bytes(digest), stones.pop(number, ())
+        )
+        for number, at, by, what, who, counts, digest in erasures
+    ]
+
+
+def read_head(rows: Sequence[tuple[Any, ...]]) -> ChainHead | None:
+    """Where the chain of erasures should end."""
+    return next(_heads(rows), None)
+
+
+def _heads(rows: Sequence[tuple[Any, ...]]) -> Iterator[ChainHead]:
+    return (ChainHead(number, bytes(digest) if digest else GENESIS) for number, digest in rows)
+
+
+def _stone(row: tuple[Any, ...]) -> Tombstone:
+    _, subject, subject_id, entries, before, after = row
+    return Tombstone(subject, subject_id, entries, bytes(before), bytes(after) if after else None)

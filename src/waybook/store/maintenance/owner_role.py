@@ -1,0 +1,97 @@
+"""The owner's role under row-level security: examined by operators, confined before changes.
+
+A superuser, or a role with BYPASSRLS, is exempt from every policy. Such an owner steps down to
+`waybook_maintenance` for each transaction that changes an org: see decision 0045.
+"""
+
+from typing import NamedTuple
+
+import psycopg
+
+from waybook.errors import Misconfigured
+from waybook.store.driver.queries import Query, load
+from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, owner_connection
+
+SQL = load("maintenance/owner_role")
+
+
+class OwnerRole(NamedTuple):
+    """The role of the owner's URL, and how it is subject to row-level security."""
+
+    #: As SQL writes it.
+    name: str
+    superuser: bool
+    bypasses: bool
+    #: Why a change of an org would be refused, with the fix; None if it would not be.
+    refusal: str | None = None
+
+    @property
+    def is_exempt(self) -> bool:
+        """Return whether no policy applies to this role."""
+        return self.superuser or self.bypasses
+
+
+def examine_owner(dsn: str) -> OwnerRole:
+    """Return the owner's role, and whether its changes could be confined to one org.
+
+    Raises:
+        Misconfigured: the address cannot be read, or the server is too old.
+        Unavailable: the database cannot be reached.
+    """
+    with owner_connection(dsn) as connection:
+        role, _ = _read_role(connection)
+        try:
+            with connection.transaction(force_rollback=True):
+                confine(connection)
+        except Misconfigured as error:
+            return role._replace(refusal=error.message)
+        return role
+
+
+def confine(connection: psycopg.Connection) -> None:
+    """Put the rest of this transaction under row-level security, stepping down if necessary.
+
+    Raises:
+        Misconfigured: that is impossible; the message has the SQL that makes it possible.
+    """
+    role, exists = _read_role(connection)
+    if role.is_exempt:
+        _step_down(connection, role, exists=exists)
+    if tables := _names(connection, SQL["exempt"]):
+        raise Misconfigured(
+            f"row-level security is not in force on {', '.join(tables)} for the owner of the "
+            "database, so a change of one org could reach others; nothing was changed. Look at: "
+            "waybook doctor"
+        )
+
+
+def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool) -> None:
+    create = f"create role {MAINTENANCE_ROLE} nologin; " if not exists else ""
+    refusal = (
+        f"the owner {role.name} bypasses row-level security and cannot step down to "
+        f"{MAINTENANCE_ROLE}, so a change of one org could reach others; nothing was changed. "
+        f"As an administrator run: {create}grant {MAINTENANCE_ROLE} to {role.name}; "
+        "and then: waybook migrate"
+    )
+    try:
+        with connection.transaction():
+            connection.execute(SQL["step_down"].text.encode())
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue):
+        raise Misconfigured(refusal) from None
+    if tables := _names(connection, SQL["not_granted"]):
+        raise Misconfigured(
+            f"the role {MAINTENANCE_ROLE} may not change {', '.join(tables)}; nothing was "
+            "changed. Run as the owner: waybook migrate"
+        )
+
+
+def _read_role(connection: psycopg.Connection) -> tuple[OwnerRole, bool]:
+    """Return the current role, and whether there is one to step down to."""
+    ((name, superuser, bypasses, exists),) = connection.execute(
+        SQL["role"].text.encode()
+    ).fetchall()
+    return OwnerRole(name, superuser, bypasses), exists
+
+
+def _names(connection: psycopg.Connection, query: Query) -> list[str]:
+    return [row[0] for row in connection.execute(query.text.encode()).fetchall()]

@@ -1,0 +1,203 @@
+"""Restore a backup into an empty database, as the owner, in one transaction.
+
+Row-level security stays forced: rows are loaded org by org, and a row that claims another org is
+refused by the database.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+
+from waybook.errors import Busy, InvalidInput, Refused
+from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.store.driver.queries import Query, load
+from waybook.store.maintenance.anchors import Anchor, ends_in, totals_of
+from waybook.store.maintenance.archive import (
+    AppliedMigration,
+    Archive,
+    Manifest,
+    Member,
+    Progress,
+    count_rows,
+    damaged,
+)
+from waybook.store.maintenance.migrate import (
+    applied_migrations,
+    bundled_migrations,
+    migrate,
+    owner_connection,
+)
+from waybook.store.maintenance.org_tables import (
+    all_orgs,
+    enter_org,
+    filled_in,
+    fix_text_format,
+    org_tables,
+)
+
+SQL = load("maintenance/restore")
+
+
+def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
+    """Load an archive into an empty database, and bring it up to date.
+
+    Raises:
+        InvalidInput: the archive is damaged, or was made by a newer program.
+        Refused: the database is not empty.
+        Misconfigured: this is not the owner.
+        Busy: another process is writing to it.
+        Unavailable: the database cannot be reached.
+    """
+    manifest = archive.manifest
+    latest = check_migrations(manifest.migrations)
+    archive.verify(lambda *_: progress(0, manifest.rows, 0))
+    with owner_connection(owner_dsn) as connection:
+        _check_not_newer(applied_migrations(connection), latest)
+    migrate(owner_dsn, up_to=latest)
+    with owner_connection(owner_dsn) as connection:
+        try:
+            with connection.transaction():
+                fix_text_format(connection)
+                _Restore(connection, archive, progress).load()
+        except psycopg.errors.LockNotAvailable as error:
+            raise Busy(
+                "another process is using this database: stop it, then restore again"
+            ) from error
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            raise damaged(f"the database refused a row: {error.diag.message_primary}") from error
+    migrate(owner_dsn)
+    with owner_connection(owner_dsn) as connection:
+        for table in manifest.tables:
+            connection.execute(filled_in(SQL["analyze"], table))
+
+
+def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
+    """Return the number of the backup's last migration, which this program must know.
+
+    Raises:
+        InvalidInput: it does not, or knows another one of that number.
+    """
+    ours = {migration.number: migration for migration in bundled_migrations()}
+    for one in applied:
+        known = ours.get(one.number)
+        if known is None:
+            raise InvalidInput(
+                f"this backup was made by a newer Waybook (its database has migration "
+                f"{one.number:04}_{one.name}, this program knows up to {max(ours)}); upgrade this "
+                "program, then restore"
+            )
+        if known.digest != one.digest:
+            raise InvalidInput(
+                f"migration {known.title} of this backup is not the one of this program; restore "
+                "with the program that made the backup"
+            )
+    return max((one.number for one in applied), default=0)
+
+
+def _check_not_newer(applied: dict[int, str], latest: int) -> None:
+    if applied and max(applied) > latest:
+        raise Refused(
+            f"this database was migrated to number {max(applied)}, the backup is of number "
+            f"{latest}: restore into a new database, or a new data directory, that nothing has "
+            "opened yet; it is migrated after the rows are there"
+        )
+
+
+class _Restore:
+    """One restore, in the transaction its connection is in."""
+
+    def __init__(
+        self, connection: psycopg.Connection, archive: Archive, progress: Progress
+    ) -> None:
+        self._connection = connection
+        self._archive = archive
+        self._manifest: Manifest = archive.manifest
+        self._progress = progress
+        self._rows = self._bytes = 0
+
+    def load(self) -> None:
+        tables = {table.name: table.columns for table in org_tables(self._connection)}
+        for name in tables:
+            self._run(SQL["lock_table"], name)
+        self._check_tables(tables)
+        self._check_empty([*tables])
+        for table in self._manifest.tables:
+            self._run(SQL["make_incoming"], table)
+        for member in self._manifest.members:
+            self._load(member)
+        self._check_chains()
+
+    def _check_tables(self, tables: dict[str, tuple[str, ...]]) -> None:
+        for name, columns in self._manifest.tables.items():
+            if not {*columns} <= {*tables.get(name, ())}:
+                raise InvalidInput(f"this database has no table {name} with the backup's columns")
+
+    def _check_empty(self, tables: list[str]) -> None:
+        found = [
+            f"{count} in {table}"
+            for org_id in all_orgs(self._connection)
+            for table, count in self._counts(org_id, tables)
+        ]
+        if found:
+            raise Refused(
+                f"this database is not empty (rows: {', '.join(found[:5])}); nothing was restored: "
+                "name a new database with --database-url, or a new --data-dir"
+            )
+
+    def _counts(self, org_id: UUID, tables: list[str]) -> Iterator[tuple[str, int]]:
+        enter_org(self._connection, org_id)
+        for table in tables:
+            row = self._run(SQL["count_rows"], table).fetchone()
+            if row and row[0] and (table, org_id) != ("org", LOCAL_ORG):
+                yield table, row[0]
+
+    def _load(self, member: Member) -> None:
+        enter_org(self._connection, UUID(member.org_id))
+        copied = filled_in(
+            SQL["copy_rows"], _incoming(member.table), tuple(self._manifest.tables[member.table])
+        )
+        with self._connection.cursor() as cursor, cursor.copy(copied) as copy:
+            for block in self._archive.blocks(member):
+                copy.write(block)
+                self._rows += count_rows(block)
+                self._bytes += len(block)
+                self._progress(self._rows, self._manifest.rows, self._bytes)
+        row = self._run(SQL["has_foreign_rows"], member.table).fetchone()
+        if row and row[0]:
+            raise damaged(f"{member.name} has a row of another org")
+        if member.table == "org":
+            self._connection.execute(SQL["remove_org_row"].text.encode())
+        try:
+            inserted = self._run(SQL["insert_rows"], member.table).rowcount
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise damaged(f"{member.name} has a row of another org") from error
+        if inserted != member.rows:
+            raise damaged(f"{member.name} has {inserted} rows, not {member.rows}")
+        self._connection.execute(filled_in(SQL["empty_incoming"], _incoming(member.table)))
+
+    def _check_chains(self) -> None:
+        """Compare the ends of all audit chains with those of the backup."""
+        orgs = all_orgs(self._connection)
+        found = totals_of(end for org_id in orgs for end in self._ends(org_id))
+        if found != self._manifest.anchor:
+            raise damaged("the audit chains do not end where they did")
+
+    def _ends(self, org_id: UUID) -> Iterator[Anchor]:
+        enter_org(self._connection, org_id)
+        return ends_in(self._connection, org_id)
+
+    def _run(self, query: Query, table: str) -> psycopg.Cursor[tuple[Any, ...]]:
+        columns = self._manifest.tables.get(table, ())
+        named = {
+            "table": sql.Identifier(table),
+            "incoming": sql.Identifier(_incoming(table)),
+            "columns": sql.SQL(", ").join(map(sql.Identifier, columns)),
+        }
+        return self._connection.execute(sql.SQL(query.text).format(**named))
+
+
+def _incoming(table: str) -> str:
+    return f"incoming_{table}"

@@ -1,0 +1,292 @@
+"""What is kept for a while only: calls, answers, old sessions and, if so wished, what is over.
+
+Run by the owner, again and again, by any number of processes; one of them does it at a time.
+"""
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from waybook.errors import Misconfigured
+from waybook.store.driver.queries import Query, load
+from waybook.store.maintenance.erasure import (
+    ErasureRecord,
+    erase_late_rows,
+    is_chain_valid,
+    lock_org,
+    read_chain,
+    record_erasure,
+)
+from waybook.store.maintenance.owner import (
+    OwnerSession,
+    OwnerTransaction,
+    Tombstone,
+    open_owner_session,
+)
+
+SQL = load("maintenance/retention")
+PLAN_QUERIES = load("maintenance/archived_plans")
+RUN_QUERIES = load("maintenance/archived_runs")
+
+#: How many rows are deleted at a time, and how many plans or runs.
+MAX_ROWS = 5_000
+MAX_SUBJECTS = 50
+#: How many calls are moved at most into a partition, while nothing can be logged.
+MAX_MOVED_ROWS = 50_000
+#: Passages deleted so long ago are in no process's memory any more: see `usecases.vector_cache`.
+DELETIONS_DAYS = 2
+#: The weeks for which the log of calls has its partition ready.
+WEEKS_AHEAD = 4
+WEEK = timedelta(days=7)
+NO_ORG = UUID(int=0)
+#: While we wait to change the log of calls, nobody else gets at it.
+DDL_TIMEOUT = "2s"
+
+_PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
+
+
+class RetentionPolicy(NamedTuple):
+    """How many days each is kept; 0 is for ever."""
+
+    calls: int
+    answers: int
+    archived: int
+    sessions: int = 0
+
+
+class RetentionRun(NamedTuple):
+    """Keeping house once: where, by which rules, at which time, and whether to leave off."""
+
+    here: OwnerSession
+    keep: RetentionPolicy
+    now: datetime
+    stopped: Callable[[], bool]
+
+    @contextmanager
+    def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
+        """A transaction in this org, unless somebody else keeps house, or it is time to leave."""
+        with self.here.org_transaction(org_id) as owner:
+            yield owner if not self.stopped() and _alone(owner) else None
+
+
+def apply_retention(
+    owner_dsn: str, keep: RetentionPolicy, stopped: Callable[[], bool] = lambda: False
+) -> dict[str, int]:
+    """Keep house once; returns how many rows of each table went, and how many partitions."""
+    gone: Counter[str] = Counter()
+    with open_owner_session(owner_dsn) as here:
+        with here.directory_transaction() as owner:
+            ((now,),) = owner.fetch(SQL["time_now"])
+            orgs = [row[0] for row in owner.fetch(SQL["orgs"])]
+            erased = [row[0] for row in owner.fetch(SQL["erased_orgs"])]
+        create_partitions(here, now, [*orgs, *erased])
+        if keep.calls:
+            gone["partitions"] += drop_partitions(here, now - timedelta(days=keep.calls))
+        chores = RetentionRun(here, keep, now, stopped)
+        for org_id in orgs:
+            gone.update(_retain_in(chores, org_id))
+    for org_id in erased:
+        erase_late_rows(owner_dsn, org_id)
+    return {table: rows for table, rows in sorted(gone.items()) if rows}
+
+
+# Partitions
+
+
+def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
+    """Make the partitions of this week and the next ones, where they are not there yet.
+
+    Calls of such a week that are in the default partition are moved, unless there are too many to
+    hold up the log for; the week then stays with the default partition.
+
+    Raises:
+        Misconfigured: calls could not be moved, since the owner bypasses row-level security; the
+            partitions of other weeks are made.
+    """
+    refused: Misconfigured | None = None
+    with here.directory_transaction() as owner:
+        there = _partitions(owner)
+    for week in weeks(now.astimezone(UTC).date()):
+        name = f"mcp_tool_call_log_{week:%Y%m%d}"
+        if name not in there:
+            try:
+                _make_partition(here, name, week)
+            except psycopg.errors.CheckViolation:
+                try:
+                    _make_partition_of_moved_calls(here, name, week, orgs)
+                except Misconfigured as error:
+                    refused = error
+    if refused is not None:
+        raise refused
+
+
+def _make_partition(here: OwnerSession, name: str, week: date) -> None:
+    with here.directory_transaction(DDL_TIMEOUT) as owner:
+        if _alone(owner) and name not in _partitions(owner):
+            bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
+            owner.execute_ddl(SQL["make_partition"], name, **bounds)
+            _guard_partition(owner, name)
+
+
+def _make_partition_of_moved_calls(
+    here: OwnerSession, name: str, week: date, orgs: Sequence[UUID]
+) -> None:
+    """Make a partition and fill it from the default one, in one transaction."""
+    bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
+    calls = {org_id: _count_calls(here, org_id, bounds) for org_id in orgs}
+    if sum(calls.values()) > MAX_MOVED_ROWS:
+        return
+    with (
+        contextlib.suppress(psycopg.errors.CheckViolation),  # more was logged in the meantime
+        here.directory_transaction(DDL_TIMEOUT) as owner,
+    ):
+        if not _alone(owner) or name in _partitions(owner):
+            return
+        # Nothing may be logged between the last row that is moved and the partition.
+        owner.execute(SQL["lock_calls"])
+        owner.execute(SQL["make_week"], name)
+        _guard_partition(owner, name)
+        owner.execute_ddl(SQL["open_week"], name)
+        for org_id in (org_id for org_id, count in calls.items() if count):
+            with owner.of(org_id) as theirs:
+                theirs.execute(SQL["copy_calls"], name, **bounds)
+                theirs.change(SQL["delete_copied_calls"], **bounds)
+        owner.execute_ddl(SQL["attach_partition"], name, **bounds)
+
+
+def _guard_partition(owner: OwnerTransaction, name: str) -> None:
+    """Put a new partition under row-level security."""
+    owner.execute_ddl(SQL["guard_partition"], name)
+
+
+def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) -> int:
+    with here.org_transaction(org_id) as owner:
+        limit = MAX_MOVED_ROWS + 1
+        return int(owner.fetch(SQL["count_calls_of_week"], most=limit, **bounds)[0][0])
+
+
+def weeks(today: date) -> Iterator[date]:
+    """The Mondays of this week and of the next ones.
+
+    >>> [str(monday) for monday in weeks(date(2030, 1, 3))][:2]
+    ['2029-12-31', '2030-01-07']
+    """
+    monday = today - timedelta(days=today.weekday())
+    return (monday + ahead * WEEK for ahead in range(WEEKS_AHEAD + 1))
+
+
+def drop_partitions(here: OwnerSession, before: datetime) -> int:
+    """Drop the partitions of which every row is older; returns how many."""
+    with here.directory_transaction(DDL_TIMEOUT) as owner:
+        old = [name for name in _partitions(owner) if _end_of(name) <= before]
+        if not old or not _alone(owner):
+            return 0
+        for name in old:
+            owner.execute(SQL["drop_partition"], name)
+    return len(old)
+
+
+def _partitions(owner: OwnerTransaction) -> list[str]:
+    found = (str(name) for (name,) in owner.fetch(SQL["partitions"]))
+    return [name for name in found if _PARTITION.fullmatch(name)]
+
+
+def _end_of(name: str) -> datetime:
+    begin = datetime.strptime(name.rpartition("_")[-1], "%Y%m%d").replace(tzinfo=UTC)
+    return begin + WEEK
+
+
+def _midnight(day: date) -> str:
+    return f"{day.isoformat()} 00:00:00+00"
+
+
+# Rows
+
+
+def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
+    gone: Counter[str] = Counter()
+    keep = chores.keep
+    for table, days, query in (
+        ("mcp_tool_call_log", keep.calls, SQL["old_calls"]),
+        ("idempotency_answer", keep.answers, SQL["old_answers"]),
+        ("web_session", keep.sessions, SQL["old_sessions"]),
+        ("passage_deletion", DELETIONS_DAYS, SQL["old_deletions"]),
+    ):
+        if days:
+            gone[table] += _delete_rows(chores, org_id, query, chores.now - timedelta(days=days))
+    if keep.archived:
+        for subject in ("plan", "run"):
+            gone.update(_erase_archived(chores, org_id, subject))
+    return gone
+
+
+def _delete_rows(chores: RetentionRun, org_id: UUID, query: Query, before: datetime) -> int:
+    """Delete what is older, some at a time, so that nobody waits long for anything."""
+    gone, rows = 0, MAX_ROWS
+    while rows == MAX_ROWS:
+        with chores.org_transaction(org_id) as owner:
+            rows = owner.change(query, before=before, most=MAX_ROWS) if owner else 0
+        gone += rows
+    return gone
+
+
+def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter[str]:
+    """Erase plans or runs that are over, some at a time, each time with a record of it."""
+    gone: Counter[str] = Counter()
+    before = chores.now - timedelta(days=chores.keep.archived)
+    after = str(NO_ORG)
+    while after:
+        with chores.org_transaction(org_id) as owner:
+            after = _erase_some(owner, subject, before, after, gone) if owner else ""
+    return gone
+
+
+def _erase_some(
+    owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
+) -> str:
+    """Erase the next few; returns the last of them that were looked at, or nothing."""
+    head = lock_org(owner)
+    asked = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
+    found = owner.fetch(asked, before=before, after=after, most=MAX_SUBJECTS)
+    stones = [
+        Tombstone(subject, subject_id, entries, bytes(seal))
+        for subject_id, entries, seal in found
+        # What is broken stays, for somebody to look into.
+        if is_chain_valid(read_chain(owner, subject_id), bytes(seal))
+    ]
+    if stones:
+        counts = _delete_subjects(owner, subject, [stone.subject_id for stone in stones])
+        record_erasure(
+            owner, head, ErasureRecord(what="archived", by="waybook", counts=counts, stones=stones)
+        )
+        gone.update(counts)
+    return found[-1][0] if len(found) == MAX_SUBJECTS else ""
+
+
+def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> dict[str, int]:
+    told = [UUID(one) for one in ids]
+    if subject == "run":
+        return _delete_in_order(owner, RUN_QUERIES, ids=told)
+    sources = [row[0] for row in owner.fetch(SQL["unshared_sources"], ids=told)]
+    return _delete_in_order(owner, PLAN_QUERIES, ids=told, sources=sources)
+
+
+def _delete_in_order(
+    owner: OwnerTransaction, queries: Mapping[str, Query], **ids: object
+) -> dict[str, int]:
+    """Run them all; each is named for the table it deletes from."""
+    counts = {table: owner.change(query, "", "", **ids) for table, query in queries.items()}
+    return {table: rows for table, rows in sorted(counts.items()) if rows}
+
+
+def _alone(owner: OwnerTransaction) -> bool:
+    """Whether nobody else keeps house, until the end of this transaction."""
+    ((alone,),) = owner.fetch(SQL["only_one"])
+    return bool(alone)

@@ -1,0 +1,259 @@
+"""The owner's other eraser: a person's name, wherever we wrote it, and the chains sealed anew."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+from uuid import UUID
+
+import orjson
+
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Event
+from waybook.core.decision_context import Channel
+from waybook.core.pseudonyms import (
+    Pseudonymization,
+    is_person_field,
+    pseudonymize_answer,
+    pseudonymize_details,
+    rejection_reason,
+    remove_member_details,
+)
+from waybook.core.replay import replay
+from waybook.errors import NotFound, Refused
+from waybook.json_values import Json
+from waybook.store.audit import GENESIS, SealedEntry, changes_of, seal
+from waybook.store.driver.queries import as_json_text, load
+from waybook.store.maintenance.erasure import (
+    MAX_PASSES,
+    Erased,
+    ErasureRecord,
+    Progress,
+    is_chain_valid,
+    lock_org,
+    read_chain,
+    record_erasure,
+    tables_in_order,
+    transaction_time,
+)
+from waybook.store.maintenance.owner import OwnerTransaction, Rows, Tombstone, owner_transaction
+
+SQL = load("maintenance/user_erasure")
+
+#: The words that stand before a name where we write one: none, the doors, why a plan ended.
+NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
+
+
+def erase_user(
+    owner_dsn: str, org_id: UUID, to: Pseudonymization, by: str, progress: Progress
+) -> Erased:
+    """Put the pseudonym in the place of the name, everywhere; the user and all tokens go.
+
+    Raises:
+        NotFound: nobody of that name ever did anything here.
+    """
+    with owner_transaction(owner_dsn, org_id) as owner:
+        head = lock_org(owner)
+        gone = _members(owner, to.name)
+        counts = Counter(_without_user(owner, to.name))
+        stones = _chains_sealed_anew(owner, to, progress)
+        stones += reseal_org_chain(owner, UserErasure(org_id, to, gone, by))
+        counts["audit_entry"] += sum(touched for _, touched in stones)
+        counts.update(_renamed_columns(owner, to))
+        counts.update(_renamed_answers(owner, to))
+        told = {table: rows for table, rows in sorted(counts.items()) if rows}
+        if not told:
+            raise NotFound(f"nobody called “{to.name}” ever did anything in this org", user=to.name)
+        written = ErasureRecord(
+            what="user",
+            by=to.pseudonym if by == to.name else by,
+            counts=told,
+            stones=[stone for stone, _ in stones],
+            who=to.pseudonym,
+        )
+        number = record_erasure(owner, head, written).number
+    return Erased(org_id, number, told, to.pseudonym)
+
+
+# The user
+
+
+def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
+    """The ids of the user and of all tokens, which go with them."""
+    found = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
+    return frozenset(row[0] for row in found)
+
+
+def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
+    return [row[0] for row in owner.fetch(SQL["user_ids"], name=name)]
+
+
+def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
+    """Delete the user with tokens and browsers; what they made stays."""
+    columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
+    ids = _user_ids(owner, name)
+    order = [table for table in tables_in_order(owner) if table in columns]
+    return {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
+
+
+# The audit
+
+
+def _chains_sealed_anew(
+    owner: OwnerTransaction, to: Pseudonymization, progress: Progress
+) -> list[tuple[Tombstone, int]]:
+    """Seal every chain anew that names the person, until none is left that does.
+
+    Raises:
+        Refused: one is broken; whoever seals it anew hides that.
+    """
+    stones: dict[str, tuple[Tombstone, int]] = {}
+    for _ in range(MAX_PASSES):
+        named = owner.fetch(SQL["chains_with_name"], name=to.name, told=_in_json(to.name))
+        waiting = [row for row in named if row[1] not in stones]
+        for done, (subject, subject_id, _) in enumerate(waiting, start=1):
+            stones[subject_id] = _sealed_anew(owner, subject, subject_id, to)
+            progress(done, len(waiting))
+        if not waiting:
+            break
+    return [found for found in stones.values() if found[1]]
+
+
+def _sealed_anew(
+    owner: OwnerTransaction, subject: str, subject_id: str, to: Pseudonymization
+) -> tuple[Tombstone, int]:
+    end = owner.fetch(SQL["lock_end"], subject, id=subject_id)
+    entries = read_chain(owner, subject_id)
+    _refuse_broken(f"{subject} {subject_id}", entries, end)
+    anew = list(_resealed(entries, to))
+    changed = [new for old, new in zip(entries, anew, strict=True) if new != old]
+    touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, anew, strict=True))
+    if touched:
+        _write_anew(owner, changed)
+        owner.change(SQL["move_end"], subject, id=subject_id, hash=anew[-1].hash)
+    before = bytes(end[0][1])
+    return Tombstone(subject, subject_id, len(anew), before, anew[-1].hash), touched
+
+
+def _write_anew(owner: OwnerTransaction, entries: list[SealedEntry]) -> None:
+    owner.execute_many(SQL["reseal_entry"], [entry._asdict() for entry in entries])
+
+
+def _refuse_broken(name: str, entries: list[SealedEntry], end: Rows) -> None:
+    """Whoever seals a broken chain anew hides that it was broken.
+
+    Raises:
+        Refused: it is.
+    """
+    if not end or not is_chain_valid(entries, bytes(end[0][1])):
+        raise Refused(
+            f"the audit of {name} is broken, and sealing it anew would hide that; nothing was "
+            "erased. Look into it first: waybook audit verify says what is wrong"
+        )
+
+
+def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[SealedEntry]:
+    """The chain without the name, each entry sealed upon the new one before it."""
+    previous = GENESIS
+    for entry in entries:
+        told = orjson.loads(entry.details)
+        renamed = pseudonymize_details(told, to)
+        new = entry._replace(
+            actor=str(to.replace(entry.actor)),
+            details=entry.details if renamed == told else as_json_text(renamed),
+        )
+        previous = seal(new, previous)
+        yield new._replace(hash=previous)
+
+
+class UserErasure(NamedTuple):
+    """Somebody who is erased: of which org, what stands in the place of their name, what goes."""
+
+    org_id: UUID
+    to: Pseudonymization
+    gone: frozenset[str]
+    by: str
+
+
+def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[Tombstone, int]]:
+    """Seal the chain of the org anew without the person; one entry more says that they went."""
+    end = owner.fetch(SQL["org_end"])
+    entries = read_chain(owner, str(who.org_id))
+    if not entries:
+        return []
+    _refuse_broken(f"org {who.org_id}", entries, end)
+    blank = [_without(entry, who) for entry in entries]
+    anew = list(_resealed([*blank, *_farewell(owner, blank, who)], who.to))
+    touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, anew, strict=False))
+    added = anew[len(entries) :]
+    if touched or added:
+        _write_anew(owner, anew[: len(entries)])
+        owner.execute_many(SQL["add_entry"], [entry._asdict() for entry in added])
+        owner.change(SQL["move_org_end"], seq=anew[-1].seq, hash=anew[-1].hash)
+    before = bytes(end[0][1])
+    stone = Tombstone("org", str(who.org_id), len(anew), before, anew[-1].hash)
+    return [(stone, touched + len(added))] if touched or added else []
+
+
+def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
+    told = orjson.loads(entry.details)
+    blank = remove_member_details(told, who.gone, who.to)
+    return entry if blank == told else entry._replace(details=as_json_text(blank))
+
+
+def _farewell(
+    owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
+) -> list[SealedEntry]:
+    """The entry that takes the rows of whoever goes out of the replay, if there are any."""
+    told = (change for one in entries for change in changes_of(orjson.loads(one.details)))
+    changes: list[Json] = [
+        Change(Entity(entity), row_id, WHOLE_ROW, row, None).as_json()
+        for entity, rows in replay(told).items()
+        for row_id, row in rows.items()
+        if row_id in who.gone
+    ]
+    if not changes:
+        return []
+    details: dict[str, Json] = {"action": "user_erased", "user": who.to.pseudonym}
+    last = entries[-1]
+    return [
+        last._replace(
+            seq=last.seq + 1,
+            at=max(transaction_time(owner), last.at),
+            event=Event.PLAN_MODIFIED,
+            actor=who.by,
+            channel=Channel.CLI,
+            session=None,
+            details=as_json_text({**details, "changes": changes}),
+        )
+    ]
+
+
+# The rest
+
+
+def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    asked = {"name": to.name, "pseudonym": to.pseudonym, "reason": rejection_reason("")}
+    for table, column in owner.fetch(SQL["naming_columns"]):
+        if is_person_field(column):
+            counts[table] += owner.change(
+                SQL["rename"], table, column, words=[*NAME_PREFIXES], **asked
+            )
+    return counts
+
+
+def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for table, column in owner.fetch(SQL["json_of_ours"]):
+        named = owner.fetch(SQL["answers_with_name"], table, column, told=_in_json(to.name))
+        for place, text in named:
+            value = as_json_text(pseudonymize_answer(orjson.loads(text), to))
+            if value != text:
+                counts[table] += owner.change(
+                    SQL["rename_answer"], table, column, value=value, place=place
+                )
+    return counts
+
+
+def _in_json(name: str) -> str:
+    """A name as it stands within a JSON text."""
+    return as_json_text(name)[1:-1]

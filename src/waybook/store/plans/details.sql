@@ -1,0 +1,129 @@
+-- name: names
+-- How the instructions of these steps begin, to call them by.
+select b.step_id::text, left(b.instructions, %(most)s)
+  from step_brief b
+ where b.step_id = any (%(ids)s);
+
+-- name: step_status_changes
+-- When these steps went into which status, oldest first; of a long history only the end.
+select e.at, e.actor, e.session, m.moves
+  from (select a.seq, a.at, a.actor, a.session, a.details
+          from audit_entry a
+         where a.subject_id = %(plan_id)s
+         order by a.seq desc
+         limit %(most)s) e
+ cross join lateral (
+         select json_agg(json_build_array(c.value ->> 'id', c.value ->> 'to')) as moves
+           from json_array_elements(e.details -> 'changes') c
+          where c.value ->> 'entity' = 'step' and c.value ->> 'field' = 'status'
+            and c.value ->> 'id' = any (%(ids)s::uuid[]::text[])) m
+ where m.moves is not null
+ order by e.seq;
+
+-- name: added
+-- How many steps came to a plan after its work had begun.
+select coalesce(sum((select count(*)
+                       from json_array_elements(e.details -> 'changes') c
+                      where c.value ->> 'entity' = 'step' and c.value ->> 'field' = '*'
+                        and c.value ->> 'from' is null)), 0)::integer
+  from audit_entry e
+ where e.subject_id = %(plan_id)s
+   and strpos(e.details::text, 'add_steps') > 0
+   and exists (select
+                 from audit_entry b
+                where b.subject_id = %(plan_id)s and b.seq <= e.seq
+                  and b.event in ('step_started', 'step_completed', 'step_failed'));
+
+-- name: history
+-- What happened to a plan, or to one of its steps, newest first; of what was said the beginnings.
+select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'action',
+       (e.details ->> 'stepOrder')::integer, e.details ->> 'decision',
+       left(coalesce(e.details ->> 'reason', e.details ->> 'rationale', e.details ->> 'feedback',
+                     e.details ->> 'title', e.details ->> 'skill'), %(words)s),
+       case when %(step_id)s::text is not null then e.details -> 'branches' end
+  from audit_entry e
+ where e.subject_id = %(plan_id)s
+   and (%(step_id)s::text is null or strpos(e.details::text, %(step_id)s::text) > 0)
+ order by e.seq desc
+ limit %(most)s;
+
+-- name: research
+-- What was stored with a plan, newest first, without the texts; last how much there is.
+select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.created_at,
+       a.created_by, (select count(*) from artifact_source l where l.artifact_id = a.id),
+       count(*) over ()
+  from artifact a
+ where a.plan_id = %(plan_id)s and a.kind <> 'output'
+ order by a.created_at desc, a.id desc
+ limit %(most)s;
+
+-- name: result
+-- What a step brought.
+select r.result_summary, r.confidence, r.report, r.formatting_notes
+  from step_result r
+ where r.step_id = %(step_id)s;
+
+-- name: conditions_about
+-- The conditions of a step, and those that may skip to it, looked at or not.
+select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
+       c.steps, c.reason, c.outcome
+  from branching_condition c
+ where c.plan_id = %(plan_id)s
+   and (c.step_id = %(step_id)s or c.target_step_id = %(step_id)s)
+ order by c.position;
+
+-- name: reviews_of
+-- The reviews of a step, newest first.
+select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
+       r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
+       r.requested_as, r.decided_as
+  from review r
+ where r.plan_id = %(plan_id)s and r.step_id = %(step_id)s
+ order by r.requested_at desc, r.id desc
+ limit %(most)s;
+
+-- name: sources_of
+-- What the research of a step came from.
+select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s)
+  from artifact a
+  join artifact_source l on l.artifact_id = a.id
+  join source s on s.id = l.source_id
+ where a.plan_id = %(plan_id)s and a.step_id = %(step_id)s
+ order by a.created_at desc, a.id desc, l.position
+ limit %(most)s;
+
+-- name: output_texts
+-- The outputs of a plan with their texts, oldest first.
+select a.id::text, a.content #>> '{}'
+  from artifact a
+ where a.plan_id = %(plan_id)s and a.kind = 'output'
+ order by a.created_at, a.id;
+
+-- name: outputs
+-- The outputs of a plan with all their versions, newest first, without the texts.
+select id::text, title, media_type, version, content_hash, created_at, created_by
+  from artifact
+ where plan_id = %(plan_id)s and kind = 'output'
+ order by created_at desc, id desc
+ limit %(most)s;
+
+-- name: output
+-- One output, with its text.
+select id::text, title, media_type, version, content_hash, created_at, created_by, plan_id::text,
+       content #>> '{}'
+  from artifact
+ where id = %(id)s and kind = 'output';
+
+-- name: latest_outputs
+-- The latest version of each output, of all plans, before one of them, newest first.
+select a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by,
+       a.plan_id::text, p.name
+  from artifact a
+  join plan p on p.id = a.plan_id
+ where a.kind = 'output'
+   and (a.created_at, a.id) < (%(at)s::timestamptz, %(id)s::uuid)
+   and not exists (select from artifact n
+                    where n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
+                      and n.version > a.version)
+ order by a.created_at desc, a.id desc
+ limit %(most)s;

@@ -1,0 +1,342 @@
+"""The writer: a decision in, statements out that write its rows, its audit and its answer.
+
+Nothing else writes plans. The statements go out with the commit in one message, so rows, audit
+and stored answer are there together or not at all. The rows are written from the very changes
+the audit keeps.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from waybook.core.changes import Entity, Entry
+from waybook.json_values import Json
+from waybook.plan.decision import Decision
+from waybook.plan.draft import RESULT_FIELDS
+from waybook.plan.model import Plan, StepId
+from waybook.store.audit import (
+    ChainHead,
+    Patch,
+    Patches,
+    SealedEntry,
+    WriteContext,
+    audit_statements,
+    sealed_entries,
+)
+from waybook.store.driver.queries import AsJson, Ids, Query, Rows, Statement, Value, load
+
+SQL = load("plans/writer")
+
+#: Columns that hold JSON.
+JSON_FIELDS = frozenset(
+    {
+        *("result_schema", "result_summary", "report", "budget", "steps", "questions"),
+        *("content", "tags", "metadata"),
+    }
+)
+NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
+#: What only some artifacts have.
+OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
+    ("media_type", "tags", "metadata", "version", "content_hash")
+)
+
+
+class LedgerWrite(NamedTuple):
+    """The statements of a decision, and where the audit chain ends with them."""
+
+    statements: list[Statement]
+    head: ChainHead
+
+
+def statements(
+    before: Plan | None, decision: Decision[object], write_context: WriteContext
+) -> LedgerWrite:
+    """Everything this decision asks to be written, in an order foreign keys allow."""
+    if not decision.entries and not decision.touched:
+        return LedgerWrite([], write_context.head)
+    patches = Patches([change for entry in decision.entries for change in entry.changes])
+    sealed = sealed_entries(decision.entries, ("plan", decision.plan.id), write_context)
+    written = _plan(before, decision.plan, patches, sealed, write_context)
+    written += _steps(before, decision, patches, write_context)
+    for entity, write in CHILD_WRITERS.items():
+        if entity in patches:
+            written += write(decision.plan, patches)
+    if Entity.ARTIFACT in patches:
+        written += _artifacts(decision, patches)
+        written += _origins(patches, write_context)
+    head = (
+        ChainHead(sealed[-1].seq, sealed[-1].hash, sealed[-1].at) if sealed else write_context.head
+    )
+    return LedgerWrite(written + audit_statements(sealed), head)
+
+
+def start_skill(
+    row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
+) -> list[Statement]:
+    """Write the start of a skill execution, with its audit."""
+    sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
+    return [
+        _fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
+        *audit_statements(sealed),
+    ]
+
+
+def complete_skill(
+    row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
+) -> list[Statement]:
+    """Write the end of a skill execution, with its audit."""
+    sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
+    return [
+        _fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
+        *audit_statements(sealed),
+    ]
+
+
+def store_standalone(
+    artifact_id: str, entry: Entry, write_context: WriteContext
+) -> list[Statement]:
+    """Write research that belongs to no plan, with its audit."""
+    patches = Patches(entry.changes)
+    sealed = sealed_entries((entry,), ("artifact", artifact_id), write_context)
+    (made,) = patches.inserts(Entity.ARTIFACT)
+    return [
+        _artifact(made.id, made.values, plan_id=None, **_head(sealed)),
+        *_origins(patches, write_context),
+        *audit_statements(sealed),
+    ]
+
+
+def store_answer(
+    *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
+) -> Statement:
+    """Keep the answer to an idempotency key."""
+    return SQL["insert_answer"](
+        tool=tool,
+        key=key,
+        arguments_hash=arguments_hash,
+        is_error=is_error,
+        answer=AsJson(answer),
+        now=now,
+    )
+
+
+def _head(sealed: list[SealedEntry]) -> dict[str, Value]:
+    return {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
+
+
+# Plan
+
+
+def _plan(
+    before: Plan | None,
+    plan: Plan,
+    patches: Patches,
+    sealed: list[SealedEntry],
+    write_context: WriteContext,
+) -> list[Statement]:
+    if before is None:
+        (made,) = patches.inserts(Entity.PLAN)
+        return [
+            _fill(
+                SQL["insert_plan"], made.values, id=plan.id, now=write_context.now, **_head(sealed)
+            ),
+            _fill(SQL["insert_plan_brief"], made.values, plan_id=plan.id),
+        ]
+    if not sealed:
+        return []
+    changes = patches.updates(Entity.PLAN)
+    told = changes[0].values if changes else {}
+    changed = SQL["update_plan"](
+        id=plan.id,
+        status=plan.status,
+        revision=plan.revision,
+        resumed_at=plan.resumed_at,
+        completed_at=_scalar(told.get("completed_at")),
+        fail_reason=plan.fail_reason,
+        usage=AsJson(told.get("usage")),
+        now=write_context.now,
+        old_status=before.status,
+        old_seq=write_context.head.seq,
+        **_head(sealed),
+    )
+    return [changed]
+
+
+# Steps
+
+
+def _steps(
+    before: Plan | None, decision: Decision[object], patches: Patches, write_context: WriteContext
+) -> list[Statement]:
+    if before is None:
+        return _new_steps(decision.plan, patches)
+    written: list[Statement] = []
+    if Entity.STEP in patches:
+        written += _new_steps(decision.plan, patches)
+        for patch in patches.updates(Entity.STEP):
+            written += _changed_step(before, decision, patch, write_context)
+        written += _removed_steps(patches)
+    same = [i for i in decision.touched if before.step(i) is decision.plan.step(i)]
+    if same:
+        written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
+    return written
+
+
+def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
+    made = patches.inserts(Entity.STEP)
+    if not made:
+        return []
+    return [
+        SQL["insert_steps"](rows=Rows([_new_step(plan, patch) for patch in made])),
+        SQL["insert_step_briefs"](rows=Rows([_new_brief(patch) for patch in made])),
+    ]
+
+
+def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
+    """Return the step as the whole decision leaves it: what added it may also have skipped it."""
+    step = plan.step(StepId(patch.id))
+    what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
+    when = (step.stall_seconds, step.in_progress_since, step.completed_at)
+    held = (step.held_by, step.held_session, step.fail_reason)
+    return (*what, *when, *held, Ids(step.depends_on) if step.depends_on else None)
+
+
+def _new_brief(patch: Patch) -> tuple[Value, ...]:
+    values = patch.values
+    instructions, required = values["instructions"], values.get("required_sources")
+    return (patch.id, _scalar(instructions), AsJson(values["result_schema"]), _scalar(required))
+
+
+def _changed_step(
+    before: Plan, decision: Decision[object], patch: Patch, write_context: WriteContext
+) -> Iterator[Statement]:
+    step_id, values = StepId(patch.id), patch.values
+    old, new = before.step(step_id), decision.plan.step(step_id)
+    if new is not old:
+        yield SQL["update_step"](
+            plan_id=before.id,
+            id=step_id,
+            old_status=old.status,
+            step_order=new.order,
+            status=new.status,
+            attempt=new.attempt,
+            in_progress_since=new.in_progress_since,
+            seen_at=write_context.now if step_id in decision.touched else None,
+            completed_at=new.completed_at,
+            held_by=new.held_by,
+            held_session=new.held_session,
+            fail_reason=new.fail_reason,
+        )
+    if "depends_on" in values:
+        before_it = Ids(new.depends_on)
+        yield SQL["update_dependencies"](plan_id=before.id, id=step_id, depends_on=before_it)
+    if "instructions" in values:
+        yield _fill(SQL["update_instructions"], values, step_id=step_id)
+    if not values.keys().isdisjoint(RESULT_FIELDS):
+        yield _fill(SQL["insert_result"], {**NO_RESULT, **values}, step_id=step_id)
+
+
+def _removed_steps(patches: Patches) -> list[Statement]:
+    removed = patches.deletes(Entity.STEP)
+    if not removed:
+        return []
+    return [
+        SQL["delete_conditions"](ids=Ids(patches.deletes(Entity.CONDITION))),
+        SQL["delete_step_briefs"](ids=Ids(removed)),
+        SQL["delete_steps"](ids=Ids(removed)),
+    ]
+
+
+# The rest
+
+
+def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
+    made = patches.inserts(Entity.CONDITION)
+    if made:
+        yield SQL["insert_conditions"](rows=Rows([_new_condition(plan, patch) for patch in made]))
+    for patch in patches.updates(Entity.CONDITION):
+        yield _fill(SQL["update_condition"], patch.values, id=patch.id)
+
+
+def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
+    values = patch.values
+    names = ("step_id", "position", "expression", "action", "target_step_id")
+    told = (_scalar(values[name]) for name in names)
+    return (patch.id, plan.id, *told, AsJson(values["steps"]), _scalar(values["reason"]))
+
+
+def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:
+    for patch in patches.inserts(Entity.REVIEW):
+        yield _fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
+    for patch in patches.updates(Entity.REVIEW):
+        told = {"feedback": None, "decided_as": None, **patch.values}
+        yield _fill(SQL["decide_review"], told, id=patch.id)
+
+
+def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
+    for patch in patches.inserts(Entity.SESSION):
+        yield _fill(SQL["insert_session"], patch.values, plan_id=plan.id, session=patch.id)
+
+
+def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
+    """The artifacts, each with its text, where the audit has but the hash of it."""
+    for patch in patches.inserts(Entity.ARTIFACT):
+        text = decision.texts.get(patch.id)
+        told = patch.values if text is None else {**patch.values, "content": text}
+        head = {"audit_seq": None, "audit_hash": None}
+        yield _artifact(patch.id, told, plan_id=decision.plan.id, **head)
+
+
+def _artifact(artifact_id: str, values: dict[str, Json], **given: Value) -> Statement:
+    return _fill(
+        SQL["insert_artifact"], {**OPTIONAL_ARTIFACT_FIELDS, **values}, id=artifact_id, **given
+    )
+
+
+def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statement]:
+    """The sources that are new here, and which artifact came from which."""
+    sources, links = patches.inserts(Entity.SOURCE), patches.inserts(Entity.ARTIFACT_SOURCE)
+    if sources:
+        names = ("url", "title", "quote", "content_hash")
+        rows = [
+            (p.id, *_scalars(p, names), write_context.now, write_context.actor.user)
+            for p in sources
+        ]
+        yield SQL["insert_sources"](rows=Rows(rows))
+    if links:
+        named = ("artifact_id", "source_id", "position", "retrieved_at")
+        yield SQL["insert_links"](rows=Rows([_scalars(patch, named) for patch in links]))
+
+
+def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
+    for patch in patches.inserts(Entity.USAGE):
+        yield _fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
+
+
+def _scalar(value: Json) -> Value:
+    if isinstance(value, list | dict):
+        raise TypeError("a column of one value was given a structure")
+    return value
+
+
+def _fill(query: Query, values: dict[str, Json], **given: Value) -> Statement:
+    """The query with the row's own values, and with what is given beside them."""
+    told = {
+        place: AsJson(values[place]) if place in JSON_FIELDS else _scalar(values[place])
+        for place in query.places
+        if place not in given
+    }
+    return query(**told, **given)
+
+
+#: What is written behind plan and steps, which it points to.
+CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
+    Entity.CONDITION: _conditions,
+    Entity.REVIEW: _reviews,
+    Entity.SESSION: _sessions,
+    Entity.USAGE: _usage,
+}
+
+
+def _scalars(patch: Patch, names: tuple[str, ...]) -> tuple[Value, ...]:
+    return tuple([_scalar(patch.values[name]) for name in names])

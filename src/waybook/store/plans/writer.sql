@@ -1,0 +1,151 @@
+-- name: insert_plan
+insert into plan (id, name, status, revision, stall_seconds, budget, audit_seq, audit_hash,
+                  updated_at)
+values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)s,
+        %(audit_seq)s, %(audit_hash)s, %(now)s);
+
+-- name: insert_plan_brief
+insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
+                        created_at, created_by)
+values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execution_id)s,
+        %(created_at)s, %(created_by)s);
+
+-- name: update_plan
+-- A number that is not the one we loaded becomes null, which the column refuses: the database is
+-- the second lock of the machine.
+update plan
+   set status = %(status)s,
+       revision = %(revision)s,
+       resumed_at = %(resumed_at)s,
+       completed_at = coalesce(completed_at, %(completed_at)s),
+       fail_reason = %(fail_reason)s,
+       usage = coalesce(%(usage)s, usage),
+       audit_seq = case when audit_seq = %(old_seq)s and status = %(old_status)s
+                        then %(audit_seq)s::integer end,
+       audit_hash = %(audit_hash)s,
+       updated_at = %(now)s
+ where id = %(id)s;
+
+-- name: insert_steps
+insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
+                       in_progress_since, completed_at, held_by, held_session, fail_reason,
+                       depends_on)
+values %(rows)s;
+
+-- name: insert_step_briefs
+insert into step_brief (step_id, instructions, result_schema, required_sources)
+values %(rows)s;
+
+-- name: update_step
+-- As above: a status that is not the one we loaded becomes null, and is refused. One row at a
+-- time: joined with a list of rows it would be planned for a table as small as it was then. The
+-- plan is named too, so that even the index meant for another question finds but a few rows.
+update plan_step
+   set step_order = %(step_order)s,
+       status = case when status = %(old_status)s then %(status)s end,
+       attempt = %(attempt)s,
+       in_progress_since = %(in_progress_since)s,
+       last_seen_at = coalesce(%(seen_at)s, last_seen_at),
+       completed_at = %(completed_at)s,
+       held_by = %(held_by)s,
+       held_session = %(held_session)s,
+       fail_reason = %(fail_reason)s
+ where plan_id = %(plan_id)s and id = %(id)s;
+
+-- name: touch_steps
+update plan_step set last_seen_at = %(now)s where id = any (%(ids)s);
+
+-- name: update_dependencies
+update plan_step set depends_on = %(depends_on)s where plan_id = %(plan_id)s and id = %(id)s;
+
+-- name: update_instructions
+update step_brief set instructions = %(instructions)s where step_id = %(step_id)s;
+
+-- name: insert_result
+insert into step_result (step_id, result_summary, confidence, report, formatting_notes)
+values (%(step_id)s, %(result_summary)s, %(confidence)s, %(report)s, %(formatting_notes)s);
+
+-- name: delete_conditions
+delete from branching_condition where id = any (%(ids)s);
+
+-- name: delete_step_briefs
+delete from step_brief where step_id = any (%(ids)s);
+
+-- name: delete_steps
+delete from plan_step where id = any (%(ids)s);
+
+-- name: insert_conditions
+insert into branching_condition (id, plan_id, step_id, position, expression, action,
+                                 target_step_id, steps, reason)
+values %(rows)s;
+
+-- name: update_condition
+update branching_condition set outcome = %(outcome)s where id = %(id)s;
+
+-- name: insert_review
+insert into review (id, plan_id, step_id, summary, questions, result_summary, requested_at,
+                    requested_by, requested_as)
+values (%(id)s, %(plan_id)s, %(step_id)s, %(summary)s, %(questions)s, %(result_summary)s,
+        %(requested_at)s, %(requested_by)s, %(requested_as)s);
+
+-- name: decide_review
+with written as (
+  update review
+     set decision = %(decision)s,
+         feedback = %(feedback)s,
+         decided_at = %(decided_at)s,
+         decided_by = %(decided_by)s,
+         decided_via = %(decided_via)s,
+         decided_as = %(decided_as)s
+   where id = %(id)s and decision is null
+  returning 1)
+select 1 / count(*) from written;
+
+-- name: insert_session
+insert into plan_session (plan_id, session, seen_at)
+values (%(plan_id)s, %(session)s, %(seen_at)s);
+
+-- name: insert_artifact
+insert into artifact (id, plan_id, step_id, kind, title, content, superseded, media_type, tags,
+                      metadata, version, content_hash, created_at, created_by, audit_seq, audit_hash)
+values (%(id)s, %(plan_id)s, %(step_id)s, %(kind)s, %(title)s, %(content)s, %(superseded)s,
+        %(media_type)s, coalesce(%(tags)s::json, '[]'), %(metadata)s, %(version)s,
+        %(content_hash)s, %(created_at)s, %(created_by)s, %(audit_seq)s, %(audit_hash)s);
+
+-- name: insert_sources
+-- A source that is there already stays: its id is made of all it says.
+insert into source (id, url, title, quote, content_hash, created_at, created_by)
+values %(rows)s
+    on conflict (org_id, id) do nothing;
+
+-- name: insert_links
+insert into artifact_source (artifact_id, source_id, position, retrieved_at)
+values %(rows)s;
+
+-- name: insert_usage
+insert into usage (id, plan_id, step_id, attempt, input_tokens, output_tokens, cost_micros, model,
+                   at, by)
+values (%(id)s, %(plan_id)s, %(step_id)s, %(attempt)s, %(input_tokens)s, %(output_tokens)s,
+        %(cost_micros)s, %(model)s, %(at)s, %(by)s);
+
+-- name: insert_skill_execution
+insert into skill_execution (id, skill, session, status, output_media_type,
+                             formatting_instructions, started_at, started_by, audit_seq, audit_hash)
+values (%(id)s, %(skill)s, %(session)s, 'started', %(output_media_type)s,
+        %(formatting_instructions)s, %(started_at)s, %(started_by)s, %(audit_seq)s, %(audit_hash)s);
+
+-- name: complete_skill_execution
+with written as (
+  update skill_execution
+     set status = 'completed',
+         completed_at = %(completed_at)s,
+         outcome = %(outcome)s,
+         audit_seq = %(audit_seq)s,
+         audit_hash = %(audit_hash)s
+   where id = %(id)s and status = 'started'
+  returning 1)
+select 1 / count(*) from written;
+
+-- name: insert_answer
+insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, created_at)
+values (%(tool)s, %(key)s, %(arguments_hash)s, %(is_error)s, %(answer)s, %(now)s);

@@ -1,0 +1,188 @@
+-- name: lock_name
+-- Whoever stores under this name without a plan takes turns, though there may be no row to lock.
+select pg_advisory_xact_lock(hashtextextended(
+         app_org() || chr(31) || %(kind)s::text || chr(31) || %(title)s::text, 718291004528));
+
+-- name: latest_standalone
+-- The latest version of what was stored under this name without a plan.
+select id::text, version, content_hash
+  from artifact
+ where plan_id is null and kind = %(kind)s and title = %(title)s and version is not null
+ order by version desc
+ limit 1;
+
+-- name: latest_in_plan
+select id::text, version, content_hash
+  from artifact
+ where plan_id = %(plan_id)s and kind = %(kind)s and title = %(title)s and version is not null
+ order by version desc
+ limit 1;
+
+-- name: known_sources
+-- Which of these sources a plan has met.
+select distinct l.source_id::text
+  from artifact_source l
+  join artifact a on a.id = l.artifact_id
+ where l.source_id = any (%(ids)s) and a.plan_id = %(plan_id)s;
+
+-- name: stored_standalone_rows
+-- Everything the audit of an artifact without a plan accounts for, to hold against its replay.
+select 'artifact', a.id::text, json_build_object(
+         'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,
+         'superseded', a.superseded, 'created_at', a.created_at, 'created_by', a.created_by,
+         'tags', nullif(a.tags::text, '[]')::json, 'metadata', a.metadata, 'version', a.version,
+         'content_hash', a.content_hash)
+  from artifact a
+ where a.id = %(artifact_id)s
+ union all
+select 'source', s.id::text, json_build_object(
+         'url', s.url, 'title', s.title, 'quote', s.quote, 'content_hash', s.content_hash)
+  from artifact_source l
+  join source s on s.id = l.source_id
+ where l.artifact_id = %(artifact_id)s
+ union all
+select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
+         'artifact_id', l.artifact_id, 'source_id', l.source_id, 'position', l.position,
+         'retrieved_at', l.retrieved_at)
+  from artifact_source l
+ where l.artifact_id = %(artifact_id)s;
+
+-- name: artifact
+-- One artifact whole, and its neighbours among its versions.
+select a.id::text, a.plan_id::text, a.step_id::text, a.kind, a.title, a.content, a.superseded,
+       a.tags, a.metadata, a.version, a.created_at, a.created_by,
+       v.earlier, v.later
+  from artifact a
+ cross join lateral (
+         select max(n.id::text) filter (where n.version < a.version) as earlier,
+                max(n.id::text) filter (where n.version > a.version) as later
+           from (select n.id, n.version
+                   from artifact n
+                  where n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
+                    and n.version between a.version - 1 and a.version + 1
+                  union all
+                 select n.id, n.version
+                   from artifact n
+                  where a.plan_id is null and n.plan_id is null and n.kind = a.kind
+                    and n.title = a.title
+                    and n.version between a.version - 1 and a.version + 1) n) v
+ where a.id = %(artifact_id)s;
+
+-- name: source
+-- One source, and the artifacts that came from it, newest first.
+select s.id::text, s.url, s.title, s.quote, s.created_at, s.created_by,
+       (select max(l.retrieved_at) from artifact_source l where l.source_id = s.id),
+       (select json_agg(json_build_array(c.id, c.kind, c.title, c.plan_id))
+          from (select a.id, a.kind, a.title, a.plan_id
+                  from artifact_source l
+                  join artifact a on a.id = l.artifact_id
+                 where l.source_id = s.id
+                 order by a.created_at desc, a.id desc
+                 limit %(most)s) c)
+  from source s
+ where s.id = %(source_id)s;
+
+-- Only where the server has pgvector: the table is there, or none of this is ever run.
+
+-- name: insert_vectors
+insert into passage_vector (subject_id, part, model, embedding)
+values %(rows)s
+    on conflict (org_id, subject_id, part, model) do nothing;
+
+-- name: nearest_vectors
+-- The nearest passages of the whole org. Where there are few, all are compared, by the indexes
+-- that begin with the org; where there are many, the index of vectors is walked. The `+ 0` keeps
+-- the former from taking the latter's way.
+with size as materialized (
+  select count(*) as passages
+    from (select from passage p
+           where :passage_fits
+           limit %(few)s::integer + 1) counted
+), compared as (
+  select v.subject_id, v.part, v.embedding <#> %(embedding)s::halfvec as distance
+    from passage p
+    join passage_vector v on v.subject_id = p.subject_id and v.part = p.part
+   where (select passages from size) <= %(few)s::integer
+     and v.model = %(model)s
+     and :passage_fits
+   order by (v.embedding <#> %(embedding)s::halfvec) + 0
+   limit %(most)s
+), walked as (
+  select v.subject_id, v.part, v.embedding <#> %(embedding)s::halfvec as distance
+    from passage_vector v
+    join passage p on p.subject_id = v.subject_id and p.part = v.part
+   where (select passages from size) > %(few)s::integer
+     and v.model = %(model)s
+     and :passage_fits
+   order by v.embedding <#> %(embedding)s::halfvec
+   limit %(most)s
+)
+select n.subject_id::text, n.part, -n.distance
+  from (select * from compared union all select * from walked) n
+ order by n.distance, n.subject_id, n.part;
+
+-- name: nearest_vectors_in_plan
+-- The nearest passages of a plan and of the sources its artifacts came from.
+with among as (
+  (select p.subject_id, p.part
+     from passage p
+    where p.plan_id = %(plan_id)s::uuid
+      and :passage_fits
+    order by p.created_at desc
+    limit %(newest)s)
+  union all
+  (select p.subject_id, p.part
+     from :sources_of_plan l
+     join passage p on p.subject_id = l.source_id
+    where :passage_fits
+    limit %(newest)s)
+)
+select v.subject_id::text, v.part, -(v.embedding <#> %(embedding)s::halfvec) as nearness
+  from among a
+  join passage_vector v on v.subject_id = a.subject_id and v.part = a.part
+ where v.model = %(model)s
+ order by (v.embedding <#> %(embedding)s::halfvec) + 0, v.subject_id, v.part
+ limit %(most)s;
+
+-- name: without_vectors
+-- Passages since then that have no vector of this model yet.
+select p.subject_id::text, p.part, p.title, p.body
+  from passage p
+ where (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+   and not exists (select from passage_vector v
+                    where v.subject_id = p.subject_id and v.part = p.part
+                      and v.model = %(model)s)
+   and not :quarantined
+ order by p.subject_id, p.part
+ limit %(most)s;
+
+-- name: insert_passages
+insert into passage (subject, subject_id, part, plan_id, kind, title, body, created_at, tags)
+values %(rows)s
+    on conflict (org_id, subject_id, part) do nothing;
+
+-- name: unindex
+delete from passage where subject_id = %(artifact_id)s;
+
+-- name: unindex_earlier
+-- Of what is in several versions search knows the latest alone.
+delete from passage p
+ using artifact a, artifact n
+ where a.id = any (%(ids)s)
+   and n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title and n.version < a.version
+   and p.subject_id = n.id;
+
+-- name: without_passages
+-- Artifacts that search does not know yet, the oldest first; of several versions the latest.
+select a.id::text, a.plan_id::text, a.kind, a.title, a.tags, a.content, a.created_at
+  from artifact a
+ where (%(since)s::timestamptz is null or a.created_at >= %(since)s)
+   and not exists (select from passage p where p.subject_id = a.id)
+   and not exists (select from artifact n
+                    where n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
+                      and n.version > a.version)
+   and not exists (select from artifact n
+                    where a.plan_id is null and n.plan_id is null and n.kind = a.kind
+                      and n.title = a.title and n.version > a.version)
+ order by a.created_at, a.id
+ limit %(most)s;

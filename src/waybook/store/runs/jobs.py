@@ -1,0 +1,262 @@
+"""Reading jobs: the one that is named, the next that is free, those that failed.
+
+Reading documents: what there is of them, and their texts.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from waybook.core.holder import Holder
+from waybook.dag.expansion.inputs import Document
+from waybook.dag.expansion.lineage import ProducedDocument
+from waybook.dag.expansion.units import Unit
+from waybook.dag.model import JobStatus, JobType
+from waybook.run.model import Job
+from waybook.run.next_job import OpenJobs
+from waybook.store.driver.queries import AsJson, Ids, Statement, load
+from waybook.store.runs.load import in_utc
+
+SQL = load("runs/jobs")
+
+#: How many jobs are looked at to say what is not over.
+MAX_OPEN_COUNTED = 1_000
+#: The columns of a job, as every query here brings them first.
+COLUMNS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """Which job somebody asks for, and how long a silent one is theirs."""
+
+    model: str | None
+    job_type: str | None
+    lease_seconds: float
+    #: Holder whose job is handed out again; None if another job is wanted in addition.
+    holder: Holder | None
+
+
+def run_of_job_statement(job_id: str) -> Statement:
+    """Find the run a job belongs to."""
+    return SQL["run_of_job"](job_id=job_id)
+
+
+def job_statement(job_id: str) -> Statement:
+    """One job."""
+    return SQL["load_job"](job_id=job_id)
+
+
+def failures_statement(run_id: str, most: int) -> Statement:
+    """What failed for good in a run."""
+    return SQL["failures"](run_id=run_id, most=most)
+
+
+def held_statement(run_id: str, asked: JobRequest) -> Statement:
+    """Find the job that the caller holds."""
+    return SQL["held_job"](
+        run_id=run_id, model=asked.model, job_type=asked.job_type, **_holder_values(asked)
+    )
+
+
+def _holder_values(asked: JobRequest) -> dict[str, str | None]:
+    user, session = asked.holder or (None, None)
+    return {"holder": user, "session": session}
+
+
+def claimable_statement(run_id: str, asked: JobRequest) -> Statement:
+    """The next job that is free."""
+    job_type, lease = asked.job_type, asked.lease_seconds
+    if asked.model is None:
+        return SQL["claimable_job"](run_id=run_id, job_type=job_type, lease=lease)
+    return SQL["claimable_job_for_model"](
+        run_id=run_id, model=asked.model, job_type=job_type, lease=lease
+    )
+
+
+def run_with_claimable_job_statement(asked: JobRequest) -> Statement:
+    """A run that has something for whoever asks."""
+    return SQL["run_with_claimable_job"](
+        model=asked.model,
+        job_type=asked.job_type,
+        lease=asked.lease_seconds,
+        **_holder_values(asked),
+    )
+
+
+def open_statement(run_id: str, most: int) -> Statement:
+    """What is not over, counted as far as the first so many jobs go."""
+    return SQL["open_jobs"](run_id=run_id, first=MAX_OPEN_COUNTED, most=most)
+
+
+def workers_statement(run_id: str, most: int) -> Statement:
+    """Who works on what."""
+    return SQL["workers"](run_id=run_id, most=most)
+
+
+def failed_statement(run_id: str, stage: str, step_key: str | None) -> Statement:
+    """The jobs of a stage, or of one of its steps, that were given up."""
+    return SQL["failed_jobs"](run_id=run_id, stage=stage, step_key=step_key)
+
+
+def parts_statement(job_id: str) -> Statement:
+    """The texts a job goes on from, first to last."""
+    return SQL["parts"](job_id=job_id)
+
+
+def to_render_statement(run_id: str, most: int) -> Statement:
+    """What is to be rendered for a run."""
+    return SQL["to_render"](run_id=run_id, most=most)
+
+
+def runs_to_render_statement(most: int) -> Statement:
+    """The runs with something to render."""
+    return SQL["runs_to_render"](most=most)
+
+
+def read_job(row: Sequence[Any]) -> Job:
+    """A job as every query here brings it."""
+    (
+        job_id,
+        stage,
+        step_key,
+        job_type,
+        model,
+        rank,
+        unit,
+        status,
+        attempt,
+        tries,
+        ready_at,
+        held_by,
+        held_session,
+        started_at,
+        completed_at,
+        error,
+        continues,
+        part,
+        document,
+        counted,
+    ) = row[:COLUMNS]
+    return Job(
+        id=job_id,
+        stage=stage,
+        step_key=step_key,
+        job_type=JobType(job_type),
+        model=model,
+        rank=rank,
+        unit=_unit(step_key, model, unit) if unit else None,
+        status=JobStatus(status),
+        attempt=attempt,
+        tries=tries,
+        ready_at=ready_at.astimezone(UTC),
+        held_by=held_by,
+        held_session=held_session,
+        started_at=in_utc(started_at),
+        completed_at=in_utc(completed_at),
+        error=error,
+        continues=continues,
+        part=part,
+        document=document,
+        counted=counted,
+    )
+
+
+def first_job(rows: Sequence[Sequence[Any]]) -> Job | None:
+    """The first of the jobs that were found."""
+    return read_job(rows[0]) if rows else None
+
+
+def _unit(step_key: str, model: str, told: dict[str, Any]) -> Unit:
+    return Unit(
+        step_key=step_key,
+        number=told["number"],
+        model=model,
+        lineage=told["lineage"],
+        reviewer=told["reviewer"],
+        source=ProducedDocument(*told["source"]) if told["source"] else None,
+        makes=tuple(ProducedDocument(*made) for made in told["makes"]),
+    )
+
+
+def read_open(rows: Sequence[Sequence[Any]]) -> tuple[OpenJobs, ...]:
+    """What is not over, counted."""
+    return tuple(
+        OpenJobs(
+            stage=stage,
+            step_key=step_key,
+            status=JobStatus(status),
+            model=model,
+            count=count,
+            ready_at=in_utc(ready_at),
+        )
+        for stage, step_key, status, model, count, ready_at in rows
+    )
+
+
+class DocumentInfo(NamedTuple):
+    """A document without its text: how long that is, who handed it in, and when."""
+
+    document: Document
+    length: int
+    by: str | None
+    at: datetime
+
+
+def documents_statement(run_id: str, keys: Iterable[str]) -> Statement:
+    """The latest versions of the documents with these keys."""
+    return SQL["documents_of"](run_id=run_id, keys=AsJson([*keys]))
+
+
+def contents_statement(ids: Iterable[str], most: int) -> Statement:
+    """The beginnings of these documents' texts."""
+    return SQL["contents"](ids=Ids(ids), most=most)
+
+
+def content_statement(run_id: str, document_id: str, start: int, most: int) -> Statement:
+    """A piece of one document's text."""
+    return SQL["content"](run_id=run_id, document_id=document_id, start=start, most=most)
+
+
+def document_job_statement(run_id: str, document_id: str) -> Statement:
+    """Which job made the latest version of a document."""
+    return SQL["document_job"](run_id=run_id, document_id=document_id)
+
+
+def run_of_document_statement(document_id: str) -> Statement:
+    """Find the run a document belongs to."""
+    return SQL["run_of_document"](document_id=document_id)
+
+
+def available_statement(run_id: str) -> Statement:
+    """What people can read of a run."""
+    return SQL["available"](run_id=run_id)
+
+
+def readable_statement(run_id: str) -> Statement:
+    """What people can read of a run, and all there is to know of it but its text."""
+    return SQL["readable"](run_id=run_id)
+
+
+def rendered_statement(resource_id: str) -> Statement:
+    """One rendered document."""
+    return SQL["rendered"](resource_id=resource_id)
+
+
+def read_documents(rows: Iterable[Sequence[Any]]) -> dict[str, DocumentInfo]:
+    """The documents by their ids."""
+    return {
+        row[0]: DocumentInfo(
+            Document(
+                id=row[0],
+                stage=row[1],
+                step_key=row[2],
+                document_key=row[3],
+                model=row[4],
+                lineage=row[5],
+                reviewer=row[6],
+            ),
+            *row[7:],
+        )
+        for row in rows
+    }

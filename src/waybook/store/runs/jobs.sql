@@ -1,0 +1,220 @@
+-- name: run_of_job
+-- Asked beforehand, so that all that follows goes by the run's key.
+select run_id::text from job where id = %(job_id)s;
+
+-- name: load_job
+select :row_of_job
+  from job j
+ where j.id = %(job_id)s;
+
+-- name: held_job
+-- The job the caller holds and has not handed in; of several, the one taken first.
+select :row_of_job
+  from job j
+ where j.run_id = %(run_id)s
+   and j.completed_at is null
+   and j.job_type <> 'RENDER'
+   and j.status = 'processing'
+   and :is_held_by_caller
+   and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
+   and (%(model)s::text is null or j.model = %(model)s::text)
+ order by j.started_at, j.id
+ limit 1;
+
+-- name: claimable_job
+-- The first job nobody works on; one that was claimed by somebody who has been silent too long is
+-- free again.
+select :row_of_job
+  from job j
+ where j.run_id = %(run_id)s
+   and :job_is_claimable
+ order by j.rank, j.id
+ limit 1
+   for update of j skip locked;
+
+-- name: claimable_job_for_model
+-- The same for whoever asks for one model.
+select :row_of_job
+  from job j
+ where j.run_id = %(run_id)s
+   and j.model = %(model)s
+   and :job_is_claimable
+ order by j.rank, j.id
+ limit 1
+   for update of j skip locked;
+
+-- name: run_with_claimable_job
+-- A run with something to hand out: one of which the caller holds a job, else the oldest.
+select found.run_id::text
+  from ((select j.run_id, 1 as turn
+           from job j
+          where j.completed_at is null
+            and j.status = 'processing'
+            and :is_held_by_caller
+            and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
+            and (%(model)s::text is null or j.model = %(model)s::text)
+          order by j.run_id
+          limit 1)
+        union all
+        (select j.run_id, 2
+           from job j
+          where j.completed_at is null
+            and j.job_type <> 'RENDER'
+            and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
+            and (%(model)s::text is null or j.model = %(model)s::text)
+            and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
+                 or j.status = 'processing'
+                    and greatest(j.seen_at, j.started_at)
+                        < app_now() - %(lease)s * interval '1 second')
+          order by j.run_id, j.rank, j.id
+          limit 1)) found
+ order by found.turn
+ limit 1;
+
+-- name: open_jobs
+-- What is not over, counted by step, status and model, as far as the first so many jobs go.
+select j.stage_slug, j.step_key, j.status, j.model, count(*), min(j.ready_at)
+  from (select o.stage_slug, o.step_key, o.status, o.model, o.ready_at, o.rank
+          from job o
+         where o.run_id = %(run_id)s and o.completed_at is null and o.job_type <> 'RENDER'
+         order by o.rank, o.id
+         limit %(first)s) j
+ group by j.stage_slug, j.step_key, j.status, j.model
+ order by min(j.rank), j.status, j.model
+ limit %(most)s;
+
+-- name: workers
+-- Who works on what, longest first.
+select coalesce(j.held_session, j.held_by), j.stage_slug, j.step_key, j.model, j.attempt,
+       j.started_at
+  from job j
+ where j.run_id = %(run_id)s
+   and j.completed_at is null
+   and j.job_type <> 'RENDER'
+   and j.status = 'processing'
+ order by j.started_at, j.id
+ limit %(most)s;
+
+-- name: failed_jobs
+select :row_of_job
+  from job j
+ where j.run_id = %(run_id)s
+   and j.stage_slug = %(stage)s
+   and j.status in ('failed', 'retry_loop_failed')
+   and (%(step_key)s::text is null or j.step_key = %(step_key)s::text)
+ order by j.rank, j.id;
+
+-- name: parts
+-- The texts of the jobs this one goes on from, first to last. Each is looked up by its key: a join
+-- may be planned otherwise while there are few jobs, and then be slow when there are many.
+with recursive before as (
+  select (select j.continues_id from job j where j.id = %(job_id)s) as id, 1 as back
+   union all
+  select (select j.continues_id from job j where j.id = b.id), b.back + 1
+    from before b
+   where b.id is not null)
+select (select p.content from job_part p where p.job_id = b.id)
+  from before b
+ where b.id is not null
+ order by b.back desc;
+
+-- name: to_render
+-- What the server has to render for a run and nobody else renders just now, oldest first.
+select :row_of_job,
+       d.document_key, d.model, d.lineage, d.version, d.content
+  from job j
+  join document d on d.id = j.document_id
+ where j.run_id = %(run_id)s
+   and j.completed_at is null
+   and j.job_type = 'RENDER'
+ order by j.id
+ limit %(most)s
+   for update of j skip locked;
+
+-- name: runs_to_render
+select distinct j.run_id::text
+  from job j
+ where j.completed_at is null and j.job_type = 'RENDER'
+ limit %(most)s;
+
+-- name: failures
+-- What failed for good in a run, in the order of its steps, with why.
+select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.attempt, j.error,
+       j.completed_at
+  from job j
+ where j.run_id = %(run_id)s
+   and j.status in ('failed', 'retry_loop_failed')
+ order by j.rank, j.id
+ limit %(most)s;
+
+-- name: documents_of
+-- The latest version of each document with one of these keys.
+select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                    coalesce(d.reviewer, ''))
+       d.id::text, d.stage_slug, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
+       length(d.content), (select j.held_by from job j where j.id = d.job_id), d.created_at
+  from document d
+ where d.run_id = %(run_id)s
+   and d.document_key in (select json_array_elements_text(%(keys)s::json))
+ order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
+          d.version desc;
+
+-- name: contents
+-- The beginnings of these documents.
+select d.id::text, left(d.content, %(most)s)
+  from document d
+ where d.id = any (%(ids)s);
+
+-- name: content
+-- A piece of one document of a run.
+select d.document_key, d.model, d.version, length(d.content),
+       substr(d.content, %(start)s + 1, %(most)s),
+       (select j.held_by from job j where j.id = d.job_id), d.created_at
+  from document d
+ where d.id = %(document_id)s and d.run_id = %(run_id)s;
+
+-- name: document_job
+-- The job that made the latest version of a document, and that version.
+select n.job_id::text, n.version, n.id::text
+  from document d
+  join document n on n.run_id = d.run_id and n.stage_slug = d.stage_slug
+                 and n.document_key = d.document_key and n.step_key = d.step_key
+                 and n.model = d.model and n.lineage = d.lineage
+                 and coalesce(n.reviewer, '') = coalesce(d.reviewer, '')
+ where d.id = %(document_id)s and d.run_id = %(run_id)s
+ order by n.version desc
+ limit 1;
+
+-- name: run_of_document
+select run_id::text from document where id = %(document_id)s;
+
+-- name: available
+-- The latest rendered version of each document of a run.
+select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                    coalesce(d.reviewer, ''))
+       d.stage_slug, d.document_key, d.model, h.id::text
+  from rendered_document h
+  join document d on d.id = h.document_id
+ where h.run_id = %(run_id)s
+ order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
+          d.version desc;
+
+-- name: readable
+-- The same, with what there is to know of each.
+select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                    coalesce(d.reviewer, ''))
+       h.id::text, d.stage_slug, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
+       d.version, h.created_at, length(h.markdown), d.id::text
+  from rendered_document h
+  join document d on d.id = h.document_id
+ where h.run_id = %(run_id)s
+ order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
+          d.version desc;
+
+-- name: rendered
+-- One rendered document.
+select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_at, h.markdown,
+       h.html
+  from rendered_document h
+  join document d on d.id = h.document_id
+ where h.id = %(resource_id)s;

@@ -1,0 +1,216 @@
+"""Reading runs: under the lock for a decision, or as a snapshot for a look.
+
+Reading definitions of DAGs: versions are kept for ever, a run goes by one of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from waybook.core.replay import Rows as RunRows
+from waybook.core.usage import totals_from_json
+from waybook.dag.expansion.lineage import Origins
+from waybook.run.model import Run, StageRun, StepRun
+from waybook.store.audit import ChainHead
+from waybook.store.driver.connection import Results
+from waybook.store.driver.queries import AsJson, Statement, load
+
+SQL = load("runs/load")
+LOAD_RUN = SQL["load_run"]
+LOCK_RUN = LOAD_RUN.for_update("r")
+
+#: How many statements load a run.
+LOAD_STATEMENT_COUNT = 3
+
+#: Behind every id there is.
+LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which runs a list shows."""
+
+    #: Where they stand: one of the states, or `open`.
+    state: str | None = None
+    dag: str | None = None
+    text: str = ""
+    #: Only those started before this one.
+    before: str = LAST_ID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedRun:
+    """A run, the definition it goes by, the database's time, and the end of its audit chain."""
+
+    run: Run
+    dag_slug: str
+    dag_version: int
+    now: datetime
+    head: ChainHead
+
+
+def lock_statements(run_id: str) -> tuple[Statement, ...]:
+    """Lock the run, then load it."""
+    return (LOCK_RUN(run_id=run_id), *_rest(run_id))
+
+
+def snapshot_statements(run_id: str) -> tuple[Statement, ...]:
+    """Load the run as it is, without a lock."""
+    return (LOAD_RUN(run_id=run_id), *_rest(run_id))
+
+
+def _rest(run_id: str) -> tuple[Statement, Statement]:
+    return SQL["load_stages"](run_id=run_id), SQL["load_steps"](run_id=run_id)
+
+
+def brief_statement(run_id: str) -> Statement:
+    """What stays the same through a run's life."""
+    return SQL["run_brief"](run_id=run_id)
+
+
+def find_statement(most: int, *, open_only: bool, text: str = "") -> Statement:
+    """The runs of the org, newest activity first."""
+    return SQL["find_runs"](most=most, open_only=open_only, text=text)
+
+
+def awaiting_statement(most: int) -> Statement:
+    """The runs that wait for a person."""
+    return SQL["awaiting_runs"](most=most)
+
+
+def page_statement(asked: RunFilter, most: int) -> Statement:
+    """A page of runs, those started last first."""
+    return SQL["runs_page"](
+        before=asked.before, state=asked.state, dag=asked.dag, text=asked.text, most=most
+    )
+
+
+def recent_events_statement(run_id: str, most: int) -> Statement:
+    """The last things that happened to a run."""
+    return SQL["run_recent_events"](run_id=run_id, most=most)
+
+
+def rows_statement(run_id: str) -> Statement:
+    """All rows of a run, as its audit should tell them."""
+    return SQL["run_rows"](run_id=run_id)
+
+
+def read_run(found: Results) -> LoadedRun | None:
+    """The run that the three statements found, if any."""
+    runs, stages, steps = found[:LOAD_STATEMENT_COUNT]
+    if not runs:
+        return None
+    ((run_id, name, dag_slug, dag_version, completed_at, seq, digest, now, *rest),) = runs
+    usage, written_at = rest
+    head = ChainHead(seq, digest, written_at.astimezone(UTC))
+    run = Run(
+        id=run_id,
+        name=name,
+        seq=seq,
+        completed_at=in_utc(completed_at),
+        stages={row[0]: _stage(row) for row in stages},
+        steps={step.id: step for step in map(_step, steps)},
+        usage=totals_from_json(usage),
+    )
+    return LoadedRun(
+        run=run,
+        dag_slug=dag_slug,
+        dag_version=dag_version,
+        now=head.after(now.astimezone(UTC)),
+        head=head,
+    )
+
+
+def _stage(row: Sequence[Any]) -> StageRun:
+    slug, models, prior, started_at, completed_at, feedback, feedback_at, feedback_by = row
+    return StageRun(
+        slug=slug,
+        models=tuple(models),
+        prior=_origins(prior),
+        started_at=started_at.astimezone(UTC),
+        completed_at=in_utc(completed_at),
+        feedback=feedback,
+        feedback_at=in_utc(feedback_at),
+        feedback_by=feedback_by,
+    )
+
+
+def _origins(told: dict[str, Any]) -> Origins:
+    first_author = dict(told["firstAuthor"])
+    return Origins(
+        lineages=tuple(first_author), authors=tuple(told["authors"]), first_author=first_author
+    )
+
+
+def _step(row: Sequence[Any]) -> StepRun:
+    stage, key, total, done, failed, opened_at, closed_at = row
+    return StepRun(
+        stage=stage,
+        key=key,
+        total=total,
+        done=done,
+        failed=failed,
+        opened_at=opened_at.astimezone(UTC),
+        closed_at=in_utc(closed_at),
+    )
+
+
+def in_utc(at: datetime | None) -> datetime | None:
+    """A time in the zone in which we tell all times."""
+    return at.astimezone(UTC) if at else None
+
+
+TIMES = frozenset(
+    {
+        "completed_at",
+        "created_at",
+        "started_at",
+        "feedback_at",
+        "opened_at",
+        "closed_at",
+        "ready_at",
+        "at",
+    }
+)
+
+
+def read_rows(found: Iterable[Sequence[Any]]) -> RunRows:
+    """The rows of a run in the form that replay makes, times as the audit writes them."""
+    rows: RunRows = {}
+    for entity, row_id, values in found:
+        rows.setdefault(entity, {})[row_id] = {
+            name: _retold(value) if name in TIMES and value else value
+            for name, value in values.items()
+        }
+    return rows
+
+
+def _retold(value: str) -> str:
+    return datetime.fromisoformat(value).astimezone(UTC).isoformat()
+
+
+def definition_statement(slug: str, version: int | None = None) -> Statement:
+    """A version of a definition, or its latest."""
+    return SQL["definition"](slug=slug, version=version)
+
+
+def lock_statement(slug: str) -> Statement:
+    """Take turns with whoever else adds a version of this definition."""
+    return SQL["lock_definition"](slug=slug)
+
+
+def definitions_statement() -> Statement:
+    """The latest version of every definition."""
+    return SQL["definitions"]()
+
+
+def named_statement(named: Iterable[tuple[str, int]]) -> Statement:
+    """Several versions of definitions at once."""
+    asked = [{"slug": slug, "version": version} for slug, version in named]
+    return SQL["definitions_named"](named=AsJson(asked))
+
+
+def versions_statement(slug: str, most: int) -> Statement:
+    """The versions of a definition, latest first."""
+    return SQL["versions"](slug=slug, most=most)

@@ -1,0 +1,196 @@
+-- name: load_run
+-- The run itself. For a decision this is the first statement, and locks: whatever ends a step's
+-- last unit is seen by whoever comes next.
+select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
+       app_now(), r.usage, r.updated_at
+  from run r
+ where r.id = %(run_id)s;
+
+-- name: load_stages
+select stage_slug, models, prior, started_at, completed_at, feedback, feedback_at, feedback_by
+  from stage_run
+ where run_id = %(run_id)s
+ order by started_at, stage_slug;
+
+-- name: load_steps
+select stage_slug, step_key, total, done, failed, opened_at, closed_at
+  from stage_step
+ where run_id = %(run_id)s;
+
+-- name: run_brief
+select input, created_at, created_by
+  from run_brief
+ where run_id = %(run_id)s;
+
+-- name: find_runs
+-- Runs by the beginning of their id or a part of their name, newest activity first, each with its
+-- stages in the order they were started, and the steps of each counted; an empty text finds all.
+select :row_of_run
+  from run r
+  join run_brief b on b.run_id = r.id
+ where (not %(open_only)s or r.completed_at is null)
+   and (starts_with(r.id::text, lower(%(text)s::text))
+        or strpos(lower(r.name), lower(%(text)s::text)) > 0)
+ order by r.updated_at desc, r.id desc
+ limit %(most)s;
+
+-- name: awaiting_runs
+-- Runs where nothing goes on until a person has said something of a completed stage, longest
+-- waiting first; what is told of each is what `find_runs` tells, and since when it waits.
+select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
+       r.completed_at, app_now(), g.stages, g.since
+  from run r
+  join run_brief b on b.run_id = r.id
+  cross join lateral (
+         select json_agg(json_build_array(g.stage_slug, true, g.feedback is not null, 0, 0)
+                         order by g.started_at, g.stage_slug) as stages,
+                max(g.completed_at) as since
+           from stage_run g
+          where g.run_id = r.id) g
+ where r.completed_at is null
+   and exists (select from stage_run g where g.run_id = r.id and g.feedback is null)
+   and not exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)
+ order by g.since, r.id
+ limit %(most)s;
+
+-- name: run_recent_events
+-- The last things that happened to a run, newest first.
+select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
+       e.details ->> 'stepKey', e.details ->> 'stageSlug'
+  from audit_entry e
+ where e.subject_id = %(run_id)s
+ order by e.seq desc
+ limit %(most)s;
+
+-- name: run_rows
+-- All rows of a run, as its audit should tell them.
+select 'run', r.id::text, json_build_object(
+         'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
+         'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
+         'usage', r.usage)
+  from run r
+  join run_brief b on b.run_id = r.id
+ where r.id = %(run_id)s
+ union all
+select 'stage_run', g.stage_slug, json_build_object(
+         'models', g.models, 'prior', g.prior, 'started_at', g.started_at,
+         'completed_at', g.completed_at, 'feedback', g.feedback, 'feedback_at', g.feedback_at,
+         'feedback_by', g.feedback_by)
+  from stage_run g
+ where g.run_id = %(run_id)s
+ union all
+select 'stage_step', replace(replace(s.stage_slug, '~', '~0'), '/', '~1') || '/' || s.step_key,
+       json_build_object(
+         'total', s.total, 'done', s.done, 'failed', s.failed, 'opened_at', s.opened_at,
+         'closed_at', s.closed_at)
+  from stage_step s
+ where s.run_id = %(run_id)s
+ union all
+select 'job', j.id::text, json_build_object(
+         'stage_slug', j.stage_slug, 'step_key', j.step_key, 'job_type', j.job_type,
+         'model', j.model, 'rank', j.rank, 'unit', j.unit, 'status', j.status,
+         'attempt', j.attempt, 'tries', j.tries, 'ready_at', j.ready_at, 'held_by', j.held_by,
+         'held_session', j.held_session, 'started_at', j.started_at,
+         'completed_at', j.completed_at, 'error', j.error, 'usage', j.usage,
+         'continues_id', j.continues_id, 'part', j.part, 'document_id', j.document_id,
+         'counted', j.counted)
+  from job j
+ where j.run_id = %(run_id)s
+ union all
+select 'job_part', p.job_id::text, json_build_object(
+         'part', p.part, 'content_hash', encode(sha256(convert_to(p.content, 'UTF8')), 'hex'))
+  from job_part p
+ where p.run_id = %(run_id)s
+ union all
+select 'document', d.id::text, json_build_object(
+         'stage_slug', d.stage_slug, 'step_key', d.step_key, 'job_id', d.job_id,
+         'document_key', d.document_key, 'model', d.model, 'lineage', d.lineage,
+         'reviewer', d.reviewer, 'version', d.version,
+         'content_hash', encode(sha256(convert_to(d.content, 'UTF8')), 'hex'))
+  from document d
+ where d.run_id = %(run_id)s
+ union all
+select 'rendered_document', h.id::text, json_build_object(
+         'document_id', h.document_id, 'job_id', h.job_id, 'created_at', h.created_at,
+         'content_hash',
+         encode(sha256(convert_to(h.markdown || chr(31) || h.html, 'UTF8')), 'hex'))
+  from rendered_document h
+ where h.run_id = %(run_id)s
+ union all
+select 'late_result', l.id::text, json_build_object(
+         'job_id', l.job_id, 'attempt', l.attempt, 'created_at', l.created_at,
+         'created_by', l.created_by,
+         'content_hash', encode(sha256(convert_to(l.content, 'UTF8')), 'hex'))
+  from late_result l
+ where l.run_id = %(run_id)s
+ union all
+select 'usage', u.id::text, json_build_object(
+         'job_id', u.job_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
+         'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
+         'at', u.at, 'by', u.by)
+  from usage u
+ where u.run_id = %(run_id)s;
+
+-- name: runs_page
+-- Runs that were started before one of them, latest first, with what a list shows of each: its
+-- stages as above, their models, how many documents there are to read, and where it stands.
+select :row_of_run,
+       (select json_object_agg(g.stage_slug, g.models) from stage_run g where g.run_id = r.id),
+       (select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                               coalesce(d.reviewer, '')))
+          from rendered_document h
+          join document d on d.id = h.document_id
+         where h.run_id = r.id)
+  from run r
+  join run_brief b on b.run_id = r.id
+  cross join lateral (
+        select case when r.completed_at is not null then 'completed'
+                    when exists (select from stage_step s
+                                  where s.run_id = r.id and s.failed > 0 and s.closed_at is null)
+                    then 'failed'
+                    when exists (select from stage_run g
+                                  where g.run_id = r.id and g.completed_at is null)
+                    then 'in_progress'
+                    else 'awaiting_feedback' end as state) w
+ where r.id < %(before)s::uuid
+   and (%(state)s::text is null or w.state = %(state)s::text
+        or (%(state)s::text = 'open' and r.completed_at is null))
+   and (%(dag)s::text is null or r.dag_slug = %(dag)s::text)
+   and (starts_with(r.id::text, lower(%(text)s::text))
+        or strpos(lower(r.name), lower(%(text)s::text)) > 0)
+ order by r.id desc
+ limit %(most)s;
+
+-- name: definition
+-- A version of a definition; the latest if none is named.
+select d.version, d.name, d.body, encode(d.body_hash, 'hex'), d.created_at, d.created_by
+  from dag_definition d
+ where d.slug = %(slug)s and (%(version)s::integer is null or d.version = %(version)s::integer)
+ order by d.version desc
+ limit 1;
+
+-- name: lock_definition
+-- Whoever adds a version waits here for whoever else does.
+select pg_advisory_xact_lock(hashtextextended(app_org()::text || '/' || %(slug)s, 0));
+
+-- name: definitions
+-- The latest version of each definition.
+select distinct on (d.slug) d.slug, d.version, d.name, d.body, encode(d.body_hash, 'hex'),
+       d.created_at, d.created_by
+  from dag_definition d
+ order by d.slug, d.version desc;
+
+-- name: definitions_named
+-- Several versions of definitions at once.
+select d.slug, d.version, d.body
+  from dag_definition d
+  join json_to_recordset(%(named)s::json) as n (slug text, version integer)
+    on d.slug = n.slug and d.version = n.version;
+
+-- name: versions
+-- The versions of a definition, latest first.
+select d.version, d.created_at, d.created_by
+  from dag_definition d
+ where d.slug = %(slug)s
+ order by d.version desc
+ limit %(most)s;

@@ -1,0 +1,268 @@
+"""The writer of runs: what a decision asks for becomes rows and audit, together."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from waybook.core.changes import Entity
+from waybook.json_values import Json
+from waybook.run.draft import RunDecision
+from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json, unit_json
+from waybook.store.audit import Patch, Patches, WriteContext, audit_statements, sealed_entries
+from waybook.store.driver.queries import AsJson, Rows, Statement, Value, load
+
+SQL = load("runs/writer")
+
+#: More rows than this go in several statements.
+MAX_ROWS = 1_000
+
+
+def statements(
+    before: Run | None,
+    loaded: dict[str, Job],
+    decision: RunDecision[object],
+    write_context: WriteContext,
+) -> list[Statement]:
+    """Everything this decision asks to be written, in an order foreign keys allow.
+
+    `loaded` are the jobs as they were: the write is refused if they are not so any more.
+    """
+    if not decision.entries:
+        return [touch(job_id, write_context.now) for job_id in decision.touched]
+    patches = Patches(change for entry in decision.entries for change in entry.changes)
+    sealed = sealed_entries(decision.entries, ("run", decision.run.id), write_context)
+    head: dict[str, Value] = {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
+    return [
+        *_run(before, decision.run, patches, head, write_context),
+        *_stages(decision.run, patches),
+        *_steps(decision.run, patches),
+        *_jobs(decision, loaded, patches, write_context),
+        *_documents(decision, write_context),
+        *_texts(decision, patches),
+        *_usage(decision.run, patches),
+        *audit_statements(sealed),
+    ]
+
+
+def touch(job_id: str, now: datetime) -> Statement:
+    """Take a call as a sign of life of a job."""
+    return SQL["touch_job"](id=job_id, now=now)
+
+
+def add_definition(
+    *, slug: str, version: int, name: str, body: Json, body_hash: bytes, now: datetime, by: str
+) -> Statement:
+    """Keep a version of a definition."""
+    return SQL["insert_definition"](
+        slug=slug,
+        version=version,
+        name=name,
+        body=AsJson(body),
+        body_hash=body_hash,
+        now=now,
+        created_by=by,
+    )
+
+
+def _run(
+    before: Run | None,
+    run: Run,
+    patches: Patches,
+    head: dict[str, Value],
+    write_context: WriteContext,
+) -> Iterator[Statement]:
+    for patch in patches.inserts(Entity.RUN):
+        row = patch.values
+        yield SQL["insert_run"](
+            id=run.id,
+            name=run.name,
+            dag_slug=str(row["dag_slug"]),
+            dag_version=_number(row["dag_version"]),
+            completed_at=run.completed_at,
+            now=write_context.now,
+            **head,
+        )
+        yield SQL["insert_run_brief"](
+            run_id=run.id,
+            input=AsJson(row["input"]),
+            created_at=str(row["created_at"]),
+            created_by=str(row["created_by"]),
+        )
+    if before is not None:
+        yield SQL["update_run"](
+            id=run.id,
+            completed_at=run.completed_at,
+            usage=AsJson(_told_usage(patches)),
+            old_seq=write_context.head.seq,
+            now=write_context.now,
+            **head,
+        )
+
+
+def _told_usage(patches: Patches) -> Json:
+    changes = patches.updates(Entity.RUN)
+    return changes[0].values.get("usage") if changes else None
+
+
+def _stages(run: Run, patches: Patches) -> Iterator[Statement]:
+    for patch in patches.inserts(Entity.STAGE_RUN):
+        stage = run.stages[patch.id]
+        yield SQL["insert_stage"](
+            run_id=run.id,
+            stage_slug=stage.slug,
+            models=AsJson([*stage.models]),
+            prior=AsJson(origins_json(stage.prior)),
+            started_at=stage.started_at,
+            completed_at=stage.completed_at,
+        )
+    for patch in patches.updates(Entity.STAGE_RUN):
+        yield _changed_stage(run, run.stages[patch.id])
+
+
+def _changed_stage(run: Run, stage: StageRun) -> Statement:
+    return SQL["update_stage"](
+        run_id=run.id,
+        stage_slug=stage.slug,
+        completed_at=stage.completed_at,
+        feedback=stage.feedback,
+        feedback_at=stage.feedback_at,
+        feedback_by=stage.feedback_by,
+    )
+
+
+def _steps(run: Run, patches: Patches) -> Iterator[Statement]:
+    made = [run.steps[patch.id] for patch in patches.inserts(Entity.STAGE_STEP)]
+    for part in _parts([_new_step(run, step) for step in made]):
+        yield SQL["insert_steps"](rows=part)
+    for patch in patches.updates(Entity.STAGE_STEP):
+        step = run.steps[patch.id]
+        yield SQL["update_step"](
+            run_id=run.id,
+            stage_slug=step.stage,
+            step_key=step.key,
+            done=step.done,
+            failed=step.failed,
+            closed_at=step.closed_at,
+        )
+
+
+def _new_step(run: Run, step: StepRun) -> tuple[Value, ...]:
+    counts = (step.total, step.done, step.failed)
+    return (run.id, step.stage, step.key, *counts, step.opened_at, step.closed_at)
+
+
+def _jobs(
+    decision: RunDecision[object],
+    loaded: dict[str, Job],
+    patches: Patches,
+    write_context: WriteContext,
+) -> Iterator[Statement]:
+    for patch in patches.updates(Entity.JOB):
+        job = decision.jobs[patch.id]
+        seen_at = write_context.now if job.id in decision.touched else None
+        yield _changed_job(loaded[job.id], job, seen_at)
+    made = [decision.jobs[patch.id] for patch in patches.inserts(Entity.JOB)]
+    for part in _parts([_new_job(decision.run, job) for job in made]):
+        yield SQL["insert_jobs"](rows=part)
+
+
+def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:
+    return SQL["update_job"](
+        id=job.id,
+        status=job.status,
+        old_attempt=old.attempt,
+        attempt=job.attempt,
+        tries=job.tries,
+        ready_at=job.ready_at,
+        seen_at=seen_at,
+        held_by=job.held_by,
+        held_session=job.held_session,
+        started_at=job.started_at,
+        completed_at=job.completed_at,
+        error=job.error,
+    )
+
+
+def _new_job(run: Run, job: Job) -> tuple[Value, ...]:
+    place = (job.id, run.id, job.stage, job.step_key, job.job_type, job.model, job.rank)
+    state = (job.status, job.attempt, job.tries, job.ready_at)
+    rest = (job.continues, job.part, job.document, job.counted)
+    return (*place, AsJson(unit_json(job.unit)), *state, *rest)
+
+
+def _documents(decision: RunDecision[object], write_context: WriteContext) -> Iterator[Statement]:
+    for part in _parts(
+        [_new_document(decision.run, d, write_context.now) for d in decision.documents]
+    ):
+        yield SQL["insert_documents"](rows=part)
+
+
+def _new_document(run: Run, document: NewDocument, now: datetime) -> tuple[Value, ...]:
+    made = document.origin
+    return (
+        document.id,
+        run.id,
+        document.stage,
+        document.step_key,
+        document.job_id,
+        document.document_key,
+        made.model,
+        made.lineage,
+        made.reviewer,
+        document.version,
+        document.content,
+        document.content_hash,
+        now,
+    )
+
+
+def _texts(decision: RunDecision[object], patches: Patches) -> Iterator[Statement]:
+    run_id, texts = decision.run.id, decision.texts
+    parts = [_part(p, run_id, texts[p.id]) for p in patches.inserts(Entity.JOB_PART)]
+    for rows in _parts(parts):
+        yield SQL["insert_parts"](rows=rows)
+    pages = [_page(p, run_id, texts[p.id]) for p in patches.inserts(Entity.RENDERED_DOCUMENT)]
+    for rows in _parts(pages):
+        yield SQL["insert_rendered"](rows=rows)
+    late = [_late(p, run_id, texts[p.id]) for p in patches.inserts(Entity.LATE_RESULT)]
+    for rows in _parts(late):
+        yield SQL["insert_late"](rows=rows)
+
+
+def _part(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...]:
+    return (patch.id, run_id, _number(patch.values["part"]), *texts, _hash(patch))
+
+
+def _page(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...]:
+    named = (str(patch.values["document_id"]), str(patch.values["job_id"]))
+    return (patch.id, run_id, *named, *texts, _hash(patch), str(patch.values["created_at"]))
+
+
+def _late(patch: Patch, run_id: str, texts: tuple[str, ...]) -> tuple[Value, ...]:
+    row = patch.values
+    who = (str(row["created_at"]), str(row["created_by"]))
+    named = (str(row["job_id"]), _number(row["attempt"]))
+    return (patch.id, run_id, *named, *texts, _hash(patch), *who)
+
+
+def _usage(run: Run, patches: Patches) -> Iterator[Statement]:
+    for patch in patches.inserts(Entity.USAGE):
+        yield SQL["insert_usage"](id=patch.id, run_id=run.id, **_scalars(patch.values))
+
+
+def _scalars(values: dict[str, Json]) -> dict[str, Value]:
+    return {name: value for name, value in values.items() if not isinstance(value, list | dict)}
+
+
+def _hash(patch: Patch) -> str:
+    return str(patch.values["content_hash"])
+
+
+def _parts(rows: list[tuple[Value, ...]]) -> Iterator[Rows]:
+    for start in range(0, len(rows), MAX_ROWS):
+        yield Rows(rows[start : start + MAX_ROWS])
+
+
+def _number(value: Json) -> int:
+    if not isinstance(value, int):
+        raise TypeError("a number was expected")
+    return value

@@ -1,0 +1,133 @@
+"""The HTTP face: MCP for agents, health and figures for operators, a page for people.
+
+What can be asked under /api, described for programs: `openapi.json`, as it stands.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Final
+
+from mcp.server.lowlevel import Server
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from waybook.transport.http.authentication import AuthGate
+from waybook.transport.http.html.error_pages import error_page, wants_html
+from waybook.transport.http.mcp_endpoint import McpEndpoint
+from waybook.transport.http.metrics import Metric, Operations
+from waybook.transport.http.rate_limits import RequestThrottle, throttle_requests
+from waybook.transport.http.request_checks import (
+    BODY_LIMIT,
+    AllowedHosts,
+    add_security_headers,
+    apply_public_scheme,
+    check_host_and_origin,
+    limit_body,
+    reject_cross_site,
+    reject_encoded_bodies,
+    reject_other_scopes,
+    strip_header_whitespace,
+)
+from waybook.transport.http.requests import ReadApi
+from waybook.transport.http.responses import error_response
+from waybook.transport.http.snapshots import SnapshotApi
+
+FILE: Final = "openapi.json"
+
+
+def load_openapi() -> bytes:
+    """The description, in OpenAPI 3.1."""
+    return files("waybook.transport.http").joinpath(FILE).read_bytes()
+
+
+async def serve_openapi(_: Request) -> Response:
+    """Hand it out."""
+    return Response(load_openapi(), media_type="application/json")
+
+
+ERRORS: Final = {
+    HTTPStatus.NOT_FOUND: ("NOT_FOUND", "There is nothing at this address."),
+    HTTPStatus.METHOD_NOT_ALLOWED: ("INVALID_INPUT", "This address does not take that method."),
+}
+
+
+async def http_error(request: Request, error: Exception) -> Response:
+    """A refusal of the router's own, in the shape of all others."""
+    if not isinstance(error, HTTPException):
+        raise error
+    code, message = ERRORS.get(
+        HTTPStatus(error.status_code), ("INVALID_INPUT", "This cannot be asked.")
+    )
+    if wants_html(request):
+        return error_page(request, error.status_code, message)
+    return error_response(error.status_code, code, message, error.headers)
+
+
+async def internal_error(request: Request, _: Exception) -> Response:
+    """Something of ours broke; the server's log knows what, the wire does not."""
+    if wants_html(request):
+        return error_page(request, 500, "Something broke here.")
+    return error_response(500, "UNAVAILABLE", "Something broke here; try again.")
+
+
+def build_app(  # noqa: PLR0913 - one for each part of the face
+    server: Server[None],
+    *,
+    hosts: AllowedHosts,
+    ready: Callable[[], Awaitable[bool]],
+    stuck: Callable[[], bool] = bool,
+    metrics: Callable[[], Iterable[Metric]] = tuple,
+    reporting: frozenset[str] = frozenset(),
+    reading: ReadApi | None = None,
+    pages: Sequence[Route] = (),
+    pace: RequestThrottle | None = None,
+    gate: AuthGate | None = None,
+) -> ASGIApp:
+    """The whole HTTP face; one for each start, since the MCP endpoint runs only once.
+
+    `hosts` are the names we answer to, `ready` says whether the database answers, `stuck` whether
+    only a restart would help, `metrics` has the figures, `reporting` names the tools that tell of
+    their progress, `reading` answers what is read of runs, `pages` are for people, `pace` is what
+    an org is held to that calls too often, `gate` asks everybody who they are.
+    """
+    mcp, operations = McpEndpoint(server, reporting, pace), Operations(ready, stuck, metrics)
+    snapshots = SnapshotApi(pace)
+
+    @asynccontextmanager
+    async def running(_: Starlette) -> AsyncIterator[None]:
+        async with mcp.running():
+            yield
+
+    app = Starlette(
+        routes=[
+            *pages,
+            Route("/mcp", mcp),
+            Route("/mcp/", mcp),
+            Route("/healthz", operations.healthz),
+            Route("/readyz", operations.readyz),
+            Route("/metrics", operations.figures),
+            Route("/api/openapi.json", serve_openapi),
+            Route("/api/report", snapshots.report, methods=["POST"]),
+            Route("/api/map", snapshots.map, methods=["POST"]),
+            *(reading.routes() if reading else ()),
+        ],
+        exception_handlers={
+            HTTPException: http_error,
+            Exception: internal_error,
+        },
+        lifespan=running,
+    )
+    bounded = reject_encoded_bodies(limit_body(BODY_LIMIT, app))
+    paced = throttle_requests(pace, bounded) if pace else bounded
+    known = apply_public_scheme(hosts.encrypted, gate.wrap(paced) if gate else paced)
+    return reject_other_scopes(
+        add_security_headers(
+            strip_header_whitespace(check_host_and_origin(hosts, reject_cross_site(known)))
+        )
+    )

@@ -1,0 +1,116 @@
+"""What happened, as sentences on a page.
+
+Timelines as they are drawn: for each step its stretches of work and of waiting, to scale.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from waybook.app.queries.audit import event_label
+from waybook.app.queries.plan import StatusChange
+from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent, time_waited
+from waybook.core.durations import format_duration
+from waybook.store.plans.details import HistoryEntry, StepStatusChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRow:
+    seq: int
+    at: datetime
+    who: str
+    channel: str
+    what: str
+    comment: str | None
+
+
+def history_rows(happenings: Iterable[HistoryEntry]) -> list[HistoryRow]:
+    """Who did what, and what they said about it."""
+    return [
+        HistoryRow(
+            seq=one.seq,
+            at=one.at,
+            who=f"{one.actor} ({one.session})" if one.session else one.actor,
+            channel=one.channel,
+            what=_what(one),
+            comment=one.comment,
+        )
+        for one in happenings
+    ]
+
+
+def _what(one: HistoryEntry) -> str:
+    if one.decision is not None:
+        return f"decided a review: {one.decision}"
+    what = event_label(one.event, one.action)
+    return what if one.step_order is None else what.replace("a step", f"step {one.step_order}")
+
+
+#: How wide a timeline is, in its own measure.
+WIDTH = 1000
+MIN_SEGMENT_WIDTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSegment:
+    """A rectangle on the timeline."""
+
+    x: int
+    width: int
+    status: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimeline:
+    """The timeline of one step, and in words what it comes to."""
+
+    segments: tuple[TimelineSegment, ...] = ()
+    worked: timedelta | None = None
+    waited: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    lines: dict[str, StepTimeline]
+    #: How long was worked altogether.
+    worked: timedelta
+    #: Where time is left out.
+    cuts: tuple[int, ...]
+
+    def line(self, step_id: str) -> StepTimeline:
+        """The line of a step; an empty one for a step nobody has begun."""
+        return self.lines.get(step_id, EMPTY)
+
+
+EMPTY = StepTimeline()
+
+
+def build_timeline(moves: Iterable[StepStatusChange], now: datetime) -> Timeline:
+    """Draw what these steps went through, idle time cut."""
+    found = spans_of((StatusChange(move.step_id, move.at, move.status) for move in moves), now)
+    axis = Axis([one for spans in found.values() for one in spans])
+    return Timeline(
+        lines={step_id: _line(spans, axis) for step_id, spans in found.items()},
+        worked=axis.worked,
+        cuts=tuple(dict.fromkeys(axis.cuts(WIDTH))),
+    )
+
+
+def _line(spans: Sequence[Span], axis: Axis) -> StepTimeline:
+    waited = time_waited(spans)
+    return StepTimeline(
+        segments=tuple(_stretch(one, axis) for one in spans),
+        worked=time_spent(spans),
+        waited=waited or None,
+    )
+
+
+def _stretch(one: Span, axis: Axis) -> TimelineSegment:
+    left, right = axis.column(one.start, WIDTH), axis.column(one.end, WIDTH)
+    width = max(right - left, MIN_SEGMENT_WIDTH)
+    said = f"{STATUS_WORDS.get(one.status, 'worked on')} {format_duration(one.length)}"
+    return TimelineSegment(min(left, WIDTH - width), width, str(one.status), said)
+
+
+STATUS_WORDS = {"awaiting_input": "waited for a person", "failed": "worked on in vain"}

@@ -1,0 +1,294 @@
+"""The audit: who did what, when and why, of whatever is asked for.
+
+The audit as a file: a line per entry, sent as it is read, up to a bound.
+
+An audit entry as people read it: who did what, and what was changed from what to what.
+"""
+
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from waybook.app.queries.audit import (
+    RUN,
+    AuditFilter,
+    EntriesPage,
+    all_entries,
+    browse_audit,
+    changes_in,
+    entry_details,
+    event_label,
+)
+from waybook.app.queries.audit import entry_view as audit_entry_view
+from waybook.app.request.request_context import RequestContext
+from waybook.core.changes import Event
+from waybook.core.decision_context import Channel
+from waybook.errors import InvalidInput
+from waybook.json_values import Json
+from waybook.store.audit import SealedEntry
+from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.html.forms import current_url_with, query_param
+from waybook.transport.http.requests import SANDBOX_HEADERS
+
+COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
+                  "details")  # fmt: skip
+#: What makes a formula of a cell, in the programs that open such files.
+FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+async def export_audit(ctx: RequestContext, asked: AuditFilter, form: str) -> Response:
+    """The entries asked for, newest first.
+
+    Raises:
+        InvalidInput: this cannot be asked.
+    """
+    if form not in EXPORT_FORMATS:
+        raise HTTPException(404)
+    kind, lines = EXPORT_FORMATS[form]
+    pages = all_entries(ctx, asked)
+    # A refusal must come before the first byte: so the first page is fetched here.
+    first = await anext(pages)
+    headers = {
+        **SANDBOX_HEADERS,
+        "content-disposition": f'attachment; filename="audit.{form}"',
+        "content-type": f"{kind}; charset=utf-8",
+    }
+    return StreamingResponse(_sent(first, pages, lines), headers=headers)
+
+
+async def _sent(
+    first: list[SealedEntry],
+    rest: AsyncIterator[list[SealedEntry]],
+    lines: Callable[[list[SealedEntry]], str],
+) -> AsyncIterator[str]:
+    if lines is csv_lines:
+        yield _csv([COLUMNS])
+    yield lines(first)
+    async for page in rest:
+        yield lines(page)
+
+
+def json_lines(entries: list[SealedEntry]) -> str:
+    """The entries, one JSON object a line."""
+    return "".join(orjson.dumps(audit_entry_view(entry)).decode() + "\n" for entry in entries)
+
+
+def csv_lines(entries: list[SealedEntry]) -> str:
+    """The entries as rows of a table."""
+    return _csv(
+        tuple(
+            escape_cell(text)
+            for text in (
+                entry.at.isoformat(),
+                entry.subject,
+                entry.subject_id,
+                str(entry.seq),
+                entry.event,
+                entry.actor,
+                entry.channel,
+                entry.session or "",
+                entry.details,
+            )
+        )
+        for entry in entries
+    )
+
+
+def escape_cell(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula.
+
+    >>> escape_cell("=1+1"), escape_cell("1+1")
+    ("'=1+1", '1+1')
+    """
+    return f"'{text}" if text.startswith(FORMULA_PREFIXES) else text
+
+
+def _csv(rows: object) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerows(rows)  # type: ignore[arg-type]  # rows of texts
+    return out.getvalue()
+
+
+EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[SealedEntry]], str]]]] = (
+    MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
+)
+
+#: So many changes of one entry stand on the page, and so much of each value.
+MAX_CHANGES: Final = 30
+MAX_VALUE_LENGTH: Final = 600
+#: A value is short if it fits on a line; an entry with few short ones is open.
+SHORT_VALUE_LENGTH: Final = 80
+MAX_INLINE_CHANGES: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisplayValue:
+    """A value, cut where it is too long for a page."""
+
+    text: str
+    #: How many characters were left out.
+    omitted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeView:
+    entity: str
+    id: str
+    field: str
+    old: DisplayValue
+    new: DisplayValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryView:
+    entry: SealedEntry
+    what: str
+    #: What it says beside its changes.
+    details: tuple[tuple[str, DisplayValue], ...]
+    changes: tuple[ChangeView, ...]
+    #: How many changes were left out.
+    more: int
+
+    @property
+    def at(self) -> datetime:
+        return self.entry.at
+
+    @property
+    def address(self) -> str | None:
+        """The page of what it is about."""
+        pages = {"plan": "/plans/", "run": "/runs/"}
+        page = pages.get(self.entry.subject)
+        return f"{page}{self.entry.subject_id}" if page else None
+
+    @property
+    def short(self) -> bool:
+        """Whether all of it can be seen at once."""
+        values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.details]
+        fits = all(len(value.text) <= SHORT_VALUE_LENGTH and not value.omitted for value in values)
+        return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
+
+
+def entry_view(entry: SealedEntry) -> EntryView:
+    """The entry, within bounds."""
+    changes = list(changes_in([entry]))
+    told = entry_details(entry)
+    action = told.get("action")
+    return EntryView(
+        entry=entry,
+        what=event_label(entry.event, action if isinstance(action, str) else None, _kind(entry)),
+        details=tuple(
+            (name, display_value(value)) for name, value in told.items() if name != "action"
+        ),
+        changes=tuple(
+            ChangeView(
+                entity=str(change.entity),
+                id=change.id,
+                field=change.field,
+                old=display_value(change.old),
+                new=display_value(change.new),
+            )
+            for change in changes[:MAX_CHANGES]
+        ),
+        more=max(0, len(changes) - MAX_CHANGES),
+    )
+
+
+def display_value(value: Json) -> DisplayValue:
+    """A value as text: a text as it is, anything else as JSON.
+
+    >>> display_value(None).text, display_value("a").text, display_value({"a": 1}).text
+    ('∅', 'a', '{"a": 1}')
+    """
+    if value is None:
+        return DisplayValue(text="∅")
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    cut = len(text) - MAX_VALUE_LENGTH
+    return (
+        DisplayValue(text=text[:MAX_VALUE_LENGTH], omitted=cut)
+        if cut > 0
+        else DisplayValue(text=text)
+    )
+
+
+def _kind(entry: SealedEntry) -> str:
+    return RUN if entry.subject == RUN else "plan"
+
+
+FILTERS: Final = ("subject", "event", "actor", "channel", "since", "until")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The entries, newest first; what cannot be asked is said in its place."""
+        try:
+            found = await browse_audit(
+                await self.desk.request_context(request), filter_from_query(request)
+            )
+            error = None
+        except InvalidInput as refused:
+            found, error = EntriesPage([], None), refused.message
+        return await self.desk.render_page(
+            request,
+            "audit",
+            status_code=400 if error else 200,
+            entries=[entry_view(entry) for entry in found.entries],
+            fault=error,
+            asked={name: query_param(request, name) or "" for name in FILTERS},
+            events=[str(event) for event in Event],
+            channels=[str(channel) for channel in Channel],
+            first=query_param(request, "behind") is None,
+            further=current_url_with(request, behind=found.next_cursor)
+            if found.next_cursor
+            else None,
+            newest=current_url_with(request, behind=None),
+            files={form: _file_address(request, form) for form in ("csv", "jsonl")},
+        )
+
+    async def export(self, request: Request) -> Response:
+        """The same entries as a file to keep."""
+        call = await self.desk.request_context(request)
+        return await export_audit(call, filter_from_query(request), request.path_params["form"])
+
+
+def filter_from_query(request: Request) -> AuditFilter:
+    """The filter in the address.
+
+    Raises:
+        InvalidInput: a time is none.
+    """
+    since, until = query_param(request, "since"), query_param(request, "until")
+    return AuditFilter(
+        subject_id=query_param(request, "subject"),
+        event=query_param(request, "event"),
+        actor=query_param(request, "actor"),
+        channel=query_param(request, "channel"),
+        since=_time(since) if since else None,
+        until=_time(until) if until else None,
+        after_cursor=query_param(request, "behind"),
+    )
+
+
+def _time(text: str) -> datetime:
+    try:
+        told = datetime.fromisoformat(text)
+        return told.astimezone(UTC) if told.tzinfo else told.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"“{text}” is not a time; write it like 2030-01-31T08:00") from None
+
+
+def _file_address(request: Request, form: str) -> str:
+    _, _, asked = current_url_with(request, behind=None).partition("?")
+    return f"/audit.{form}?{asked}" if asked else f"/audit.{form}"

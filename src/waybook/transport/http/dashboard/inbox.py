@@ -1,0 +1,175 @@
+"""The inbox: everything that waits for a person, longest waiting first.
+
+Where decisions on reviews arrive, from whichever page shows the card.
+
+A form comes with or without JavaScript. Without it, what was decided leads back to where the
+person came from, and what was refused is shown with all they had typed. With it, the card alone
+is replaced, so that nothing else on the page is lost.
+
+Where a person's words on a stage of a run arrive.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.queries.inbox import (
+    list_reviews,
+    read_pending_stage,
+    read_review,
+    runs_awaiting_feedback,
+)
+from waybook.app.request.caller import Answer
+from waybook.transport.errors import code_of
+from waybook.transport.http.dashboard.cards import (
+    DecisionCard,
+    DecisionOutcome,
+    FeedbackCard,
+    FormInput,
+    decided_card,
+    decision_card,
+    feedback_card,
+)
+from waybook.transport.http.dashboard.page import (
+    PageContext,
+    SubmittedForm,
+    error_details,
+    error_message,
+    respond,
+)
+from waybook.transport.http.html.forms import read_form
+
+#: So many cards at a time; the rest comes up as these are decided.
+MAX_CARDS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """A card for each."""
+        call = await self.desk.request_context(request)
+        decisions = [decision_card(one) for one in await list_reviews(call, limit=MAX_CARDS)]
+        feedback = [
+            feedback_card(one) for one in await runs_awaiting_feedback(call, most=MAX_CARDS)
+        ]
+        every: list[DecisionCard | FeedbackCard] = [*decisions, *feedback]
+        every.sort(key=lambda card: card.since)
+        return await self.desk.render_page(request, "inbox", cards=every[:MAX_CARDS])
+
+
+#: What a person may say; `wait` is what they say who think twice.
+DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
+ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
+NO_BUTTON_MESSAGE: Final = "choose one of the buttons"
+FEEDBACK_REQUIRED_MESSAGE: Final = (
+    "say what should be done differently: whoever works on it reads that"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionHandler:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """Carry out a decision; rejecting is asked twice."""
+        said = SubmittedForm(await read_form(request))
+        decision, feedback = said.text("decision"), said.text("feedback")
+        typed = FormInput(feedback=feedback)
+        if decision not in DECISIONS:
+            typed = FormInput(feedback=feedback, error=NO_BUTTON_MESSAGE)
+            return await self._card(request, said, typed, HTTPStatus.BAD_REQUEST)
+        if decision == "wait":
+            return await self._card(request, said, typed, HTTPStatus.OK)
+        if decision == "reject" and not said.text("confirmed"):
+            typed = FormInput(feedback=feedback, confirming=True)
+            return await self._card(request, said, typed, HTTPStatus.OK)
+        return await self._carry_out(request, said, decision)
+
+    async def _carry_out(self, request: Request, said: SubmittedForm, decision: str) -> Response:
+        feedback = said.text("feedback")
+        asked = {"planId": said.text("planId"), "reviewId": said.text("reviewId")}
+        told = {"feedback": feedback} if feedback.strip() else {}
+        answer = await self.desk.call_tool(
+            request, "submit_user_decision", {**asked, "decision": decision, **told}
+        )
+        if not answer.is_error:
+            return said.redirect_back(request) or await self._card(
+                request, said, FormInput(), HTTPStatus.OK
+            )
+        needed = error_details(answer).get("argument") == "feedback" and not feedback.strip()
+        typed = FormInput(
+            feedback=feedback, error=FEEDBACK_REQUIRED_MESSAGE if needed else error_message(answer)
+        )
+        late = code_of(answer) in ALREADY_DECIDED_CODES
+        status = HTTPStatus.CONFLICT if late else HTTPStatus.BAD_REQUEST
+        return await self._card(request, said, typed, status, too_late=late)
+
+    async def _card(
+        self,
+        request: Request,
+        said: SubmittedForm,
+        typed: FormInput,
+        status: int,
+        *,
+        too_late: bool = False,
+    ) -> Response:
+        """The review as it stands by now."""
+        seen = await read_review(await self.desk.request_context(request), said.text("reviewId"))
+        card = decided_card(seen, typed, too_late=too_late)
+        return await respond(self.desk, request, said, status, decision=card)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackHandler:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """Pass on what a person says; it opens the next stage."""
+        said = SubmittedForm(await read_form(request))
+        run_id, slug, words = (said.text(name) for name in ("runId", "stageSlug", "feedback"))
+        stage = await read_pending_stage(await self.desk.request_context(request), run_id, slug)
+        models = said.text("models")
+        card = replace(feedback_card(stage, FormInput(feedback=words)), models=models)
+        if not words.strip():
+            error = "say something of the stage: your words open the next one"
+            return await self._refused(request, said, card, error)
+        chosen = [name.strip() for name in models.split(",") if name.strip()]
+        asked = {"runId": run_id, "stageSlug": slug, "feedback": words, "models": chosen or None}
+        answer = await self.desk.call_tool(request, "submit_stage_feedback", asked)
+        if not answer.is_error:
+            who = (await self.desk.caller(request)).user
+            done = replace(
+                card, outcome=DecisionOutcome(by=who, text="gave feedback", feedback=words)
+            )
+            return said.redirect_back(request) or await respond(
+                self.desk, request, said, HTTPStatus.OK, feedback=done
+            )
+        if code_of(answer) == "NOT_AWAITING_REVIEW":
+            late = replace(card, outcome=_earlier(answer))
+            return await respond(self.desk, request, said, HTTPStatus.CONFLICT, feedback=late)
+        return await self._refused(request, said, card, error_message(answer))
+
+    async def _refused(
+        self, request: Request, said: SubmittedForm, card: FeedbackCard, error: str
+    ) -> Response:
+        shown = replace(card, typed=replace(card.typed, error=error))
+        return await respond(self.desk, request, said, HTTPStatus.BAD_REQUEST, feedback=shown)
+
+
+def _earlier(answer: Answer) -> DecisionOutcome:
+    """What somebody said who was faster."""
+    told = error_details(answer)
+    at, words = told.get("decidedAt"), told.get("feedback")
+    return DecisionOutcome(
+        by=str(told.get("decidedBy") or "somebody"),
+        text="gave feedback",
+        at=datetime.fromisoformat(at) if isinstance(at, str) else None,
+        feedback=words if isinstance(words, str) else None,
+        too_late=True,
+    )

@@ -1,0 +1,100 @@
+"""What an open page is told: which topics changed, over one stream per browser.
+
+An event has topics, or `*` when anything may have changed, and the position after it as its id.
+Whoever comes back says where they were, and hears what they missed. The page fetches what it shows
+of a topic by itself: over the stream go names, nothing of what they name.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from waybook.app.request.caller import Caller
+from waybook.store.driver.bus import ChangeFeed
+from waybook.transport.http.authentication import reauthenticate
+from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.html.layout import PAGE_HEADERS
+from waybook.transport.http.requests import http_status
+from waybook.transport.http.responses import json_response, retry_after_header
+from waybook.transport.stream_limits import StreamLimiter
+
+#: A stream that is silent for so long says that it is still there.
+HEARTBEAT_SECONDS: Final = 15.0
+#: The least time between two events of a stream.
+MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
+#: Streams at the same time, and of one org.
+MAX_STREAMS: Final = 1_000
+MAX_STREAMS_PER_ORG: Final = 250
+MAX_POSITION_LENGTH: Final = 64
+#: How long somebody may go on listening without being asked anew whether they may; with the
+#: longest silence, less than half a minute.
+REAUTH_SECONDS: Final = 10.0
+
+STREAMED: Final = {
+    **PAGE_HEADERS,
+    "cache-control": "no-store, no-transform",
+    "x-accel-buffering": "no",
+}
+
+
+@dataclass(slots=True)
+class LiveUpdates:
+    desk: PageContext
+    listeners: StreamLimiter = field(
+        default_factory=lambda: StreamLimiter(MAX_STREAMS, MAX_STREAMS_PER_ORG)
+    )
+
+    async def stream(self, request: Request) -> Response:
+        """The changes of whoever asks, as they happen."""
+        caller = await self.desk.caller(request)
+        if full := self.listeners.limit_error(caller.org_id):
+            return json_response(
+                full.as_json(), http_status(full.code), retry_after_header(full.details)
+            )
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        told = self._told(request, caller, since[:MAX_POSITION_LENGTH])
+        return StreamingResponse(told, headers=STREAMED, media_type="text/event-stream")
+
+    async def pending_count(self, request: Request) -> Response:
+        """How much waits for a person, as the frame of every page shows it."""
+        await self.desk.request_context(request)
+        return await self.desk.render_page(request, "waiting")
+
+    async def _told(self, request: Request, caller: Caller, since: str) -> AsyncIterator[str]:
+        feed, bus = ChangeFeed(), self.desk.doorway.house.bus
+        asking = PeriodicReauth(request)
+        if self.listeners.limit_error(caller.org_id):
+            return  # others came first, since it was asked; whoever comes back is told so
+        with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):
+            yield _event(bus.position(caller.org_id), "hello", *feed.take())
+            while not feed.has_ended:
+                topics = await feed.read(HEARTBEAT_SECONDS)
+                if not await asking.is_authorized():
+                    return
+                yield _event(bus.position(caller.org_id), *topics or ("beat",))
+                await asyncio.sleep(MIN_EVENT_INTERVAL_SECONDS)
+
+
+class PeriodicReauth:
+    """Whether somebody who listens still may: asked now and then, not for every event."""
+
+    def __init__(self, request: Request) -> None:
+        """They may, as of now."""
+        self._request = request
+        self._asked = time.monotonic()
+
+    async def is_authorized(self) -> bool:
+        """Whether they may, as of a short while ago."""
+        if time.monotonic() - self._asked < REAUTH_SECONDS:
+            return True
+        self._asked = time.monotonic()
+        return await reauthenticate(self._request)
+
+
+def _event(position: str, *topics: str) -> str:
+    return f"id: {position}\ndata: {' '.join(topics)}\n\n"

@@ -1,0 +1,100 @@
+"""Health: what an examination of the running server finds, and the settings in force.
+
+Tool calls: how many, how long, what went wrong.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.operations.diagnostics import (
+    CheckResult,
+    CheckState,
+    about_loops,
+    check_database,
+    check_machine,
+    check_notifications,
+    check_server,
+    check_webhooks,
+)
+from waybook.app.operations.settings_display import effective_settings
+from waybook.app.operations.trials import about_quarantine
+from waybook.app.queries.usage import MAX_COUNTED, count_calls, count_deliveries
+from waybook.app.request.caller import require_scope
+from waybook.app.request.services import Services
+from waybook.core.decision_context import Scope
+from waybook.settings import LoadedSettings
+from waybook.transport.http.dashboard.page import PageContext
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPage:
+    desk: PageContext
+    #: None where nobody told.
+    found: LoadedSettings | None = None
+
+    async def __call__(self, request: Request) -> Response:
+        """The page."""
+        call, services = await self.desk.request_context(request), self.desk.doorway.house
+        require_scope(call.caller, Scope.ADMIN, "looking at the server's health")
+        seen = await check_database(call)
+        abilities = await services.search_backend.capabilities(
+            services.database, call.caller.org_id
+        )
+        findings = [*check_server(seen, with_size=False)]
+        findings += [CheckResult("search", CheckState.OK, abilities.describe)]
+        findings += about_loops(services.loops)
+        findings += [await about_quarantine(call, everywhere=False)]
+        findings += check_notifications(
+            await count_deliveries(call), configured=bool(services.notification_events)
+        )
+        if self.found is not None:
+            findings += await asyncio.to_thread(_machine, self.found)
+        return await self.desk.render_page(
+            request,
+            "health",
+            findings=findings,
+            thresholds=_thresholds(services),
+            settings=effective_settings(self.found) if self.found else (),
+        )
+
+
+def _machine(found: LoadedSettings) -> list[CheckResult]:
+    return [*check_machine(found.settings), *check_webhooks(found.settings)]
+
+
+def _thresholds(services: Services) -> dict[str, object]:
+    """After how long something counts, for plans and jobs that say nothing themselves."""
+    return {
+        "a step is stalled after": services.stall_threshold,
+        "a job goes back after": services.lease,
+    }
+
+
+WINDOWS: Final = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
+DEFAULT_WINDOW: Final = "24h"
+
+
+@dataclass(frozen=True, slots=True)
+class CallsPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The calls of a window."""
+        asked = request.query_params.get("window", DEFAULT_WINDOW)
+        window = asked if asked in WINDOWS else DEFAULT_WINDOW
+        call = await self.desk.request_context(request)
+        counted = await count_calls(call, WINDOWS[window])
+        return await self.desk.render_page(
+            request,
+            "calls",
+            calls=counted,
+            window=window,
+            windows=tuple(WINDOWS),
+            most=MAX_COUNTED,
+            dropped=self.desk.doorway.calls.dropped_of[call.caller.org_id],
+        )

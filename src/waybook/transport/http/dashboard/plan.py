@@ -1,0 +1,235 @@
+"""The page of a plan: where it stands, its map and steps, what it brought, how to change it.
+
+The page of a step: what it is told, what it brought, what it went through, how to change it.
+
+A plan as files to keep: everything as JSON, a report in Markdown, its map.
+
+The outputs of plans: to read, to keep, in all their versions.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+import orjson
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from waybook.app.queries.audit import entry_view
+from waybook.app.queries.diagrams import plan_drawing
+from waybook.app.queries.documents import latest_outputs, plan_outputs, read_output
+from waybook.app.queries.plan import read_plan_detail, read_plan_overview
+from waybook.app.queries.plan_export import (
+    PlanRows,
+    export_audit,
+    export_body,
+    read_plan_rows,
+    report_text,
+)
+from waybook.app.queries.step import StepDetail, read_step_detail
+from waybook.app.request.caller import ReadableOutput
+from waybook.app.request.drawing_worker import DrawingJob
+from waybook.app.request.request_context import RequestContext
+from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
+from waybook.dag.templates.rendering import build_page, markdown_to_html, safe_file_name, sanitize
+from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.dashboard.plan_forms import (
+    ChangePreview,
+    FormError,
+    add_steps_modification,
+    change_preview,
+    field_text,
+    form_error,
+    modification_arguments,
+    step_modification,
+)
+from waybook.transport.http.dashboard.plan_view import map_job, plan_view
+from waybook.transport.http.dashboard.step_view import step_view
+from waybook.transport.http.html.forms import current_url_with, query_param, read_form
+from waybook.transport.http.requests import SANDBOX_HEADERS
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The page, or what became of the form that adds steps."""
+        if request.method == "POST":
+            return await self._add(request, await read_form(request))
+        return await self._shown(request)
+
+    async def _shown(self, request: Request, refusal: FormError | None = None) -> Response:
+        call = await self.desk.request_context(request)
+        sheet = await read_plan_detail(call, request.path_params["plan_id"], _page(request))
+        code = refusal.status if refusal else 200
+        view = plan_view(sheet, await self.desk.picture(request, map_job(sheet)))
+        return await self.desk.render_page(
+            request, "plan", status_code=code, view=view, plan=sheet.plan, refusal=refusal
+        )
+
+    async def _add(self, request: Request, fields: FormData) -> Response:
+        plan_id = request.path_params["plan_id"]
+        answer = await self.desk.call_tool(
+            request,
+            "modify_plan",
+            modification_arguments(plan_id, fields, add_steps_modification(fields)),
+        )
+        if answer.is_error:
+            return await self._shown(request, form_error(answer, "add_steps", fields))
+        return RedirectResponse(f"/plans/{plan_id}", 303)
+
+
+def _page(request: Request) -> int | None:
+    asked = request.query_params.get("page", "")
+    # More digits than any plan has pages.
+    return int(asked[:9]) if asked.isascii() and asked.isdecimal() else None
+
+
+@dataclass(frozen=True, slots=True)
+class StepPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The page, or what became of one of its forms."""
+        if request.method == "POST":
+            return await self._change(request, await read_form(request))
+        return await self._shown(request, await self._read(request))
+
+    async def _read(self, request: Request) -> StepDetail:
+        named = request.path_params
+        return await read_step_detail(
+            await self.desk.request_context(request), named["plan_id"], named["step_id"]
+        )
+
+    async def _shown(
+        self,
+        request: Request,
+        sheet: StepDetail,
+        refusal: FormError | None = None,
+        preview: ChangePreview | None = None,
+    ) -> Response:
+        return await self.desk.render_page(
+            request,
+            "step",
+            status_code=refusal.status if refusal else 200,
+            view=step_view(sheet),
+            plan=sheet.plan,
+            step=sheet.step,
+            refusal=refusal,
+            preview=preview,
+        )
+
+    async def _change(self, request: Request, fields: FormData) -> Response:
+        """Carry a form out, or show what would come of it, or say what stands in the way."""
+        sheet = await self._read(request)
+        plan, action = sheet.plan, field_text(fields, "action")
+        asked = modification_arguments(plan.id, fields, step_modification(sheet, action, fields))
+        preview = "preview" in fields
+        answer = await self.desk.call_tool(request, "modify_plan", {**asked, "dryRun": preview})
+        if answer.is_error:
+            now = await self._read(request)
+            return await self._shown(request, now, form_error(answer, action, fields))
+        if preview:
+            return await self._shown(request, sheet, preview=change_preview(sheet, answer, fields))
+        gone = action == "remove_step"
+        where = f"/plans/{plan.id}" if gone else f"/plans/{plan.id}/steps/{sheet.step.id}"
+        return RedirectResponse(where, 303)
+
+
+TYPES: Final = {
+    "json": "application/json",
+    "md": "text/markdown; charset=utf-8",
+    "svg": "image/svg+xml",
+    "mmd": "text/plain; charset=utf-8",
+}
+MAPS: Final = {"svg": DrawingFormat.SVG, "mmd": DrawingFormat.MERMAID}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanExport:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The file with this ending; it is kept, and no browser runs it."""
+        ending, plan_id = request.path_params["ending"], request.path_params["plan_id"]
+        if ending not in TYPES:
+            raise HTTPException(404)
+        call = await self.desk.request_context(request)
+        if ending in MAPS:
+            board = await read_plan_overview(call, plan_id)
+            text = await self._map(request, ending, plan_drawing(board))
+            return Response(text, headers=_headers(board.plan.name, ending))
+        found = await read_plan_rows(call, plan_id)
+        headers = _headers(found.name, ending)
+        if ending == "md":
+            return Response(report_text(found), headers=headers)
+        return StreamingResponse(_everything(call, found), headers=headers)
+
+    async def _map(self, request: Request, ending: str, drawing: Drawing) -> str:
+        if MAPS[ending] is not DrawingFormat.SVG:
+            return export_drawing(MAPS[ending], drawing)
+        return await self.desk.picture(request, DrawingJob(drawing, styled=True)) + "\n"
+
+
+def _headers(name: str, ending: str) -> dict[str, str]:
+    kept = f'attachment; filename="{safe_file_name(name)}.{ending}"'
+    return {**SANDBOX_HEADERS, "content-disposition": kept, "content-type": TYPES[ending]}
+
+
+async def _everything(ctx: RequestContext, found: PlanRows) -> AsyncIterator[bytes]:
+    """The export, its audit page by page: that may be longer than anything should be at once."""
+    yield orjson.dumps(export_body(found))[:-1] + b',"audit":['
+    comma = b""
+    async for page in export_audit(ctx, found):
+        yield comma + b",".join(orjson.dumps(entry_view(entry)) for entry in page)
+        comma = b","
+    yield b"]}\n"
+
+
+MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The latest version of each output, of all plans."""
+        behind = query_param(request, "behind")
+        found = await latest_outputs(await self.desk.request_context(request), behind)
+        return await self.desk.render_page(
+            request,
+            "outputs",
+            outputs=found.outputs,
+            first=behind is None,
+            further=current_url_with(request, behind=found.next_cursor)
+            if found.next_cursor
+            else None,
+        )
+
+    async def of_plan(self, request: Request) -> Response:
+        """Every version of every output of a plan."""
+        plan_id = request.path_params["plan_id"]
+        name, found = await plan_outputs(await self.desk.request_context(request), plan_id)
+        return await self.desk.render_page(
+            request, "plan_outputs", plan_id=plan_id, plan_name=name, outputs=found
+        )
+
+    async def show(self, request: Request) -> Response:
+        """An output as a page that does nothing."""
+        call = await self.desk.request_context(request)
+        return output_html(await read_output(call, request.path_params["output_id"]))
+
+
+def output_html(output: ReadableOutput) -> Response:
+    """The output to read: Markdown laid out, anything else as it is, nothing of it active."""
+    if output.media_type.partition(";")[0].strip().lower() in MARKDOWN:
+        html = markdown_to_html(output.content)
+    else:
+        html = sanitize(f"<pre><code>{escape(output.content, quote=False)}</code></pre>")
+    title = f"{output.title}, version {output.version}"
+    return Response(build_page(title, html), headers=SANDBOX_HEADERS, media_type="text/html")

@@ -1,0 +1,148 @@
+"""Forms that change a plan, as the modifications they ask for; and what stood in their way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.datastructures import FormData
+
+from waybook.app.queries.step import StepDetail
+from waybook.app.request.caller import Answer
+from waybook.transport.errors import code_of
+from waybook.transport.http.requests import http_status
+
+Modification = dict[str, object]
+
+#: No plan has as many steps or revisions as take more.
+MAX_DIGITS: Final = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormError:
+    """Why a form was not carried out, and what was typed into it."""
+
+    action: str
+    code: str
+    message: str
+    typed: Mapping[str, str]
+    status: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePreview:
+    """What would come of a form, and what it says."""
+
+    action: str
+    lines: list[str]
+    typed: Mapping[str, str]
+
+
+def field_text(fields: FormData, name: str) -> str:
+    """What stands in a field; a field that is not there is empty."""
+    value = fields.get(name, "")
+    return value.strip() if isinstance(value, str) else ""
+
+
+def is_number(text: str) -> bool:
+    """Whether this is a number of something there may be: whoever sends more digits made them up.
+
+    >>> is_number("12"), is_number(""), is_number("1" * 5000), is_number("²")
+    (True, False, False, False)
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
+
+
+def modification_arguments(
+    plan_id: str, fields: FormData, modification: Modification
+) -> dict[str, object]:
+    """The call that carries a form out, upon the plan as the person saw it."""
+    revision = field_text(fields, "revision")
+    asked: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
+    if why := field_text(fields, "rationale"):
+        asked["modificationRationale"] = why
+    # A form without the revision is none of ours; no plan has this one.
+    asked["expectedRevision"] = int(revision) if is_number(revision) else -1
+    return asked
+
+
+def add_steps_modification(fields: FormData) -> Modification:
+    """One step more, behind the one that was chosen."""
+    step: dict[str, object] = {
+        "stepType": field_text(fields, "stepType"),
+        "instructions": field_text(fields, "instructions"),
+    }
+    if title := field_text(fields, "title"):
+        step["title"] = title
+    asked: Modification = {"action": "add_steps", "steps": [step]}
+    after = field_text(fields, "after")
+    if is_number(after):
+        asked["insertAfterOrder"] = int(after)
+    return asked
+
+
+def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
+    """The refusal, beside what was typed."""
+    error = answer.body["error"]
+    message = error["message"] if isinstance(error, dict) else "this did not work"
+    code = code_of(answer) or ""
+    return FormError(
+        action=action,
+        code=code,
+        message=str(message),
+        typed=_typed(fields),
+        status=409 if code == "STALE_PLAN" else http_status(code),
+    )
+
+
+def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modification:
+    """The change of a step that a form asks for; what is none is left to the tool to refuse."""
+    step_id = sheet.step.id
+    match action:
+        case "move_up" | "move_down":
+            return {
+                "action": "reorder_steps",
+                "stepIds": reordered_step_ids(sheet, up=action == "move_up"),
+            }
+        case "update_step_instructions":
+            instructions = field_text(fields, "instructions")
+            return {"action": action, "stepId": step_id, "instructions": instructions}
+        case "fail_step":
+            told = {"reason": field_text(fields, "reason"), "retry": "retry" in fields}
+            return {"action": action, "stepId": step_id, **told}
+        case _:
+            return {"action": action, "stepId": step_id}
+
+
+def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:
+    """The steps of the plan, this one a place further up or down."""
+    ids: list[str] = [step.id for step in sheet.plan.steps]
+    here = sheet.step.order - 1
+    there = max(0, here - 1) if up else min(len(ids) - 1, here + 1)
+    ids[here], ids[there] = ids[there], ids[here]
+    return ids
+
+
+#: So many lines of a preview are shown.
+MAX_LINES = 12
+
+
+def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> ChangePreview:
+    """What a dry run says would change, in words."""
+    named = {str(step.id): step for step in sheet.plan.steps}
+    diff = answer.body.get("diff")
+    told = [change for change in diff if isinstance(change, dict)] if isinstance(diff, list) else []
+    lines = [
+        f"step {named[change['id']].order} becomes step {change['to']}"
+        for change in told
+        if change["entity"] == "step" and change["field"] == "order" and change["id"] in named
+    ]
+    gone = [change for change in told if change["entity"] == "step" and change["to"] is None]
+    lines = [*(f"step {named[one['id']].order} goes" for one in gone), *lines]
+    more = len(lines) - MAX_LINES
+    shown = [*lines[:MAX_LINES], f"and {more} more move"] if more > 0 else lines
+    return ChangePreview(action=field_text(fields, "action"), lines=shown, typed=_typed(fields))
+
+
+def _typed(fields: FormData) -> dict[str, str]:
+    """What was typed into a form, to be shown again."""
+    return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}

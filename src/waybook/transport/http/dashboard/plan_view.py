@@ -1,0 +1,271 @@
+"""What the page of a plan shows, ready to be put into its template.
+
+All steps of a large plan at one glance: a cell for each, a row for each page of them.
+
+The map of a plan on its page: whole, or what is around the step to look at.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from markupsafe import Markup
+
+from waybook.app.queries.diagrams import drawing_of_steps
+from waybook.app.queries.plan import PAGE_SIZE, PlanDetail, StepWindow, focus_step, visible_names
+from waybook.app.request.drawing_worker import DrawingJob, Links, render
+from waybook.core.usage import to_dollars
+from waybook.dag.diagram.dimensions import STACK_FROM
+from waybook.dag.diagram.layers import stack_siblings
+from waybook.dag.diagram.model import Lane
+from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
+from waybook.plan.model import Step
+from waybook.plan.modify import MODIFIABLE
+from waybook.plan.output import Output, latest
+from waybook.plan.progress import BudgetShare, count_done, percent, plan_outcome, shares, warning
+from waybook.plan.stalls import last_heartbeat, stall_threshold
+from waybook.plan.states import CLOSED_PLAN, StepStatus, derive_plan_status
+from waybook.transport.http.dashboard.activity import (
+    HistoryRow,
+    StepTimeline,
+    Timeline,
+    build_timeline,
+    history_rows,
+)
+from waybook.transport.http.dashboard.cards import DecisionCard, decision_card
+
+
+@dataclass(frozen=True, slots=True)
+class CellRun:
+    """The cells of one status in a row, as one path."""
+
+    status: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    page: int
+    first: int
+    last: int
+    streaks: tuple[CellRun, ...]
+
+
+def build_step_grid(steps: Sequence[Step], width: int) -> list[GridRow]:
+    """Rows of so many steps each."""
+    return [
+        _row(number, steps[start : start + width], width)
+        for number, start in enumerate(range(0, len(steps), width), start=1)
+    ]
+
+
+def _row(number: int, steps: Sequence[Step], width: int) -> GridRow:
+    paths: dict[str, list[str]] = {}
+    place = 0
+    for status, run in groupby(steps, key=lambda step: str(step.status)):
+        length = sum(1 for _ in run)
+        paths.setdefault(status, []).append(f"M{place} 0h{length}")
+        place += length
+    streaks = tuple(
+        CellRun(status, "".join(paths[status])) for status in STATUS_SYMBOLS if status in paths
+    )
+    first = (number - 1) * width + 1
+    return GridRow(number, first, first + len(steps) - 1, streaks)
+
+
+#: The room a page has for it, in pixels.
+MAX_MAP_WIDTH = 1250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanMap:
+    svg: Markup
+    #: The box to bring into view.
+    center: str | None
+    shown: int
+    total: int
+
+    @property
+    def whole(self) -> bool:
+        return self.shown == self.total
+
+
+def map_job(sheet: PlanDetail) -> DrawingJob:
+    """Return the map to be drawn, every box a link to its step."""
+    plan, silent = sheet.plan, {step.id for step, _ in sheet.stalled}
+    drawing = drawing_of_steps(plan, sheet.lane, silent, visible_names(sheet))
+    return DrawingJob(drawing, MAX_MAP_WIDTH, Links(step_prefix=f"/plans/{plan.id}/steps/"))
+
+
+def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
+    """Return the map of the page; it is drawn here unless it has been drawn already."""
+    plan, step = sheet.plan, focus_step(sheet.plan)
+    drawn = render(map_job(sheet)) if svg is None else svg
+    return PlanMap(
+        # The drawing escapes every text by itself.
+        svg=Markup(drawn),  # noqa: S704
+        center=_box_of(sheet.lane, step.id) if step else None,
+        shown=len(sheet.lane.steps),
+        total=len(plan.steps),
+    )
+
+
+def _box_of(lane: Lane, key: str) -> str | None:
+    """The step by which the box that a step is in is known."""
+    place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
+    boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
+    return next((lane.steps[steps[0]].key for steps in boxes), None)
+
+
+#: The statuses of steps in the order they are counted.
+COUNTED_STATUSES = (
+    StepStatus.COMPLETED,
+    StepStatus.SKIPPED,
+    StepStatus.IN_PROGRESS,
+    StepStatus.AWAITING_INPUT,
+    StepStatus.FAILED,
+    StepStatus.PENDING,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """A step in the list."""
+
+    id: str
+    order: int
+    name: str
+    type: str
+    status: str
+    attempt: int
+    holder: str
+    fail_reason: str | None
+    line: StepTimeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StalledStep:
+    """A step that has been silent for too long."""
+
+    id: str
+    order: int
+    name: str
+    holder: str
+    since: datetime | None
+    inactive_for: timedelta
+    threshold: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetPart:
+    name: str
+    used: str
+    of: str
+    percent: int
+    warning: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    sheet: PlanDetail
+    derived: str
+    outcome: str | None
+    done: int
+    total: int
+    percent: int
+    counts: dict[str, int]
+    stalled: list[StalledStep]
+    #: What waits for a person.
+    card: DecisionCard | None
+    map: PlanMap
+    overview: list[GridRow]
+    window: StepWindow
+    rows: list[StepRow]
+    timeline: Timeline
+    outputs: list[Output]
+    budget: list[BudgetPart]
+    history: list[HistoryRow]
+    #: Whether it may be changed now.
+    modifiable: bool
+    is_closed: bool
+
+
+def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
+    """Make everything that is shown from what was read, and from its map if it is drawn."""
+    plan = sheet.plan
+    statuses = plan.statuses()
+    done, total = count_done(statuses), len(statuses)
+    found = Counter(statuses)
+    timeline = build_timeline(sheet.status_changes, sheet.now)
+    return PlanView(
+        sheet=sheet,
+        derived=str(derive_plan_status(statuses)),
+        outcome=plan_outcome(plan.status, statuses),
+        done=done,
+        total=total,
+        percent=percent(done, total),
+        counts={str(status): found[status] for status in COUNTED_STATUSES if found[status]},
+        stalled=[_stalled(sheet, step, gap) for step, gap in sheet.stalled],
+        card=decision_card(sheet.review) if sheet.review else None,
+        map=draw_plan_map(sheet, svg),
+        overview=build_step_grid(plan.steps, PAGE_SIZE) if total > PAGE_SIZE else [],
+        window=sheet.window,
+        rows=_rows(sheet, timeline),
+        timeline=timeline,
+        outputs=latest(sheet.outputs),
+        budget=[_part(part) for part in shares(plan.budget, plan.usage)] if plan.budget else [],
+        history=history_rows(sheet.history),
+        modifiable=plan.status in MODIFIABLE,
+        is_closed=plan.status in CLOSED_PLAN,
+    )
+
+
+def _rows(sheet: PlanDetail, timeline: Timeline) -> list[StepRow]:
+    silent = {step.id for step, _ in sheet.stalled}
+    return [
+        StepRow(
+            id=step.id,
+            order=step.order,
+            name=sheet.name_of(step),
+            type=str(step.type),
+            status="stalled" if step.id in silent else str(step.status),
+            attempt=step.attempt,
+            holder=holder_of(step),
+            fail_reason=step.fail_reason,
+            line=timeline.line(step.id),
+        )
+        for step in sheet.window.steps
+    ]
+
+
+def holder_of(step: Step) -> str:
+    """Who holds a step, as they call themselves."""
+    if step.held_by is None:
+        return ""
+    return f"{step.held_by} ({step.held_session})" if step.held_session else step.held_by
+
+
+def _stalled(sheet: PlanDetail, step: Step, gap: timedelta) -> StalledStep:
+    return StalledStep(
+        id=step.id,
+        order=step.order,
+        name=sheet.name_of(step),
+        holder=holder_of(step),
+        since=last_heartbeat(step),
+        inactive_for=gap,
+        threshold=stall_threshold(sheet.plan, step, sheet.stall_threshold),
+    )
+
+
+def _part(part: BudgetShare) -> BudgetPart:
+    money = part.name == "costUsd"
+    used, of = (f"${to_dollars(n):,.2f}" if money else f"{n:,}" for n in (part.used, part.of))
+    return BudgetPart(
+        name="money" if money else "tokens",
+        used=used,
+        of=of,
+        percent=part.percent,
+        warning=warning(part),
+    )

@@ -1,0 +1,136 @@
+"""The front page: what needs a person first, then the plans."""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.queries.inbox import list_pending_actions
+from waybook.app.queries.plans import MAX_COUNTED, PlanFilter, PlanListPage, browse_plans
+from waybook.errors import InvalidInput
+from waybook.plan.states import PlanStatus
+from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.mcp.prompts import RESUME_PLAN
+
+#: So many lines of what waits; the inbox has all of it.
+MAX_LINES: Final = 5
+#: What can be asked for beside one state alone.
+OPEN, ALL = "open", "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFilter:
+    """A state to filter by: how many plans are in it, and where they are listed."""
+
+    name: str
+    count: str
+    address: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanListQuery:
+    """What the address asks for."""
+
+    state: str
+    text: str
+    mine: bool
+    before: str | None
+
+    def address(self, **other: object) -> str:
+        """The address of this list, with something else in it."""
+        told = {
+            "state": None if self.state == OPEN else self.state,
+            "q": self.text or None,
+            "mine": "1" if self.mine else None,
+            "before": self.before,
+            **other,
+        }
+        query = urlencode({name: value for name, value in told.items() if value is not None})
+        return f"/?{query}" if query else "/"
+
+    @property
+    def filtered(self) -> bool:
+        return bool(self.text or self.mine or self.before or self.state not in {OPEN, ALL})
+
+
+@dataclass(frozen=True, slots=True)
+class PlansPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """What waits, how many plans there are of each kind, and a page of them."""
+        call, asked = (
+            await self.desk.request_context(request),
+            query_from_request(request.query_params),
+        )
+        found = await browse_plans(call, filter_of(asked, call.caller.user))
+        return await self.desk.render_page(
+            request,
+            "plans",
+            asked=asked,
+            found=found,
+            choices=state_filters(asked, found),
+            needs=await list_pending_actions(call, most=MAX_LINES),
+            older=asked.address(before=found.next) if found.next else None,
+            resume=resume_prompt,
+            mcp=f"{request.url.scheme}://{request.headers['host']}/mcp",
+        )
+
+
+def query_from_request(query: QueryParams) -> PlanListQuery:
+    """What the query of an address says.
+
+    Raises:
+        InvalidInput: there is no such state.
+    """
+    state = query.get("state") or OPEN
+    if state not in {OPEN, ALL, *PlanStatus}:
+        raise InvalidInput(f"plans are never “{state[:40]}”", argument="state")
+    return PlanListQuery(
+        state=state,
+        text=query.get("q", "").strip(),
+        mine="mine" in query,
+        before=query.get("before") or None,
+    )
+
+
+def filter_of(asked: PlanListQuery, user: str) -> PlanFilter:
+    """The same, as it is looked for."""
+    return PlanFilter(
+        state=None if asked.state in {OPEN, ALL} else PlanStatus(asked.state),
+        all=asked.state == ALL,
+        text=asked.text,
+        creator=user if asked.mine else None,
+        before=asked.before,
+    )
+
+
+def state_filters(asked: PlanListQuery, found: PlanListPage) -> list[StateFilter]:
+    """Every state there is a plan in, after the open ones and all of them."""
+    counted: dict[str, int] = {OPEN: found.open, ALL: found.total}
+    counted |= {state: found.counts[state] for state in PlanStatus if found.counts.get(state)}
+    if asked.state not in counted:
+        counted[asked.state] = 0
+    closed = found.total - found.open
+    return [
+        StateFilter(
+            name=name,
+            count=f"{count:,}" + ("+" if closed >= MAX_COUNTED and _is_cut(name) else ""),
+            address=asked.address(state=None if name == OPEN else name, before=None),
+            chosen=name == asked.state,
+        )
+        for name, count in counted.items()
+    ]
+
+
+def resume_prompt(plan_id: str) -> str:
+    """What an agent has to be told to go on with a plan."""
+    return RESUME_PLAN.text.format(planId=plan_id).strip()
+
+
+def _is_cut(name: str) -> bool:
+    return name in {ALL, PlanStatus.COMPLETED, PlanStatus.FAILED}

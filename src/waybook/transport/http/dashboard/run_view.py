@@ -1,0 +1,209 @@
+"""What the page of a run shows, made of what was found."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from markupsafe import Markup
+
+from waybook.app.queries.audit import RUN, event_label
+from waybook.app.queries.diagrams import run_drawing
+from waybook.app.queries.documents import DocumentListItem
+from waybook.app.queries.run import FailedJob, RunDetail, RunEvent, RunOverview
+from waybook.app.request.drawing_worker import DrawingJob, Links
+from waybook.dag.progress.report import StageReport, StepReport
+from waybook.run.model import CompiledDag, StageRun
+from waybook.transport.http.dashboard.cards import FeedbackCard
+
+#: So many documents stand on one page.
+DOCUMENTS_PER_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    anchor: str
+    key: str
+    name: str
+    status: str
+    done: int
+    active: int
+    failed: int
+    started_at: datetime | None
+    completed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageView:
+    anchor: str
+    slug: str
+    name: str
+    status: str
+    done: int
+    total: int
+    failed: int
+    #: None before it is started.
+    started: StageRun | None
+    expected: int | None
+    available: int
+    warnings: tuple[str, ...]
+    steps: tuple[StepView, ...]
+    failures: tuple[FailedJob, ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Its steps by where they stand, for a bar."""
+        running = sum(step.status == "in_progress" for step in self.steps)
+        return {"completed": self.done, "failed": self.failed, "in_progress": running}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHistoryRow:
+    """Something that happened, in words."""
+
+    seq: int
+    at: datetime
+    who: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    detail: RunDetail
+    stages: tuple[StageView, ...]
+    map_svg: Markup
+    input_text: str
+    documents: Sequence[DocumentListItem]
+    #: Which piece of the documents this is, of how many.
+    document_page: int
+    document_pages: int
+    history: tuple[RunHistoryRow, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def board(self) -> RunOverview:
+        return self.detail.overview
+
+    @property
+    def completed_stages(self) -> int:
+        return sum(stage.status == "completed" for stage in self.stages)
+
+    @property
+    def expected(self) -> int | None:
+        """Documents of the stages that have been started; None if one cannot be told."""
+        told = [stage.expected for stage in self.stages if stage.started]
+        return None if None in told else sum(one or 0 for one in told)
+
+    @property
+    def card(self) -> FeedbackCard | None:
+        """The stage a person has to say something of."""
+        board, waits = self.board, self.board.awaiting
+        stage = board.run.stages.get(waits or "")
+        if stage is None:
+            return None
+        return FeedbackCard(
+            run_id=board.run.id,
+            run_name=board.run.name,
+            stage_slug=stage.slug,
+            stage_name=stage_name(board.compiled_dag, stage.slug),
+            since=stage.completed_at or board.now,
+            following=tuple(
+                stage_name(board.compiled_dag, slug)
+                for slug in board.compiled_dag.dag.after(stage.slug)
+            ),
+            models=", ".join(stage.models),
+        )
+
+
+def run_view(whole: RunDetail, svg: str, piece: int = 1) -> RunView:
+    """The page of a run with its map, and one piece of its documents."""
+    board, found = whole.overview, whole.documents
+    pieces = max(1, -(-len(found) // DOCUMENTS_PER_PAGE))
+    piece = min(max(piece, 1), pieces)
+    return RunView(
+        detail=whole,
+        stages=_stages(whole),
+        # Drawn by ourselves, with every text in it escaped.
+        map_svg=Markup(svg),  # noqa: S704
+        input_text=_readable(board.input_text),
+        documents=found[(piece - 1) * DOCUMENTS_PER_PAGE : piece * DOCUMENTS_PER_PAGE],
+        document_page=piece,
+        document_pages=pieces,
+        history=tuple(_told(news) for news in reversed(board.history)),
+        warnings=tuple(board.report["warnings"]),
+    )
+
+
+def stage_name(compiled_dag: CompiledDag, slug: str) -> str:
+    """What people call a stage."""
+    return compiled_dag.stages[slug].name or slug
+
+
+def _stages(whole: RunDetail) -> tuple[StageView, ...]:
+    chart, reports = whole.overview.compiled_dag, whole.overview.report["stages"]
+    told = {report["stageSlug"]: report for report in reports}
+    return tuple(_stage(whole, place, told[slug]) for place, slug in enumerate(chart.order, 1))
+
+
+def _stage(whole: RunDetail, place: int, told: StageReport) -> StageView:
+    board, slug = whole.overview, told["stageSlug"]
+    progress = told["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
+    names = {step.key: step.name for step in board.compiled_dag.stages[slug].recipe.steps}
+    return StageView(
+        anchor=f"stage-{place}",
+        slug=slug,
+        name=stage_name(board.compiled_dag, slug),
+        status=str(told["status"] or "unknown"),
+        done=progress["completedSteps"],
+        total=progress["totalSteps"],
+        failed=progress["failedSteps"],
+        started=board.run.stages.get(slug),
+        expected=told["documentsExpected"],
+        available=told["documentsAvailable"],
+        warnings=tuple(told["warnings"]),
+        steps=tuple(
+            _step(f"step-{place}-{number}", names[step["stepKey"]], step)
+            for number, step in enumerate(told["steps"] or (), 1)
+        ),
+        failures=tuple(one for one in whole.failures if one.stage == slug),
+    )
+
+
+def _step(anchor: str, name: str, told: StepReport) -> StepView:
+    jobs = told["jobs"]
+    return StepView(
+        anchor=anchor,
+        key=told["stepKey"],
+        name=name or told["stepKey"],
+        status=str(told["status"]),
+        done=jobs["done"],
+        active=jobs["active"],
+        failed=jobs["failed"],
+        started_at=_time(told["startedAt"]),
+        completed_at=_time(told["completedAt"]),
+    )
+
+
+def _time(told: str | None) -> datetime | None:
+    return datetime.fromisoformat(told) if told else None
+
+
+def map_job(board: RunOverview) -> DrawingJob:
+    """Return the map of a run, with links to the stages that have begun."""
+    places = {slug: place for place, slug in enumerate(board.compiled_dag.order, 1)}
+    links = tuple((slug, f"#stage-{places[slug]}") for slug in board.run.stages)
+    return DrawingJob(run_drawing(board), links=Links(by_stage=links))
+
+
+def _told(news: RunEvent) -> RunHistoryRow:
+    about = f": {news.subject}" if news.subject else ""
+    return RunHistoryRow(
+        seq=news.seq,
+        at=news.at,
+        who=news.session or news.actor,
+        what=f"{event_label(news.event, news.action, RUN)}{about}",
+    )
+
+
+def _readable(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,0 +1,193 @@
+"""The runs: where each stands, a page at a time.
+
+One run: where it stands, what waits for a person, and what a person can do about it.
+
+A run as files to keep: its report, and its map as a drawing or a text.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote
+
+import orjson
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from waybook.app.queries.diagrams import run_drawing
+from waybook.app.queries.run import RunDetail, read_run_detail
+from waybook.app.queries.runs import list_runs
+from waybook.app.request.caller import Answer
+from waybook.app.request.drawing_worker import DrawingJob
+from waybook.dag.diagram.export import DrawingFormat, export_drawing
+from waybook.dag.templates.rendering import safe_file_name
+from waybook.run.status import RunState
+from waybook.store.runs.load import LAST_ID, RunFilter
+from waybook.transport.errors import code_of
+from waybook.transport.http.dashboard.page import PageContext, error_message
+from waybook.transport.http.dashboard.run_view import map_job, run_view, stage_name
+from waybook.transport.http.html.forms import current_url_with, query_param, read_form
+from waybook.transport.http.requests import SANDBOX_HEADERS, http_status
+
+#: What is said after something was done.
+CONFIRMATIONS: Final = {
+    "retry": "What failed has a fresh start; agents can take it again.",
+    "regenerate": "A job to write the document anew is waiting for an agent.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The page."""
+        return await self._page(request)
+
+    async def retry(self, request: Request) -> Response:
+        """A fresh start for what failed in a stage."""
+        fields = await read_form(request)
+        asked = {"stageSlug": _field(fields, "stage")}
+        return await self._act(request, fields, "retry_failed", asked)
+
+    async def regenerate(self, request: Request) -> Response:
+        """A document written anew."""
+        fields = await read_form(request)
+        asked = {"documentId": _field(fields, "document")}
+        return await self._act(request, fields, "regenerate_document", asked)
+
+    async def _act(
+        self, request: Request, fields: FormData, tool: str, asked: Mapping[str, object]
+    ) -> Response:
+        """Do it and show the page anew, or say on the page why it was refused."""
+        run_id = request.path_params["run_id"]
+        deed = request.url.path.rpartition("/")[2]
+        named = {} if "documentId" in asked else {"runId": run_id}
+        # The same form sent twice counts once; another form of the same page is another call.
+        place = _field(fields, "stage") or _field(fields, "document")
+        key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
+        answer = await self.desk.call_tool(request, tool, {**named, **asked, "idempotencyKey": key})
+        if answer.is_error:
+            return await self._page(request, answer)
+        return RedirectResponse(f"/runs/{quote(run_id, safe='')}?done={deed}", HTTPStatus.SEE_OTHER)
+
+    async def _page(self, request: Request, refused: Answer | None = None) -> Response:
+        whole = await read_run_detail(
+            await self.desk.request_context(request), request.path_params["run_id"]
+        )
+        piece = request.query_params.get("docs", "")
+        page = int(piece) if piece.isdecimal() and len(piece) < 6 else 1  # noqa: PLR2004 - no run has more
+        svg = await self.desk.picture(request, map_job(whole.overview))
+        made = partial(run_view, whole, svg, page)
+        view = await self.desk.run_layout(request, whole.overview.compiled_dag.dag, made)
+        return await self.desk.render_page(
+            request,
+            "run",
+            status_code=http_status(code_of(refused)) if refused else 200,
+            view=view,
+            refused=error_message(refused) if refused else None,
+            named=stage_name,
+            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
+            key=secrets.token_urlsafe(16),
+        )
+
+
+def _field(fields: FormData, name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _report(whole: RunDetail) -> str:
+    run = whole.overview.run
+    told = {
+        **whole.overview.report,
+        "runId": run.id,
+        "name": run.name,
+        "usage": run.usage.as_reply(),
+    }
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _drawn(form: DrawingFormat, whole: RunDetail) -> str:
+    return export_drawing(form, run_drawing(whole.overview))
+
+
+#: By the ending of the file: its media type, and how it is made.
+EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[RunDetail], str]]]] = MappingProxyType(
+    {
+        "json": ("application/json", _report),
+        "md": ("text/markdown", partial(_drawn, DrawingFormat.MARKDOWN)),
+        "svg": ("image/svg+xml", partial(_drawn, DrawingFormat.SVG)),
+        "mmd": ("text/plain", partial(_drawn, DrawingFormat.MERMAID)),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunExport:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The file with this ending; it is kept, and no browser runs it."""
+        ending = request.path_params["ending"]
+        if ending not in EXPORT_FORMATS:
+            raise HTTPException(404)
+        kind, made = EXPORT_FORMATS[ending]
+        whole = await read_run_detail(
+            await self.desk.request_context(request), request.path_params["run_id"]
+        )
+        if ending == "svg":
+            job = DrawingJob(run_drawing(whole.overview), styled=True)
+            text = await self.desk.picture(request, job) + "\n"
+        else:
+            text = await self.desk.run_layout(
+                request, whole.overview.compiled_dag.dag, partial(made, whole)
+            )
+        return file_response(f"{safe_file_name(whole.overview.run.name)}.{ending}", kind, text)
+
+
+def file_response(name: str, kind: str, text: str) -> Response:
+    """A text to keep; the name is one that is safe in a header."""
+    headers = {
+        **SANDBOX_HEADERS,
+        "content-disposition": f'attachment; filename="{name}"',
+        "content-type": f"{kind}; charset=utf-8",
+    }
+    return Response(text, headers=headers)
+
+
+STATES: Final = ("open", *map(str, RunState))
+
+
+@dataclass(frozen=True, slots=True)
+class RunsPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The list, of those asked for."""
+        state = query_param(request, "state")
+        asked = RunFilter(
+            state=state if state in STATES else None,
+            dag=query_param(request, "dag"),
+            text=query_param(request, "q") or "",
+            before=query_param(request, "before") or LAST_ID,
+        )
+        found = await list_runs(await self.desk.request_context(request), asked)
+        last = found.runs[-1].run.id if found.more else None
+        return await self.desk.render_page(
+            request,
+            "runs",
+            runs=found.runs,
+            named=stage_name,
+            states=STATES,
+            asked=asked,
+            first=asked.before == LAST_ID,
+            further=current_url_with(request, before=last) if last else None,
+            newest=current_url_with(request, before=None),
+        )

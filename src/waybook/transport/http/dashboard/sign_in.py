@@ -1,0 +1,240 @@
+"""Where people sign in: with a token, or where their org has its accounts.
+
+What is wrong with a token is not told, since whoever has a good one need not know, and whoever
+guesses should not.
+"""
+
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from waybook.app.accounts.authentication import (
+    authenticate_session,
+    database_time,
+    end_session,
+    start_by_issuer,
+    start_by_token,
+)
+from waybook.app.request.caller import Caller
+from waybook.app.request.services import Services
+from waybook.errors import Forbidden, RateLimited, Unauthenticated, WaybookError
+from waybook.integrations.oidc_login import (
+    IssuerClient,
+    attempt_from_cookie,
+    authorization_url,
+    exchange_code,
+    new_attempt,
+)
+from waybook.transport.http.browser_session import (
+    FLOW,
+    SESSION,
+    LoginThrottle,
+    delete_cookie,
+    read_cookie,
+    set_flow_cookie,
+    set_session_cookie,
+)
+from waybook.transport.http.client_address import TrustedProxies, client_address_of
+from waybook.transport.http.failed_credentials import FailedCredentials
+from waybook.transport.http.html.error_pages import redirect_page
+from waybook.transport.http.html.forms import (
+    csrf_token,
+    read_form,
+    safe_return_path,
+    set_csrf_cookie,
+)
+from waybook.transport.http.html.layout import render_template
+from waybook.transport.http.requests import http_status
+
+SIGN_IN_PATH: Final = "/sign-in"
+CALLBACK_PATH: Final = "/sign-in/callback"
+UNKNOWN_CREDENTIAL_MESSAGE: Final = (
+    "This token does not let you in. It may be mistyped, or count no more; whoever gave it to you "
+    "can make you a new one."
+)
+SIGN_IN_FAILED_MESSAGE: Final = (
+    "Signing in did not work: your account is not known here, or the attempt took too long. Try "
+    "again, or ask whoever looks after this place."
+)
+FORM_EXPIRED_MESSAGE: Final = "The page had been open for long. Please try again."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInPage:
+    house: Services
+    #: Where this server is reached.
+    base_url: str
+    #: Whose sign-in counts beside tokens; people can use it if it knows our pages.
+    issuer: IssuerClient | None = None
+    attempts: LoginThrottle = field(default_factory=LoginThrottle)
+    failures: FailedCredentials = field(default_factory=FailedCredentials)
+    #: Who is believed to say for whom they ask.
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+
+    def routes(self) -> list[Route]:
+        """Where all this is."""
+        there = [
+            Route(SIGN_IN_PATH, self.form, methods=["GET"]),
+            Route(SIGN_IN_PATH, self.by_token, methods=["POST"]),
+            Route("/sign-out", self.sign_out, methods=["POST"]),
+        ]
+        if not self._has_issuer:
+            return there
+        return [
+            *there,
+            Route(f"{SIGN_IN_PATH}/oidc", self.redirect_to_issuer),
+            Route(CALLBACK_PATH, self.callback),
+        ]
+
+    async def browser(self, request: Request) -> Caller | None:
+        """Whoever sits at the browser, if it has signed in; the frame of pages shows their name."""
+        secret = read_cookie(request, SESSION)
+        if not secret:
+            return None
+        try:
+            # A page that merely lies open is no sign of somebody.
+            known = await authenticate_session(
+                self.house, secret, notes=request.url.path != "/live"
+            )
+        except Unauthenticated:
+            return None
+        request.state.person = known.person
+        return known.caller
+
+    # With a token
+
+    async def form(self, request: Request) -> Response:
+        """The page; whoever has signed in goes on."""
+        then = safe_return_path(request.query_params.get("then"), "/")
+        if await self._is_signed_in(request):
+            return RedirectResponse(then, HTTPStatus.SEE_OTHER)
+        return self._page(request, then)
+
+    async def _is_signed_in(self, request: Request) -> bool:
+        """Return whether the browser has a valid session; unknown ones count as failures."""
+        address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
+        if not secret:
+            return False
+        try:
+            with self.failures.lookup(address, secret):
+                await self._session(request)
+        except (RateLimited, Unauthenticated):
+            return False  # the form needs no session
+        return True
+
+    async def _session(self, request: Request) -> None:
+        """Raise Unidentified unless the browser has a valid session."""
+        if await self.browser(request) is None:
+            raise Unauthenticated
+
+    async def by_token(self, request: Request) -> Response:
+        """Sign in with a token."""
+        try:
+            fields = await read_form(request)
+        except Forbidden:
+            return self._page(request, "/", FORM_EXPIRED_MESSAGE, HTTPStatus.FORBIDDEN)
+        then = safe_return_path(fields.get("then"), "/")
+        if refused := self._too_often(request, then):
+            return refused
+        key = fields.get("key")
+        try:
+            started = await start_by_token(self.house, key.strip() if isinstance(key, str) else "")
+        except Unauthenticated:
+            return self._page(request, then, UNKNOWN_CREDENTIAL_MESSAGE, HTTPStatus.FORBIDDEN)
+        except WaybookError as error:
+            return self._page(request, then, error.message, http_status(error.code))
+        reply = RedirectResponse(then, HTTPStatus.SEE_OTHER)
+        await self._let_in(request, reply, started.secret)
+        return reply
+
+    async def sign_out(self, request: Request) -> Response:
+        """Sign out."""
+        try:
+            await read_form(request)
+        except Forbidden:
+            return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        await end_session(self.house, read_cookie(request, SESSION))
+        reply = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
+        delete_cookie(request, reply, SESSION)
+        if request.url.scheme == "https":
+            # What the browser remembers of pages; it listens to this over https alone.
+            reply.headers["clear-site-data"] = '"cache"'
+        return reply
+
+    # At an issuer
+
+    @property
+    def _has_issuer(self) -> bool:
+        return self.issuer is not None and self.issuer.settings.client_id is not None
+
+    async def redirect_to_issuer(self, request: Request) -> Response:
+        """Send the browser to the issuer."""
+        then = safe_return_path(request.query_params.get("then"), "/")
+        if self.issuer is None:
+            raise Unauthenticated
+        flow = new_attempt(then)
+        try:
+            way = await authorization_url(self.issuer, flow, self._back)
+        except WaybookError as error:
+            return self._page(request, then, error.message, HTTPStatus.SERVICE_UNAVAILABLE)
+        reply = RedirectResponse(way, HTTPStatus.SEE_OTHER, {"cache-control": "no-store"})
+        set_flow_cookie(request, reply, flow.to_cookie())
+        return reply
+
+    async def callback(self, request: Request) -> Response:
+        """Let in whoever comes back from there, if they were sent by us and are known."""
+        flow = attempt_from_cookie(read_cookie(request, FLOW))
+        if flow is None or self.issuer is None:
+            return self._page(request, "/", SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)
+        then, returned = safe_return_path(flow.return_to, "/"), dict(request.query_params)
+        if refused := self._too_often(request, then):
+            return refused
+        try:
+            now = await database_time(self.house)
+            claims = await exchange_code(self.issuer, flow, returned, back=self._back, now=now)
+            started = await start_by_issuer(self.house, self.issuer, claims)
+        except Forbidden:
+            reply = self._page(request, then, SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)
+        except WaybookError as error:
+            reply = self._page(request, then, error.message, http_status(error.code))
+        else:
+            reply = redirect_page(request, then)
+            await self._let_in(request, reply, started.secret)
+        delete_cookie(request, reply, FLOW)
+        return reply
+
+    @property
+    def _back(self) -> str:
+        return f"{self.base_url}{CALLBACK_PATH}"
+
+    # Both
+
+    async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
+        """Give the browser its new session; what it had before ends."""
+        await end_session(self.house, read_cookie(request, SESSION))
+        self.failures.exempt(secret)
+        set_session_cookie(request, reply, secret)
+
+    def _too_often(self, request: Request, then: str) -> Response | None:
+        wait = self.attempts.retry_after(client_address_of(request, self.proxies))
+        if not wait:
+            return None
+        told = f"Too many attempts. Try again in {wait} seconds."
+        reply = self._page(request, then, told, HTTPStatus.TOO_MANY_REQUESTS)
+        reply.headers["retry-after"] = str(wait)
+        return reply
+
+    def _page(
+        self, request: Request, then: str, error: str = "", status: int = HTTPStatus.OK
+    ) -> Response:
+        token = csrf_token(request)
+        there = f"{SIGN_IN_PATH}/oidc?then={quote(then, safe='')}" if self._has_issuer else None
+        shown = {"token": token, "then": then, "fault": error, "elsewhere": there}
+        reply = render_template(request, "sign_in", shown, status_code=status)
+        set_csrf_cookie(request, reply, token)
+        return reply

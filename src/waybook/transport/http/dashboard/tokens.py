@@ -1,0 +1,186 @@
+"""Users and tokens of the org: who may come in, and by what.
+
+Everything works without JavaScript. A token is in the answer to the form that made it, and in no
+other page; revoking is asked twice.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from waybook.accounts.manage import NewUser
+from waybook.accounts.model import Token
+from waybook.app.accounts.members import (
+    DEFAULT_DAYS,
+    DEFAULT_SCOPES,
+    IssuedToken,
+    TokenRequest,
+    add_token,
+    add_user,
+    change_org,
+    change_scopes,
+    disable_user,
+    enable_user,
+    is_active,
+    list_members,
+    revoke_token,
+)
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import ReviewPolicy, Scope
+from waybook.errors import InvalidInput, WaybookError
+from waybook.transport.http.dashboard.page import PageContext, SubmittedForm
+from waybook.transport.http.html.forms import read_form
+from waybook.transport.http.requests import http_status
+
+MAX_TOKEN_DAYS: Final = 3_650
+#: What is said after something was done.
+CONFIRMATIONS: Final = {
+    "revoke": "The token counts no more.",
+    "policy": "Reviews are decided so from now on.",
+    "add_user": "They may come in; give them a token.",
+    "scopes": "That is what they may do from now on.",
+    "disable": "They are kept out, whatever they show.",
+    "enable": "They may come in again.",
+}
+#: What each scope lets one do, in words.
+SCOPE_LABELS: Final[Mapping[Scope, str]] = {
+    Scope.PLAN_READ: "read",
+    Scope.PLAN_WRITE: "work on plans",
+    Scope.RUN_WRITE: "work on runs",
+    Scope.REVIEW: "decide reviews",
+    Scope.ADMIN: "everything, users and tokens included",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensView:
+    """What the page shows beside what is there."""
+
+    fault: str | None = None
+    issued: IssuedToken | None = None
+    #: The id of the token that is to be revoked, once somebody is sure.
+    confirming: str | None = None
+    typed: Mapping[str, str] = field(default_factory=dict)
+    status: int = HTTPStatus.OK
+
+
+@dataclass(frozen=True, slots=True)
+class TokensPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The page, or what a form of it asks for."""
+        if request.method != "POST":
+            return await self._page(request, TokensView())
+        said = SubmittedForm(await read_form(request))
+        act, call = said.text("act"), await self.desk.request_context(request)
+        try:
+            shown = await FORM_ACTIONS.get(act, _unclear)(call, said)
+        except WaybookError as error:
+            typed = {name: said.text(name) for name in ("label", "name")}
+            status = http_status(error.code)
+            shown = TokensView(fault=error.message, typed=typed, status=status)
+        if shown is None:
+            return RedirectResponse(f"/tokens?done={act}", HTTPStatus.SEE_OTHER)
+        return await self._page(request, shown)
+
+    async def _page(self, request: Request, shown: TokensView) -> Response:
+        members = await list_members(await self.desk.request_context(request))
+
+        def counting(token: Token) -> bool:
+            return is_active(token, members.now)
+
+        return await self.desk.render_page(
+            request,
+            "tokens",
+            status_code=shown.status,
+            members=members,
+            shown=shown,
+            note=CONFIRMATIONS.get(request.query_params.get("done", "")),
+            may=SCOPE_LABELS,
+            usual=DEFAULT_SCOPES,
+            days=DEFAULT_DAYS,
+            counting=counting,
+            address=f"{self.desk.doorway.house.base_url}/mcp",
+        )
+
+
+#: Carries out what a form asks for; what is to be shown, or nothing if the page says it all.
+FormAction = Callable[[RequestContext, SubmittedForm], Awaitable[TokensView | None]]
+
+
+async def _create(ctx: RequestContext, said: SubmittedForm) -> TokensView:
+    asked = TokenRequest(
+        user=said.text("user"), label=said.text("label"), scopes=_scopes(said), days=_days(said)
+    )
+    return TokensView(issued=await add_token(ctx, asked))
+
+
+async def _revoke(ctx: RequestContext, said: SubmittedForm) -> TokensView | None:
+    token_id = said.text("id")
+    if not said.text("confirmed"):
+        return TokensView(confirming=token_id)
+    await revoke_token(ctx, token_id)
+    return None
+
+
+async def _policy(ctx: RequestContext, said: SubmittedForm) -> None:
+    try:
+        policy = ReviewPolicy(said.text("policy"))
+    except ValueError:
+        raise InvalidInput("choose who decides reviews", argument="policy") from None
+    await change_org(ctx, policy=policy)
+
+
+async def _add_user(ctx: RequestContext, said: SubmittedForm) -> None:
+    await add_user(ctx, NewUser(name=said.text("name"), scopes=_scopes(said)))
+
+
+async def _change_scopes(ctx: RequestContext, said: SubmittedForm) -> None:
+    await change_scopes(ctx, said.text("user"), _scopes(said))
+
+
+async def _disable(ctx: RequestContext, said: SubmittedForm) -> None:
+    await disable_user(ctx, said.text("user"))
+
+
+async def _enable(ctx: RequestContext, said: SubmittedForm) -> None:
+    await enable_user(ctx, said.text("user"))
+
+
+async def _unclear(_: RequestContext, __: SubmittedForm) -> TokensView:
+    raise InvalidInput("choose one of the buttons")
+
+
+FORM_ACTIONS: Final[Mapping[str, FormAction]] = {
+    "create": _create,
+    "revoke": _revoke,
+    "policy": _policy,
+    "add_user": _add_user,
+    "scopes": _change_scopes,
+    "disable": _disable,
+    "enable": _enable,
+}
+
+
+def _scopes(said: SubmittedForm) -> tuple[Scope, ...]:
+    known = {str(scope): scope for scope in Scope}
+    chosen = said.fields.getlist("scope")
+    if any(word not in known for word in chosen):
+        raise InvalidInput("there is no such scope", argument="scope")
+    return tuple(known[str(word)] for word in chosen)
+
+
+def _days(said: SubmittedForm) -> int | None:
+    """For how many days; none at all is for ever."""
+    text = said.text("days").strip()
+    if not text:
+        return None
+    days = int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 0  # noqa: PLR2004 - of four digits
+    if not 1 <= days <= MAX_TOKEN_DAYS:
+        raise InvalidInput(f"days must be 1 to {MAX_TOKEN_DAYS}, or nothing", argument="days")
+    return days

@@ -1,0 +1,71 @@
+"""The prepared workflows: those there are, and one of them whole."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.queries.workflows import (
+    MODEL_COUNTS,
+    documents_by_models,
+    list_workflows,
+    read_workflow,
+)
+from waybook.app.request.drawing_worker import DrawingJob, Links
+from waybook.dag.diagram.export import Drawing
+from waybook.dag.diagram.model import diagram_from_structure
+from waybook.dag.progress.structure import valid_structure
+from waybook.errors import InvalidInput
+from waybook.run.model import CompiledDag
+from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.dashboard.run_view import stage_name
+from waybook.transport.http.html.forms import query_param
+
+MAX_VERSION_DIGITS: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowsPage:
+    desk: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """The list."""
+        found = await list_workflows(await self.desk.request_context(request))
+        return await self.desk.render_page(request, "workflows", workflows=found, named=stage_name)
+
+    async def show(self, request: Request) -> Response:
+        """A workflow: its map, its stages with their prompts, what to expect of it."""
+        call = await self.desk.request_context(request)
+        version = _number(query_param(request, "version"))
+        found = await read_workflow(call, request.path_params["slug"], version)
+        # Drawn by ourselves, with every text in it escaped.
+        drawn = Markup(await self.desk.picture(request, _map_job(found.chart)))  # noqa: S704
+        return await self.desk.render_page(
+            request,
+            "workflow",
+            workflow=found,
+            chart=found.chart,
+            drawn=drawn,
+            counts=MODEL_COUNTS,
+            expected=documents_by_models(found.chart),
+            named=stage_name,
+        )
+
+
+def _map_job(compiled_dag: CompiledDag) -> DrawingJob:
+    """Return the map of a workflow, with links to its stages."""
+    links = tuple((slug, f"#stage-{place}") for place, slug in enumerate(compiled_dag.order, 1))
+    drawing = Drawing(
+        diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))
+    )
+    return DrawingJob(drawing, links=Links(by_stage=links))
+
+
+def _number(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isdecimal() and text.isascii() and len(text) <= MAX_VERSION_DIGITS):
+        raise InvalidInput("a version is a number")
+    return int(text)

@@ -1,0 +1,146 @@
+"""Rate limit on failed credentials, per client address.
+
+Every unknown secret costs a lookup in the database, or the check of a signature. A token bucket
+per address bounds that: once it is empty, further secrets from the address are refused before
+anything is looked up, after a delay that keeps a client which retries at once from costing CPU.
+
+Secrets that were valid recently are exempt, so that a client behind the same address as an
+attacker keeps working. The exemption grants a lookup and never access: a revoked token is refused
+by the lookup, as always.
+"""
+
+import asyncio
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from math import ceil
+from typing import Final
+
+from waybook.errors import RateLimited, Unauthenticated
+from waybook.transport.http.browser_session import address_prefix
+
+#: Failures that an address may have at once; one more every so many seconds.
+MAX_FAILURES: Final = 10
+REFILL_SECONDS: Final = 1.0
+MAX_ADDRESSES: Final = 10_000
+#: Secrets that are remembered as valid, and for how long after they were last seen.
+MAX_RECENT_SECRETS: Final = 10_000
+RECENT_SECONDS: Final = 3_600.0
+#: Lookups of one secret that may be under way at the same time for one charge.
+MAX_PARALLEL_LOOKUPS: Final = 32
+#: Delay of a refusal; it doubles, triples … with each so many delayed refusals of the address.
+DELAY_SECONDS: Final = 1.0
+CROWD_SIZE: Final = 32
+MAX_DELAY_FACTOR: Final = 10
+#: Refusals that are delayed at the same time; beyond that they are sent at once.
+MAX_DELAYED: Final = 1_000
+
+
+class FailedCredentials:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """Start with full buckets; `clock` returns seconds, `pause` waits for some."""
+        self._clock = clock
+        self._pause = pause
+        #: When the bucket of each address is full again; the address that failed last is last.
+        self._full_at: OrderedDict[str, float] = OrderedDict()
+        #: When each secret was last seen valid, by its keyed hash within this process.
+        self._recent: OrderedDict[int, float] = OrderedDict()
+        #: Lookups under way, by the hash of their secret.
+        self._pending: Counter[int] = Counter()
+        self._delayed: Counter[str] = Counter()
+
+    @contextmanager
+    def lookup(self, address: str, secret: str) -> Iterator[None]:
+        """Admit a secret to be looked up inside this block, and record how that ended.
+
+        A secret that is not known to be valid counts as a failure until its lookup ends, so that
+        many at the same time are limited as well. Parallel lookups of one secret count once.
+
+        Raises:
+            RateLimited: too many failures from the address; the details say when to retry.
+        """
+        key, place = hash(secret), address_prefix(address)
+        charge = self._admit(key, place)
+        self._pending[key] += 1
+        try:
+            yield
+        except Unauthenticated:
+            if self._recent.pop(key, None) is not None and not charge:
+                self._take(place, REFILL_SECONDS)
+            raise
+        except BaseException:  # the database is out of reach, say: no failure of the client
+            self._take(place, -charge)
+            raise
+        else:
+            self._take(place, -charge)
+            self.exempt(secret)
+        finally:
+            self._pending[key] -= 1
+            if not self._pending[key]:
+                del self._pending[key]
+
+    def exempt(self, secret: str) -> None:
+        """Exempt a secret that is known to be valid from the limit, for a while."""
+        key = hash(secret)
+        self._recent[key] = self._clock()
+        self._recent.move_to_end(key)
+        while len(self._recent) > MAX_RECENT_SECRETS:
+            self._recent.popitem(last=False)
+
+    def _admit(self, key: int, place: str) -> float:
+        """Return what a lookup is charged until it ends.
+
+        Raises:
+            RateLimited: too many failures from the address.
+        """
+        if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
+            return 0.0
+        wait = self._wait(place)
+        if wait > 0:
+            seconds = max(1, ceil(wait))
+            raise RateLimited(
+                "too many unknown credentials came from your address; this request was not looked "
+                f"at. Wait {seconds} s, check the token you send, then repeat it",
+                retryAfter=seconds,
+            )
+        self._take(place, REFILL_SECONDS)
+        return REFILL_SECONDS
+
+    async def delay(self, address: str) -> None:
+        """Wait before a refusal is sent; longer if many of this address wait already."""
+        place = address_prefix(address)
+        if self._delayed.total() >= MAX_DELAYED:
+            return
+        self._delayed[place] += 1
+        try:
+            factor = min(1 + self._delayed[place] // CROWD_SIZE, MAX_DELAY_FACTOR)
+            await self._pause(DELAY_SECONDS * factor)
+        finally:
+            self._delayed[place] -= 1
+            if not self._delayed[place]:
+                del self._delayed[place]
+
+    def _take(self, place: str, seconds: float) -> None:
+        """Move the time at which the bucket of an address is full again."""
+        if not seconds:
+            return
+        now = self._clock()
+        self._full_at[place] = max(now, self._full_at.pop(place, now)) + seconds
+        while len(self._full_at) > MAX_ADDRESSES:
+            self._full_at.popitem(last=False)
+
+    def _wait(self, place: str) -> float:
+        """Return the seconds until the bucket has one failure left, or 0."""
+        full_at = self._full_at.get(place)
+        if full_at is None:
+            return 0.0
+        return max(0.0, full_at - self._clock() - (MAX_FAILURES - 1) * REFILL_SECONDS)
+
+    def _is_recent(self, key: int) -> bool:
+        seen = self._recent.get(key)
+        return seen is not None and seen > self._clock() - RECENT_SECONDS

@@ -1,0 +1,71 @@
+"""The MCP endpoint: one POST, one answer, no sessions."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from waybook.transport.http.rate_limits import RequestThrottle
+from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
+from waybook.transport.http.responses import json_response
+from waybook.transport.jsonrpc import InvalidMessage, read_message, tool_with_progress
+
+
+class McpEndpoint:
+    """The protocol over HTTP: plain JSON, or a stream for a call whose progress is asked for."""
+
+    def __init__(
+        self, server: Server[None], reporting: frozenset[str], pace: RequestThrottle | None = None
+    ) -> None:
+        """Serve; `reporting` names the tools that tell of their progress."""
+        self.pace = pace
+        self.reporting = reporting
+        self.plain = session_managers(server, streamed=False)
+        self.streamed = session_managers(server, streamed=True)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Hold open what requests need; once only."""
+        async with self.plain.run(), self.streamed.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a sound message to the protocol library, refuse anything else."""
+        request = Request(scope, receive)
+        if request.method != "POST":
+            # Without sessions there is no stream to open and none to close.
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
+        body = await request.body()
+        message = read_message(body)
+        if isinstance(message, InvalidMessage):
+            error = {"code": message.code, "message": message.message}
+            reply = json_response({"jsonrpc": "2.0", "id": None, "error": error}, 400)
+            await reply(scope, receive, send)
+            return
+        if self.pace and (refusal := await self.pace.rate_limited_mcp_response(request, message)):
+            await refusal(scope, receive, send)
+            return
+        streams = tool_with_progress(message) in self.reporting
+        streams = streams and "text/event-stream" in request.headers.get("accept", "")
+        manager = self.streamed if streams else self.plain
+        await manager.handle_request(scope, replay_body(body, receive), send)
+
+
+def session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
+    """The library's exchanges, each on its own.
+
+    Its checks of Host and Origin are off, since ours stand before every route.
+    """
+    return StreamableHTTPSessionManager(
+        server,
+        json_response=not streamed,
+        stateless=True,
+        max_request_body_size=BODY_LIMIT,
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )

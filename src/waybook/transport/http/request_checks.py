@@ -1,0 +1,262 @@
+"""What stands before every route: clean headers, names we answer to, bodies of bounded size.
+
+Which names this server answers to: a page of somebody else's must not reach it by DNS tricks.
+
+What browsers are told, and tell us, so that pages of other sites get nothing out of ours.
+
+Browsers say where a request comes from, in headers no page can write. What the page of another
+site asks for in the background, embeds or sends here is refused; a link that a person follows is
+let through. And every answer says that it is for our own pages, to be taken for nothing but what
+it says it is, and shown in no frame.
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from waybook.transport.http.responses import error_response
+from waybook.transport.jsonrpc import MESSAGE_LIMIT
+
+LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
+ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedHosts:
+    """The loopback names, at any port, and `names`: exactly what a client writes into `Host`.
+
+    >>> hosts = AllowedHosts(frozenset({"plans.example.org"}))
+    >>> hosts.allow_host("localhost:8750"), hosts.allow_host("plans.example.org")
+    (True, True)
+    >>> hosts.allow_host("localhost.example.net"), hosts.allow_origin("null", "localhost")
+    (False, False)
+    """
+
+    names: frozenset[str] = frozenset()
+    #: The one of them that a proxy serves over https for us.
+    encrypted: str | None = None
+
+    def allow_host(self, host: str) -> bool:
+        """Whether a `Host` header names us."""
+        return LOOPBACK.fullmatch(host) is not None or host.lower() in self.names
+
+    def allow_origin(self, origin: str, host: str) -> bool:
+        """Whether an `Origin` header names a page of ours: where this request came, or our name.
+
+        Another port of this machine is somebody else; so is a page that came in the clear under
+        the name that has https, for anybody on the way may have written it.
+        """
+        matched = ORIGIN.fullmatch(origin)
+        if matched is None:
+            return False
+        scheme, named = matched[1].lower(), matched[2].lower()
+        if named == self.encrypted:
+            return scheme == "https"
+        return named == host.lower() or named in self.names
+
+
+BODY_LIMIT: Final = MESSAGE_LIMIT
+
+#: How long a body may take to come in.
+BODY_SECONDS: Final = 60.0
+
+# A client that is still sending does not read: a body a little too large is heard out first.
+MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
+
+
+def reject_other_scopes(app: ASGIApp) -> ASGIApp:
+    """Refuse what is neither a request nor the server's own start and stop."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def strip_header_whitespace(app: ASGIApp) -> ASGIApp:
+    """Strip the blanks around header values, which the HTTP parser leaves at their end."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+            scope = {**scope, "headers": headers}
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def apply_public_scheme(public_host: str | None, app: ASGIApp) -> ASGIApp:
+    """Have requests that came for our public name count as https: a proxy took that off.
+
+    Cookies then are for https alone.
+    """
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        named = header_values(scope, b"host") if scope["type"] == "http" else []
+        if [name.lower() for name in named] == [public_host]:
+            scope = {**scope, "scheme": "https"}
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
+    """Refuse requests that came for another name (421) or from another site's page (403)."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        named = header_values(scope, b"host")
+        if len(named) != 1 or not hosts.allow_host(named[0]):
+            reply = error_response(
+                421, "FORBIDDEN", "This server does not answer to that host name."
+            )
+            await reply(scope, receive, send)
+        elif not all(hosts.allow_origin(o, named[0]) for o in header_values(scope, b"origin")):
+            reply = error_response(403, "FORBIDDEN", "Requests from that origin are not accepted.")
+            await reply(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return guarded
+
+
+def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
+    """Refuse bodies that are packed (415): a small one may hold a very large one."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        coded = header_values(scope, b"content-encoding") if scope["type"] == "http" else []
+        if any(value.lower() not in {"", "identity"} for value in coded):
+            message = "A body that is compressed is not taken here; send it as it is."
+            reply = error_response(415, "INVALID_INPUT", message, {"accept-encoding": "identity"})
+            await reply(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return guarded
+
+
+def limit_body(limit: int, app: ASGIApp) -> ASGIApp:
+    """Read the whole body before anything else, or refuse it: too large (413), too slow (408)."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                heard = declared_size(scope) <= MAX_DRAINED_BYTES
+                body = await read_body(receive, limit) if heard else None
+        except TimeoutError:
+            reply = error_response(
+                408, "INVALID_INPUT", "The body took too long.", {"connection": "close"}
+            )
+            await reply(scope, receive, send)
+            return
+        if body is None:
+            message = f"A request body may have {limit} bytes; split the work into smaller calls."
+            reply = error_response(413, "TOO_LARGE", message, {"connection": "close"})
+            await reply(scope, receive, send)
+        else:
+            await app(scope, replay_body(body, receive), send)
+
+    return guarded
+
+
+async def read_body(receive: Receive, limit: int) -> bytes | None:
+    """The body, or nothing if it goes beyond the limit."""
+    parts, size, more = [], 0, True
+    while more and size <= MAX_DRAINED_BYTES:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= limit:
+            parts.append(part)
+        more = message.get("more_body", False)
+    return b"".join(parts) if size <= limit else None
+
+
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    """The body as one message, then whatever comes after it."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return replay
+
+
+def declared_size(scope: Scope) -> int:
+    """What the client says it will send; nothing that can be read counts as nothing."""
+    values = header_values(scope, b"content-length")
+    return int(values[0]) if values and values[0].isdecimal() and values[0].isascii() else 0
+
+
+def header_values(scope: Scope, name: bytes) -> list[str]:
+    """Every value of a header, as often as it was sent."""
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+#: Of a page of ours; or of nobody's page: an address that was typed in.
+SAME_SITE: Final = frozenset({"same-origin", "none"})
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+#: What every answer says that says nothing else.
+SECURITY_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+def reject_cross_site(app: ASGIApp) -> ASGIApp:
+    """Refuse (403) what a browser asks for on behalf of another site's page."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not is_same_site(scope):
+            reply = error_response(
+                403, "FORBIDDEN", "Requests of other sites' pages are not accepted."
+            )
+            await reply(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return guarded
+
+
+def is_same_site(scope: Scope) -> bool:
+    """Whether no browser says that another page asks; following a link is a person's own deed."""
+    if set(header_values(scope, b"sec-fetch-site")) <= SAME_SITE:
+        return True
+    return (
+        scope["method"] in SAFE_METHODS
+        and header_values(scope, b"sec-fetch-mode") == ["navigate"]
+        and header_values(scope, b"sec-fetch-dest") == ["document"]
+    )
+
+
+def add_security_headers(app: ASGIApp) -> ASGIApp:
+    """Have every answer, refusals included, say whom it is for and how it is to be taken."""
+    said = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        async def tell(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                known = {name.lower() for name, _ in message.get("headers", ())}
+                more = [(name, value) for name, value in said.items() if name not in known]
+                message = {**message, "headers": [*message.get("headers", ()), *more]}
+            await send(message)
+
+        await app(scope, receive, tell if scope["type"] == "http" else send)
+
+    return guarded

@@ -1,0 +1,155 @@
+"""What is read over HTTP: where a run stands, its documents, and the outputs of plans."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from waybook.app.request.caller import ReadableDocument, ReadableOutput
+from waybook.dag.templates.rendering import CONTENT_SECURITY_POLICY, build_page, safe_file_name
+from waybook.errors import WaybookError
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.bearer import insufficient_scope_header
+from waybook.transport.http.responses import error_response, json_response, retry_after_header
+
+STATUS: Final[Mapping[str, HTTPStatus]] = {
+    "NOT_FOUND": HTTPStatus.NOT_FOUND,
+    "TOO_LARGE": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "FORBIDDEN": HTTPStatus.FORBIDDEN,
+    "RATE_LIMITED": HTTPStatus.TOO_MANY_REQUESTS,
+    "BUSY": HTTPStatus.SERVICE_UNAVAILABLE,
+    "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+#: A document is somebody's text: it is shown and kept, and does nothing.
+SANDBOX_HEADERS: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+#: Types that no browser runs or draws; every other output is sent as plain text.
+INERT_MEDIA_TYPES: Final = frozenset(
+    {
+        "application/json",
+        "application/jsonl",
+        "application/toml",
+        "application/x-ndjson",
+        "application/yaml",
+        "text/csv",
+        "text/markdown",
+        "text/plain",
+        "text/tab-separated-values",
+    }
+)
+FORMATS: Final = ("html", "markdown")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadApi:
+    """Answers for people and programs that look."""
+
+    entrance: ToolGateway
+
+    def routes(self) -> list[Route]:
+        """Where these answers are."""
+        return [
+            Route("/api/runs/{run_id}/progress", self.progress),
+            Route("/api/documents/{resource_id}", self.document),
+            Route("/api/plans/{plan_id}/outputs", self.outputs),
+            Route("/api/outputs/{output_id}", self.output),
+        ]
+
+    async def progress(self, request: Request) -> Response:
+        """The report of a run, and nothing beside it."""
+        asked = {"runId": request.path_params["run_id"], "detail": True}
+        answer = await self.entrance.call_tool(request, "get_run_progress", asked)
+        if answer.is_error:
+            return answer_error_response(answer.body)
+        return json_response({name: told for name, told in answer.body.items() if name != "next"})
+
+    async def document(self, request: Request) -> Response:
+        """A rendered document: a page, or its Markdown."""
+        form = request.query_params.get("format", "html")
+        if form not in FORMATS:
+            return error_response(400, "INVALID_INPUT", "format must be html or markdown.")
+        try:
+            document = await self.entrance.document(request, request.path_params["resource_id"])
+        except WaybookError as error:
+            return answer_error_response(error.as_json())
+        return document_response(document) if form == "html" else markdown_response(document)
+
+    async def outputs(self, request: Request) -> Response:
+        """The outputs of a plan, all versions, newest first."""
+        plan_id = request.path_params["plan_id"]
+        try:
+            found = await self.entrance.outputs(request, plan_id)
+        except WaybookError as error:
+            return answer_error_response(error.as_json())
+        return json_response({"planId": plan_id, "outputs": found})
+
+    async def output(self, request: Request) -> Response:
+        """An output, to be kept."""
+        try:
+            output = await self.entrance.output(request, request.path_params["output_id"])
+        except WaybookError as error:
+            return answer_error_response(error.as_json())
+        return output_response(output)
+
+
+def output_response(output: ReadableOutput) -> Response:
+    """The output as a file: it is kept, and no browser runs it."""
+    kind = output.media_type if output.media_type in INERT_MEDIA_TYPES else "text/plain"
+    headers = {
+        **SANDBOX_HEADERS,
+        "content-disposition": f'attachment; filename="{output.file_name}"',
+        "content-type": f"{kind}; charset=utf-8",
+    }
+    return Response(output.content, headers=headers)
+
+
+def document_response(document: ReadableDocument) -> Response:
+    """The document as a page that stands alone."""
+    title = f"{document.document_key}, {document.model}"
+    headers = {
+        **SANDBOX_HEADERS,
+        "content-disposition": f'inline; filename="{_name(document)}.html"',
+    }
+    return Response(build_page(title, document.html), headers=headers, media_type="text/html")
+
+
+def markdown_response(document: ReadableDocument) -> Response:
+    """The document's Markdown, to be kept."""
+    headers = {
+        **SANDBOX_HEADERS,
+        "content-disposition": f'attachment; filename="{_name(document)}.md"',
+    }
+    return Response(document.markdown, headers=headers, media_type="text/markdown")
+
+
+def answer_error_response(body: Mapping[str, object]) -> Response:
+    """An error of ours, with its status and when to come again."""
+    match body:
+        case {"error": {"code": str() as code, "details": details}}:
+            return json_response(
+                body,
+                http_status(code),
+                {**retry_after_header(details), **insufficient_scope_header(details)},
+            )
+    return json_response(body, HTTPStatus.BAD_REQUEST)
+
+
+def http_status(code: str | None) -> HTTPStatus:
+    """What an error of ours is over HTTP."""
+    return STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
+
+
+def _name(document: ReadableDocument) -> str:
+    return f"{safe_file_name(document.document_key)}.{safe_file_name(document.model)}"

@@ -1,0 +1,64 @@
+"""Reports and maps of anybody's DAG: a snapshot in, an answer out, no database."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final, cast
+
+from pydantic_core import from_json
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
+from waybook.errors import BadRecipe, InvalidInput, WaybookError
+from waybook.transport.http.rate_limits import RequestThrottle
+from waybook.transport.http.requests import answer_error_response
+from waybook.transport.http.responses import json_response
+
+#: A large snapshot takes a while: so many are worked on beside everything else.
+MAX_CONCURRENT: Final = 2
+
+
+class SnapshotApi:
+    def __init__(self, pace: RequestThrottle | None = None) -> None:
+        """Take turns, so that many large snapshots do not hold up the calls of agents."""
+        self.pace = pace
+        self.turns = asyncio.Semaphore(MAX_CONCURRENT)
+
+    async def report(self, request: Request) -> Response:
+        """Where the run in the snapshot stands."""
+        return await self._answer(request, report_from_snapshot)
+
+    async def map(self, request: Request) -> Response:
+        """The structure in the snapshot, or in the definition that stands alone."""
+        return await self._answer(request, map_from_snapshot)
+
+    async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
+        if self.pace and (error := await self.pace.rate_limited_response(request)):
+            return answer_error_response(error.as_json())
+        body = await request.body()
+        async with self.turns:
+            return await asyncio.to_thread(answer_snapshot, body, door)
+
+
+def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
+    """What the door says to the snapshot in a body, or why it says nothing."""
+    try:
+        answer = door(read_snapshot(body))
+    except BadRecipe as error:
+        return json_response(error.as_json(), HTTPStatus.UNPROCESSABLE_ENTITY)
+    except WaybookError as error:
+        return json_response(error.as_json(), HTTPStatus.BAD_REQUEST)
+    return json_response(cast("Mapping[str, object]", answer))
+
+
+def read_snapshot(body: bytes) -> object:
+    """The value in a body.
+
+    Raises:
+        InvalidInput: it is not JSON.
+    """
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise InvalidInput(f"the body is not JSON: {error}") from None

@@ -1,0 +1,109 @@
+"""A review that the client puts before its person at once: elicitation, where it can wait.
+
+The review is written down first, and then the call is answered with a form. The client shows it,
+and repeats the call with what was said; nothing is kept in between. Whoever declines, or never
+comes back, leaves an open review as any other. Only the revisions whose calls can be repeated so
+have this: in the older ones a call would have to wait for as long as a person thinks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import mcp_types as wire
+import orjson
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from waybook.app.request.caller import Answer
+from waybook.transport.errors import Context, invalid_params
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.tools import to_tool_result
+
+REVIEW: Final = "request_user_review"
+ELICITATION_KEY: Final = "decision"
+#: A form is no place to read long texts.
+MAX_MESSAGE_LENGTH: Final = 4_000
+FORM: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "decision": {
+            "type": "string",
+            "title": "Decision",
+            "description": "modify sends it back with your feedback; reject ends the plan",
+            "enum": ["approve", "modify", "skip", "reject"],
+        },
+        "feedback": {"type": "string", "title": "Feedback"},
+    },
+    "required": ["decision"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewElicitation:
+    """Reviews, asked for and decided in one call."""
+
+    entrance: ToolGateway
+
+    async def review(
+        self, context: Context, params: wire.CallToolRequestParams
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
+        """Ask for a review, and have the person asked if the client can; or hear the answer."""
+        arguments = params.arguments or {}
+        if params.request_state is not None:
+            return await self._heard(context, params, _state(params.request_state))
+        answer = await self.entrance.call_tool(context.request, REVIEW, arguments)
+        if answer.is_error or not supports_elicitation(context):
+            return to_tool_result(answer)
+        form = wire.ElicitRequestFormParams(
+            message=form_message(arguments), requested_schema={**FORM}
+        )
+        return wire.InputRequiredResult(
+            input_requests={ELICITATION_KEY: wire.ElicitRequest(params=form)},
+            request_state=orjson.dumps(answer.body).decode(),
+        )
+
+    async def _heard(
+        self, context: Context, params: wire.CallToolRequestParams, asked: dict[str, object]
+    ) -> wire.CallToolResult:
+        said = (params.input_responses or {}).get(ELICITATION_KEY)
+        if not isinstance(said, wire.ElicitResult) or said.action != "accept":
+            return to_tool_result(Answer(asked))
+        given = {key: value for key, value in (said.content or {}).items() if value}
+        session = (params.arguments or {}).get("sessionId")
+        named = {"planId": asked.get("planId"), "reviewId": asked.get("reviewId")}
+        decision = {
+            **given,
+            **named,
+            "place": "form",
+            **({"sessionId": session} if session else {}),
+        }
+        answer = await self.entrance.call_tool(context.request, "submit_user_decision", decision)
+        return to_tool_result(answer if answer.is_error else Answer({**asked, **answer.body}))
+
+
+def supports_elicitation(context: Context) -> bool:
+    """Whether the client can show forms, and repeats its calls with what was said."""
+    session = context.session
+    if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return False
+    can = session.client_capabilities.elicitation if session.client_capabilities else None
+    # A client that names neither kind means forms.
+    return can is not None and (can.form is not None or can.url is None)
+
+
+def form_message(arguments: Mapping[str, object]) -> str:
+    """What the person reads above the form."""
+    questions = arguments.get("questions")
+    asked = [f"? {one}" for one in questions] if isinstance(questions, list) else []
+    return "\n".join([str(arguments.get("summary")), *asked])[:MAX_MESSAGE_LENGTH]
+
+
+def _state(text: str) -> dict[str, object]:
+    """What we answered to the first call; no proof of anything, so what it names is checked."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise invalid_params("The requestState is not one of ours")
+    return found
