@@ -1,3 +1,5 @@
+"""JSON values and timestamps as they travel."""
+
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TypeAlias

@@ -59,7 +59,7 @@ BUGS: Final = (
         _by("few_internal_errors", "one_holder", "audit_is_sealed"),
         (
             Edit(
-                "store/plans.py",
+                "store/plans/load.py",
                 'LOCK_PLAN = LOAD_PLAN.for_update("p")',
                 "LOCK_PLAN = LOAD_PLAN",
             ),
@@ -70,7 +70,7 @@ BUGS: Final = (
         _by("audit_is_sealed", "replay_equals_rows"),
         (
             Edit(
-                "store/ledger.py",
+                "store/audit.py",
                 'return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []',
                 """kept = [one for one in sealed if '"decision":"skip"' not in one.details]
     return [SQL["insert_audit"](rows=Rows(kept))] if kept else []""",
@@ -82,7 +82,7 @@ BUGS: Final = (
         _by("one_effect_per_key"),
         (
             Edit(
-                "usecases/call.py",
+                "app/request/request_context.py",
                 WRITE_OPENED,
                 """        await self.tx.commit(*statements)
         async with self.call.services.database.org_transaction(self.call.caller.org_id) as tx:
@@ -90,7 +90,7 @@ BUGS: Final = (
 """,
             ),
             Edit(
-                "usecases/call.py",
+                "app/request/request_context.py",
                 WRITE_HELD,
                 """        more = more if refusal is None else ()
         await self._commit([*written.statements, *more, *told])
@@ -114,7 +114,7 @@ BUGS: Final = (
     Bug(
         "session ignored",
         _by("one_holder"),
-        (Edit("record/holder.py", HOLDER, "return other is not None and self[0] == other[0]"),),
+        (Edit("core/holder.py", HOLDER, "return other is not None and self[0] == other[0]"),),
         shows="get_next_step",
     ),
     Bug(
@@ -122,7 +122,7 @@ BUGS: Final = (
         _by("fan_in_is_exact"),
         (
             Edit(
-                "dag/walker.py",
+                "dag/graph.py",
                 "if not state.closed and state.done >= state.total:",
                 "if not state.closed and state.done >= max(min(1, state.total), state.total - 1):",
             ),
@@ -133,7 +133,7 @@ BUGS: Final = (
         _by("one_holder"),
         (
             Edit(
-                "usecases/get_next_job.py",
+                "app/tools/runs/get_next_job.py",
                 "lease_seconds=ctx.services.lease.total_seconds(),",
                 "lease_seconds=ctx.services.lease.total_seconds() / 50,",
             ),
@@ -145,7 +145,7 @@ BUGS: Final = (
         _by("tenants_apart"),
         (
             Edit(
-                "store/database.py",
+                "store/driver/database.py",
                 "f\"set local app.org_id = '{org_id}'\"",
                 "f\"set app.org_id = '{org_id}'\"",
             ),
@@ -156,14 +156,14 @@ BUGS: Final = (
         _by("acknowledged_effects", "one_effect_per_key"),
         (
             Edit(
-                "usecases/call.py",
+                "app/request/request_context.py",
                 WRITE_OPENED,
                 """        with suppress(Unavailable):
             await self.tx.commit(*statements, *self.call.answer_statements(body, self.now))
 """,
             ),
             Edit(
-                "usecases/call.py",
+                "app/request/request_context.py",
                 """            await self.tx.commit(*statements)
             return
 """,
@@ -173,7 +173,7 @@ BUGS: Final = (
 """,
             ),
             Edit(
-                "usecases/call.py",
+                "app/request/request_context.py",
                 "from contextlib import asynccontextmanager",
                 "from contextlib import asynccontextmanager, suppress",
             ),
@@ -182,7 +182,7 @@ BUGS: Final = (
     Bug(
         "holder without user",
         _by("one_holder"),
-        (Edit("record/holder.py", HOLDER, "return other is not None and self[1] == other[1]"),),
+        (Edit("core/holder.py", HOLDER, "return other is not None and self[1] == other[1]"),),
         shows="get_next_step",
     ),
 )

@@ -1,3 +1,5 @@
+"""Registry of the MCP tools, by name."""
+
 from collections.abc import Mapping
 from types import MappingProxyType
 
