@@ -10,7 +10,8 @@ from typing import Any
 from waybook.app.context.parts import PacketReader
 from waybook.app.queries.audit import entry_details
 from waybook.app.request.answers import build_within
-from waybook.app.request.request_context import RequestContext, not_found
+from waybook.app.request.lookups import not_found
+from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
 from waybook.research.cutting import as_text, json_size, truncate

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import format_time, non_empty
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Change
 from waybook.core.decision_context import Scope
 from waybook.errors import InvalidInput

@@ -11,7 +11,8 @@ from typing import Any
 
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.app.request.locking import load_run
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.lookups import id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.dag.templates.rendering import safe_file_name
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import rfc3339

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
 from waybook.app.queries.runs import RunSummary, find_runs, read_run_summaries
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.lookups import id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext
 from waybook.json_values import Json
 from waybook.plan.model import DecisionKind
 from waybook.plan.states import PlanStatus

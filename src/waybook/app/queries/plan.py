@@ -16,7 +16,8 @@ from typing import Any
 from waybook.app.queries.audit import changes_in, read_all_entries
 from waybook.app.queries.inbox import OpenReview, read_open_reviews
 from waybook.app.queries.plan_map import plan_lane
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.lookups import id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.core.replay import Rows, replay
 from waybook.dag.diagram.layout import exceeds, steps_around
 from waybook.dag.diagram.model import Lane

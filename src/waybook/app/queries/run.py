@@ -11,7 +11,8 @@ from typing import Any
 from waybook.app.queries.documents import DocumentListItem, order_documents
 from waybook.app.queries.plan_map import plan_report
 from waybook.app.request.locking import UnlockedRun, load_run
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.lookups import id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.dag.progress.report import Report, report

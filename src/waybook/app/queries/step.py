@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.lookups import id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Totals
 from waybook.json_values import Json

@@ -13,13 +13,9 @@ from waybook.accounts.manage import record_org
 from waybook.accounts.model import Org
 from waybook.app.request.caller import require_scope
 from waybook.app.request.definition_cache import compile_definition
+from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.outbox import run_notification_statements
-from waybook.app.request.request_context import (
-    OpenTransaction,
-    RequestContext,
-    StoredAnswerFound,
-    id_or_nil,
-)
+from waybook.app.request.request_context import OpenTransaction, RequestContext, StoredAnswerFound
 from waybook.core.changes import Entry
 from waybook.core.decision_context import DecisionContext, Scope
 from waybook.core.events import RUN, ChangeEvent

@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from typing import TypeVar, cast
 
 from waybook.app.request.caller import Caller
+from waybook.app.request.lookups import NIL_ID, _has_step, id_or_nil, not_found, require_plan
 from waybook.app.request.outbox import plan_notification_statements
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Actor, DecisionContext
 from waybook.core.events import PLAN, ChangeEvent
-from waybook.errors import Busy, NextCall, NotFound, Unavailable, WaybookError
+from waybook.errors import Busy, Unavailable, WaybookError
 from waybook.json_values import Body
 from waybook.plan.decision import Decision
 from waybook.plan.model import Plan
@@ -29,9 +30,6 @@ from waybook.store.driver.wire import StaleCache
 from waybook.store.plans import load, writer
 from waybook.store.plans.cache import PlanKey
 from waybook.store.plans.load import LoadedPlan, PlanRequest
-
-#: An id that is nobody's.
-NIL_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class StoredAnswerFound(Exception):
@@ -321,37 +319,6 @@ class LockedPlan:
         services.database.clock.set(found[0][0][1])
 
 
-def id_or_nil(row_id: str) -> str:
-    """An id we could have given out; any other text is an id that nobody has."""
-    return row_id if is_id(row_id) else NIL_ID
-
-
 def _answered(stored: StoredAnswer | None) -> None:
     if stored is not None:
         raise StoredAnswerFound(stored)
-
-
-def require_plan(found: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """The plan that was loaded, with the step that was named, if one was.
-
-    Raises:
-        NotFound: it is not there; or the step is not there any more.
-    """
-    loaded = load.read_plan(found, wanted)
-    if loaded is None:
-        raise not_found("plan")
-    if not _has_step(loaded.plan, step_id):
-        raise not_found("step")
-    return loaded
-
-
-def _has_step(plan: Plan, step_id: str | None) -> bool:
-    return step_id is None or any(step.id == step_id.lower() for step in plan.steps)
-
-
-def not_found(what: str) -> NotFound:
-    """The answer for an id that is not there, the same whosever it may be."""
-    return NotFound(
-        f"there is no {what} with this id here",
-        next_call=NextCall("list_active_plans", {}, "see the plans there are"),
-    )

@@ -3,8 +3,9 @@
 from datetime import UTC
 
 from waybook.app.request.arguments import Id, Line, MutatingArguments
+from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.core.changes import Change, Entity, Entry, Event
 from waybook.errors import InvalidTransition, NextCall

@@ -8,6 +8,7 @@ import orjson
 from waybook.app.operations.stalls import record_stall
 from waybook.app.queries.status_results import shown_results
 from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import (
     DETAIL_RESULTS_BUDGET,
     MAX_BYTES_PER_CHARACTER,
@@ -24,7 +25,7 @@ from waybook.app.request.reply import (
     review_view,
     step_view,
 )
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step

@@ -17,8 +17,9 @@ from pydantic import Field
 
 from waybook.app.context.job import fit_views
 from waybook.app.request.arguments import AnyJson, Id, ReadArguments, check_json, decode
+from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next_call
-from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.core.decision_context import Scope
 from waybook.core.usage import Usage

@@ -17,8 +17,9 @@ from waybook.app.request.arguments import (
     Nested,
     check_result_size,
 )
+from waybook.app.request.lookups import NIL_ID, id_or_nil
 from waybook.app.request.reply import next_call, non_empty
-from waybook.app.request.request_context import NIL_ID, RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json

@@ -19,6 +19,7 @@ from waybook.app.queries.plan import PlanHistory, PlanOverview, read_step_names
 from waybook.app.queries.run import RunOverview, read_run_overview
 from waybook.app.request.arguments import Id, ReadArguments
 from waybook.app.request.drawing_worker import DrawingJob
+from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.outbox import review_url
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
@@ -26,7 +27,7 @@ from waybook.app.request.reply import (
     next_call,
     non_empty,
 )
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import PLAN, RUNS, Tool, output_schema
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import diagram_from_structure

@@ -4,8 +4,9 @@ from pydantic import Field
 
 from waybook.app.request.arguments import Attempt, Id, MutatingArguments, Text
 from waybook.app.request.locking import job_not_found, lock_run, run_of_job
+from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import format_time, job_view, next_job_call, non_empty
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.json_values import Body
 from waybook.run.failure import fail_job as decide_failure

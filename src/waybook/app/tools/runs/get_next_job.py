@@ -8,6 +8,7 @@ from pydantic import Field
 from waybook.app.context.job import build_job_packet
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments
 from waybook.app.request.locking import LockedRun, lock_run
+from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.outbox import run_url
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
@@ -16,7 +17,7 @@ from waybook.app.request.reply import (
     next_call,
     non_empty,
 )
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import InvalidInput

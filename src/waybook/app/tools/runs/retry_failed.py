@@ -2,8 +2,9 @@
 
 from waybook.app.request.arguments import Id, MutatingArguments
 from waybook.app.request.locking import lock_run
+from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import next_job_call, stage_view
-from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.json_values import Body
 from waybook.run.failure import retry_failed as decide_retry
