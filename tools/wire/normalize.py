@@ -85,7 +85,12 @@ class Normalizer:
         kind, value = str(match.lastgroup), match[0]
         if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value
-        if kind in {"date", "asset", "expiry"} or (kind == "time" and "." not in value):
+        if kind == "time":
+            # Two calls may see the same time or not, and zeros at its end are left out: neither
+            # is recorded, but how the zone is written is.
+            zone = re.search(r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)$", value[11:])
+            return f"<time{zone[0] if zone else ''}>"
+        if kind in {"date", "asset", "expiry"}:
             return f"<{kind}>"
         return self.number(kind, value)
 
