@@ -29,7 +29,7 @@ help:
 	@echo "make fuzz    fuzzers, a minute for each target; what they find is kept"
 	@echo "make fan-in  what the tests do to runs some hundred times, ten thousand times"
 	@echo "make faults  kill, cut and fill everything under load, and check what is left; 5 minutes"
-	@echo "make faults-long  the same with hundreds of faults and 100,000 calls; an hour at most"
+	@echo "make faults-long  the same with hundreds of faults and 100,000 calls; 70 minutes at most"
 	@echo "make faults-planted  ten bugs planted, one at a time: the fault harness must catch each"
 	@echo "make faults-recovery  how soon the servers serve again after each kind of fault"
 	@echo "make soak    an hour of load: memory, descriptors and connections must stay flat"

@@ -21,7 +21,7 @@ from faults.schedule import LONG, PLANTED, SHORT, Kind
 from faults.soak import MEGABYTE, soak
 
 LONG_ACKNOWLEDGED: Final = 100_000
-LONG_SECONDS: Final = 3_300.0
+LONG_SECONDS: Final = 4_200.0
 LONG_DISK_MEGABYTES: Final = 3_072
 #: What a long run must have caused.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
