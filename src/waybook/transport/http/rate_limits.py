@@ -120,7 +120,7 @@ class RequestThrottle:
     held: Counter[UUID] = field(default_factory=Counter)
 
     async def admit(self, request: Request) -> UUID | None:
-        """Count a request; if its org is over the limit, delay the request and count it once more.
+        """Count a request; if its org is over the limit, delay the request, then try once more.
 
         The result is stored in the request state. Return the org if the request may proceed.
         """

@@ -42,7 +42,7 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """Return the result of `door` for the snapshot in a body, or an error response."""
+    """Return the result of applying `door` to the snapshot in a body, or an error response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:

@@ -47,7 +47,7 @@ class ReviewElicitation:
     async def review(
         self, context: Context, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult | wire.InputRequiredResult:
-        """Request a review and elicit a decision if the client can; on a repeated call, submit it."""
+        """Request a review and elicit its decision if the client can; then submit it."""
         arguments = params.arguments or {}
         if params.request_state is not None:
             return await self._heard(context, params, _state(params.request_state))
@@ -99,7 +99,7 @@ def form_message(arguments: Mapping[str, object]) -> str:
 
 
 def _state(text: str) -> dict[str, object]:
-    """Return the answer to the first call; the client may have altered it, so its ids are checked."""
+    """Return the answer to the first call; clients can forge it, so the ids in it are checked."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:

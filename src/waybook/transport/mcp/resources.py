@@ -169,7 +169,7 @@ class Resources:
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
-        """Return the result of the tool that reads the resource, or the text of the document or output."""
+        """Return the result of the tool for this kind, or the text of the document or output."""
         if params.uri == URI:
             return read_app()
         if self.skills is not None and params.uri.startswith(SCHEME):
